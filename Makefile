@@ -1,7 +1,7 @@
 # Everything a developer runs by hand; `make help` lists it.
 PYTHON ?= python3
 MUTATION ?= run
-.PHONY: help fmt lint type test test-all test-oldest mutation test-crash test-crash-long test-attacks test-damage-long test-fuzz interop live-broker fuzz-loader fuzz-changes fuzz-cleaner fuzz-imports fuzz-spark-source fuzz-sql bench docs
+.PHONY: help fmt lint type test test-all test-oldest mutation test-crash test-crash-long test-attacks test-damage-long test-fuzz interop live-broker fuzz-loader fuzz-changes fuzz-cleaner fuzz-imports fuzz-spark-source fuzz-sql bench site docs screens dist test-dist
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## / - /'
@@ -48,5 +48,13 @@ fuzz-sql:        ## 2,000 random queries through Spark and SQLite over a naive d
 	$(PYTHON) -m tests.spark.sql_fuzz --count 2000 --record docs/sql-fuzz.md
 bench:           ## the table of docs/bench.md
 	$(PYTHON) bench/compare.py
+site:            ## the pages of docs/ as a site in build/site
+	$(PYTHON) -m mkdocs build --strict
 docs:            ## regenerate man/, completions/ and the pages of docs/ that are written from tables
-	for page in format findings refusals reference; do $(PYTHON) docs/generate_$$page.py || exit 1; done
+	for page in format findings refusals broker_messages reference; do $(PYTHON) docs/generate_$$page.py || exit 1; done
+screens:         ## the pictures of docs/screens (one of them starts Spark)
+	$(PYTHON) docs/generate_screens.py
+dist:            ## wheel, sdist, SBOM, wheelhouse and the executable in one file, in dist/ (some minutes, 3 GiB in build/)
+	$(PYTHON) packaging/build.py dist
+test-dist:       ## what make dist has built: the executable in an empty root (needs root), the wheelhouse without network
+	KAFKALOG_TEST_DIST=dist $(PYTHON) -m pytest tests/packaging

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import typer
 from typer.completion import get_completion_script
 
 from kafkalog_cli import __version__
-from kafkalog_cli.cli.app import app
+from kafkalog_cli.cli.app import COMMANDS, GROUPS, callback_of
+from kafkalog_cli.cli.command_facts import environment_of_command, files_of_command
+from kafkalog_cli.cli.configuration import is_configurable, variables
+from kafkalog_cli.cli.help_pages import command_page, main_page
 from kafkalog_cli.errors import EXIT_CODE_MEANINGS
+from kafkalog_cli.output.help_text import HelpEntry, HelpGroup, HelpPage
 
 ROOT = Path(__file__).resolve().parent.parent
 COMPLETION_FILES = {"bash": "kafkalog.bash", "zsh": "_kafkalog", "fish": "kafkalog.fish"}
@@ -20,75 +25,124 @@ COMPLETION_FILES = {"bash": "kafkalog.bash", "zsh": "_kafkalog", "fish": "kafkal
 
 def reference_files() -> dict[Path, str]:
     """Every generated file and its text."""
-    group = typer.main.get_command(app)
-    context = typer.Context(group, info_name="kafkalog")
-    names = group.list_commands(context)
-    commands = {name: group.get_command(context, name) for name in names}
-    files = {Path("man/kafkalog.1"): _main_page(group, commands)}
-    for name, command in commands.items():
-        files[Path(f"man/kafkalog-{name}.1")] = _command_page(name, command)
+    files = {Path("man/kafkalog.1"): _main_page()}
+    for name in COMMANDS:
+        files[Path(f"man/kafkalog-{name}.1")] = _command_page(name)
     for shell, file in COMPLETION_FILES.items():
         script = get_completion_script(prog_name="kafkalog", complete_var="_KAFKALOG_COMPLETE", shell=shell)
         files[Path("completions") / file] = script.rstrip() + "\n"
     return files
 
 
-def _main_page(group: Any, commands: dict[str, Any]) -> str:
-    parts = [_heading("kafkalog", _first_line(group)), ".SH SYNOPSIS\n.B kafkalog\n[OPTIONS] COMMAND [ARGS]...\n"]
-    parts.append(".SH COMMANDS\n")
-    for name, command in commands.items():
-        parts.append(f".TP\n.BR kafkalog-{_roff(name)} (1)\n{_roff(_first_line(command))}\n")
-    parts += [_options(group), _exit_status()]
+def _main_page() -> str:
+    page = main_page(GROUPS)
+    parts = [_heading(page), f".SH SYNOPSIS\n{_usage(page)}", ".SH COMMANDS\n"]
+    for group in page.groups:
+        if group.title in GROUPS:
+            entries = [HelpEntry(f"kafkalog-{entry.names}", entry.text) for entry in group.entries]
+            parts.append(f'.SS "{_roff(group.title)}"\n{_entries(entries, section=" (1)")}')
+    parts.append(_groups([group for group in page.groups if group.title not in GROUPS]))
+    parts += [_examples(page), _section("EXIT STATUS", {str(int(c)): t for c, t in EXIT_CODE_MEANINGS.items()})]
+    parts += [_ENVIRONMENT, _FILES]
     return "".join(parts)
 
 
-def _command_page(name: str, command: Any) -> str:
-    arguments = " ".join(_metavar(p) for p in command.params if p.param_type_name == "argument")
+def _command_page(name: str) -> str:
+    page = command_page(name, callback_of(name))
     parts = [
-        _heading(f"kafkalog-{name}", _first_line(command)),
-        f".SH SYNOPSIS\n.B kafkalog {_roff(name)}\n[OPTIONS] {_roff(arguments)}\n",
-        f".SH DESCRIPTION\n{_paragraphs(command.help or '')}",
+        _heading(page),
+        f".SH SYNOPSIS\n{_usage(page)}",
+        f".SH DESCRIPTION\n{_paragraphs([page.summary + '.', *page.paragraphs])}",
+        _groups(page.groups),
+        _examples(page),
+        _section("EXIT STATUS", {entry.names: entry.text for entry in page.exit_codes}),
+        _section("ENVIRONMENT", _variables(name) | environment_of_command(name)),
+        _section("FILES", files_of_command(name)),
     ]
-    parts += [_options(command), _exit_status(), '.SH "SEE ALSO"\n.BR kafkalog (1)\n']
-    return "".join(parts)
+    beside = [other for other in next(names for names in GROUPS.values() if name in names) if other != name]
+    see_also = ", ".join(f"\\fB{_roff(other)}\\fR(1)" for other in ("kafkalog", *(f"kafkalog-{o}" for o in beside)))
+    return "".join([*parts, f'.SH "SEE ALSO"\n{see_also}\n'])
 
 
-def _heading(title: str, summary: str) -> str:
-    return f'.TH "{title.upper()}" "1" "" "kafkalog {__version__}" "kafkalog"\n.SH NAME\n{title} \\- {_roff(summary)}\n'
+def _heading(page: HelpPage) -> str:
+    title = page.name if page.name == "kafkalog" else f"kafkalog-{page.name}"
+    start = f'.TH "{title.upper()}" "1" "" "kafkalog {__version__}" "kafkalog"\n'
+    return f"{start}.SH NAME\n{_roff(title)} \\- {_roff(page.summary)}\n"
 
 
-def _options(command: Any) -> str:
-    parts = [".SH OPTIONS\n"]
-    for param in command.params:
-        if getattr(param, "hidden", False):
-            continue
-        if param.param_type_name == "argument":
-            names = _metavar(param)
-        else:
-            names = ", ".join([*param.opts, *param.secondary_opts])
-            names += "" if param.is_flag else f" {_metavar(param)}"
-        parts.append(f".TP\n.B {_roff(names)}\n{_roff(param.help or '')}\n")
-    return "".join(parts)
+def _usage(page: HelpPage) -> str:
+    words = page.usage.split(" ")
+    names = 1 if page.name == "kafkalog" else 2
+    return f".B {_roff(' '.join(words[:names]))}\n{_roff(' '.join(words[names:]))}\n"
 
 
-def _metavar(param: Any) -> str:
-    """An option without a name for its value takes one of some choices; older versions of typer name them so."""
-    return param.metavar or "CHOICE"
+def _groups(groups: Sequence[HelpGroup]) -> str:
+    return ".SH OPTIONS\n" + "".join(f'.SS "{_roff(group.title)}"\n{_entries(group.entries)}' for group in groups)
 
 
-def _exit_status() -> str:
-    parts = ['.SH "EXIT STATUS"\n']
-    parts += [f".TP\n.B {int(code)}\n{_roff(meaning)}\n" for code, meaning in EXIT_CODE_MEANINGS.items()]
-    return "".join(parts)
+def _entries(entries: Sequence[HelpEntry], section: str = "") -> str:
+    return "".join(f".TP\n\\fB{_roff(entry.names)}\\fR{section}\n{_roff(entry.whole_text)}\n" for entry in entries)
 
 
-def _first_line(command: Any) -> str:
-    return re.sub(r"\s+", " ", (command.help or "").split("\n\n")[0]).strip().rstrip(".")
+def _examples(page: HelpPage) -> str:
+    parts = (f".PP\n{_roff(one.purpose)}:\n.PP\n.nf\n.RS\n{_roff(one.command)}\n.RE\n.fi\n" for one in page.examples)
+    return ".SH EXAMPLES\n" + "".join(parts)
 
 
-def _paragraphs(text: str) -> str:
-    parts = (re.sub(r"\s+", " ", part).strip() for part in text.split("\n\n"))
-    return "".join(f".PP\n{_roff(part)}\n" for part in parts if part)
+_ENVIRONMENT = """\
+.SH ENVIRONMENT
+.TP
+.BI KAFKALOG_ OPTION\\fR,\\fP\\ KAFKALOG_ COMMAND _ OPTION
+The value of an option, for one command or for all: KAFKALOG_VERIFY_JOBS, KAFKALOG_JOBS. The page of each command lists
+its variables. The command line is stronger than variables, and variables are stronger than the file. The variable of
+a command is stronger than the common variable. A flag takes 1 or 0. An unknown name is an error. Paths that are
+written, selections, and options that decide which data are removed are taken from the command line only.
+.TP
+.B KAFKALOG_CONFIG
+The configuration file to read in place of the usual file; if it is empty, no file is read.
+.TP
+.B KAFKALOG_DEBUG
+If it is set, an internal error ends with a traceback.
+.TP
+.B NO_COLOR
+If it is set, output has no colours and styles.
+.TP
+.B NUMBA_CACHE_DIR, XDG_CACHE_HOME
+The directories for compiled kernels, and for the caches of all programs.
+"""
+
+_FILES = """\
+.SH FILES
+.TP
+.I $XDG_CONFIG_HOME/kafkalog/config.toml
+Values for options, as TOML: names without dashes before them at the top level for all commands, and in a table for one
+command. XDG_CONFIG_HOME is ~/.config if it is not set.
+.IP
+.nf
+jobs = 2
+[verify]
+level = "deep"
+.fi
+.TP
+.I ~/.cache/kafkalog
+Compiled kernels.
+"""
+
+
+def _variables(name: str) -> dict[str, str]:
+    """Return the variables of a command's options as one entry; the main page explains them."""
+    command = typer.main.get_command(importlib.import_module(COMMANDS[name]).command)
+    options = [param.opts[0].removeprefix("--") for param in command.params if param.param_type_name == "option"]
+    named = [variable for option in options if is_configurable(name, option) for variable in variables(name, option)]
+    return {", ".join(named): "Values of these options; see kafkalog(1)."} if named else {}
+
+
+def _section(title: str, entries: Mapping[str, str]) -> str:
+    return f'.SH "{title}"\n' + _entries([HelpEntry(name, text) for name, text in entries.items()])
+
+
+def _paragraphs(texts: Sequence[str]) -> str:
+    return "".join(f".PP\n{_roff(text)}\n" for text in texts)
 
 
 def _roff(text: str) -> str:

@@ -55,6 +55,11 @@ _LIBRARY = (
 )
 
 
+def __dir__() -> list[str]:
+    """The names of the library, too, which are imported when they are first used."""
+    return sorted({*globals(), *_LIBRARY})
+
+
 def __getattr__(name: str) -> object:
     """Import a name of the library when it is first used: the command line starts without the library."""
     if name not in _LIBRARY:

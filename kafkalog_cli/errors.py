@@ -2,18 +2,20 @@
 
 Damage in a log is never an exception: it is a `kafkalog_cli.format.fault.Fault`, a value.
 The docstring of an error class is its message template. The command returns its `exit_code` if nothing else went
-wrong. Each error has one code, which every man page lists.
+wrong. Each error has one code. The man page of a command lists the codes that it has.
 """
 
 import errno
 import os
+import re
+from collections.abc import Iterable
 from enum import IntEnum, unique
 from shlex import quote
 
 
 @unique
 class ExitCode(IntEnum):
-    """Exit codes of every kafkalog command (see EXIT STATUS in the man pages)."""
+    """Exit codes of the kafkalog commands (see EXIT STATUS in the man pages)."""
 
     OK = 0
     FAILURE = 1
@@ -69,10 +71,23 @@ def _escaped(character: str) -> str:
     return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", how))
 
 
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return a question with the known words that begin with `word` or resemble it; "" if there are none."""
+    from difflib import get_close_matches
+
+    names = list(dict.fromkeys(known))
+    bare = word.lstrip("-")
+    close = [name for name in names if bare and name.lstrip("-").startswith(bare)][:3]
+    close = close or get_close_matches(word, names, 2)
+    return f"Did you mean {' or '.join(close)}?" if close else ""
+
+
 class KafkalogError(Exception):
     """{reason}"""
 
     exit_code: ExitCode = ExitCode.FAILURE
+    has_no_partition = False
+    """Whether the path is in a partition that is not there, so that no command for it can be the next step."""
 
     def __init__(self, **details: object) -> None:
         self.details = details
@@ -115,7 +130,7 @@ class NotKafkaLayout(KafkalogError):
 
 
 class NothingSelected(KafkalogError):
-    """nothing selected: {reason}"""
+    """{reason}"""
 
     exit_code = ExitCode.NOT_FOUND
 
@@ -199,11 +214,19 @@ class PartitionLeft(KafkalogError):
 
 
 class NotRecorded(KafkalogError):
-    """{path}: segments were unlinked, but the files that remember them could not be changed: {reason}; once the disk works, `kafkalog recover {path}` changes them"""  # noqa: E501
+    """{path}: segments were unlinked, but the files that remember them could not be changed: {reason}; once the disk works, `kafkalog recover {path_word}` changes them"""  # noqa: E501
 
 
 class HalfPublished(KafkalogError):
     """{path}: the run is committed, but not all of its files are in their places: {reason}; the same command goes on"""
+
+
+class NotImported(KafkalogError):
+    """{path}: nothing was imported: {reason}; the next import removes what is left of this run"""
+
+
+class RecordNotGone(KafkalogError):
+    """{path}: all files are in their places, but the removal of the run's record may not have reached the disk: {reason}; nothing has to be done: a record that comes back is removed by the next run"""  # noqa: E501
 
 
 class NotSame(KafkalogError):
@@ -230,22 +253,48 @@ class SyncFoundNoSpace(SyncFailed):
     exit_code = ExitCode.NO_SPACE
 
 
+_AS_THE_OWNER = "run it as the user that the broker runs as, or as root"
 _NEXT_STEPS = {
     errno.EROFS: "mount the file system read-write; what only reads works as it is: ls, verify, --dry-run, and"
     " recover --salvage to another disk",
-    errno.EACCES: "run it as the user that the broker runs as, or as root",
-    errno.EPERM: "run it as the user that the broker runs as, or as root",
-    errno.ENOSPC: "make room first (kafkalog purge removes what earlier runs keep for undo; recover --discard keeps"
-    " nothing of what it cuts), or write to another disk",
-    errno.EDQUOT: "the quota is used up: raise it, or make room (kafkalog purge removes what earlier runs keep)",
-    errno.EIO: "the device fails: copy what can be read to another disk (recover --salvage OUT) before anything else",
+    errno.EACCES: _AS_THE_OWNER,
+    errno.EPERM: _AS_THE_OWNER,
+    errno.ENOSPC: "make room, or write to another disk",
+    errno.EDQUOT: "the quota is used up: raise it, or make room",
+    errno.EIO: "the device fails: copy what can be read to another disk before anything else",
 }
+_SALVAGE = "`kafkalog recover {word} --salvage salvaged`, in a directory of the other disk"
+_IN_PARTITIONS = {
+    errno.EROFS: "mount the file system read-write; what only reads works as it is: `kafkalog verify {word}`, and "
+    + _SALVAGE,
+    errno.ENOSPC: "make room: `kafkalog purge {word} --older-than 0s` removes what earlier runs keep for undo; recover"
+    " --discard keeps nothing of what it cuts",
+    errno.EDQUOT: "the quota is used up: raise it, or make room: `kafkalog purge {word} --older-than 0s` removes what"
+    " earlier runs keep for undo",
+    errno.EIO: f"{_NEXT_STEPS[errno.EIO]}: {_SALVAGE}",
+}
+"""More exact steps, by the error's number, for a path in the directory of a partition."""
+
+_PARTITION = re.compile(
+    r"((?:(?!/\.kafkalog/).)*-\d+)(?:/(?:\.kafkalog(?:/.*)?|[^/]*(?:\.|checkpoint)[^/]*)?)?", re.DOTALL
+)
+"""Matches the directory of a partition, or a file in it; the group is the directory.
+
+The directory of a run in `.kafkalog` may end with a number too.
+"""
 
 
 def next_step(error: BaseException) -> str:
     """Return the next step after an error of the operating system among the causes of `error`; "" if none is known."""
     number = _number_of(error)
-    return "" if number is None else _NEXT_STEPS[number]
+    if number is None:
+        return ""
+    path = error.details.get("path") if isinstance(error, KafkalogError) else getattr(error, "filename", None)
+    partition = _PARTITION.fullmatch(os.fsdecode(path)) if isinstance(path, (str, bytes)) else None
+    is_gone = isinstance(error, KafkalogError) and error.has_no_partition
+    if partition is None or is_gone or number not in _IN_PARTITIONS:
+        return _NEXT_STEPS[number]
+    return _IN_PARTITIONS[number].format(word=shell_word(partition[1]))
 
 
 def _number_of(error: BaseException) -> int | None:

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 from evidence import evidence, pytest_sessionfinish, pytest_terminal_summary  # noqa: F401 fixture and hooks
+from exit_codes import exit_codes_are_listed  # noqa: F401 fixture
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from sampling import pytest_addoption, pytest_collection_modifyitems, pytest_configure, pytest_report_collectionfinish  # noqa: F401 hooks
+from spark_session import spark  # noqa: F401 fixture
 
 # `make test-all` takes "default". Both try the same examples each time, as a red check is of the change at hand; `make test-fuzz`
 # tries new ones. Hypothesis takes constants out of whatever modules are loaded by then, which is another set in each
@@ -21,7 +23,22 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 if settings.default.derandomize:
     providers.is_local_module_file = lambda path: False
 
+# A developer's own configuration is none of the tests'.
+for name in [name for name in os.environ if name.startswith("KAFKALOG_") and not name.startswith("KAFKALOG_TEST_")]:
+    del os.environ[name]
+os.environ["KAFKALOG_CONFIG"] = ""
+
 FIXTURES = Path(__file__).parent / "fixtures"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def kernels_are_compiled_silently():
+    """On a new machine the test that needs the kernels first compiles them: its stderr is that of any other machine."""
+    from kafkalog_cli.cli import app
+
+    announce, app._announce_compilation = app._announce_compilation, lambda _: None
+    yield
+    app._announce_compilation = announce
 
 
 def unpack(archive, target):

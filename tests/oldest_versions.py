@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-REQUIREMENT = re.compile(r'^ +"([a-z0-9-]+)>=([0-9.]+)[,0-9.<]*",$', re.MULTILINE)
+REQUIREMENT = re.compile(r'^ +"([a-z0-9-]+)>=([0-9.]+)[,0-9.<]*(?:; [^"]*)?",$', re.MULTILINE)
 TESTS = [
     "tests/format",
     "tests/storage/test_segment_search.py",

@@ -23,6 +23,8 @@ PLANS = {
     "plan_retain": ("retain", "--config", "cleanup.policy=delete", "--config", "retention.ms=1"),
     "plan_compact": ("compact", *COMPACTED),
     "plan_recovery": ("recover",),
+    "verify_partition": ("verify",),
+    "audit_task": ("audit",),
     "plan_purge": ("purge",),
     "plan_append": ("append", "--dry-run", "--input", "lines"),
     "plan_truncate": ("truncate", "--to", "60", "--dry-run"),
@@ -85,6 +87,7 @@ def files_on_the_way(argv, function):
         while frame is not None:
             found.append(frame.f_code.co_filename)
             frame = frame.f_back
+        raise KeyboardInterrupt  # the command need not go on: that of audit would start Spark
 
     before = sys.getprofile()
     sys.setprofile(watch)
@@ -105,7 +108,10 @@ def test_a_plan_is_near_its_command(tmp_path, function):
     folder = shutil.copytree(EXAMPLE, tmp_path / "data")
     verb, *more = PLANS[function]
     path = folder / "mixed-0"
-    more += ["--single-replica"] if verb in {"append", "truncate", "delete-records"} else ["--jobs", "1"]
+    if verb == "audit":
+        pytest.importorskip("pyspark")
+    else:
+        more += ["--single-replica"] if verb in {"append", "truncate", "delete-records"} else ["--jobs", "1"]
     files = files_on_the_way([verb, str(path), *more], function)
     assert files, "the plan was not made"
     hops = [name for at, name in enumerate(files) if not at or name != files[at - 1]]

@@ -106,8 +106,14 @@ def test_a_share_that_is_none(suite, share):
 def rows_of_tests():
     """(row of docs/reliability.md, whether the test is exhaustive) of each test that tells how much it tried."""
     for path in Path(__file__).parent.rglob("test_*.py"):
-        functions = [each for each in ast.parse(path.read_text()).body if isinstance(each, ast.FunctionDef)]
-        exhaustive = [each for each in functions if "pytest.mark.exhaustive" in map(ast.unparse, each.decorator_list)]
+        body = ast.parse(path.read_text()).body
+        functions = [each for each in body if isinstance(each, ast.FunctionDef)]
+        marks = " ".join(ast.unparse(each) for each in body if "pytestmark" in ast.unparse(each).partition("=")[0])
+        exhaustive = [
+            each
+            for each in functions
+            if "pytest.mark.exhaustive" in [*map(ast.unparse, each.decorator_list)] or "mark.exhaustive" in marks
+        ]
         sampled_names = {each.name for each in exhaustive} | {name for each in exhaustive for name in called(each)}
         for function in functions:
             for call in ast.walk(function):
@@ -121,6 +127,6 @@ def called(function):
 
 def test_the_page_says_of_which_rows_a_run_has_a_share():
     found = set(rows_of_tests())
-    told = dict(re.findall(r"^\| (R\d+|corpus) \|.*\| (all|a share) \|$", PAGE.read_text(), re.MULTILINE))
+    told = dict(re.findall(r"^\| (R\d+[a-z]?|corpus) \|.*\| (all|a share) \|$", PAGE.read_text(), re.MULTILINE))
     assert set(told) == {row for row, _ in found}
     assert {row for row, said in told.items() if said == "a share"} == {row for row, exhaustive in found if exhaustive}

@@ -16,7 +16,7 @@ from prose_rules import RULES
 
 ROOT = Path(__file__).parents[1]
 NOT_YET = Path(__file__).parent / "words_not_yet.txt"
-PAGES = ("README.md", "CONTRIBUTING.md", "docs/*.md")
+PAGES = ("README.md", "CONTRIBUTING.md", "docs/*.md", "docs/broker-messages/*.md")
 
 ALLOWED = {
     # (path, rule, what is found): why it stays

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kafkalog_cli.actions.partition_facts import Places
-from kafkalog_cli.actions.runs import Clock
 from kafkalog_cli.actions.undo import apply_undo, plan_undo
 from kafkalog_cli.errors import KafkalogError, Refused, UnsupportedFormat
 from kafkalog_cli.storage.changing.manifest import RunState, read_manifest, run_directory, run_ids
 from kafkalog_cli.storage.changing.manifest_form import MANIFEST
+from kafkalog_cli.storage.clocks import Clock
 from kafkalog_cli.storage.fs import WritableFilesystem
 from kafkalog_cli.storage.partition import Partition
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kafkalog_cli.errors import DamagedLog, ExitCode, KafkalogError
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.fault import Fault
@@ -37,9 +35,9 @@ class DamageSeen:
         rows = len(batches)
         if not rows:
             return
-        valid: Any = batches.valid
+        valid = batches.valid
         good: int | None = rows - 1
-        if not (valid.all() if batches.matrix is not None else all(valid)):
+        if not batches.all_valid():
             self._note(int(batches.position[next(row for row in range(rows) if not valid[row])]))
             good = next((row for row in range(rows - 1, -1, -1) if valid[row]), None)
         if good is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, unique
 
+from kafkalog_cli.errors import as_typed
+
 
 @unique
 class Action(Enum):
@@ -30,7 +32,7 @@ class Intent:
     partitions name the partition's topic and no other. `in_place`: names of the files that are changed in place; None:
     not planned yet, so it may be any file. `has_own_limit`: `--free-bytes` is given. `makes_directory`: a new partition
     is created, with `topic_id` if a topic id is known. `drops_records`: records below the log end are removed, in a log
-    directory with the clean shutdown marker.
+    directory with the clean shutdown marker. `argv` is the command line; () if there is none.
     """
 
     action: Action
@@ -44,3 +46,13 @@ class Intent:
     makes_directory: bool = False
     topic_id: str | None = None
     drops_records: bool = False
+    argv: tuple[str, ...] = ()
+
+    def with_option(self, option: str) -> str:
+        """Return the command line with another option, ready to paste; only the option if its value is not known."""
+        name, _, value = option.partition(" ")
+        if value.rpartition("=")[2].isupper() or self.argv[:1] != (self.action.value,):
+            return option
+        end = self.argv.index("--") if "--" in self.argv else len(self.argv)  # the last value of an option holds
+        words = ["kafkalog", *self.argv[:end], name, *([value] if value else []), *self.argv[end:]]
+        return f"`{' '.join(map(as_typed, words))}`"

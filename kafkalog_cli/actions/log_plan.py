@@ -13,7 +13,8 @@ from kafkalog_cli.storage.names import WorkState
 from kafkalog_cli.storage.partition import Partition
 from kafkalog_cli.storage.segments.log_end import SegmentEnd, segment_end
 
-RECOVER_FIRST = "recover it first"
+RECOVER_FIRST = "`kafkalog recover PATH` repairs it"
+"""The next step of a log in a state in which it must not be changed; `with_next_steps` fills in the path."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from kafkalog_cli.storage.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.storage.settings.topic_config import TopicConfig
 
 _TIERED = "remote.storage.enable"
+_NOTHING_DENIES_IT = f"no source has {_TIERED}=false"
 Places = Mapping[tuple[str, int], tuple[str, ...]]
 
 
@@ -85,6 +86,11 @@ class PartitionFacts:
     is_in_cleaner_checkpoint: bool = False
     other_topic_because: str = ""
     resolved_path: str | None = None
+
+    @property
+    def tiered_is_supposed(self) -> bool:
+        """Whether the partition counts as tiered only because nothing says that it is not."""
+        return self.tiered_because.endswith(_NOTHING_DENIES_IT)
 
 
 def places_of_partitions(fs: WritableFilesystem, log_dirs: Sequence[str]) -> Places:
@@ -226,7 +232,7 @@ def _tiered(
         return ""
     # The log start is also lower if a broker was killed, or freeing was interrupted, before the checkpoint was written.
     first = partition.segments[0].base_offset
-    return f"the log starts at {log_start}, below the first segment here ({first}), and no --config {_TIERED}=false"
+    return f"the log starts at {log_start}, below the first segment here ({first}), and {_NOTHING_DENIES_IT}"
 
 
 def _line(checkpoints: RootCheckpoints | None, kind: FileKind, partition: Partition) -> int | None:

@@ -81,12 +81,12 @@ def overridden_policy(facts: PartitionFacts, intent: Intent) -> str | None:
     )
 
 
-def never_deletes(facts: PartitionFacts, _: Intent) -> str | None:
+def never_deletes(facts: PartitionFacts, intent: Intent) -> str | None:
     """Refuse a topic whose policy has no `delete`, as a broker does (Partition.deleteRecordsOnLeader)."""
     policy = facts.config[CLEANUP_POLICY]
     if not policy.is_known or facts.config.is_deleted:
         return None
-    option = f"--config {CLEANUP_POLICY}=compact,delete"
+    option = intent.with_option(f"--config {CLEANUP_POLICY}=compact,delete")
     more = "" if policy.origin is Origin.INTERNAL_TOPIC else f" (to go on: {option})"
     return f"a broker deletes no records of this topic, by {policy.explanation}: it answers POLICY_VIOLATION{more}"
 

@@ -8,7 +8,7 @@ from threading import Lock
 
 from kafkalog_cli.actions.partition_facts import Places
 from kafkalog_cli.actions.refusals import Action, AppliedRule
-from kafkalog_cli.actions.runs import Clock, check_refusals
+from kafkalog_cli.actions.runs import check_refusals
 from kafkalog_cli.actions.session.verb import Verb
 from kafkalog_cli.actions.session.work import Work
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, shell_word
@@ -26,6 +26,7 @@ from kafkalog_cli.storage.changing.manifest import (
     run_ids,
 )
 from kafkalog_cli.storage.changing.removal import partly, remove_directory, remove_files, remove_run_directory
+from kafkalog_cli.storage.clocks import Clock
 from kafkalog_cli.storage.foreign_layouts import check_layout
 from kafkalog_cli.storage.fs import FileStatus, WritableFilesystem
 from kafkalog_cli.storage.names import WorkState
@@ -293,4 +294,4 @@ def _locks_first(partition: Partition) -> bool:
     return bool(partition.runs or partition.leftovers) and not is_staged(partition.directory.name)
 
 
-PURGE = Verb(Action.PURGE.value, _run, locks_first=_locks_first)
+PURGE = Verb(Action.PURGE.value, _run, locks_first=_locks_first, is_about_runs=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise, zip_longest
-from typing import Any
 
-from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchColumns
-from kafkalog_cli.format.records import OUTSIDE, RecordBlock, RecordColumns, field_bytes
+from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchArrays, BatchColumns
+from kafkalog_cli.format.columns import Flags, IntColumn, reduced
+from kafkalog_cli.format.records import OUTSIDE, RecordArrays, RecordBlock, RecordColumns, field_bytes
 from kafkalog_cli.storage.fs import Filesystem, ReadableFile
 from kafkalog_cli.storage.names import offset_of_file_name
 from kafkalog_cli.storage.partition import Segment, segment_of_file
@@ -15,6 +16,8 @@ from kafkalog_cli.storage.reading.header import header_at
 from kafkalog_cli.storage.reading.read import BatchRecords
 from kafkalog_cli.storage.segments.log_end import HeaderChain
 from kafkalog_cli.storage.segments.segment_search import SegmentIndexes, first_batch_reaching
+
+_FEW_RECORDS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,7 @@ def segments_in_range(fs: Filesystem, files: list[str], wanted: Range) -> list[s
 
 def rows_in_range(batches: BatchColumns, wanted: Range) -> list[tuple[int, int]]:
     """Return runs (first, end) of the rows whose batches are in the range."""
-    if batches.matrix is not None:
+    if isinstance(batches, BatchArrays):
         return _runs(_mask(batches, wanted).tolist())
     return _runs([in_range(batch, wanted) for batch in batches.rows()])
 
@@ -143,11 +146,10 @@ def in_range(batch: Batch, wanted: Range) -> bool:
     return not (append_time and wanted.until_ms is not None and batch.max_timestamp >= wanted.until_ms)
 
 
-def _mask(batches: BatchColumns, wanted: Range) -> Any:
+def _mask(columns: BatchArrays, wanted: Range) -> Flags:
     import numpy as np
 
-    columns: Any = batches
-    mask = np.ones(len(batches), dtype=bool)
+    mask = np.ones(len(columns), dtype=bool)
     if wanted.from_offset is not None:
         mask &= columns.last_offset >= wanted.from_offset
     if wanted.to_offset is not None:
@@ -172,8 +174,8 @@ def _runs(flags: list[bool]) -> list[tuple[int, int]]:
 
 def cut(block: RecordBlock, wanted: Range, most_records: int | None = None) -> RecordBlock:
     """Return the block with only the records of the range, and no more than `most_records`. All batches stay."""
-    if block.records.matrix is not None:
-        return _cut_matrix(block, wanted, most_records)
+    if isinstance(block.records, RecordArrays):
+        return _cut_arrays(block, block.records, wanted, most_records)
     rows: list[tuple[int, ...]] = []
     ends: list[int] = []
     begin, iterator = 0, block.records.rows()
@@ -198,10 +200,9 @@ def _wants(row: tuple[int, ...], buffer: memoryview, wanted: Range) -> bool:
     )
 
 
-def _cut_matrix(block: RecordBlock, wanted: Range, most_records: int | None) -> RecordBlock:
+def _cut_arrays(block: RecordBlock, records: RecordArrays, wanted: Range, most_records: int | None) -> RecordBlock:
     import numpy as np
 
-    records: Any = block.records
     mask = np.ones(len(records), dtype=bool)
     if wanted.from_offset is not None:
         mask &= records.offset >= wanted.from_offset
@@ -212,21 +213,19 @@ def _cut_matrix(block: RecordBlock, wanted: Range, most_records: int | None) -> 
     if wanted.until_ms is not None:
         mask &= records.timestamp < wanted.until_ms
     if wanted.key is not None:
-        mask = _with_key(block, mask, wanted.key)
+        mask = _with_key(block, records, mask, wanted.key)
     kept = np.cumsum(mask)
     if most_records is not None:
         mask &= kept <= most_records
         kept = np.minimum(kept, most_records)
-    ends: Any = block.record_ends
-    new_ends = np.concatenate((np.zeros(1, dtype=np.int64), kept))[ends]
+    new_ends = np.concatenate((np.zeros(1, dtype=np.int64), kept))[np.asarray(block.record_ends)]
     return replace(block, records=RecordColumns.from_matrix(records.matrix[:, mask]), record_ends=new_ends)
 
 
-def _with_key(block: RecordBlock, mask: Any, key: bytes) -> Any:
+def _with_key(block: RecordBlock, records: RecordArrays, mask: Flags, key: bytes) -> Flags:
     """Remove records with other keys from the mask. Compares byte by byte, so that a long key needs no extra memory."""
     import numpy as np
 
-    records: Any = block.records
     data = np.frombuffer(block.buffer, dtype=np.uint8)
     rows = np.flatnonzero(mask & (records.key_size == len(key)) & (records.key_position != OUTSIDE))
     for at, byte in enumerate(key):
@@ -243,9 +242,8 @@ def with_records(block: RecordBlock) -> list[RecordBlock]:
     ends = [0, *(int(end) for end in block.record_ends)]
     parts = []
     for first, end in _runs([after > before for before, after in pairwise(ends)]):
-        records = _record_part(block.records, ends[first], ends[end])
-        counts: Any = block.record_ends[first:end]  # type: ignore[index]
-        shifted = counts - ends[first] if block.records.matrix is not None else tuple(c - ends[first] for c in counts)
+        records = block.records.part(ends[first], ends[end])
+        shifted = reduced(block.record_ends[first:end], ends[first])
         rows = range(block.first_row + first, block.first_row + end)
         faults = {row: fault for row, fault in block.faults.items() if row in rows}
         parts.append(replace(block, first_row=rows.start, end_row=rows.stop, record_ends=shifted, records=records,
@@ -253,7 +251,22 @@ def with_records(block: RecordBlock) -> list[RecordBlock]:
     return parts
 
 
-def _record_part(records: RecordColumns, first: int, end: int) -> RecordColumns:
-    if records.matrix is not None:
-        return RecordColumns.from_matrix(records.matrix[:, first:end])
-    return RecordColumns.from_rows(list(records.rows())[first:end])
+def part_of(block: RecordBlock, first: int, end: int) -> RecordBlock:
+    """Return the records `first` to `end` (exclusive) of a block, with their batches and without its faults.
+
+    A few records become plain rows, because compiled kernels cost more per call than per record.
+    """
+    ends = block.record_ends
+    low, high = bisect_right(ends, first), bisect_left(ends, end) + 1
+    counts: IntColumn = [min(int(count), end) - first for count in ends[low:high]]
+    records = block.records.part(first, end)
+    if end - first < _FEW_RECORDS:
+        records = RecordColumns.from_rows(records.rows())
+    elif isinstance(records, RecordArrays):
+        import numpy as np
+
+        counts = np.array(counts, dtype=np.int64)
+    at = block.first_row
+    return replace(
+        block, first_row=at + low, end_row=at + high, record_ends=counts, records=records, faults={}, goes_on=False
+    )

@@ -18,8 +18,9 @@ from kafkalog_cli.actions.policy_rules import (
     outdated_settings,
     overridden_policy,
 )
-from kafkalog_cli.errors import ExitCode, Refused, Skipped, UnsupportedFormat
+from kafkalog_cli.errors import ExitCode, Refused, Skipped, UnsupportedFormat, shell_word
 from kafkalog_cli.format.checkpoint import can_name
+from kafkalog_cli.storage.moved_away import moved_aside, moved_out, place_outside
 from kafkalog_cli.storage.names import DirectoryKind
 
 
@@ -57,12 +58,16 @@ class Rule(NamedTuple):
 
 
 class AppliedRule(NamedTuple):
-    """A rule that applies to a partition. If its option lifts it, it is a warning."""
+    """A rule that applies to a partition. If its option lifts it, it is a warning.
+
+    `way_on` is the command with the option that lifts the rule, or the option alone.
+    """
 
     rule: Rule
     path: str
     reason: str
     is_lifted: bool = False
+    way_on: str = ""
 
     @property
     def outcome(self) -> RuleOutcome:
@@ -73,7 +78,7 @@ class AppliedRule(NamedTuple):
     def message(self) -> str:
         """The reason, and the option that would lift the rule."""
         needs_flag = self.rule.flag and not self.rule.skips and self.outcome is not RuleOutcome.WARNING
-        return f"{self.reason} (to go on: {self.rule.flag})" if needs_flag else self.reason
+        return f"{self.reason} (to go on: {self.way_on or self.rule.flag})" if needs_flag else self.reason
 
 
 def judge(facts: PartitionFacts, intent: Intent) -> tuple[AppliedRule, ...]:
@@ -89,7 +94,8 @@ def judge(facts: PartitionFacts, intent: Intent) -> tuple[AppliedRule, ...]:
             continue
         reason = rule.find(facts, intent) if intent.action in rule.actions else None
         if reason is not None:
-            found.append(AppliedRule(rule, facts.path, reason, rule.is_lifted(intent)))
+            way_on = intent.with_option(rule.flag) if rule.flag else ""
+            found.append(AppliedRule(rule, facts.path, reason, rule.is_lifted(intent), way_on))
     return tuple(found)
 
 
@@ -121,13 +127,20 @@ def _marked_directory(facts: PartitionFacts, _: Intent) -> str | None:
 
 
 def _twins(facts: PartitionFacts, _: Intent) -> str | None:
-    return f"the partition lies in {', '.join(facts.twins)} too: no broker starts so" if facts.twins else None
+    if not facts.twins:
+        return None
+    compare = f"`kafkalog verify {shell_word(facts.path)} --against {shell_word(facts.twins[0])}`"
+    return (
+        f"the partition lies in {', '.join(facts.twins)} too: no broker starts so. {compare} shows which is more"
+        " complete: keep that directory, and move the other away"
+    )
 
 
 def _odd_files(facts: PartitionFacts, _: Intent) -> str | None:
     if not facts.odd_files:
         return None
-    return f"no regular files, though they have the names of a segment's: {', '.join(facts.odd_files)}; move them away"
+    moves = ", ".join(moved_aside(f"{facts.path}/{name}") for name in facts.odd_files)
+    return f"no regular files, though they have the names of a segment's: {', '.join(facts.odd_files)}; {moves}"
 
 
 def _odd_topic(facts: PartitionFacts, _: Intent) -> str | None:
@@ -136,8 +149,13 @@ def _odd_topic(facts: PartitionFacts, _: Intent) -> str | None:
     return f"no checkpoint can name the topic {facts.topic!r}, which has blanks or is no text: no broker made it"
 
 
-def _tiered(facts: PartitionFacts, _: Intent) -> str | None:
-    return f"the partition is tiered: {facts.tiered_because}" if facts.tiered_because else None
+def _tiered(facts: PartitionFacts, intent: Intent) -> str | None:
+    if not facts.tiered_because:
+        return None
+    reason = f"the partition is tiered: {facts.tiered_because}"
+    if not facts.tiered_is_supposed:
+        return reason
+    return f"{reason}; if it is not: {intent.with_option('--config remote.storage.enable=false')}"
 
 
 def _replicated(facts: PartitionFacts, _: Intent) -> str | None:
@@ -155,7 +173,13 @@ def _unknown_replication(facts: PartitionFacts, _: Intent) -> str | None:
 
 def _linked(facts: PartitionFacts, intent: Intent) -> str | None:
     found = [name for name in facts.linked if intent.in_place is None or name in intent.in_place]
-    return f"links, or files with a second name elsewhere: {', '.join(found)}" if found else None
+    if not found:
+        return None
+    away = shell_word(place_outside(facts.path))
+    return (
+        f"links, or files with a second name elsewhere: {', '.join(found)}; {moved_out(facts.path)}, then"
+        f" `cp -aL {away} {shell_word(facts.path)}` gives the partition files of its own; then the same command again"
+    )
 
 
 def _clock(facts: PartitionFacts, intent: Intent) -> str | None:

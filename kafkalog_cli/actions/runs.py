@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kafkalog_cli.actions.partition_facts import Places, gather_facts
 from kafkalog_cli.actions.refusals import Action, AppliedRule, Intent, RuleOutcome, judge, raise_refusals
 from kafkalog_cli.actions.settings import SettingsSource
+from kafkalog_cli.storage.clocks import Clock
 from kafkalog_cli.storage.fs import WritableFilesystem
 from kafkalog_cli.storage.partition import Partition
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """The current time in epoch milliseconds, and whether the command line sets it (`--now`)."""
-
-    now_ms: int
-    is_given: bool = False
 
 
 def check_refusals(  # noqa: PLR0913, PLR0917

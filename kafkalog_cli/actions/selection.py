@@ -115,11 +115,11 @@ def nothing_selected(
     chosen = [topic for topic in sorted(found) if selection.takes_topic(topic)]
     if chosen:
         numbers = (f"{topic} ({_listed(sorted(found[topic]))})" for topic in chosen[:_MOST_LISTED])
-        there = f"These partitions are there: {', '.join(numbers)}"
+        there = f"Partitions here: {', '.join(numbers)}"
     else:
         topics = sorted(found, key=partial(_distance, selection))
-        there = f"These topics are there: {_listed(topics)}"
-    return NothingSelected(reason=f"no {what} under {names} matches {selection.option_words}. {there}")
+        there = f"Topics here: {_listed(topics)}"
+    return NothingSelected(reason=f"no {what} matches {selection.option_words}. {there}")
 
 
 def _listed(names: Sequence[object]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kafkalog_cli.actions.partition_facts import Places
 from kafkalog_cli.actions.refusals import Action, AppliedRule
-from kafkalog_cli.actions.runs import Clock, check_refusals
+from kafkalog_cli.actions.runs import check_refusals
 from kafkalog_cli.errors import HalfChanged, KafkalogError, NothingSelected, Refused, SyncFailed, shell_word
 from kafkalog_cli.storage.appending.new_partition import retire_partition
 from kafkalog_cli.storage.changing.clean_marker import hold_marker, release_marker, waits_for
@@ -15,6 +15,7 @@ from kafkalog_cli.storage.changing.durable import half_changed, marker_left_away
 from kafkalog_cli.storage.changing.journal_undo import check_partition, check_undo, sweep, undo
 from kafkalog_cli.storage.changing.lock import log_dir_of, real_directory
 from kafkalog_cli.storage.changing.manifest import ChangeKind, Manifest, PlannedChange, RunState, read_manifest, run_ids
+from kafkalog_cli.storage.clocks import Clock
 from kafkalog_cli.storage.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.storage.partition import Partition
 

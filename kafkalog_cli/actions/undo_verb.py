@@ -12,7 +12,7 @@ from kafkalog_cli.actions.session.session import Session
 from kafkalog_cli.actions.session.verb import Verb
 from kafkalog_cli.actions.session.work import Work
 from kafkalog_cli.actions.undo import UndoPlan, UndoResult, apply_undo, has_run, last_first, plan_undo
-from kafkalog_cli.errors import ExitCode, NothingSelected, UsageError
+from kafkalog_cli.errors import ExitCode, NothingSelected, UsageError, shell_word
 from kafkalog_cli.storage.partition import Partition
 
 MOST_RUNS = 5
@@ -53,7 +53,9 @@ def _runs_under(path: str, partitions: Sequence[Partition]) -> str:
         return f"no partition under {path} has any"
     names = [f"{run} ({counted(runs[run], 'partition', 'partitions')})" for run in sorted(runs, reverse=True)]
     more = f" and {len(names) - MOST_RUNS} older ones" if len(names) > MOST_RUNS else ""
-    return f"under {path} there are: {', '.join(names[:MOST_RUNS])}{more}"
+    newest = max(runs)
+    last = f"`kafkalog undo {shell_word(path)} {shell_word(newest)}` undoes the last one"
+    return f"under {path} there are: {', '.join(names[:MOST_RUNS])}{more}; {last}"
 
 
 def _run(work: Work, run_id: str) -> Undone:
@@ -66,5 +68,5 @@ def _always(_partition: Partition) -> bool:
     return True
 
 
-UNDO = Verb(Action.UNDO.value, _run, locks_first=_always)
+UNDO = Verb(Action.UNDO.value, _run, locks_first=_always, is_about_runs=True)
 """The request is the name of the run."""

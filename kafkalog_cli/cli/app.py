@@ -15,20 +15,23 @@ import typer
 from typer.core import TyperGroup
 
 from kafkalog_cli import __version__
+from kafkalog_cli.cli.configuration import Configuration, add_variables, configuration, origin
 from kafkalog_cli.cli.conversions import convert_without_pydantic
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.parser_errors import parser_words
 from kafkalog_cli.cli.terminal import styles_as_wanted
-from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, next_step
+from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, did_you_mean, next_step
 from kafkalog_cli.output.messages import Messages
+from kafkalog_cli.storage.kernels import COMPILING
 
 GROUPS = {
-    "Look": ("ls", "dump-log", "dump-index", "lookup-offset", "lookup-time", "read"),
+    "Look": ("ls", "read", "lookup-offset", "lookup-time", "dump-log", "dump-index"),
     "Check and repair": ("verify", "recover"),
-    "Change": ("roll", "retain", "compact", "truncate", "delete-records", "append"),
-    "Undo": ("undo", "purge"),
+    "Change": ("append", "roll", "retain", "compact", "delete-records", "truncate"),
     "Move data": ("export", "import"),
-    "Query with Spark": ("sql", "audit"),
-    "Set up": ("warmup",),
+    "Spark": ("sql", "audit"),
+    "Undo": ("undo", "purge"),
+    "Set up": ("demo", "warmup"),
 }
 """Subcommands as the help lists them."""
 
@@ -53,28 +56,46 @@ class CommandGroup(TyperGroup):
             return None
         command = typer.main.get_command(importlib.import_module(module).command)
         command.name = cmd_name
-        command.rich_help_panel = next(group for group, names in GROUPS.items() if cmd_name in names)  # type: ignore[attr-defined]
+        command.format_help = partial(_print_help, callback_of(cmd_name))  # type: ignore[method-assign]
         convert_without_pydantic(command)
+        add_variables(cmd_name, command.params)
+        environment = ctx.find_object(Environment)
+        if environment is not None:
+            ctx.default_map = {cmd_name: environment.configuration.defaults(cmd_name, command.params)}
         return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: D102
         name = args[0]
         if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
-            ctx.fail(f"there is no command {name}. {_did_you_mean(name)}")
+            question = did_you_mean(name, COMMANDS) or "kafkalog help lists the commands"
+            raise UsageError(reason=f"there is no command {name}. {question}")
         return super().resolve_command(ctx, args)
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: D102
+        _print_help(None, ctx, formatter)
 
-def _did_you_mean(name: str) -> str:
-    """A question about the commands whose names begin with `name`, or are close to it; else where they are listed."""
-    from difflib import get_close_matches
 
-    close = [command for command in COMMANDS if command.startswith(name)] or get_close_matches(name, COMMANDS, 2)
-    return f"Did you mean {' or '.join(close)}?" if close else "kafkalog help lists the commands"
+def callback_of(name: str) -> Any:
+    """Return the function of a subcommand; its annotations are the options."""
+    (registered,) = importlib.import_module(COMMANDS[name]).command.registered_commands
+    return registered.callback
+
+
+def _print_help(callback: Any, context: Any, formatter: Any) -> None:
+    """Write the help of the command `callback`, None: of kafkalog itself."""
+    from kafkalog_cli.cli.environment import environment_of
+    from kafkalog_cli.cli.help_pages import command_page, main_page
+    from kafkalog_cli.output.help_text import help_text
+    from kafkalog_cli.output.paint import paint_of
+    from kafkalog_cli.output.stream import ResultStream, terminal_columns
+
+    page = main_page(GROUPS) if callback is None else command_page(context.command.name, callback)
+    paint = paint_of(ResultStream(environment_of(context).stdout))
+    formatter.write(help_text(page, paint, terminal_columns()))
 
 
 app = typer.Typer(
     cls=CommandGroup,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -112,17 +133,15 @@ def run(argv: list[str], environment: Environment | None = None) -> int:
 def _run(argv: list[str], environment: Environment) -> int:
     command = typer.main.get_command(app)
     convert_without_pydantic(command)
-    environment.kernels.complain = partial(_complain, environment, argv)
     argv = _for_the_parser(argv)
+    environment = replace(environment, wants_json=_wants_json(argv, environment.configuration), argv=tuple(argv))
     try:
-        result = command.main(
-            args=argv,
-            prog_name="kafkalog",
-            standalone_mode=False,
-            obj=replace(environment, wants_json=_wants_json(argv), argv=tuple(argv)),
-        )
+        environment = _configured(argv, environment)
+        environment.kernels.complain = partial(_complain, environment)
+        environment.kernels.announce = partial(_announce_compilation, environment)
+        result = command.main(args=argv, prog_name="kafkalog", standalone_mode=False, obj=environment)
     except KafkalogError as error:
-        Messages(environment.stderr, as_json=_wants_json(argv)).exception(error)
+        Messages(environment.stderr, as_json=environment.wants_json).exception(error)
         return int(error.exit_code)
     except BrokenPipeError:
         return _closed_pipe(environment)
@@ -138,15 +157,20 @@ def _run(argv: list[str], environment: Environment) -> int:
     except OSError as error:
         code = ExitCode.NO_SPACE if error.errno == errno.ENOSPC else ExitCode.FAILURE
         step = "" if error.filename is None else next_step(error)
-        _tell(environment, argv, "os-error", _os_error_text(error), code, step)
+        _tell(environment, "os-error", _os_error_text(error), code, step)
         return int(code)
     except Exception as error:
-        return _unexpected(error, environment, argv)
+        return _unexpected(error, environment)
     return int(result) if isinstance(result, int) else int(ExitCode.OK)
 
 
 def _for_the_parser(argv: list[str]) -> list[str]:
-    """Turn `help COMMAND` into `COMMAND --help`, and keep a comment before a query from being read as an option."""
+    """Turn `help COMMAND` into `COMMAND --help`, and keep a comment before a query from being read as an option.
+
+    Without arguments the help is printed.
+    """
+    if not argv:
+        return ["--help"]
     if argv[:1] == ["help"]:
         return [*argv[1:2], "--help"]
     if argv[:1] == ["sql"]:
@@ -154,37 +178,65 @@ def _for_the_parser(argv: list[str]) -> list[str]:
     return argv
 
 
-def _complain(environment: Environment, argv: list[str], text: str, step: str) -> None:
+def _configured(argv: list[str], environment: Environment) -> Environment:
+    """Return the environment with the configuration; help and completions do not need one, and do not fail by it."""
+    is_help = {"--help", "-h"} & set(argv) or "_KAFKALOG_COMPLETE" in os.environ
+    if is_help or not argv or argv[0] not in COMMANDS:
+        return environment
+    found = configuration(environment.fs, COMMANDS, _is_option)
+    return replace(environment, configuration=found, wants_json=_wants_json(argv, found))
+
+
+def _is_option(name: str) -> bool:
+    """Whether any command has an option `--name`. This imports all commands."""
+    modules = map(importlib.import_module, COMMANDS.values())
+    commands = (typer.main.get_command(module.command) for module in modules)
+    return any(f"--{name}" in option.opts for command in commands for option in command.params)
+
+
+def _complain(environment: Environment, text: str, step: str) -> None:
     """Report that the compiled kernels do not load; the run continues without them."""
-    Messages(environment.stderr, as_json=_wants_json(argv)).tell("no-compiled-kernels", text, next_step=step)
+    Messages(environment.stderr, as_json=environment.wants_json).tell("no-compiled-kernels", text, next_step=step)
 
 
-def _wants_json(argv: list[str]) -> bool:
-    """Whether the command line requests JSON output; its parser may have failed before that option."""
+def _announce_compilation(environment: Environment) -> None:
+    """Report that the kernels are compiled now, which makes the first run on much data slow."""
+    Messages(environment.stderr, as_json=environment.wants_json).warn(
+        "compiling-kernels", f"{COMPILING} (kafkalog warmup does it beforehand)"
+    )
+
+
+def _wants_json(argv: list[str], found: Configuration) -> bool:
+    """Whether JSON output is requested; the parser of the command line may have failed before that option."""
     name = "--report" if argv[:1] == ["export"] else "--format"  # export's --format is the format of its files
+    if not any(word == name or word.startswith(f"{name}=") for word in argv):
+        return bool(argv) and found.value(argv[0], "format") in {"json", "ndjson"}
     return any(f"{name}={word}" in argv or (name, word) in pairwise(argv) for word in ("json", "ndjson"))
 
 
-def _unexpected(error: Exception, environment: Environment, argv: list[str]) -> int:
+def _unexpected(error: Exception, environment: Environment) -> int:
     """Report an error of the option parser; any other exception is a bug, reported in one line."""
     if hasattr(error, "format_message"):
-        if _wants_json(argv):
-            Messages(environment.stderr, as_json=True).exception(UsageError(reason=error.format_message()))
+        place = origin(error, environment.configuration.path)
+        if place:
+            error.message = f"{error.message} (from {place})"  # type: ignore[attr-defined]
+        messages = Messages(environment.stderr, as_json=environment.wants_json)
+        text, step = parser_words(error)
+        if environment.wants_json:
+            messages.exception(UsageError(reason=error.format_message()))
         else:
-            error.show()  # type: ignore[attr-defined]
+            messages.tell("usage-error", text, exit_code=ExitCode.USAGE, next_step=step)
         return int(ExitCode.USAGE)
     if "KAFKALOG_DEBUG" in os.environ:
         raise error
     text = f"internal error, please report it (KAFKALOG_DEBUG=1 shows more): {type(error).__name__}: {error}"
-    _tell(environment, argv, "internal-error", text, ExitCode.FAILURE)
+    _tell(environment, "internal-error", text, ExitCode.FAILURE)
     return int(ExitCode.FAILURE)
 
 
-def _tell(  # noqa: PLR0913, PLR0917
-    environment: Environment, argv: list[str], kind: str, text: str, code: ExitCode, step: str = ""
-) -> None:
+def _tell(environment: Environment, kind: str, text: str, code: ExitCode, step: str = "") -> None:
     """Report a message about the whole run, as a line of text or as a JSON object."""
-    Messages(environment.stderr, as_json=_wants_json(argv)).tell(kind, text, exit_code=code, next_step=step)
+    Messages(environment.stderr, as_json=environment.wants_json).tell(kind, text, exit_code=code, next_step=step)
 
 
 def _os_error_text(error: OSError) -> str:

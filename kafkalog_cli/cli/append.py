@@ -1,6 +1,7 @@
 """`kafkalog append`: append records to a log."""
 
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,53 +45,61 @@ def append(  # noqa: PLR0913
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="FILE...",
-            help="Files with the records, '-' for standard input, which is the default; before them more partitions.",
+            metavar="[FILE...]",
+            help="Files with records; - is standard input, the default. More partitions may stand before them.",
         ),
     ] = None,
     input: Annotated[  # noqa: A002
-        Input, _option("--input", RECORDS_PANEL, "NDJSON as dump-log prints it, or a record a line.")
+        Input,
+        _option("--input", RECORDS_PANEL, "Format of the input: NDJSON from dump-log or read, or one record per line."),
     ] = Input.NDJSON,
     key_separator: Annotated[
-        str | None, _option("--key-separator", RECORDS_PANEL, "Of lines: the key is what comes before it.", "TEXT")
+        str | None, _option("--key-separator", RECORDS_PANEL, "Text between key and value of a line.", "TEXT")
     ] = None,
     codec: Annotated[
         CodecName,
-        _option("--codec", RECORDS_PANEL, "How batches are packed, unless the topic's compression.type says."),
+        _option("--codec", RECORDS_PANEL, "Compression of batches, if the topic has no compression.type."),
     ] = CodecName.NONE,
     level: Annotated[
-        int | None, _option("--compression-level", RECORDS_PANEL, "The codec's level; Kafka's default without it.", "N")
+        int | None,
+        _option("--compression-level", RECORDS_PANEL, "Level of the codec. Without it: Kafka's default.", "N"),
     ] = None,
     batch_bytes: Annotated[
         int,
-        _option(
-            "--batch-bytes", RECORDS_PANEL, "Most bytes of a batch of several records, before packing.", "BYTES", 1
-        ),
+        _option("--batch-bytes", RECORDS_PANEL, "Largest batch of several records, before compression.", "BYTES", 1),
     ] = 16_384,
     leader_epoch: Annotated[
         int | None,
         _option(
-            "--leader-epoch", RECORDS_PANEL, "The epoch of the leader that appends; the latest without it.", "N", 0
+            "--leader-epoch",
+            RECORDS_PANEL,
+            "Epoch of the leader that appends. Without it: the latest epoch of the log.",
+            "N",
+            0,
         ),
     ] = None,
     producer_id: Annotated[
-        int | None, _option("--producer-id", PRODUCER_PANEL, "Of an idempotent or transactional producer.", "ID", 0)
+        int | None, _option("--producer-id", PRODUCER_PANEL, "Id of an idempotent or transactional producer.", "ID", 0)
     ] = None,
-    producer_epoch: Annotated[int, _option("--producer-epoch", PRODUCER_PANEL, "Its epoch.", "N", 0)] = 0,
+    producer_epoch: Annotated[int, _option("--producer-epoch", PRODUCER_PANEL, "Epoch of the producer.", "N", 0)] = 0,
     first_sequence: Annotated[
         int | None,
         _option(
-            "--first-sequence", PRODUCER_PANEL, "Of the first record; else it goes on with the last one's.", "N", 0
+            "--first-sequence",
+            PRODUCER_PANEL,
+            "Sequence of the first record. Without it: the next sequence of the producer.",
+            "N",
+            0,
         ),
     ] = None,
     transaction: Annotated[
         EndingOption | None,
-        _option("--transaction", PRODUCER_PANEL, "All records are one transaction, which is left so."),
+        _option("--transaction", PRODUCER_PANEL, "Append all records as one transaction, and end it so."),
     ] = None,
     topic_id: Annotated[
         str | None,
         _option(
-            "--topic-id", RECORDS_PANEL, "Of a partition that is not there yet; else the metadata log tells.", "ID"
+            "--topic-id", RECORDS_PANEL, "Topic id for a new partition. Without it: the id in the metadata log.", "ID"
         ),
     ] = None,
     keep_offsets: Annotated[
@@ -98,7 +107,7 @@ def append(  # noqa: PLR0913
         typer.Option(
             "--keep-offsets",
             rich_help_panel=RECORDS_PANEL,
-            help="Keep offsets, timestamp types and leader epochs of the records, as a follower does.",
+            help="Keep the offsets, timestamp types and leader epochs of the records, as a follower does.",
         ),
     ] = False,
     skip_records: Annotated[
@@ -106,13 +115,14 @@ def append(  # noqa: PLR0913
         _option(
             "--skip-records",
             RECORDS_PANEL,
-            "Leave out the first N records of the input, which an interrupted run has appended; with several"
-            " partitions PARTITION:N for each of them. An interrupted run prints the command.",
+            "Leave out the first N records of the input, which an interrupted run has appended. With several"
+            " partitions: PARTITION:N for each. An interrupted run prints the command.",
             "[PARTITION:]N",
         ),
     ] = None,
     coordinator_epoch: Annotated[
-        int, _option("--coordinator-epoch", PRODUCER_PANEL, "Of the coordinator whose marker ends it.", "N", 0)
+        int,
+        _option("--coordinator-epoch", PRODUCER_PANEL, "Epoch of the coordinator that ends the transaction.", "N", 0),
     ] = 0,
     topics: OneTopic,
     single_replica: SingleReplica = False,
@@ -121,20 +131,21 @@ def append(  # noqa: PLR0913
     metrics: Metrics = None,
     printing: Printing,
 ) -> int:
-    """Append records to a partition as its leader would, with its offsets, segments, indexes, producers, transactions.
+    """Append records to a partition as its leader would.
 
-    A partition that is not there is made, where its log directory is. What dump-log and read print with --format json
-    goes in: keys, values, headers and timestamps, with new offsets. A record that a broker would not take (too large,
-    no key in a compacted topic, a time in the future) ends it, and nothing is appended. A crash leaves what was
-    synced (flush.messages, flush.ms) and at worst a torn tail for `recover`.
+    Offsets, segments, indexes and the state of producers and transactions are written as a broker writes them. A
+    partition that does not exist is created in its log directory. Input is NDJSON from dump-log or read, with new
+    offsets, or lines. If a broker would reject a record (too large, no key in a compacted topic, a time in the
+    future), nothing is appended. A crash leaves all synced records (flush.messages, flush.ms) and at worst a torn tail
+    for `recover`.
 
-    With several directories of a topic, or a log directory and --topic, a record goes where a producer of Kafka would
-    send it: by its key (murmur2); without one to the partition that it names, if it is given, else to one for as long
-    as a batch takes to fill, and then to the next. All is read before anything is appended; each partition has its own
-    line, and undo.
+    With several directories of a topic, or a log directory and --topic, the partition of each record is chosen as a
+    producer does: by its key (murmur2). Records without a key go to the partition that they name, else to one
+    partition per full batch, in turn. All input is read before anything is appended. Each partition has its own line
+    of output and its own undo.
 
-    Ctrl-C or SIGTERM ends it between two batches with exit code 130. It then prints how many records of the input are
-    appended, and the command that appends the others (--skip-records); standard input has to be sent again.
+    Ctrl-C or SIGTERM ends the run between two batches with exit code 130. The run then prints the number of appended
+    records, and the command that appends the rest (--skip-records). Standard input has to be sent again.
     """
     from kafkalog_cli.actions.append.inputs import AppendInputs, paths_and_files
     from kafkalog_cli.actions.append.skipping import parse_skipped
@@ -160,40 +171,32 @@ def append(  # noqa: PLR0913
     own = AppendOptions(writing, input.is_json, key_separator, topic_id, parse_skipped(skip_records or ()))
     own.check()
     options = session_options(environment, topics, safety, settings=settings, single_replica=single_replica)
-    run = begin(environment, APPEND, append_view(), options, printing)
+    run = begin(environment, APPEND, append_view(), options, printing, metrics)
     session = run.session
     inputs = AppendInputs(environment.fs, records, environment.stdin, session.interruptions, run.printer)
     appending = Appending(session, own, inputs)
-    return _append(environment, run, appending, appending.targets(path, more_paths), metrics)
+    return _append(environment, run, appending, appending.targets(path, more_paths))
 
 
-def _append(
-    environment: "Environment",
-    run: "VerbRun",
-    appending: "Appending",
-    partitions: "list[Partition]",
-    metrics: str | None,
-) -> int:
+def _append(environment: "Environment", run: "VerbRun", appending: "Appending", partitions: "list[Partition]") -> int:
     """Append; if there are several partitions, sort the input first. An interrupted run reports how to continue."""
     from kafkalog_cli.actions.append.inputs import InputCutOff
     from kafkalog_cli.actions.session.verb import Summary
 
     session = run.session
-    metrics = None if session.options.dry_run else metrics
     with ExitStack() as sorted_lines:
         if len(partitions) > 1:
             try:
                 sorted_lines.enter_context(closing(appending.sort(partitions)))
             except (KeyboardInterrupt, InputCutOff):  # nothing is locked or changed yet
                 _report_how_to_go_on(environment, run, appending)
-                return run.finish(Summary(ExitCode.INTERRUPTED), partitions)
-        run.check_metrics(metrics)
+                return replace(run, metrics=None).finish(Summary(ExitCode.INTERRUPTED), partitions)
         session.settings(partitions)
         run.printer.begin("append", appending.total_bytes)
-        summary = session.run(appending, partitions)
+        summary = run.run(appending, partitions)
     if summary.code is ExitCode.INTERRUPTED and session.interruptions.are_asked_for:
         _report_how_to_go_on(environment, run, appending)
-    return run.finish(summary, partitions, metrics)
+    return run.finish(summary, partitions)
 
 
 def _report_how_to_go_on(environment: "Environment", run: "VerbRun", appending: "Appending") -> None:

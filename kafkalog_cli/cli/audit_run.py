@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kafkalog_cli import __version__
-from kafkalog_cli.actions.audit.audit import Audited
+from kafkalog_cli.actions.audit.audit import Audited, Failed
 from kafkalog_cli.actions.audit.columns import HistoryRun, audit_table
 from kafkalog_cli.actions.audit.compare import AuditChange, changes, replaced
 from kafkalog_cli.actions.audit.history import History, rows_of, run_of
@@ -17,9 +17,8 @@ from kafkalog_cli.actions.session.lock_warnings import LockWarnings
 from kafkalog_cli.actions.session.meter import of_the_system
 from kafkalog_cli.actions.verify.finding_kinds import Severity
 from kafkalog_cli.actions.verify.partition import Level, TargetKind, Verification
-from kafkalog_cli.actions.verify.verify import Failed
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.options import now_of, time_of
+from kafkalog_cli.cli.times import now_of, time_of
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.output.audit_json import write_audited, write_change
@@ -31,7 +30,7 @@ from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.spark.audit_job import Audit, AuditRequest
 from kafkalog_cli.spark.export.plan import check_outside
 from kafkalog_cli.spark.java import need_pyspark
-from kafkalog_cli.spark.sessions import command_session
+from kafkalog_cli.spark.sessions import Sessions
 from kafkalog_cli.storage.named_places import check_named_directory, check_new_file
 from kafkalog_cli.storage.new_file import new_file
 
@@ -49,8 +48,7 @@ class AuditOptions:
     limits: Limits
     quiet: bool
     json: bool
-    master: str
-    settings: Mapping[str, str]
+    sessions: Sessions
     top: int | None
     history: str | None
     compare: str | None
@@ -85,7 +83,7 @@ class AuditRun:
             audit.refuse(_replaced(audit, history, run))
         before = None if history is None or until_ms is None else history.before(audit.log_dirs, run.host, until_ms)
         with Progress(environment.stderr, "audit", as_json=options.json, clock=environment.clock) as progress:
-            audited = audit.run(lambda: command_session(options.master, settings=options.settings), progress)
+            audited = audit.run(options.sessions, progress)
         failure = self._keep(audited, run, history)
         found = None if before is None else changes(rows_of(audited, run), before)
         return int(self._tell(audited, found, failure))

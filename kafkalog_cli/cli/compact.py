@@ -21,7 +21,7 @@ def compact(  # noqa: PLR0913
     topics: Topics,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Clean also what is not dirty enough, and what was cleaned, once more."),
+        typer.Option("--force", help="Clean all records again, even if the log is not dirty enough."),
     ] = False,
     passes: Annotated[
         str,
@@ -33,30 +33,30 @@ def compact(  # noqa: PLR0913
     ] = "1",
     estimate: Annotated[
         bool,
-        typer.Option("--estimate", help="With --dry-run: read the logs, and say how many records would go."),
+        typer.Option("--estimate", help="With --dry-run: read the logs, and count the records that would be removed."),
     ] = False,
     explain: Annotated[
         str | None,
-        typer.Option(metavar="KEY", help="With --dry-run: say of each record of a key why it stays or goes, and when."),
+        typer.Option(
+            metavar="KEY", help="With --dry-run: explain for each record of KEY why and when it stays or is removed."
+        ),
     ] = None,
     erase_keys: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Take out all records of these keys, at once and for good, prove it, and tell what still holds them.",
+            help="Erase all records of the keys in FILE without undo, prove it, and report other places with them.",
         ),
     ] = None,
     input: Annotated[  # noqa: A002
         Input,
-        typer.Option(
-            "--input", help="How FILE has the keys: of records in NDJSON as dump-log prints it, or a line each."
-        ),
+        typer.Option("--input", help="Format of FILE: NDJSON records from dump-log, or one key per line."),
     ] = Input.NDJSON,
     memory: Annotated[
         str,
         typer.Option(
             metavar="SIZE",
-            help="For the keys and marks of one partition; where they need more, the log is read several times.",
+            help="Memory for the keys of one partition. If they need more, the log is read several times.",
         ),
     ] = "128MiB",
     delay: Delay = None,
@@ -67,11 +67,14 @@ def compact(  # noqa: PLR0913
     metrics: Metrics = None,
     printing: Printing,
 ) -> int:
-    """Compact logs: of the records with the same key the last one stays, tombstones and aborted records go in time.
+    """Keep only the last record of each key, as a log cleaner does.
 
-    Only topics whose cleanup.policy has compact are touched: by --config, the metadata log, or --broker-config. A log
-    is cleaned if it is dirty enough (min.cleanable.dirty.ratio), the dirtiest first. What is replaced is renamed to
-    .deleted, and unlinked by a later run once file.delete.delay.ms has gone; with --erase-keys at once.
+    Tombstones and aborted records are removed when their time has come. Only topics with compact in their
+    cleanup.policy are cleaned: by --config, the metadata log, or --broker-config. A log is cleaned if it is dirty
+    enough (min.cleanable.dirty.ratio), the dirtiest log first.
+
+    Replaced files are renamed to .deleted. A later run unlinks them after file.delete.delay.ms. With --erase-keys they
+    are unlinked at once.
     """
     from kafkalog_cli.actions.compact.plan import CompactRequest
     from kafkalog_cli.actions.compact.verb import COMPACT, CompactWork, dirtiest_first, keys_to_erase
@@ -95,18 +98,14 @@ def compact(  # noqa: PLR0913
         "passes": _passes(passes),
     }
     explains, erases = explain is not None, erase_keys is not None
-    run = begin(environment, COMPACT, compact_view(explains=explains, erases=erases), options, printing)
+    run = begin(environment, COMPACT, compact_view(explains=explains, erases=erases), options, printing, metrics)
     partitions = run.session.writable_partitions(paths or [])
     if safety.dry_run and not explains and not erases and len(partitions) > 1:
         run.printer.view = compact_view(has_table=True)
-    metrics = None if safety.dry_run else metrics
-    run.check_metrics(metrics)
     keys = None if erase_keys is None else keys_to_erase(environment.fs, erase_keys, is_ndjson=input.is_json)
     request = run.session.request(CompactRequest, partitions, **own, erased=None if keys is None else keys.sought)
-    summary = run.session.run(
-        CompactWork(request, keys, estimate, explain), dirtiest_first(run.session, partitions, request)
-    )
-    return run.finish(summary, partitions, metrics)
+    ordered = dirtiest_first(run.session, partitions, request)
+    return run.complete(CompactWork(request, keys, estimate, explain), ordered)
 
 
 def _passes(text: str) -> int | None:

@@ -53,7 +53,28 @@ class _Conversion:
         try:
             return _converted(value, self._descriptor.annotation, self._descriptor.parameter_info)
         except _NotPlainError:
+            return self._by_typer(value, param, ctx)
+
+    def _by_typer(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the value as typer converts it, or raise its error without the words of Pydantic."""
+        try:
             return self._typers_own().coerce(value, param=param, ctx=ctx)
+        except Exception as error:
+            message = getattr(error, "message", None)
+            if isinstance(message, str):
+                error.message = _without_pydantic(message, value)  # type: ignore[attr-defined]
+            raise
+
+
+_OF_PYDANTIC = "Value error, "
+_NO_NUMBER = re.compile(r"Input should be a valid (integer|number).*")
+
+
+def _without_pydantic(message: str, value: Any) -> str:
+    """Return an error's message without the words that Pydantic puts before it or in its place."""
+    message = message.removeprefix(_OF_PYDANTIC)
+    number = _NO_NUMBER.fullmatch(message)
+    return f"{value!r} is not a valid {number[1]}." if number is not None and isinstance(value, str) else message
 
 
 class _NotPlainError(Exception):

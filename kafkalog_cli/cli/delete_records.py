@@ -35,10 +35,10 @@ def delete_records(  # noqa: PLR0913
     metrics: Metrics = None,
     printing: Printing,
 ) -> int:
-    """Move the start of a partition's log forward, as kafka-delete-records does: nobody is given earlier records.
+    """Move the start of a log forward.
 
-    Whole segments below the new start are renamed to .deleted. Records that share a segment with later ones stay on
-    the disk until that segment goes.
+    Consumers no longer get earlier records, as after kafka-delete-records. Whole segments below the new start are
+    renamed to .deleted. Records that share a segment with later records stay on the disk until that segment is removed.
     """
     from kafkalog_cli.actions.delete_records import DELETE_RECORDS, DeleteRecordsRequest
     from kafkalog_cli.cli.verbs import run_verb

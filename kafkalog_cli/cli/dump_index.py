@@ -32,10 +32,11 @@ def dump_index(  # noqa: PLR0913, PLR0917 options
     max_output_bytes: MaxOutputBytes = DEFAULT_LIMITS.max_output_bytes,
     max_ratio: MaxRatio = DEFAULT_LIMITS.max_ratio,
 ) -> int:
-    """Print indexes, snapshots, checkpoints and metadata files, each entry checked against the log.
+    """Print indexes, snapshots and checkpoints, each entry checked.
 
-    An entry is right, stale, out of order or beyond the end of the log; of an offset index it also says by which
-    rule it was written: first offsets (before 2.0), append calls (2.0 to 4.0) or per batch (since 4.1).
+    Entries are compared with the log: each is right, stale, out of order or beyond the end. For an offset index, the
+    rule by which it was written is printed: first offsets (before 2.0), append calls (2.0 to 4.0), or per batch (since
+    4.1). Metadata files are printed too.
     """
     from kafkalog_cli.actions.selection import Selection
     from kafkalog_cli.cli.dump_index_run import DumpIndexRun

@@ -116,7 +116,7 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
     skip_record_metadata: Annotated[
         bool, _flag("skip-record-metadata", "Leave out record metadata; also leaves out control records.")] = False,
     max_bytes: Annotated[int, typer.Option(metavar="BYTES", rich_help_panel=_TOOL,
-        help="Read only batches that end within so many bytes of each file.")] = (1 << 31) - 1,
+        help="Read only batches that end within the first BYTES of each file.")] = (1 << 31) - 1,
     max_message_size: Annotated[int, typer.Option(metavar="BYTES", rich_help_panel=_TOOL,
         help="Bytes read at an index entry's position to find its batch.")] = 5 << 20,
     index_sanity_check: Annotated[
@@ -134,20 +134,24 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
     since: Since = None,
     until: Until = None,
     key: Annotated[str | None, typer.Option("--key", metavar="KEY", rich_help_panel=SELECTION_PANEL,
-        help="Only records with this key (UTF-8); implies --deep-iteration.")] = None,
+        help="Print only records with this key (UTF-8). Implies --deep-iteration.")] = None,
     max_records: Annotated[int | None, typer.Option(metavar="N", min=1, rich_help_panel=SELECTION_PANEL,
-        help="Stop after so many records.")] = None,
+        help="Stop after N records.")] = None,
     now: Now = None,
-    strict: Annotated[bool, _flag("strict", "Exit 3 on tail damage and 4 on corruption too.")] = False,
-    resync: Annotated[bool, _flag("resync", "Go on behind damage, with the next good batch of the file.")] = False,
+    strict: Annotated[bool, _flag("strict", "Exit with 3 on tail damage and with 4 on corruption.")] = False,
+    resync: Annotated[bool, _flag("resync", "Continue after damage with the next valid batch of the file.")] = False,
     output_format: Format = OutputFormat.TEXT,
     redact: Annotated[str | None, typer.Option(metavar="WHAT", rich_help_panel=OUTPUT_PANEL,
-        help="Leave out contents: keys,values,headers[=hash|len]; keys of headers stay.")] = None,
+        help="Leave out contents: keys,values,headers[=hash|len]. Keys of headers stay.")] = None,
     max_batch_bytes: MaxBatchBytes = DEFAULT_LIMITS.max_batch_bytes,
     max_output_bytes: MaxOutputBytes = DEFAULT_LIMITS.max_output_bytes,
     max_ratio: MaxRatio = DEFAULT_LIMITS.max_ratio,
 ) -> int:  # fmt: skip
-    """Print segments as kafka-dump-log does."""
+    """Print segments as kafka-dump-log does.
+
+    All options of kafka-dump-log have its text, byte for byte. Directories, globs, ranges of offsets and times, and
+    NDJSON are additions. The exit code is 1 if a file could not be read to its end.
+    """
     from kafkalog_cli.cli.dump_log_run import DumpLogRun, DumpRequest
 
     topic_decoder = next((name for name, wanted in (

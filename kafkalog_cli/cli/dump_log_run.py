@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.actions.selection import Selection
     from kafkalog_cli.cli.dump_sidecar_run import SidecarDump
     from kafkalog_cli.output.dump_compiled import CompiledLogText
+    from kafkalog_cli.output.progress import Progress
     from kafkalog_cli.output.record_json_printer import JsonPrinter
     from kafkalog_cli.output.redact import Redaction
 
@@ -88,6 +90,8 @@ class DumpLogRun:
     def __init__(self, environment: Environment, request: DumpRequest) -> None:
         self._fs = environment.fs
         self._sleep = environment.sleep
+        self._stderr, self._clock = environment.stderr, environment.clock
+        self._progress: Progress | None = None
         self._out = ResultStream(environment.stdout)
         self._messages = Messages(environment.stderr, as_json=request.is_json)
         self._request = request
@@ -105,12 +109,14 @@ class DumpLogRun:
         named = java_split(files) if files is not None else []
         if not named and not paths:
             raise UsageError(reason="dump-log needs --files or a PATH; see kafkalog dump-log --help")
-        for path in named + self._select(paths, selection):
+        chosen = named + self._select(paths, selection)
+        self._progress = self._progress_of(chosen)
+        for path in chosen:
             if request.max_records is not None and self._shown >= request.max_records:
                 break
             self._codes.append(ExitCode.OK)
             self._dump(java_path(path))
-        self._out.flush()
+        self._flush()
         self._messages.mirrored_parts(self._reports.text())
         code = ExitCode.FAILURE if any(self._codes) else ExitCode.OK
         if self._request.strict:
@@ -118,6 +124,25 @@ class DumpLogRun:
         if self._request.is_json:
             self._write_summary(code)
         return code
+
+    def _progress_of(self, paths: list[str]) -> Progress | None:
+        """Return the progress of a dump into a file or pipe. A dump on the terminal itself shows where it is."""
+        if self._request.is_json or self._out.is_terminal or not self._messages.is_terminal:
+            return None
+        from kafkalog_cli.output.progress import Progress
+
+        total = 0
+        for path in paths:
+            with suppress(OSError):  # reported when the file is dumped
+                status = self._fs.status(java_path(path)) if path.endswith(SEGMENT_SUFFIXES) else None
+                total += 0 if status is None else status.size_bytes
+        return Progress(self._stderr, "dump-log", as_json=False, total_bytes=total, clock=self._clock)
+
+    def _flush(self) -> None:
+        """Write everything out, and erase the line of progress: a message may follow."""
+        self._out.flush()
+        if self._progress is not None:
+            self._progress.erase()
 
     def _select(self, paths: list[str], selection: Selection | None) -> list[str]:
         if not paths:
@@ -136,6 +161,8 @@ class DumpLogRun:
         self._title(f"Dumping {self._shown_path(path)}\n")
         name = path.rpartition("/")[2]
         suffix = name[name.rindex(".") :] if "." in name else ""
+        if self._progress is not None:
+            self._progress.erase()
         self._locks.about_partition(path.rpartition("/")[0] or ".")
         try:
             if suffix in SEGMENT_SUFFIXES:
@@ -145,10 +172,10 @@ class DumpLogRun:
             elif not suffix:
                 self._fail(path, None, "not a file of a log directory: its name has no suffix")
             else:
-                self._out.flush()
+                self._flush()
                 self._messages.mirrored(f"Ignoring unknown file {self._shown_path(path)}\n")
         except KafkalogError as error:
-            self._out.flush()
+            self._flush()
             self._messages.exception(error)
             self._codes[-1] = ExitCode.FAILURE
         except BrokenPipeError:
@@ -174,7 +201,7 @@ class DumpLogRun:
         if isinstance(problem, GivesUp):
             self._fail(path, problem.position, problem.message)
         elif problem is not None:
-            self._out.flush()
+            self._flush()
             self._messages.mirrored(f"{problem}\n")
 
     def _sidecar_objects(self, path: str) -> None:
@@ -241,7 +268,8 @@ class DumpLogRun:
 
     def _print(self, path: str, dump: SegmentDump, printer: SegmentPrinter) -> None:
         gave_up = False
-        for part in self._parts(dump, printer):
+        parts = self._parts(dump, printer)
+        for part in parts if self._progress is None else _advancing(self._progress, parts, path):
             if isinstance(part, Fault):
                 self._fail(path, part.position, part.message, part.kind.value)
             elif isinstance(part, RecordBlock):
@@ -366,7 +394,7 @@ class DumpLogRun:
             self._out.write(text)
 
     def _fail(self, path: str | None, position: int | None, message: str, kind: str = "") -> None:
-        self._out.flush()
+        self._flush()
         word = kind or ("unreadable" if position is None else "damage")
         self._messages.tell(word, message, path=path, position=position)
         self._codes[-1] = ExitCode.FAILURE
@@ -377,6 +405,20 @@ class DumpLogRun:
         lines = JsonLines(self._out)
         lines.summary(code, files=len(self._codes), batches=self._batch_count, records=self._record_count)
         lines.flush()
+
+
+def _advancing(
+    progress: Progress, parts: Iterable[RecordBlock | BatchColumns | Fault], path: str
+) -> Iterator[RecordBlock | BatchColumns | Fault]:
+    """Yield the parts of a segment; the progress follows the end of their last batches."""
+    done_bytes = 0
+    for part in parts:
+        yield part
+        if not isinstance(part, Fault):
+            batches, end = (part.batches, part.end_row) if isinstance(part, RecordBlock) else (part, len(part))
+            end_bytes = int(batches.position[end - 1]) + int(batches.size_bytes[end - 1]) if end else done_bytes
+            progress.advance(end_bytes - done_bytes, path)
+            done_bytes = end_bytes
 
 
 def java_split(text: str) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import typer
 
+from kafkalog_cli.cli.configuration import Configuration
 from kafkalog_cli.cli.terminal import Terminal, standard_terminal
 from kafkalog_cli.storage.clocks import wall_clock_ms
 from kafkalog_cli.storage.fs import RealFilesystem, WritableFilesystem
@@ -17,19 +18,6 @@ from kafkalog_cli.storage.kernels import KernelChoice
 
 if TYPE_CHECKING:
     from kafkalog_cli.actions.session.options import Context
-
-
-def _kernel_choice() -> KernelChoice:
-    return KernelChoice(announce=_announce_compilation)
-
-
-def _announce_compilation(seconds: float) -> None:
-    print(  # noqa: T201
-        f"kafkalog: compiling the fast kernels once on this machine, up to {seconds:.0f} s"
-        " (kafkalog warmup does it beforehand)",
-        file=sys.stderr,
-        flush=True,
-    )
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -43,7 +31,7 @@ class Environment:
     clock: Callable[[], float] = time.monotonic
     """Seconds since an arbitrary moment, for durations."""
     sleep: Callable[[float], None] = time.sleep
-    kernels: KernelChoice = field(default_factory=_kernel_choice)
+    kernels: KernelChoice = field(default_factory=KernelChoice)
     terminal: Terminal | None = field(default_factory=standard_terminal)
     """Where to ask before valid data are removed; None: no user is present."""
     stdin: BinaryIO = field(default_factory=lambda: sys.stdin.buffer)
@@ -51,6 +39,8 @@ class Environment:
     """Whether messages are JSON objects."""
     argv: tuple[str, ...] = ()
     """The command line without the program's name, for messages with a command to continue."""
+    configuration: Configuration = field(default_factory=Configuration)
+    """The values of the configuration file."""
 
     @property
     def context(self) -> Context:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.groups import OnSpark, grouped
 from kafkalog_cli.cli.options import (
     OUTPUT_PANEL,
     SELECTION_PANEL,
@@ -24,7 +25,6 @@ from kafkalog_cli.cli.options import (
     Until,
     selection_of,
 )
-from kafkalog_cli.cli.spark_options import DEFAULT_MASTER, Conf, Master, spark_settings
 
 
 class Files(Enum):
@@ -57,25 +57,28 @@ command = typer.Typer(add_completion=False)
 
 
 @command.command("export")
-def export(  # noqa: PLR0913, PLR0917 options
+@grouped
+def export(  # noqa: PLR0913
     context: typer.Context,
+    *,
     paths: PartitionPaths = None,
     output: Annotated[str | None, typer.Option(metavar="DIR", rich_help_panel=OUTPUT_PANEL,
-        help="Where the files go: topic=NAME/PARTITION-OFFSET.parquet.")] = None,
+        help="Directory for the files: topic=NAME/PARTITION-OFFSET.parquet.")] = None,
     file_format: Annotated[Files, typer.Option("--format", rich_help_panel=OUTPUT_PANEL,
-        help="Parquet, Arrow IPC files, or NDJSON as read prints it, which append takes.")] = Files.PARQUET,
+        help="Format of the files: Parquet, Arrow IPC, or NDJSON as read prints it and append takes it.",
+        )] = Files.PARQUET,
     codec: Annotated[FileCodec | None, typer.Option(rich_help_panel=OUTPUT_PANEL,
-        help="How Parquet (default: snappy) and Arrow files (none; lz4, zstd) are packed.")] = None,
+        help="Compression of Parquet files (default: snappy) and Arrow files (default: none; lz4 and zstd).")] = None,
     by_day: Annotated[bool, typer.Option("--by-day", rich_help_panel=OUTPUT_PANEL,
-        help="A directory for each day (UTC) of the records' timestamps: topic=NAME/day=YYYY-MM-DD.")] = False,
+        help="Make a directory per day (UTC) of the timestamps: topic=NAME/day=YYYY-MM-DD.")] = False,
     state: Annotated[str | None, typer.Option(metavar="FILE", rich_help_panel=OUTPUT_PANEL,
-        help="Export what came since the last run with this file, exactly once; it is made by the first.")] = None,
+        help="Export only records since the last run with FILE, exactly once. The first run creates FILE.")] = None,
     mode: Annotated[Damage, typer.Option(rich_help_panel=SELECTION_PANEL,
-        help="At damage: export nothing at all, or leave out what cannot be read and say so (exit code 3, 4).",
+        help="At damage: export nothing, or leave out unreadable records and report them (exit code 3 or 4).",
         )] = Damage.FAILFAST,
     isolation: IsolationOption = IsolationLevel.READ_UNCOMMITTED,
     include_control: Annotated[bool, typer.Option("--include-control", rich_help_panel=SELECTION_PANEL,
-        help="The markers of transactions too.")] = False,
+        help="Include the markers of transactions.")] = False,
     topic: TopicOption = None,
     partition: PartitionOption = None,
     topic_pattern: TopicPatternOption = None,
@@ -84,20 +87,19 @@ def export(  # noqa: PLR0913, PLR0917 options
     since: Since = None,
     until: Until = None,
     now: Now = None,
-    master: Master = DEFAULT_MASTER,
-    conf: Conf = None,
+    spark: OnSpark,
     quiet: Quiet = False,
     report: Annotated[OutputFormat, typer.Option(rich_help_panel=OUTPUT_PANEL,
-        help="What is printed: text, or NDJSON (json), an object for each file and one for all, the last; then errors"
-        " and progress are objects too, on stderr.")] = OutputFormat.TEXT,
+        help="Format of the output: text, or NDJSON (json) with an object per file and a summary. Then errors and"
+        " progress on stderr are objects too.")] = OutputFormat.TEXT,
 ) -> int:  # fmt: skip
-    """Write the records of logs as Parquet, Arrow or NDJSON files, by tasks of Spark.
+    """Write records as Parquet, Arrow or NDJSON files.
 
-    The files have all that a record is; within one, records are in the order of offsets. They are seen when the whole
-    export is done: one that fails, or is killed, leaves nothing that is seen, and the next one removes the rest. With
-    --state each run takes what is new up to the last whole batch; the state is committed together with the files.
+    The files have all parts of the records, in the order of offsets. They become visible when the whole export is done:
+    an export that fails or is killed leaves no visible file, and the next export removes the rest. With --state, each
+    run exports new records up to the last whole batch, and commits the state together with the files.
 
-    Nothing is locked or changed in a log directory. Needs the extra `spark`.
+    Tasks of Spark do the work, so it needs the extra `spark`. Nothing is locked or changed in a log directory.
     """
     from kafkalog_cli.cli.export_run import ExportOptions, ExportRun
 
@@ -105,7 +107,7 @@ def export(  # noqa: PLR0913, PLR0917 options
         selection_of(topic, partition, topic_pattern), output,
         (Files.JSON if file_format is Files.NDJSON else file_format).value,
         None if codec is None else codec.value, by_day, state, mode.value, isolation.value, include_control,
-        from_offset, to_offset, since, until, now, master, spark_settings(conf), quiet,
-        report.is_json,
+        from_offset, to_offset, since, until, now,
+        spark.sessions(environment_of(context), as_json=report.is_json), quiet, report.is_json,
     )  # fmt: skip
     return ExportRun(environment_of(context), options).run(paths or [])

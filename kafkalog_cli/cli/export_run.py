@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafkalog_cli.actions.export.request import ExportRequest, FileFormat, OnDamage
@@ -23,7 +22,7 @@ from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.spark.export.job import Export, ExportResult
 from kafkalog_cli.spark.export.plan import exported_partitions
 from kafkalog_cli.spark.java import need_pyspark
-from kafkalog_cli.spark.sessions import command_session
+from kafkalog_cli.spark.sessions import Sessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +43,7 @@ class ExportOptions:
     since: str | None
     until: str | None
     now: str | None
-    master: str
-    settings: Mapping[str, str]
+    sessions: Sessions
     quiet: bool
     is_json: bool
 
@@ -75,14 +73,15 @@ class ExportRun:
         warnings = LockWarnings(environment.fs, self._messages.report)
         for partition in partitions:
             warnings.about_partition(partition.path)
+        lines = ExportLines() if request.format is FileFormat.JSON else None
         command = [*paths, selection.text, str(request.range), request.codec, options.mode]
         export = Export(
-            environment.fs, partitions, request, options.output, options.state, environment.now_ms(), ExportLines(),
+            environment.fs, partitions, request, options.output, options.state, environment.now_ms(), lines,
             command,
         )  # fmt: skip
         try:
             with Progress(environment.stderr, "export", as_json=options.is_json, clock=environment.clock) as progress:
-                result = export.run(lambda: command_session(options.master, settings=options.settings), progress)
+                result = export.run(options.sessions, progress)
         except DamagedLog as error:
             step = "nothing was exported; --mode dropmalformed exports what can be read"
             self._messages.tell(type(error).__name__, str(error), exit_code=error.exit_code, next_step=step)

@@ -34,14 +34,14 @@ def free(  # noqa: PLR0913, PLR0917
     keep_bytes = 0 if room[1] is None else parse_size_bytes(room[1])
     is_dry = options.dry_run
     run = begin(environment, FREE, free_view(), replace(options, dry_run=True), printing)
+    run = replace(run, metrics=None if is_dry else metrics)
     session = run.session
     partitions = session.writable_partitions(paths)
-    run.check_metrics(None if is_dry else metrics)
     request = session.request(FreeRequest, partitions, keep_bytes=keep_bytes, keep_ms=keep_ms)
     freeing = Freeing(session, request, wanted_bytes, is_dry)
-    summary = session.run(request, partitions, show=freeing.add)
+    summary = run.run(request, partitions, freeing.add)
     if summary.code is not ExitCode.INTERRUPTED:
         summary = replace(summary, code=freeing.run(summary.codes), failed=summary.failed + len(freeing.failed_paths))
     for freed in freeing.results():
         run.printer.show(freed)
-    return run.finish(summary, partitions, None if is_dry else metrics)
+    return run.finish(summary, partitions)

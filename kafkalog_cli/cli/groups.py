@@ -1,12 +1,15 @@
-"""Groups of options that commands share: each is declared once, and a command takes a group as one parameter."""
+"""Groups of options that commands share: each is declared once, and a command takes a group as one parameter.
+
+Groups are named tuples: dataclasses take several times as long to create, at every start of a command.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
-from functools import wraps
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 
 from kafkalog_cli.cli.options import (
     AssumeOffline,
@@ -16,6 +19,9 @@ from kafkalog_cli.cli.options import (
     Format,
     IoBytesPerS,
     Jobs,
+    MaxBatchBytes,
+    MaxOutputBytes,
+    MaxRatio,
     MetadataOption,
     Now,
     OutputFormat,
@@ -24,20 +30,31 @@ from kafkalog_cli.cli.options import (
     TimeBudget,
     TopicOption,
     TopicPatternOption,
+    Verbose,
     Wait,
-    now_of,
     pace_of,
     selection_of,
 )
-from kafkalog_cli.cli.spark_options import DEFAULT_MASTER, Conf, EngineName, EngineOption, Master, engine_of
+from kafkalog_cli.cli.spark_options import (
+    DEFAULT_MASTER,
+    Conf,
+    EngineName,
+    EngineOption,
+    Master,
+    engine_of,
+    spark_settings,
+)
+from kafkalog_cli.cli.times import now_of
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from kafkalog_cli.actions.session.options import SessionOptions
     from kafkalog_cli.cli.environment import Environment
 
 
-@dataclass(frozen=True, slots=True)
-class Topics:
+class Topics(NamedTuple):
     """The selected topics and partitions."""
 
     topic: TopicOption = None
@@ -45,16 +62,14 @@ class Topics:
     partition: PartitionOption = None
 
 
-@dataclass(frozen=True, slots=True)
-class OneTopic:
+class OneTopic(NamedTuple):
     """The selection for a command on one partition, or on the partitions of one topic."""
 
     topic: TopicOption = None
     partition: PartitionOption = None
 
 
-@dataclass(frozen=True, slots=True)
-class SettingSources:
+class SettingSources(NamedTuple):
     """The sources of topic and broker settings."""
 
     config: ConfigOption = None
@@ -62,8 +77,7 @@ class SettingSources:
     metadata: MetadataOption = None
 
 
-@dataclass(frozen=True, slots=True)
-class Safety:
+class Safety(NamedTuple):
     """The clock, dry runs and locks."""
 
     now: Now = None
@@ -72,8 +86,7 @@ class Safety:
     assume_offline: AssumeOffline = False
 
 
-@dataclass(frozen=True, slots=True)
-class Pacing:
+class Pacing(NamedTuple):
     """Limits of time and load."""
 
     jobs: Jobs = 0
@@ -81,8 +94,20 @@ class Pacing:
     io_bytes_per_s: IoBytesPerS = None
 
 
-@dataclass(frozen=True, slots=True)
-class Spark:
+class DecodingLimits(NamedTuple):
+    """The largest batches that are read, and how much larger they may become."""
+
+    max_batch_bytes: MaxBatchBytes = DEFAULT_LIMITS.max_batch_bytes
+    max_output_bytes: MaxOutputBytes = DEFAULT_LIMITS.max_output_bytes
+    max_ratio: MaxRatio = DEFAULT_LIMITS.max_ratio
+
+    @property
+    def limits(self) -> Limits:
+        """The limits as the readers take them."""
+        return Limits(self.max_batch_bytes, self.max_output_bytes, self.max_ratio)
+
+
+class Spark(NamedTuple):
     """Whether tasks of Spark do the work."""
 
     engine: EngineOption = EngineName.LOCAL
@@ -90,10 +115,25 @@ class Spark:
     conf: Conf = None
 
 
-@dataclass(frozen=True, slots=True)
-class Printing:
+class OnSpark(NamedTuple):
+    """Spark, for the commands that only it carries out."""
+
+    master: Master = DEFAULT_MASTER
+    conf: Conf = None
+
+    def sessions(
+        self, environment: Environment, *, as_json: bool
+    ) -> Callable[[], AbstractContextManager[SparkSession]]:
+        """Return the function that starts Spark, with a line on the terminal. Raises UsageError for a wrong --conf."""
+        from kafkalog_cli.cli.spark_start import shown_session
+
+        return partial(shown_session, environment, self.master, spark_settings(self.conf), as_json=as_json)
+
+
+class Printing(NamedTuple):
     """How results are printed."""
 
+    verbose: Verbose = False
     quiet: Quiet = False
     output: Format = OutputFormat.TEXT
 
@@ -101,20 +141,20 @@ class Printing:
 def grouped(function: Callable[..., int]) -> Callable[..., int]:
     """Return a command for typer, in which each parameter whose type is a group becomes the options of that group."""
     signature = inspect.signature(function, eval_str=True)
-    groups: dict[str, type[Any]] = {}
+    groups: dict[str, Any] = {}
     options: list[inspect.Parameter] = []
     for name, parameter in signature.parameters.items():
-        kind = parameter.annotation
-        if is_dataclass(kind) and isinstance(kind, type):
+        kind: Any = parameter.annotation
+        if hasattr(kind, "_field_defaults"):
             groups[name] = kind
-            types = inspect.get_annotations(kind, eval_str=True)
-            options += [_option(one.name, types[one.name], one.default) for one in fields(kind)]
+            types = get_type_hints(kind, include_extras=True)
+            options += [_option(field, types[field], kind._field_defaults[field]) for field in kind._fields]
         else:
             options.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
 
     @wraps(function)
     def command(**values: Any) -> int:
-        made = {name: kind(**{one.name: values.pop(one.name) for one in fields(kind)}) for name, kind in groups.items()}
+        made = {name: kind(*map(values.pop, kind._fields)) for name, kind in groups.items()}
         return function(**values, **made)
 
     command.__signature__ = signature.replace(parameters=options)  # type: ignore[attr-defined]
@@ -126,17 +166,24 @@ def _option(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
+_NO_SETTINGS, _NO_SPARK = SettingSources(), Spark()
+
+
 def session_options(  # noqa: PLR0913
     environment: Environment,
     topics: Topics | OneTopic,
     safety: Safety,
     *,
-    settings: SettingSources = SettingSources(),
+    settings: SettingSources = _NO_SETTINGS,
     pacing: Pacing | None = None,
-    spark: Spark = Spark(),
+    spark: Spark = _NO_SPARK,
     single_replica: bool = False,
+    changes: bool = True,
 ) -> SessionOptions:
-    """Return the session options for these groups; `pacing` None: one partition at a time. Raises UsageError."""
+    """Return the session options for these groups; `pacing` None: one partition at a time. Raises UsageError.
+
+    `changes`: whether the verb changes log directories.
+    """
     from kafkalog_cli.actions.selection import Selection
     from kafkalog_cli.actions.session.options import Pace, SessionOptions
 
@@ -156,6 +203,6 @@ def session_options(  # noqa: PLR0913
         pace=Pace() if pacing is None else pace_of(jobs, pacing.time_budget, limit),
         engine=engine_of(
             *(spark.engine, spark.master, spark.conf, jobs),
-            changes=True, io_bytes_per_s=limit, assume_offline=safety.assume_offline,
+            changes=changes, io_bytes_per_s=limit, assume_offline=safety.assume_offline,
         ),
     )  # fmt: skip

@@ -5,22 +5,8 @@ from typing import Annotated
 import typer
 
 from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.options import (
-    SAFETY_PANEL,
-    AssumeOffline,
-    BrokerConfigOption,
-    CodecName,
-    ConfigOption,
-    DryRun,
-    Format,
-    MetadataOption,
-    Now,
-    OutputFormat,
-    Quiet,
-    SingleReplica,
-    Wait,
-)
-from kafkalog_cli.cli.spark_options import DEFAULT_MASTER, Conf, Master, spark_settings
+from kafkalog_cli.cli.groups import OnSpark, Printing, Safety, SettingSources, grouped
+from kafkalog_cli.cli.options import SAFETY_PANEL, CodecName, SingleReplica
 
 command = typer.Typer(add_completion=False)
 
@@ -28,53 +14,49 @@ PARTITIONS_PANEL = "Partitions and batches"
 
 
 @command.command("import")
-def import_(  # noqa: PLR0913, PLR0917 options
+@grouped
+def import_(  # noqa: PLR0913
     context: typer.Context,
+    *,
     inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", show_default=False,
-        help="Files that export wrote, other Parquet or Arrow files with a column key or value, NDJSON as read prints"
-        " it; or directories of them.")],
+        help="Files from export, other Parquet or Arrow files with a column key or value, NDJSON from read; or"
+        " directories of such files.")],
     log_dir: Annotated[str, typer.Option("--log-dir", metavar="DIR", rich_help_panel=PARTITIONS_PANEL,
-        show_default=False, help="The log directory in which the partitions are made.")],
+        show_default=False, help="Log directory for the new partitions.")],
     topic: Annotated[str | None, typer.Option(metavar="NAME", rich_help_panel=PARTITIONS_PANEL,
-        help="The topic; else by the column topic, the directory topic=NAME, or what export noted.")] = None,
+        help="Topic of the records. Without it: by the column topic, the directory topic=NAME, or the notes of export.",
+        )] = None,
     topic_id: Annotated[list[str] | None, typer.Option("--topic-id", metavar="[TOPIC=]ID",
         rich_help_panel=PARTITIONS_PANEL,
-        help="The id of a topic; else by the metadata log beside, or what export noted. May be repeated.")] = None,
+        help="Id of a topic; may be repeated. Without it: by the metadata log there, or the notes of export.")] = None,
     partitions: Annotated[int | None, typer.Option("--partitions", metavar="N", min=1,
-        rich_help_panel=PARTITIONS_PANEL, help="Make N partitions of each topic, records by their keys (murmur2), with"
-        " new offsets; else by the column partition, or what export noted.")] = None,
+        rich_help_panel=PARTITIONS_PANEL, help="Make N partitions per topic, with records by their keys (murmur2) and"
+        " new offsets. Without it: by the column partition, or the notes of export.")] = None,
     new_offsets: Annotated[bool, typer.Option("--new-offsets", rich_help_panel=PARTITIONS_PANEL,
-        help="Number the records from 0 on; else offsets of the input are kept, gaps too, if it has some.")] = False,
+        help="Number the records from 0 on. Without it: offsets of the input are kept, with their gaps.")] = False,
     codec: Annotated[CodecName | None, typer.Option(rich_help_panel=PARTITIONS_PANEL,
-        help="How batches are packed, unless the topic's compression.type says; without it as the batch that a record"
-        " comes from, where the input tells.")] = None,
+        help="Compression of batches, if the topic has no compression.type. Without it: as in the batch that a"
+        " record comes from, if the input has that.")] = None,
     level: Annotated[int | None, typer.Option("--compression-level", metavar="N", rich_help_panel=PARTITIONS_PANEL,
-        help="The codec's level; Kafka's default without it.")] = None,
+        help="Level of the codec. Without it: Kafka's default.")] = None,
     batch_bytes: Annotated[int, typer.Option("--batch-bytes", metavar="BYTES", min=1,
-        rich_help_panel=PARTITIONS_PANEL, help="Most bytes of a batch of several records, before packing.")] = 16_384,
+        rich_help_panel=PARTITIONS_PANEL, help="Largest batch of several records, before compression.")] = 16_384,
     prove: Annotated[bool, typer.Option("--prove", rich_help_panel=SAFETY_PANEL,
-        help="Read back what was made, and compare each record with the input, before anything is seen.")] = False,
+        help="Read the new partitions, and compare each record with the input, before they become visible.")] = False,
     replace_empty: Annotated[bool, typer.Option("--replace-empty", rich_help_panel=SAFETY_PANEL,
-        help="Take the place of a partition that is there and never held a record, as a broker makes them.")] = False,
+        help="Replace an existing partition that never had a record, such as a broker creates.")] = False,
     single_replica: SingleReplica = False,
-    config: ConfigOption = None,
-    broker_config: BrokerConfigOption = None,
-    metadata: MetadataOption = None,
-    now: Now = None,
-    dry_run: DryRun = False,
-    wait: Wait = 0,
-    assume_offline: AssumeOffline = False,
-    master: Master = DEFAULT_MASTER,
-    conf: Conf = None,
-    quiet: Quiet = False,
-    output: Format = OutputFormat.TEXT,
+    settings: SettingSources,
+    safety: Safety,
+    spark: OnSpark,
+    printing: Printing,
 ) -> int:  # fmt: skip
-    """Make partitions that a broker loads, of the records in files, by tasks of Spark: the way back from export.
+    """Build new partitions from the records in files.
 
-    Timestamps, keys, values and headers are kept as they are; batches are made anew. All partitions are seen at once,
-    when the last one is built: an import that fails, or is killed, leaves nothing that is seen, and the next one
-    removes the rest. A partition that is there already is refused. Records of transactions become plain ones, and
-    control records are left out. Needs the extra `spark`.
+    A broker loads the new partitions. Timestamps, keys, values and headers are kept, and batches are written again. All
+    partitions become visible at once, after the last was built. An import that fails or is killed leaves no visible
+    partition, and the next import removes the rest. An existing partition is refused. Records of transactions become
+    plain records, and control records are left out. Needs the extra `spark`.
     """
     from kafkalog_cli.actions.importing.request import ImportRequest, topic_ids
     from kafkalog_cli.cli.import_run import ImportOptions, ImportRun
@@ -83,8 +65,6 @@ def import_(  # noqa: PLR0913, PLR0917 options
         topic, topic_ids(topic_id or ()), partitions, new_offsets, None if codec is None else codec.value, level,
         batch_bytes, prove, replace_empty, single_replica,
     )  # fmt: skip
-    options = ImportOptions(
-        log_dir, request, tuple(config or ()), broker_config, metadata, now, dry_run, wait, assume_offline, master,
-        spark_settings(conf), quiet, output.is_json,
-    )  # fmt: skip
+    sessions = spark.sessions(environment_of(context), as_json=printing.output.is_json)
+    options = ImportOptions(log_dir, request, settings, safety, sessions, printing)
     return ImportRun(environment_of(context), options).run(inputs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from shlex import join
@@ -13,7 +13,8 @@ from kafkalog_cli.actions.importing.request import ImportRequest, command_of
 from kafkalog_cli.actions.importing.results import ImportResult
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.options import now_of
+from kafkalog_cli.cli.groups import Printing, Safety, SettingSources
+from kafkalog_cli.cli.times import now_of
 from kafkalog_cli.errors import Refused
 from kafkalog_cli.output.import_json import IMPORTED, imported_objects
 from kafkalog_cli.output.import_text import import_lines
@@ -23,7 +24,7 @@ from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.spark.importing.job import Import
 from kafkalog_cli.spark.java import need_pyspark
-from kafkalog_cli.spark.sessions import command_session
+from kafkalog_cli.spark.sessions import Sessions
 from kafkalog_cli.storage.changing.lock import LockPolicy
 from kafkalog_cli.storage.settings.topic_config import parse_topic_settings, read_broker_properties
 
@@ -34,17 +35,10 @@ class ImportOptions:
 
     log_dir: str
     request: ImportRequest
-    config: tuple[str, ...]
-    broker_config: str | None
-    metadata: str | None
-    now: str | None
-    dry_run: bool
-    wait_seconds: float
-    assume_offline: bool
-    master: str
-    settings: Mapping[str, str]
-    quiet: bool
-    is_json: bool
+    settings: SettingSources
+    safety: Safety
+    sessions: Sessions
+    printing: Printing
 
 
 def shell_line(argv: Sequence[str], paths: Collection[str]) -> str:
@@ -70,7 +64,7 @@ class ImportRun:
     def __init__(self, environment: Environment, options: ImportOptions) -> None:
         self._environment = environment
         self._options = options
-        self._messages = Messages(environment.stderr, as_json=options.is_json)
+        self._messages = Messages(environment.stderr, as_json=options.printing.output.is_json)
 
     def run(self, inputs: list[str]) -> int:
         """Import; return the exit code. Raises as `Import.run` and as `input_files`."""
@@ -79,31 +73,32 @@ class ImportRun:
         options.request.check()
         job = self._job(inputs)
         find = partial(input_files, self._environment.fs, inputs)
-        if options.dry_run:
+        if options.safety.dry_run:
             result = job.plan(find())
         else:
-            environment = self._environment
-            with Progress(environment.stderr, "import", as_json=options.is_json, clock=environment.clock) as progress:
-                result = job.run(find, lambda: command_session(options.master, settings=options.settings), progress)
+            environment, as_json = self._environment, options.printing.output.is_json
+            with Progress(environment.stderr, "import", as_json=as_json, clock=environment.clock) as progress:
+                result = job.run(find, options.sessions, progress)
         self._tell(result)
         return int(result.exit_code)
 
     def _job(self, inputs: list[str]) -> Import:
         options, environment = self._options, self._environment
+        settings, safety, config = options.settings, options.safety, options.settings.config or ()
         fs, log_dir = environment.fs, os.path.abspath(options.log_dir)  # noqa: PTH100 - links are not followed
-        broker = {} if options.broker_config is None else read_broker_properties(fs, options.broker_config)
+        broker = {} if settings.broker_config is None else read_broker_properties(fs, settings.broker_config)
         theirs = [one.strip() for one in broker.get("log.dirs", broker.get("log.dir", "")).split(",")]
         others = [one for one in theirs if one and os.path.realpath(one) != os.path.realpath(log_dir)]
         if any(theirs) and len(others) == len([one for one in theirs if one]):
-            raise Refused(path=log_dir, reason=f"it is none of the log.dirs of {options.broker_config}")
+            raise Refused(path=log_dir, reason=f"it is none of the log.dirs of {settings.broker_config}")
         source = SettingsSource(
-            fs, parse_topic_settings(options.config), broker,
-            metadata_path=options.metadata, log_dirs=[log_dir, *others], kernels=environment.kernels,
+            fs, parse_topic_settings(config), broker,
+            metadata_path=settings.metadata, log_dirs=[log_dir, *others], kernels=environment.kernels,
         )  # fmt: skip
-        now_ms = environment.now_ms() if options.now is None else now_of(environment, options.now)
-        policy = LockPolicy(int(options.wait_seconds * 1000), options.assume_offline)
-        command = command_of([os.path.abspath(one) for one in inputs], options.request, options.config)  # noqa: PTH100
-        named = [*inputs, options.log_dir, options.broker_config, options.metadata]
+        now_ms = environment.now_ms() if safety.now is None else now_of(environment, safety.now)
+        policy = LockPolicy(int(safety.wait * 1000), safety.assume_offline)
+        command = command_of([os.path.abspath(one) for one in inputs], options.request, tuple(config))  # noqa: PTH100
+        named = [*inputs, options.log_dir, settings.broker_config, settings.metadata]
         repeat = shell_line(environment.argv, [path for path in named if path])
         return Import(fs, log_dir, options.request, source, now_ms, policy, others, command, repeat=repeat)
 
@@ -119,14 +114,14 @@ class ImportRun:
         for note in result.notes:
             self._messages.warn(note.kind, note.message, path=note.path)
         out = ResultStream(self._environment.stdout)
-        if options.is_json:
+        if options.printing.output.is_json:
             lines = JsonLines(out)
-            for fields in imported_objects(result, options.log_dir, dry_run=options.dry_run):
+            for fields in imported_objects(result, options.log_dir, dry_run=options.safety.dry_run):
                 lines.object(IMPORTED, "imported", fields)
             records = sum(one.built.records for one in result.done)
             earlier = {"completed": len(result.completed.placed), "lost": len(result.completed.lost)}
             lines.summary(result.exit_code, partitions=len(result.done), records=records, **earlier)
         elif result.plan is not None:
-            for line in import_lines(result, options.log_dir, dry_run=options.dry_run):
+            for line in import_lines(result, options.log_dir, dry_run=options.safety.dry_run):
                 out.write(line + "\n")
         out.flush()

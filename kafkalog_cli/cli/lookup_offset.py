@@ -18,12 +18,13 @@ def lookup_offset(  # noqa: PLR0913, PLR0917 options
     offset: Annotated[int, typer.Argument(metavar="OFFSET", help="The offset to find.")],
     topic: TopicOption = None,
     partition: PartitionOption = None,
-    batch: Annotated[bool, typer.Option("--batch", help="Only the batch that holds the offset.")] = False,
+    batch: Annotated[bool, typer.Option("--batch", help="Print only the batch that holds the offset.")] = False,
     output: Format = OutputFormat.TEXT,
 ) -> int:
-    """Find the record at an offset, or the next one where there is none, and say how it was found.
+    """Find the record at an offset.
 
-    Works without an index, or with one that lies: then the segment is read from its start, and the answer says so.
+    If no record has the offset, the next record is printed. The answer includes the way in which it was found. Without
+    an index, or with a wrong one, the segment is read from its start, and the answer reports that.
     """
     from kafkalog_cli.actions.lookup import by_offset as lookup
     from kafkalog_cli.cli.lookup_run import LookupPrinter, one_partition

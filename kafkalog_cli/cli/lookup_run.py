@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kafkalog_cli.actions.broker_view import LogBounds, log_bounds
 from kafkalog_cli.actions.lookup import by_offset as lookup
 from kafkalog_cli.actions.lookup import by_time as lookup_time
-from kafkalog_cli.actions.selection import Selection, select_partitions
+from kafkalog_cli.actions.selection import Selection, expand, select_partitions
 from kafkalog_cli.actions.session.lock_warnings import LockWarnings
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, OffsetOutOfRange, UsageError
@@ -41,6 +41,24 @@ def one_partition(
     if len(found) > 1:
         raise UsageError(reason=f"{path} holds {len(found)} partitions: choose one with --topic and --partition")
     return found[0]
+
+
+def chosen_partitions(
+    environment: Environment, paths: list[str], topics: list[str] | None, partitions: list[int] | None
+) -> list[Partition]:
+    """Return the selected partitions. Raises UsageError for a directory of several partitions without a topic.
+
+    Raises also the exceptions of `select_partitions`.
+    """
+    selection = Selection(frozenset(topics or ()), frozenset(partitions or ()))
+    found = select_partitions(environment.fs, paths, selection)
+    if len(found) > 1 and not topics:
+        named = {path.rstrip("/") or "/" for path in expand(environment.fs, paths)}
+        others = [one.path for one in found if one.path not in named]
+        if len(others) > 1:
+            directory = others[0].rpartition("/")[0] or "/"
+            raise UsageError(reason=f"{directory} holds {len(others)} partitions: choose a topic with --topic")
+    return found
 
 
 class LookupPrinter:
@@ -103,21 +121,22 @@ def answer_time(environment: Environment, partition: Partition, question: TimeQu
     bounds = log_bounds(environment.fs, partition)
     printer = LookupPrinter(environment, partition, as_json=as_json)
     if question.before is not None:
-        for offset in _offsets_before(partition, question, question.before, bounds):
+        for offset in offsets_before_time(partition, question, question.before, bounds):
             printer.fields({"offset": offset})
     elif question.earliest:
         printer.fields({"offset": bounds.start})
     elif question.latest:
-        printer.fields(_latest(bounds))
+        printer.fields(latest_fields(bounds))
     else:
-        answer = _by_time(environment, partition, question)
+        answer = found_by_question(environment, partition, question)
         if answer.found is None:
-            raise _no_record(environment, partition, question, answer)
+            raise no_record(environment, partition, question, answer)
         printer.found_by_time(answer, answer.found)
     return printer.end(ExitCode.OK)
 
 
-def _offsets_before(partition: Partition, question: TimeQuestion, most: int, bounds: LogBounds) -> list[int]:
+def offsets_before_time(partition: Partition, question: TimeQuestion, most: int, bounds: LogBounds) -> list[int]:
+    """Return the segment starts that --before asks for."""
     if question.latest:
         return lookup_time.latest_offsets(partition, most, bounds)
     if question.time_ms is None:
@@ -125,7 +144,8 @@ def _offsets_before(partition: Partition, question: TimeQuestion, most: int, bou
     return lookup_time.offsets_before(partition, question.time_ms, most, bounds, question.now_ms)
 
 
-def _latest(bounds: LogBounds) -> dict[str, object]:
+def latest_fields(bounds: LogBounds) -> dict[str, object]:
+    """Return the answer for --latest."""
     fields: dict[str, object] = {"offset": bounds.next_offset}
     if bounds.high_watermark is not None:
         fields["high_watermark"] = bounds.high_watermark
@@ -136,17 +156,20 @@ def _latest(bounds: LogBounds) -> dict[str, object]:
     return fields
 
 
-def _by_time(environment: Environment, partition: Partition, question: TimeQuestion) -> lookup_time.TimeFound:
+def found_by_question(environment: Environment, partition: Partition, question: TimeQuestion) -> lookup_time.TimeFound:
+    """Return the record of a question that asks for a record. Raises as `lookup_time` does."""
     if question.time_ms is None:
         return lookup_time.lookup_max_timestamp(environment.fs, partition)
     return lookup_time.lookup_time(environment.fs, partition, question.time_ms)
 
 
-def _no_record(
+def no_record(
     environment: Environment, partition: Partition, question: TimeQuestion, answer: lookup_time.TimeFound
 ) -> OffsetOutOfRange:
+    """Return the error that there is no such record."""
     if question.time_ms is None:
         damage = f" ({'; '.join(answer.notes)})" if answer.notes else ""
         return OffsetOutOfRange(path=partition.path, what=f"any timestamp{damage}", first="none", last="none")
-    what = f"{iso_time(question.time_ms)} ({question.time_ms})"
+    time, number = iso_time(question.time_ms), str(question.time_ms)
+    what = number if time == number else f"{time} ({number})"
     return lookup_time.outside_times(environment.fs, partition, what, answer)

@@ -6,16 +6,8 @@ import typer
 from typer.core import TyperCommand
 
 from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.options import (
-    TIME_HELP,
-    Format,
-    Now,
-    OutputFormat,
-    PartitionOption,
-    TopicOption,
-    now_of,
-    time_of,
-)
+from kafkalog_cli.cli.options import TIME_HELP, Format, Now, OutputFormat, PartitionOption, TopicOption
+from kafkalog_cli.cli.times import now_of, time_of
 from kafkalog_cli.errors import UsageError
 
 command = typer.Typer(add_completion=False)
@@ -24,27 +16,35 @@ command = typer.Typer(add_completion=False)
 @command.command("lookup-time", cls=TyperCommand, context_settings={"ignore_unknown_options": True})
 def lookup_time(  # noqa: PLR0913, PLR0917 options
     context: typer.Context,
-    path: Annotated[str, typer.Argument(metavar="PATH", help="A partition directory, or a log directory.")],
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="A partition directory, or a log directory with --topic.")
+    ],
     time: Annotated[str | None, typer.Argument(metavar="[TIME]", help=f"The time: {TIME_HELP}.")] = None,
     topic: TopicOption = None,
     partition: PartitionOption = None,
-    earliest: Annotated[bool, typer.Option("--earliest", help="The first offset of the log.")] = False,
-    latest: Annotated[bool, typer.Option("--latest", help="The offset that the next record gets.")] = False,
+    earliest: Annotated[bool, typer.Option("--earliest", help="Print the first offset of the log.")] = False,
+    latest: Annotated[bool, typer.Option("--latest", help="Print the offset that the next record will get.")] = False,
     max_timestamp: Annotated[
-        bool, typer.Option("--max-timestamp", help="The first record with the largest timestamp.")
+        bool, typer.Option("--max-timestamp", help="Print the first record with the largest timestamp.")
     ] = False,
     before: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="At most N segment starts before the time, by file times (until 0.10)."),
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Print at most N segment starts before the time, by file times, as brokers did until 0.10.",
+        ),
     ] = None,
     now: Now = None,
     output: Format = OutputFormat.TEXT,
 ) -> int:
-    """Find the first record at or after a time; say where a broker would answer otherwise, and how it was found.
+    """Find the first record at or after a time.
 
-    A broker believes its time index and looks into one segment only; the answer here is the record itself.
+    A broker trusts its time index and searches one segment only. The answer here is the record itself. If a broker
+    would answer with another offset, that is reported too. A topic with several partitions has one line for each.
     """
-    from kafkalog_cli.cli.lookup_run import TimeQuestion, answer_time, one_partition
+    from kafkalog_cli.cli.lookup_run import TimeQuestion, answer_time, chosen_partitions
+    from kafkalog_cli.cli.lookup_topic import TopicAnswers
 
     environment = environment_of(context)
     if sum((time is not None, earliest, latest, max_timestamp)) != 1 or (max_timestamp and before is not None):
@@ -55,5 +55,7 @@ def lookup_time(  # noqa: PLR0913, PLR0917 options
         raise UsageError(reason="lookup-time wants a time since 1970, or --earliest, --latest, --max-timestamp")
     clock_ms = environment.now_ms() if now is None else now_of(environment, now)
     question = TimeQuestion(time_ms, earliest, latest, max_timestamp, before, clock_ms)
-    chosen = one_partition(environment, path, topic, partition)
-    return answer_time(environment, chosen, question, as_json=output.is_json)
+    chosen = chosen_partitions(environment, [path], topic, partition)
+    if len(chosen) == 1:
+        return answer_time(environment, chosen[0], question, as_json=output.is_json)
+    return TopicAnswers(environment, question, as_json=output.is_json).print_all(chosen)

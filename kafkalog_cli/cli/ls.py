@@ -1,14 +1,14 @@
 """`kafkalog ls`: list log directories, partition directories and files."""
 
-from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from kafkalog_cli.cli.environment import Environment, environment_of
 from kafkalog_cli.cli.groups import Safety, SettingSources, Topics, grouped, session_options
-from kafkalog_cli.cli.options import Format, Now, OutputFormat, PathsArgument, now_of, selection_of
+from kafkalog_cli.cli.options import Format, Now, OutputFormat, PathsArgument, selection_of
+from kafkalog_cli.cli.times import now_of
 from kafkalog_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ class SortName(Enum):
     FREEABLE = "freeable"
 
 
-@dataclass(frozen=True, slots=True)
-class Space:
+class Space(NamedTuple):
     """The options of which any shows the space on the disk instead, and the time for its plans."""
 
     by_topic: Annotated[
@@ -68,11 +67,11 @@ def ls(  # noqa: PLR0913
     *,
     paths: PathsArgument = None,
     topics: Topics,
-    segments: Annotated[bool, typer.Option("--segments", help="A row a segment, not a partition.")] = False,
+    segments: Annotated[bool, typer.Option("--segments", help="Print a row per segment, not per partition.")] = False,
     transactions: Annotated[
         bool,
         typer.Option(
-            help="Look for open transactions; after an unclean stop this passes the batch headers behind the newest"
+            help="Look for open transactions. After an unclean stop this reads the batch headers after the newest"
             " producer snapshot.",
         ),
     ] = True,
@@ -80,12 +79,12 @@ def ls(  # noqa: PLR0913
     settings: SettingSources,
     output: Format = OutputFormat.TEXT,
 ) -> int:
-    """List topics, partitions and segments: sizes, offsets, times, checkpoints, leftovers, how the broker stopped.
+    """List topics, partitions and segments, and what fills the disk.
 
-    Cheap: only names, small files and the first and last batch headers are read; no CRC is checked.
+    Only names, small files and the first and last batch headers are read. No CRC is checked.
 
-    --topics, --sort and --freeable show what fills the disk instead, with sums of each log directory and of all.
-    The settings for --freeable come from where retain and compact take them; nothing is locked or changed.
+    --topics, --sort and --freeable show what fills the disk instead, with sums per log directory and a total.
+    The settings for --freeable have the same sources as those of retain and compact. Nothing is locked or changed.
     """
     from kafkalog_cli.actions.selection import Selection
     from kafkalog_cli.cli.ls_run import LsRequest, LsRun

@@ -15,8 +15,9 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
 from kafkalog_cli.output.listing import ListingText
 from kafkalog_cli.output.listing_json import ListingJson
+from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines
-from kafkalog_cli.output.stream import ResultStream, printable
+from kafkalog_cli.output.stream import ResultStream
 
 if TYPE_CHECKING:
     from kafkalog_cli.cli.ls_usage import UsageOptions, UsageRun
@@ -56,7 +57,7 @@ class LsRun:
         self._fs = environment.fs
         self._request = request
         self._out = ResultStream(environment.stdout)
-        self._errors = ResultStream(environment.stderr)
+        self._messages = Messages(environment.stderr, as_json=request.json)
         self._json = JsonLines(self._out) if request.json else None
         self._usage = self._usage_run(environment)
         self._printer: ListingText | ListingJson = (
@@ -118,12 +119,15 @@ class LsRun:
         for root in listing.roots:
             self._warn_of_lock(root)
         for fault in listing.faults:
-            self._tell(fault.fault.kind.value, fault.path, fault.fault.message, fault.fault.position)
+            found = fault.fault
+            # Byte 0 stands also for a file that is missing, or for a directory: only JSON has it.
+            position = found.position if found.position or self._json is not None else None
+            self._messages.tell(found.kind.value, found.message, path=fault.path, position=position)
         for _, failure in listing.failures:
             self._fail(failure)
         for removed in listing.removed:
             message = "it was removed or renamed while the log directory was listed"
-            self._tell("removed", removed, message, is_warning=True)
+            self._messages.warn("removed", message, path=removed)
         self._codes += [_code(faults) for faults in listing.faults_of_targets()]
         self._codes += [ExitCode.OK] * len(listing.files)
         self._count(listing)
@@ -155,28 +159,12 @@ class LsRun:
             message = f"cannot tell whether a broker is running on it: {root.lock_problem}"
         else:
             message = lock_sentence(owner)
-        self._tell("locked", root.path, message, is_warning=True)
+        self._messages.warn("locked", message, path=root.path)
 
     def _fail(self, error: KafkalogError) -> None:
         self._codes.append(error.exit_code)
         self._counts.failures += 1
-        if self._json is None:
-            self._errors.write(f"kafkalog: {printable(str(error))}\n")
-        else:
-            JsonLines(self._errors).exception(error)
-        self._errors.flush()
-
-    def _tell(
-        self, kind: str, path: str, message: str, position: int | None = None, *, is_warning: bool = False
-    ) -> None:
-        if self._json is None:
-            where = f"at byte {position}: " if position else ""
-            self._errors.write(f"kafkalog: {printable(path)}: {where}{printable(message)}\n")
-        else:
-            details = {} if position is None else {"position": position}
-            lines = JsonLines(self._errors)
-            (lines.warning if is_warning else lines.error)(kind, message, path=path, **details)
-        self._errors.flush()
+        self._messages.exception(error)
 
 
 def _code(faults: Iterable[LocatedFault]) -> ExitCode:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafkalog_cli.cli.times import time_of
 from kafkalog_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -58,14 +59,14 @@ MaxBatchBytes = Annotated[
     typer.Option(
         metavar="BYTES",
         min=1,
-        help="Largest batch that is loaded; a larger one is damage.",
+        help="Largest batch to load. A larger batch counts as damage.",
         rich_help_panel=LIMITS_PANEL,
     ),
 ]
 MaxOutputBytes = Annotated[
     int,
     typer.Option(
-        metavar="BYTES", min=1, help="Most bytes that one batch may decompress to.", rich_help_panel=LIMITS_PANEL
+        metavar="BYTES", min=1, help="Largest size of a batch after decompression.", rich_help_panel=LIMITS_PANEL
     ),
 ]
 MaxRatio = Annotated[
@@ -103,7 +104,7 @@ IsolationOption = Annotated[
     IsolationLevel,
     typer.Option(
         "--isolation",
-        help="read_committed leaves out aborted transactions, and ends where one is open.",
+        help="read_committed leaves out aborted transactions, and ends at the first open transaction.",
         rich_help_panel=SELECTION_PANEL,
     ),
 ]
@@ -136,43 +137,51 @@ Format = Annotated[
     OutputFormat,
     typer.Option(
         "--format",
-        help="How results are printed; json or ndjson: one object per line, errors too, on stderr.",
+        help="Format of the results. json (or ndjson): an object per line; errors on stderr are objects too.",
         rich_help_panel=OUTPUT_PANEL,
     ),
 ]
 
 TopicOption = Annotated[
     list[str] | None,
-    typer.Option("--topic", metavar="TOPIC", help="Only this topic; may be repeated.", rich_help_panel=SELECTION_PANEL),
+    typer.Option(
+        "--topic", metavar="TOPIC", help="Take only this topic; may be repeated.", rich_help_panel=SELECTION_PANEL
+    ),
 ]
 PartitionOption = Annotated[
     list[int] | None,
     typer.Option(
-        "--partition", metavar="N", help="Only this partition; may be repeated.", rich_help_panel=SELECTION_PANEL
+        "--partition",
+        metavar="N",
+        help="Take only the partition with this number; may be repeated.",
+        rich_help_panel=SELECTION_PANEL,
     ),
 ]
 TopicPatternOption = Annotated[
     str | None,
     typer.Option(
-        "--topic-pattern", metavar="REGEX", help="Only topics that match as a whole.", rich_help_panel=SELECTION_PANEL
+        "--topic-pattern",
+        metavar="REGEX",
+        help="Take only topics whose whole name matches.",
+        rich_help_panel=SELECTION_PANEL,
     ),
 ]
 FromOffset = Annotated[
     int | None,
-    typer.Option(metavar="OFFSET", help="From this offset on.", rich_help_panel=SELECTION_PANEL),
+    typer.Option(metavar="OFFSET", help="First offset.", rich_help_panel=SELECTION_PANEL),
 ]
 ToOffset = Annotated[
     int | None,
-    typer.Option(metavar="OFFSET", help="Up to this offset, without it.", rich_help_panel=SELECTION_PANEL),
+    typer.Option(metavar="OFFSET", help="End before this offset.", rich_help_panel=SELECTION_PANEL),
 ]
 TIME_HELP = "epoch ms, ISO 8601 (no zone: UTC), or -90s, -15m, -2h, -7d before now"
 Since = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help=f"From this time on: {TIME_HELP}.", rich_help_panel=SELECTION_PANEL),
+    typer.Option(metavar="TIME", help=f"Begin at this time: {TIME_HELP}.", rich_help_panel=SELECTION_PANEL),
 ]
 Until = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Up to this time, without it.", rich_help_panel=SELECTION_PANEL),
+    typer.Option(metavar="TIME", help="End before this time.", rich_help_panel=SELECTION_PANEL),
 ]
 Now = Annotated[
     str | None,
@@ -207,7 +216,7 @@ ConfigOption = Annotated[
         "--config",
         metavar="NAME=VALUE",
         callback=_warn_of_seconds,
-        help="A topic setting, stronger than any other source; may be repeated.",
+        help="Topic setting, stronger than any other source; may be repeated.",
         rich_help_panel=SETTINGS_PANEL,
     ),
 ]
@@ -216,7 +225,7 @@ BrokerConfigOption = Annotated[
     typer.Option(
         "--broker-config",
         metavar="FILE",
-        help="The broker's server.properties: its log.* settings, weaker than the metadata log's.",
+        help="The broker's server.properties, for its log.* settings. The metadata log is stronger.",
         rich_help_panel=SETTINGS_PANEL,
     ),
 ]
@@ -225,23 +234,23 @@ MetadataOption = Annotated[
     typer.Option(
         "--metadata",
         metavar="DIR",
-        help="__cluster_metadata-0, or the directory that it lies in; default: beside the partitions.",
+        help="The metadata log __cluster_metadata-0, or the directory that holds it. Default: beside the partitions.",
         rich_help_panel=SETTINGS_PANEL,
     ),
 ]
 
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Say what would be done; change nothing.", rich_help_panel=SAFETY_PANEL)
+    bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.", rich_help_panel=SAFETY_PANEL)
 ]
 Wait = Annotated[
     float,
-    typer.Option(metavar="SECONDS", min=0, help="How long to wait for a lock.", rich_help_panel=SAFETY_PANEL),
+    typer.Option(metavar="SECONDS", min=0, help="Wait up to SECONDS for a lock.", rich_help_panel=SAFETY_PANEL),
 ]
 AssumeOffline = Annotated[
     bool,
     typer.Option(
         "--assume-offline",
-        help="Go on where locks do not work, after 11 s in which no broker was seen; not where one is held.",
+        help="Continue on a disk without working locks, after 11 s in which no broker was seen.",
         rich_help_panel=SAFETY_PANEL,
     ),
 ]
@@ -249,12 +258,21 @@ SingleReplica = Annotated[
     bool,
     typer.Option(
         "--single-replica",
-        help="Go on though the partition has other replicas, or may have: they will follow or diverge.",
+        help="Confirm that other replicas of the partition, if there are any, may diverge.",
         rich_help_panel=SAFETY_PANEL,
     ),
 ]
+Verbose = Annotated[
+    bool,
+    typer.Option(
+        "--verbose",
+        "-v",
+        help="Print also each setting and change of a dry run, and each file that purge removes.",
+        rich_help_panel=OUTPUT_PANEL,
+    ),
+]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", help="Print nothing where nothing was done.", rich_help_panel=OUTPUT_PANEL)
+    bool, typer.Option("--quiet", help="Print nothing for partitions without a change.", rich_help_panel=OUTPUT_PANEL)
 ]
 
 Metrics = Annotated[
@@ -262,7 +280,7 @@ Metrics = Annotated[
     typer.Option(
         "--metrics",
         metavar="FILE",
-        help="Write what the run did as Prometheus metrics, for node_exporter's textfile collector; not in a dry run.",
+        help="Write Prometheus metrics of the run, for node_exporter's textfile collector. A dry run writes none.",
         rich_help_panel=OUTPUT_PANEL,
     ),
 ]
@@ -270,7 +288,7 @@ Delay = Annotated[
     str | None,
     typer.Option(
         metavar="DURATION",
-        help="How long what goes stays as .deleted (0s, 90s, 15m, 2h, 7d); default: file.delete.delay.ms.",
+        help="Time for which removed files stay as .deleted (0s, 90s, 15m, 2h, 7d). Default: file.delete.delay.ms.",
         rich_help_panel=SAFETY_PANEL,
     ),
 ]
@@ -279,7 +297,7 @@ Keep = Annotated[
     bool,
     typer.Option(
         "--keep",
-        help="Keep what goes in the run's directory, so that undo works also after a broker has started, until purge.",
+        help="Keep removed files in the directory of the run. Then undo works until purge, even after a broker starts.",
         rich_help_panel=SAFETY_PANEL,
     ),
 ]
@@ -290,7 +308,7 @@ Jobs = Annotated[
         "--jobs",
         metavar="N",
         min=0,
-        help=f"Partitions at a time; 0: as many as there are cores, at most {MOST_JOBS}.",
+        help=f"Partitions at a time. 0: one per core, at most {MOST_JOBS}.",
         rich_help_panel=PACE_PANEL,
     ),
 ]
@@ -298,7 +316,7 @@ TimeBudget = Annotated[
     str | None,
     typer.Option(
         metavar="DURATION",
-        help="Begin no partition once so much time has gone (90, 90s, 15m, 2h); exit code 130 if any was not begun.",
+        help="Start no partition after this time (90, 90s, 15m, 2h). The exit code is 130 if any was not started.",
         rich_help_panel=PACE_PANEL,
     ),
 ]
@@ -306,7 +324,7 @@ IoBytesPerS = Annotated[
     str | None,
     typer.Option(
         metavar="SIZE",
-        help="Most bytes to read and write in a second, over all partitions at work (50MiB, 100MB, 1e6).",
+        help="Most bytes to read and write per second, of all partitions together (50MiB, 100MB, 1e6).",
         rich_help_panel=PACE_PANEL,
     ),
 ]
@@ -320,6 +338,9 @@ def default_jobs() -> int:
 def pace_of(jobs: int, time_budget: str | None, io_bytes_per_s: str | None) -> Pace:
     """Return the Pace of these options. Raises UsageError."""
     from kafkalog_cli.actions.session.options import Pace
+
+    if time_budget is None and io_bytes_per_s is None:
+        return Pace(jobs or default_jobs())
     from kafkalog_cli.actions.size_spec import parse_size_bytes
     from kafkalog_cli.actions.time_spec import parse_seconds
 
@@ -341,47 +362,6 @@ def selection_of(topics: list[str] | None, partitions: list[int] | None, topic_p
     except re.error as error:
         raise UsageError(reason=f"--topic-pattern {topic_pattern}: {error}") from error
     return Selection(frozenset(topics or ()), frozenset(partitions or ()), pattern)
-
-
-def time_of(environment: Environment, text: str, now: str | None) -> int:
-    """Return a time option in epoch ms; warn if an integer seems to have another unit. Raises UsageError."""
-    from kafkalog_cli.actions.time_spec import parse_time_ms
-
-    clock_ms = environment.now_ms() if now is None else now_of(environment, now)
-    reading = _other_reading(text)
-    if reading is not None:
-        from kafkalog_cli.output.messages import Messages
-
-        Messages(environment.stderr, as_json=environment.wants_json).warn("time-unit", reading)
-    return parse_time_ms(text, clock_ms)
-
-
-def now_of(environment: Environment, text: str) -> int:
-    """Return the time of --now in epoch ms. Raises UsageError, also for an integer that seems to have another unit.
-
-    A wrong unit is an error here: by a clock of the year 55000 every record is old.
-    """
-    from kafkalog_cli.actions.time_spec import parse_time_ms
-
-    reading = _other_reading(text)
-    if reading is not None:
-        raise UsageError(reason=f"--now: {reading}")
-    return parse_time_ms(text, environment.now_ms())
-
-
-def _other_reading(text: str) -> str | None:
-    """Return a message with an integer's time in ms and its probable meaning; None if no other unit is probable."""
-    from kafkalog_cli.actions.time_spec import as_if_milliseconds
-    from kafkalog_cli.output.human import iso_time
-
-    found = as_if_milliseconds(text)
-    if found is None:
-        return None
-    number, unit, meant_ms = found
-    return (
-        f"{text} is taken as milliseconds since 1970, which is {iso_time(number)}. It seems to be {unit}, which is"
-        f" {iso_time(meant_ms)}: write {meant_ms}"
-    )
 
 
 def wanted_range(  # noqa: PLR0913, PLR0917 one for each option

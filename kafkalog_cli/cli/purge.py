@@ -20,18 +20,24 @@ def purge(  # noqa: PLR0913
     paths: PathsArgument = None,
     topics: Topics,
     older_than: Annotated[
-        str, typer.Option(metavar="TIME", help="Remove runs that ended so long ago (90s, 15m, 2h, 7d): no undo then.")
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="Remove runs that ended longer ago than this (90s, 15m, 2h, 7d). They cannot be undone then.",
+        ),
     ] = "7d",
     safety: Safety,
     jobs: Jobs = 0,
     time_budget: TimeBudget = None,
     printing: Printing,
 ) -> int:
-    """Remove for good: files named .deleted that are due, what old runs keep for undo, what killed imports left.
+    """Remove files that earlier runs kept, and due .deleted files.
 
-    A file is due file.delete.delay.ms after the run that renamed it, or a minute after it was renamed if no run of
-    kafkalog did; so is what an import left, unless one is at work. The last run, if it was cut off half way, stays
-    until it is undone, and partitions of an import that was committed until it is completed.
+    Removed files cannot be restored. A .deleted file is due file.delete.delay.ms after the run that renamed it, or a
+    minute after another program renamed it. Files of an interrupted import are due too, unless an import is running.
+
+    The last run stays until it is undone if it was interrupted. Partitions of a committed import stay until the
+    import is completed.
     """
     from kafkalog_cli.actions.purge import PURGE, PurgeRequest
     from kafkalog_cli.actions.time_spec import parse_duration_ms
@@ -45,4 +51,4 @@ def purge(  # noqa: PLR0913
     options = session_options(environment, topics, safety, pacing=Pacing(jobs, time_budget))
     begun = begin(environment, PURGE, purge_view(dry_run=safety.dry_run), options, printing)
     partitions = begun.session.partitions(paths)
-    return begun.finish(begun.session.run(request, partitions), partitions)
+    return begun.complete(request, partitions)

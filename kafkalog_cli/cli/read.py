@@ -1,4 +1,4 @@
-"""`kafkalog read`: print the records of a partition as a consumer would get them."""
+"""`kafkalog read`: print the records of partitions as a consumer would get them."""
 
 from enum import Enum
 from typing import Annotated
@@ -17,7 +17,6 @@ from kafkalog_cli.cli.options import (
     MaxOutputBytes,
     MaxRatio,
     Now,
-    OnePartition,
     OutputFormat,
     PartitionOption,
     ToOffset,
@@ -44,45 +43,57 @@ command = typer.Typer(add_completion=False)
 @command.command("read")
 def read(  # noqa: PLR0913, PLR0917 options
     context: typer.Context,
-    path: OnePartition,
+    paths: Annotated[list[str], typer.Argument(metavar="PATH...", show_default=False,
+        help="Partition directories, or a log directory with --topic.")],
     topic: TopicOption = None,
     partition: PartitionOption = None,
     start: Annotated[str, typer.Option("--from", metavar="OFFSET", rich_help_panel=SELECTION_PANEL,
-        help="From this offset on: a number, earliest or latest.")] = "earliest",
+        help="First offset: a number, earliest or latest.")] = "earliest",
     from_time: Annotated[str | None, typer.Option(metavar="TIME", rich_help_panel=SELECTION_PANEL,
-        help=f"From the first record at or after this time on: {TIME_HELP}.")] = None,
+        help=f"Begin with the first record at or after this time: {TIME_HELP}.")] = None,
     to_offset: ToOffset = None,
     until: Until = None,
     max_records: Annotated[int | None, typer.Option(metavar="N", min=1, rich_help_panel=SELECTION_PANEL,
-        help="Stop after so many records.")] = None,
+        help="Stop after N records, over all partitions.")] = None,
+    key: Annotated[str | None, typer.Option("--key", metavar="KEY", rich_help_panel=SELECTION_PANEL,
+        help="Print only records with this key (UTF-8).")] = None,
+    merge_by_time: Annotated[bool, typer.Option("--merge-by-time", rich_help_panel=SELECTION_PANEL,
+        help="Merge the partitions by record timestamp. Without it, one partition follows another. Records of a "
+        "partition always keep the order of their offsets.")] = False,
     isolation: IsolationOption = IsolationLevel.READ_UNCOMMITTED,
     now: Now = None,
-    print_: Annotated[str, typer.Option("--print", metavar="FIELD,...", rich_help_panel=OUTPUT_PANEL,
-        help="What a line of text has: timestamp, partition, offset, epoch, headers, key, value.")] = "value",
+    print_: Annotated[str | None, typer.Option("--print", metavar="FIELD,...", rich_help_panel=OUTPUT_PANEL,
+        help="Fields of a line of text: timestamp, partition, offset, epoch, headers, key, value. Default: value.",
+        )] = None,
+    kcat_format: Annotated[str | None, typer.Option("-f", metavar="FORMAT", rich_help_panel=OUTPUT_PANEL,
+        help="Print each record in kcat's format: %t topic, %p partition, %o offset, %T timestamp, %k key, %s payload, "
+        r"%K and %S their lengths, %h headers; \n, \t, \r, \xHH, \NNN. It adds no line feed.")] = None,
     output_format: Format = OutputFormat.TEXT,
     framing: Annotated[Framing, typer.Option(rich_help_panel=OUTPUT_PANEL,
-        help="fetch: whole batches as they lie, in the fetch responses of 0.7 (MessageSetSend).")] = Framing.LINES,
+        help="fetch: whole batches as stored, in the fetch responses of 0.7 (MessageSetSend).")] = Framing.LINES,
     chunk_bytes: Annotated[int, typer.Option(metavar="BYTES", min=1, max=LARGEST_CHUNK_BYTES,
         rich_help_panel=LIMITS_PANEL,
-        help="Read, and with --framing fetch answer, so much at a time; it doubles until one batch fits.",
+        help="Bytes to read at a time, also the size of a fetch response. It doubles until one batch fits.",
         )] = DEFAULT_CHUNK_BYTES,
     max_chunk_bytes: Annotated[int, typer.Option(metavar="BYTES", min=1, max=LARGEST_CHUNK_BYTES,
         rich_help_panel=LIMITS_PANEL,
-        help="But no further than this: at a larger batch the reading ends, with exit code 1.",
+        help="Largest size of such a read. A larger batch ends the run with exit code 1.",
         )] = DEFAULT_LIMITS.max_batch_bytes,
     max_output_bytes: MaxOutputBytes = DEFAULT_LIMITS.max_output_bytes,
     max_ratio: MaxRatio = DEFAULT_LIMITS.max_ratio,
 ) -> int:  # fmt: skip
-    """Print the records of a partition as a consumer gets them: no control records, none before the log's start.
+    """Print the records of partitions as a consumer gets them.
 
-    What is damaged is left out and told on stderr, with exit code 3 (at the log's end) or 4.
+    A log directory with --topic gives all partitions of the topic, in their order. Control records and records before
+    the log's start are left out. Damaged batches are left out too: each is reported on stderr, and the exit code is 3
+    at the end of the log, else 4.
     """
     from kafkalog_cli.cli.read_run import ReadOptions, ReadRun
 
     environment = environment_of(context)
     options = ReadOptions(
-        start, from_time, to_offset, until, now, max_records, isolation.value, print_,
-        output_format.is_json, framing is Framing.FETCH, chunk_bytes, max_chunk_bytes,
+        start, from_time, to_offset, until, now, max_records, isolation.value, key, merge_by_time, print_,
+        kcat_format, output_format.is_json, framing is Framing.FETCH, chunk_bytes, max_chunk_bytes,
         max_output_bytes, max_ratio,
     )  # fmt: skip
-    return ReadRun(environment, options).run(path, topic, partition)
+    return ReadRun(environment, options).run(paths, topic, partition)

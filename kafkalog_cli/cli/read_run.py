@@ -1,30 +1,34 @@
-"""One run of `kafkalog read`: turns the options into a request, prints one segment after another, then the summary."""
+"""One run of `kafkalog read`: turns the options into a request, reads the partitions, then prints the summary."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
 
-from kafkalog_cli.actions.read.fetches import Fetches
-from kafkalog_cli.actions.read.log_read import LogRead, SegmentRead
+from kafkalog_cli.actions.read.log_read import LogRead
+from kafkalog_cli.actions.read.merged import merged_by_time
 from kafkalog_cli.actions.read.request import Isolation, ReadRequest, Start
 from kafkalog_cli.actions.session.lock_warnings import LockWarnings
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.lookup_run import one_partition
-from kafkalog_cli.cli.options import time_of
-from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError
-from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.cli.lookup_run import chosen_partitions
+from kafkalog_cli.cli.read_partition import PartitionRead, RecordOutput
+from kafkalog_cli.cli.times import time_of
+from kafkalog_cli.errors import ExitCode, KafkalogError, OffsetOutOfRange, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.output.kcat_text import parse_kcat_format
 from kafkalog_cli.output.messages import Messages
-from kafkalog_cli.output.read_printer import ReadPrinter, RecordPrinter, write_fetch
-from kafkalog_cli.output.read_text import FIELDS, ReadText
-from kafkalog_cli.output.read_text_compiled import CompiledReadText
+from kafkalog_cli.output.read_text import FIELDS
 from kafkalog_cli.output.stream import ResultStream
-from kafkalog_cli.storage.partition import Segment
+from kafkalog_cli.storage.partition import Partition
+
+MERGE_BYTES = 64 << 20
+LEAST_CHUNK_BYTES = 64 << 10
+"""A merge reads this much of all partitions at a time, but at least so much of each; or one batch if it is larger."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """The options as given."""
+    """The options as given. `kcat_format` is that of -f."""
 
     start: str
     from_time: str | None
@@ -33,7 +37,10 @@ class ReadOptions:
     now: str | None
     max_records: int | None
     isolation: str
-    print: str
+    key: str | None
+    merge_by_time: bool
+    print: str | None
+    kcat_format: str | None
     is_json: bool
     is_fetch: bool
     chunk_bytes: int
@@ -43,39 +50,128 @@ class ReadOptions:
 
 
 class ReadRun:
-    """Reads one partition. An unreadable part ends at most its segment, not the run."""
+    """Reads partitions, one after another or merged. An error in one partition does not end the others."""
 
     def __init__(self, environment: Environment, options: ReadOptions) -> None:
         self._environment = environment
         self._options = options
         self._out = ResultStream(environment.stdout)
         self._messages = Messages(environment.stderr, as_json=options.is_json)
-        self._fields = _fields(options.print)
-        self._failed = False
+        fields = _fields(options.print or "value")
+        kcat_format = None if options.kcat_format is None else parse_kcat_format(options.kcat_format)
+        self._output = RecordOutput(self._out, self._messages, fields, kcat_format, options.is_json)
+        self._reads: list[PartitionRead] = []
+        self._codes: list[ExitCode] = []
+        self._outside: list[OffsetOutOfRange] = []
 
-    def run(self, path: str, topics: list[str] | None, partitions: list[int] | None) -> int:
-        """Read; return the exit code. Raises UsageError, OffsetOutOfRange, and the exceptions of `one_partition`."""
-        self._check_framing()
-        environment = self._environment
+    def run(self, paths: list[str], topics: list[str] | None, partitions: list[int] | None) -> int:
+        """Read; return the exit code.
+
+        Raises UsageError, and the exceptions of `chosen_partitions`. A single partition raises as LogRead does.
+        """
+        self._check()
         request = self._request()
-        partition = one_partition(environment, path, topics, partitions)
-        LockWarnings(environment.fs, self._messages.report).about_partition(partition.path)
-        log = LogRead(environment.fs, partition, request, environment.kernels)
-        for segment in log.segments():
-            self._segment(log, segment)
-        self._tell_notes(log)
-        code = self._code(log)
+        chosen = chosen_partitions(self._environment, paths, topics, partitions)
+        if self._options.is_fetch and len(chosen) > 1:
+            raise UsageError(reason=f"--framing fetch is for one partition, and {len(chosen)} are selected")
+        locks = LockWarnings(self._environment.fs, self._messages.report)
+        for partition in chosen:
+            locks.about_partition(partition.path)
+        is_cut = self._read(chosen, request)
+        code = combined_exit_code([read.code for read in self._reads] + self._codes)
         if self._options.is_json:
-            self._write_summary(log, code)
+            self._write_summary(code, is_single=len(chosen) == 1, is_cut=is_cut)
         self._out.flush()
         return code
 
-    def _check_framing(self) -> None:
+    def _read(self, chosen: list[Partition], request: ReadRequest) -> bool:
+        """Read all; return whether a merge ended early, as it had enough records."""
+        is_cut = False
+        if len(chosen) == 1:
+            self._one(PartitionRead(self._log(chosen[0], request), self._output))
+        elif self._options.merge_by_time:
+            is_cut = self._merged(chosen, request)
+        else:
+            self._in_turn(chosen, request)
+        self._end_outside(len(chosen))
+        return is_cut
+
+    def _one(self, read: PartitionRead) -> int:
+        self._reads.append(read)
+        if self._options.is_fetch:
+            read.write_fetches()
+            return 0
+        return read.print_records()
+
+    def _in_turn(self, chosen: list[Partition], request: ReadRequest) -> None:
+        left = request.max_records
+        for partition in chosen:
+            log = self._opened(partition, replace(request, max_records=left))
+            records = 0 if log is None else self._one(PartitionRead(log, self._output))
+            left = None if left is None else left - records
+            if left == 0:
+                return
+
+    def _merged(self, chosen: list[Partition], request: ReadRequest) -> bool:
+        most = request.max_records
+        chunk_bytes = min(request.chunk_bytes, max(LEAST_CHUNK_BYTES, MERGE_BYTES // len(chosen)))
+        request = replace(request, max_records=None, chunk_bytes=chunk_bytes, read_ahead=False)
+        for partition in chosen:
+            log = self._opened(partition, request)
+            if log is not None:
+                self._reads.append(PartitionRead(log, self._output))
+        records = 0
+        with ExitStack() as stack:
+            sources = [stack.enter_context(closing(read.blocks())) for read in self._reads]
+            for number, block in merged_by_time(sources, most):
+                self._reads[number].print_part(block)
+                records += len(block.records)
+        return records == most
+
+    def _log(self, partition: Partition, request: ReadRequest) -> LogRead:
+        return LogRead(self._environment.fs, partition, request, self._environment.kernels)
+
+    def _opened(self, partition: Partition, request: ReadRequest) -> LogRead | None:
+        """Return the log of one of several partitions; None if it cannot be read, or has no record of the time."""
+        try:
+            return self._log(partition, request)
+        except OffsetOutOfRange as error:
+            if request.from_time_ms is not None:
+                self._outside.append(error)
+            else:
+                self._failed(error)
+        except KafkalogError as error:
+            self._failed(error)
+        except OSError as error:
+            self._out.flush()
+            message = f"cannot be read: {error.strerror or error}"
+            self._messages.tell("unreadable", message, path=partition.path)
+            self._codes.append(ExitCode.FAILURE)
+        return None
+
+    def _failed(self, error: KafkalogError) -> None:
+        self._out.flush()
+        self._messages.exception(error)
+        self._codes.append(error.exit_code)
+
+    def _end_outside(self, selected: int) -> None:
+        """Report partitions without a record at or after --from-time, if no selected partition has such a record."""
+        for error in self._outside:
+            if len(self._outside) == selected:
+                self._failed(error)
+            else:
+                self._codes.append(ExitCode.OK)
+
+    def _check(self) -> None:
         options = self._options
+        if options.kcat_format is not None and (options.is_json or options.print is not None or options.is_fetch):
+            raise UsageError(reason="-f does not go with --format json, --print or --framing fetch")
         if not options.is_fetch:
             return
-        if options.is_json or options.until is not None or options.max_records is not None:
-            raise UsageError(reason="--framing fetch takes whole batches: no --format json, --until or --max-records")
+        if options.is_json or options.until is not None or options.max_records is not None or options.key is not None:
+            raise UsageError(
+                reason="--framing fetch takes whole batches: no --format json, --until, --max-records or --key"
+            )
         if self._out.is_terminal:
             raise UsageError(reason="--framing fetch writes bytes that are not for a terminal")
 
@@ -90,80 +186,21 @@ class ReadRun:
             None if t is None else time_of(environment, t, options.now) for t in (options.from_time, options.until)
         ]
         limits = Limits(options.max_chunk_bytes, options.max_output_bytes, options.max_ratio)
+        key = None if options.key is None else options.key.encode("utf-8", "surrogateescape")
         return ReadRequest(
             start, times[0], options.to_offset, times[1], options.max_records, Isolation(options.isolation), limits,
-            options.chunk_bytes,
+            options.chunk_bytes, key=key,
         )  # fmt: skip
 
-    def _segment(self, log: LogRead, segment: SegmentRead) -> None:
-        try:
-            if self._options.is_fetch:
-                self._write_fetches(log, segment)
-            else:
-                self._print(log, segment)
-        except KafkalogError as error:
-            self._out.flush()
-            self._messages.exception(error)
-            self._failed = True
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            self._tell("unreadable", f"cannot be read: {error.strerror or error}", segment.segment.log.path, None)
-            self._failed = True
-
-    def _print(self, log: LogRead, segment: SegmentRead) -> None:
-        printer = self._printer(log, segment.segment)
-        for found in segment.blocks(printer.ahead):
-            if isinstance(found, Fault):
-                self._tell(found.kind.value, found.message, segment.segment.log.path, found.position)
-            else:
-                printer.block(found)
-            self._tell_notes(log)
-
-    def _write_fetches(self, log: LogRead, segment: SegmentRead) -> None:
-        for found in Fetches(log, segment):
-            if isinstance(found, Fault):
-                self._tell(found.kind.value, found.message, segment.segment.log.path, found.position)
-                continue
-            write_fetch(found, self._out.write_bytes)
-
-    def _printer(self, log: LogRead, segment: Segment) -> RecordPrinter:
-        if self._options.is_json:
-            from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, topic_decode
-            from kafkalog_cli.output.record_json_printer import JsonPrinter
-
-            directory, name = log.partition.directory, segment.log.path.rpartition("/")[2]
-            context = SegmentContext(directory.topic, directory.partition, name, segment.is_seven)
-            options = RecordJsonOptions(with_batches=False, decode=topic_decode(directory.topic))
-            return JsonPrinter(self._out, context, options)
-        escape, number = self._out.is_terminal, log.partition.number
-        text = ReadText(self._fields, number, escape=escape, is_seven=segment.is_seven)
-        return ReadPrinter(self._out, text, None if escape else CompiledReadText(self._fields, number))
-
-    def _code(self, log: LogRead) -> ExitCode:
-        codes = set(log.codes)
-        if self._failed or ExitCode.FAILURE in codes:
-            return ExitCode.FAILURE
-        return ExitCode.CORRUPTION if ExitCode.CORRUPTION in codes else max(codes, default=ExitCode.OK)
-
-    def _tell_notes(self, log: LogRead) -> None:
-        while log.notes:
-            note = log.notes.popleft()
-            self._out.flush()
-            self._messages.warn(note.kind, note.message, path=note.path)
-
-    def _tell(self, kind: str, message: str, path: str, position: int | None) -> None:
-        self._out.flush()
-        self._messages.tell(kind, message, path=path, position=position)
-
-    def _write_summary(self, log: LogRead, code: ExitCode) -> None:
+    def _write_summary(self, code: ExitCode, *, is_single: bool, is_cut: bool) -> None:
         from kafkalog_cli.output.ndjson import JsonLines
 
-        bounds = log.range.bounds
-        JsonLines(self._out).summary(
-            code, records=log.shown_records, next_offset=log.next_offset, log_start_offset=bounds.start,
-            log_end_offset=bounds.end, last_stable_offset=log.last_stable_offset,
-        )  # fmt: skip
+        if is_single:
+            JsonLines(self._out).summary(code, **self._reads[0].counts())
+            return
+        records = sum(read.counts()["records"] or 0 for read in self._reads)
+        partitions = [read.named_counts(is_cut=is_cut) for read in self._reads]
+        JsonLines(self._out).summary(code, records=records, partitions=partitions)
 
 
 def _fields(text: str) -> frozenset[str]:

@@ -41,14 +41,14 @@ def recover(  # noqa: PLR0913
     indexes_only: Annotated[
         bool,
         typer.Option(
-            "--indexes-only", help="Make missing and wrong indexes anew, and nothing else.", rich_help_panel=RULES_PANEL
+            "--indexes-only", help="Rebuild missing and wrong indexes, and nothing else.", rich_help_panel=RULES_PANEL
         ),
     ] = False,
     salvage: Annotated[
         str | None,
         typer.Option(
             metavar="OUT",
-            help="Copy all valid batches, also those behind damage, into new partition directories in OUT.",
+            help="Copy all valid batches, also after damage, into new partition directories in OUT.",
             rich_help_panel=RULES_PANEL,
         ),
     ] = None,
@@ -56,14 +56,14 @@ def recover(  # noqa: PLR0913
         bool,
         typer.Option(
             "--since-recovery-point",
-            help="Look only at segments from the recovery point on, as a broker does.",
+            help="Check only segments from the recovery point on, as a broker does.",
             rich_help_panel=RULES_PANEL,
         ),
     ] = False,
     discard: Annotated[
         bool,
         typer.Option(
-            "--discard", help="Do not keep what is cut off or taken away: no undo.", rich_help_panel=RULES_PANEL
+            "--discard", help="Keep nothing of what is removed. There is no undo then.", rich_help_panel=RULES_PANEL
         ),
     ] = False,
     settings: SettingSources,
@@ -72,13 +72,14 @@ def recover(  # noqa: PLR0913
     spark: Spark,
     printing: Printing,
 ) -> int:
-    """Repair partitions: cut torn tails, finish or undo swaps, make anew what is missing or wrong.
+    """Repair damaged partitions, and keep what is cut off for undo.
 
-    Checks every segment, whatever the marker of a clean shutdown says. A partition with valid batches behind damage
-    is left as it is (exit code 14). What is cut off or taken away is kept for `kafkalog undo`.
+    Torn tails are cut, interrupted swaps of files are finished or undone, and missing or wrong indexes are rebuilt. All
+    segments are checked, also after a clean shutdown. A partition with valid batches after damage stays as it is (exit
+    code 14): --salvage copies its valid batches.
 
-    Where the disk gives errors nothing is cut that was not read; --salvage reads around them. Ctrl-C and SIGTERM end
-    the run when the partitions that are being changed are done; what was not begun is named (exit code 130).
+    If the disk reports errors, nothing is cut that could not be read, and --salvage reads the rest. Ctrl-C and SIGTERM
+    end the run after the partitions that are in work. The other partitions are listed (exit code 130).
     """
     from kafkalog_cli.actions.recover.plan import RecoverMode
 
@@ -120,7 +121,7 @@ def _recover(  # noqa: PLR0913, PLR0917
     if options.dry_run and mode is RecoverMode.REPAIR:
         report_damaged_checkpoints(run.session, partitions)
     request = run.session.request(RecoverRequest, partitions, mode=mode, **own)
-    return run.finish(run.session.run(request, partitions), partitions)
+    return run.complete(request, partitions)
 
 
 def _salvage(
@@ -135,4 +136,4 @@ def _salvage(
     partitions = run.session.partitions(paths)
     request = run.session.request(RecoverRequest, partitions)
     make_target(run.session.fs, target)
-    return run.finish(run.session.run(SalvageRequest(request, target), partitions), partitions)
+    return run.complete(SalvageRequest(request, target), partitions)

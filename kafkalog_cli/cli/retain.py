@@ -23,7 +23,9 @@ def retain(  # noqa: PLR0913
     topics: Topics,
     explain: Annotated[
         bool,
-        typer.Option("--explain", help="Say of each segment why it stays or goes, and when it would go."),
+        typer.Option(
+            "--explain", help="Explain for each segment why it stays or is removed, and when it would be removed."
+        ),
     ] = False,
     delay: Delay = None,
     keep: Keep = False,
@@ -31,13 +33,15 @@ def retain(  # noqa: PLR0913
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="Unlink the oldest segments of all partitions, at once and for good, until so much is free.",
+            help="Unlink the oldest segments of all partitions, without undo, until SIZE is free on the disk.",
             rich_help_panel=ROOM_PANEL,
         ),
     ] = None,
     keep_bytes: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="With --free-bytes: leave so much of each log.", rich_help_panel=ROOM_PANEL),
+        typer.Option(
+            metavar="SIZE", help="With --free-bytes: leave at least SIZE of each log.", rich_help_panel=ROOM_PANEL
+        ),
     ] = None,
     keep_ms: Annotated[
         int,
@@ -45,7 +49,7 @@ def retain(  # noqa: PLR0913
             "--keep-ms",
             metavar="MS",
             min=0,
-            help="With --free-bytes: leave what is younger.",
+            help="With --free-bytes: leave segments with records younger than MS.",
             rich_help_panel=ROOM_PANEL,
         ),
     ] = 0,
@@ -55,13 +59,16 @@ def retain(  # noqa: PLR0913
     metrics: Metrics = None,
     printing: Printing,
 ) -> int:
-    """Remove whole segments from the start of logs: before the log's start, above retention.bytes, past retention.ms.
+    """Remove segments past retention, or make room on a full disk.
 
-    Settings come from --config, the metadata log, --broker-config, and Kafka's defaults if all of these were read; a
-    partition whose settings are not known is skipped. --config cleanup.policy never makes a compacted topic lose
-    records, unless that topic alone is named. What goes is renamed to .deleted, and unlinked by a later run once
-    file.delete.delay.ms has gone. With --free-bytes the limits do not count: the oldest go, never what is compacted,
-    internal or active.
+    As in a broker, whole segments are removed from the start of a log: before its log start offset, above
+    retention.bytes, or past retention.ms. Settings come from --config, the metadata log and --broker-config. Kafka's
+    defaults apply only if these sources were read. A partition with unknown settings is skipped. --config
+    cleanup.policy never makes a compacted topic lose records, unless only that topic is named.
+
+    Removed files are renamed to .deleted. A later run unlinks them after file.delete.delay.ms. With --free-bytes, the
+    limits do not count: the oldest segments of all partitions are unlinked at once, but never compacted topics,
+    internal topics or active segments.
     """
     from kafkalog_cli.actions.retain.plan import RetainRequest
     from kafkalog_cli.actions.retain.retain import RETAIN

@@ -20,7 +20,7 @@ def roll(  # noqa: PLR0913
     topics: Topics,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Roll also where a broker would not yet.", rich_help_panel=SAFETY_PANEL),
+        typer.Option("--force", help="Roll even if a broker would not roll yet.", rich_help_panel=SAFETY_PANEL),
     ] = False,
     settings: SettingSources,
     safety: Safety,
@@ -28,10 +28,11 @@ def roll(  # noqa: PLR0913
     metrics: Metrics = None,
     printing: Printing,
 ) -> int:
-    """Begin a new segment where a broker would before it appends a small record that comes now.
+    """Start a new segment where a broker would.
 
-    It does when the active segment has segment.bytes, when segment.ms has gone since the timestamps of its first
-    batch, when an index is full, or when its offsets reach 2^31. An active segment without records is never rolled.
+    The decision is that of a broker before it appends a small record now. It rolls if the active segment has
+    segment.bytes, if segment.ms have passed since the timestamps of its first batch, if an index is full, or if its
+    offsets reach 2^31. An active segment without records is never rolled.
     """
     from kafkalog_cli.actions.roll import ROLL, RollRequest
     from kafkalog_cli.cli.verbs import run_verb

@@ -17,14 +17,14 @@ Master = Annotated[
     str,
     typer.Option(
         metavar="URL",
-        help="Where Spark runs: local[N] here with N threads, spark://... a cluster.",
+        help="Place where Spark runs: local[N] for N threads here, spark://... for a cluster.",
         rich_help_panel=SPARK_PANEL,
     ),
 ]
 Conf = Annotated[
     list[str] | None,
     typer.Option(
-        "--conf", metavar="NAME=VALUE", help="A setting of Spark; may be repeated.", rich_help_panel=SPARK_PANEL
+        "--conf", metavar="NAME=VALUE", help="Setting of Spark; may be repeated.", rich_help_panel=SPARK_PANEL
     ),
 ]
 DEFAULT_MASTER = "local[*]"
@@ -41,8 +41,8 @@ EngineOption = Annotated[
     EngineName,
     typer.Option(
         "--engine",
-        help="local: threads of this process; spark: tasks of Spark, one a partition, --jobs of them at a time"
-        " (0: as many as it has cores).",
+        help="local: threads of this process. spark: a task of Spark per partition, --jobs at a time (0: one per"
+        " core).",
         rich_help_panel=SPARK_PANEL,
     ),
 ]

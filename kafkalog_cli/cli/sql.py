@@ -41,33 +41,33 @@ def sql(  # noqa: PLR0913, PLR0917 options
     paths: Annotated[list[str], typer.Argument(metavar="LOG_DIR...",
         help="Log directories, partition directories, or globs of them.", show_default=False)],
     query: Annotated[str, typer.Argument(metavar="QUERY",
-        help="A query in Spark's SQL. Names that are no identifiers go between backticks.", show_default=False)],
+        help="A query in Spark SQL. Backticks enclose names with other characters than letters, digits and _.",
+        show_default=False)],
     isolation: IsolationOption = IsolationLevel.READ_UNCOMMITTED,
     include_control: Annotated[bool, typer.Option("--include-control", rich_help_panel=SELECTION_PANEL,
-        help="Control records too: the column control tells them.")] = False,
+        help="Include control records, which have a value in the column control.")] = False,
     mode: Annotated[ModeOption, typer.Option(rich_help_panel=SELECTION_PANEL,
-        help="At damage: failfast ends with exit code 4, dropmalformed leaves out what cannot be read, permissive"
-        " has a row for each place, with what was wrong in _fault.")] = ModeOption.FAILFAST,
+        help="At damage: failfast ends with exit code 4, dropmalformed leaves out unreadable records, permissive"
+        " has a row per damaged place, with the fault in _fault.")] = ModeOption.FAILFAST,
     allow: Annotated[list[AllowOption] | None, typer.Option(rich_help_panel=SELECTION_PANEL,
-        help="What the query may do besides: files lets it read any file by its path, as text.`/etc/hostname`; java"
-        " lets it call any method of Java and functions that nobody has checked. Repeatable.",
+        help="Permit more to the query; may be repeated. files: read any file by its path, as text.`/etc/hostname`."
+        " java: call any method of Java, and functions that were not checked.",
         show_default=False)] = None,
     output_format: Format = OutputFormat.TEXT,
     output: Annotated[str | None, typer.Option(metavar="FILE", rich_help_panel=OUTPUT_PANEL,
-        help="Write a Parquet file instead, which must not be there yet.")] = None,
+        help="Write a new Parquet file instead of printing.")] = None,
     max_rows: Annotated[int | None, typer.Option(metavar="N", min=1, rich_help_panel=OUTPUT_PANEL,
-        help="Most rows that are printed or written; a table has 1000 otherwise.")] = None,
+        help="Most rows to print or write. Without it: 1000 rows in a table, else all.")] = None,
     master: Master = DEFAULT_MASTER,
     conf: Conf = None,
 ) -> int:  # fmt: skip
-    """Answer a query in SQL over the topics of log directories, on Spark.
+    """Query topics, groups and cluster metadata in SQL.
 
-    Each topic is a view, and so are committed_offsets, offset_commits, groups, group_members, transactions, topics,
-    partitions, configs, brokers, features, batches and segments.
+    Each topic is a view. So are committed_offsets, offset_commits, groups, group_members, transactions, topics,
+    partitions, configs, brokers, features, batches and segments. A topic with such a name is kafkalog.NAME.
 
-    Only what the query names is read, and of it only the columns that it uses: count(*) decompresses nothing. Where a
-    topic has the name of such a view, that is kafkalog.NAME. Nothing is locked and nothing changed: a query reads no
-    other file and calls no code, unless --allow lets it.
+    Only the topics and columns that the query uses are read: count(*) decompresses nothing. Nothing is locked or
+    changed. A query reads no other file and calls no code, unless --allow permits it. Needs the extra `spark`.
     """
     from kafkalog_cli.cli.sql_run import SqlOptions, SqlRun
 

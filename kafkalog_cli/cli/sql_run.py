@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kafkalog_cli.actions.read.request import Isolation
 from kafkalog_cli.actions.selection import expand
@@ -18,9 +18,12 @@ from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.sql_output import Heading, Written, write_cells, write_lines, write_parquet
 from kafkalog_cli.output.sql_rows import arrow_parts, row_cells, row_lines
 from kafkalog_cli.output.stream import ResultStream
+from kafkalog_cli.output.waiting import Waiting
 
 if TYPE_CHECKING:
     from kafkalog_cli.spark.sql.query import Result
+
+PartT = TypeVar("PartT")
 
 DEFAULT_MOST_ROWS = 1000
 """The default limit of a table: its columns are as wide as their widest cell, so all rows are in memory."""
@@ -66,7 +69,7 @@ class SqlRun:
         catalog = Catalog(self._environment.fs, [os.path.abspath(path) for path in paths])  # noqa: PTH100 - workers
         if options.output is not None:
             self._check_output(options.output, paths)
-        from kafkalog_cli.spark.sessions import command_session
+        from kafkalog_cli.cli.spark_start import shown_session
         from kafkalog_cli.spark.sql.confinement import Allowed, settings_of
         from kafkalog_cli.spark.sql.query import SETTINGS, query
 
@@ -74,7 +77,7 @@ class SqlRun:
         allowed = frozenset(map(Allowed, options.allow))
         settings = {**SETTINGS, **settings_of(allowed), **options.settings}
         with (
-            command_session(options.master, settings=settings) as spark,
+            shown_session(self._environment, options.master, settings, as_json=options.is_json) as spark,
             query(spark, catalog, options.query, reading, allowed) as result,
         ):
             self._answer(result)
@@ -96,15 +99,22 @@ class SqlRun:
         if written.more and not self._options.is_json:
             self._messages.warn("more-rows", f"there are more than these {written.rows} rows: --max-rows N shows more")
 
+    def _shown(self, parts: Iterable[PartT]) -> Iterator[PartT]:
+        """Yield the parts of the result; until the first arrives, the terminal shows that the query runs."""
+        with Waiting(self._environment.stderr, "running the query", is_shown=not self._options.is_json) as waiting:
+            for part in parts:
+                waiting.end()
+                yield part
+
     def _write_table(self, result: Result) -> Written:
         most = self._options.max_rows or DEFAULT_MOST_ROWS
         headings = [Heading(column.name, column.is_number) for column in result.columns]
-        rows = result.rendered(row_cells, most + 1)
+        rows = self._shown(result.rendered(row_cells, most + 1))
         return write_cells(self._out, headings, rows, most)
 
     def _write_lines(self, result: Result) -> Written:
         names, most = _names(result), self._options.max_rows
-        parts = result.rendered(partial(row_lines, names), None if most is None else most + 1)
+        parts = self._shown(result.rendered(partial(row_lines, names), None if most is None else most + 1))
         return write_lines(self._out.write_bytes, parts, most)
 
     def _write_file(self, result: Result, path: str) -> Written:
@@ -114,7 +124,7 @@ class SqlRun:
         full_path = os.path.abspath(path)  # noqa: PTH100
         try:
             with new_file(self._environment.fs, full_path) as file:
-                parts = result.rendered(arrow_parts, None if most is None else most + 1)
+                parts = self._shown(result.rendered(arrow_parts, None if most is None else most + 1))
                 written = write_parquet(file, names, result.arrow_schema, parts, most)
         except OSError as error:
             raise of_the_system(path, error) from error

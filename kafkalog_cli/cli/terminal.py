@@ -76,8 +76,8 @@ class Consent:
         self._is_for_all = False
         self._asking = Lock()
 
-    def need(self, path: str, what: str) -> None:
-        """Ask before `what` happens to a partition.
+    def need(self, path: str, question: str) -> None:
+        """Ask a question, without a question mark, before a partition is changed.
 
         Raises NotChanged if the user refuses, and the exceptions of `poll`.
         """
@@ -85,8 +85,7 @@ class Consent:
             if self._is_for_all:
                 return
             self._poll()
-            question = f"kafkalog: {path}: {what}: go on? [y]es, [N]o, [a]ll of them: "
-            answer = self._terminal.answer(question, self._poll).strip().lower()
+            answer = self._terminal.answer(f"{question}? [y/N/a(ll)] ", self._poll).strip().lower()
             self._is_for_all = answer in ("a", "all")
             if not self._is_for_all and answer not in ("y", "yes"):
                 raise NotChanged(path=path, reason="it was not confirmed")

@@ -17,23 +17,25 @@ def truncate(  # noqa: PLR0913
     context: typer.Context,
     *,
     path: OnePartition,
-    to: Annotated[int, typer.Option("--to", metavar="OFFSET", min=0, help="The first offset that is gone.")],
+    to: Annotated[int, typer.Option("--to", metavar="OFFSET", min=0, help="First offset to remove.")],
     topics: OneTopic,
     single_replica: SingleReplica = False,
     discard: Annotated[
         bool,
-        typer.Option("--discard", help="Do not keep what goes: no undo.", rich_help_panel=SAFETY_PANEL),
+        typer.Option(
+            "--discard", help="Keep nothing of what is removed. There is no undo then.", rich_help_panel=SAFETY_PANEL
+        ),
     ] = False,
     settings: SettingSources,
     safety: Safety,
     metrics: Metrics = None,
     printing: Printing,
 ) -> int:
-    """Remove all records of a partition from an offset on, as a follower does whose leader lacks them.
+    """Remove the records at the end of a log.
 
-    A batch that contains the offset cannot be split, so the log may end earlier. Removed records are kept for
-    `kafkalog undo`. The marker of a clean shutdown is removed too: the next broker recovers every partition of the
-    log directory.
+    All records from an offset on are removed, as in a follower whose leader lacks them. A batch that contains the
+    offset cannot be split, so the log may end earlier. Removed records are kept for `kafkalog undo`. The marker of a
+    clean shutdown is removed too: the next broker recovers every partition of the log directory.
     """
     from kafkalog_cli.actions.truncate import TRUNCATE, TruncateRequest
     from kafkalog_cli.cli.verbs import run_verb

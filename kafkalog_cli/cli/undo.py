@@ -19,24 +19,25 @@ def undo(  # noqa: PLR0913
     path: Annotated[str, typer.Argument(metavar="PATH", help="A partition directory, or the log directory.")],
     run: Annotated[
         str,
-        typer.Argument(metavar="RUN", help="The run, as the command that made it said at its end; ls lists them."),
+        typer.Argument(metavar="RUN", help="The run, as the command printed it at its end. ls lists runs."),
     ] = "",
     topics: Topics,
     safety: Safety,
     printing: Printing,
 ) -> int:
-    """Put back what was there before a run: content, names, modes, owners, times, and lines of the checkpoints.
+    """Restore the files from before a run.
 
-    Refused (exit code 14) if a partition is not what the run left, as after a broker has started on it. A run that was
-    cut off half way is undone too, and so is an undo.
+    Contents, names, modes, owners, times and lines of checkpoints are restored. An undo is refused (exit code 14) if a
+    partition has changed since the run, for example because a broker has started on it. A run that was interrupted can
+    be undone too, and so can an undo.
     """
     from kafkalog_cli.actions.undo_verb import UNDO, partitions_to_undo
     from kafkalog_cli.cli.verbs import begin
     from kafkalog_cli.output.runs import undo_view
 
     if "/" in run or run in (".", ".."):
-        raise UsageError(reason=f"{run!r} is no name of a run")
+        raise UsageError(reason=f"{run!r} is not a name of a run")
     environment = environment_of(context)
     begun = begin(environment, UNDO, undo_view(), session_options(environment, topics, safety), printing)
     partitions = partitions_to_undo(begun.session, path, run)
-    return begun.finish(begun.session.run(run, partitions), partitions)
+    return begun.complete(run, partitions)

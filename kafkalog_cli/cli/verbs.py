@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -20,13 +18,14 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.groups import Printing
 from kafkalog_cli.cli.terminal import Consent
 from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.output.dry_run_text import DryRunCounts
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines, json_path
+from kafkalog_cli.output.paint import paint_of
 from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stream import ResultStream, Undisturbed, printable
-from kafkalog_cli.output.views import FAILED, View
-from kafkalog_cli.storage.fs import FileAttributes
-from kafkalog_cli.storage.named_places import check_named_file
+from kafkalog_cli.output.views import FAILED, FAILURES, Detail, View, kind_of
+from kafkalog_cli.storage.named_places import check_named_file, replace_named_file
 
 if TYPE_CHECKING:
     from kafkalog_cli.storage.partition import Partition
@@ -34,54 +33,59 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class VerbRun:
-    """A session, and the printer of its results."""
+    """A session, the printer of its results, and the file of --metrics (None: not wanted)."""
 
     session: Session
     printer: Printer
+    metrics: str | None = None
 
-    def finish(self, summary: Summary, partitions: Sequence[Partition], metrics: str | None = None) -> int:
+    def complete(self, request: Any, partitions: Sequence[Partition]) -> int:
+        """Run the verb and print the end of the output; return the exit code. Raises as `run` and `finish`."""
+        return self.finish(self.run(request, partitions), partitions)
+
+    def run(self, request: Any, partitions: Sequence[Partition], show: Callable[[Any], None] | None = None) -> Summary:
+        """Run the verb. Raises KafkalogError if the metrics file cannot be written, before anything is changed."""
+        if self.metrics is not None:
+            check_named_file(self.session.context.fs, self.metrics)
+        return self.session.run(request, partitions, show)
+
+    def finish(self, summary: Summary, partitions: Sequence[Partition] = ()) -> int:
         """Print the end of the output; return the exit code. Raises BrokenPipeError if the reader is gone."""
         printer = self.printer
         printer.view.last(printer.out)
-        if metrics is not None:
-            self._write_metrics(metrics, summary, len(partitions))
+        if self.metrics is not None:
+            self._write_metrics(self.metrics, summary, len(partitions))
         printer.end(summary, len(partitions))
         return int(summary.code)
 
-    def check_metrics(self, path: str | None) -> None:
-        """Raise KafkalogError if the metrics file cannot be written, before anything is changed."""
-        if path is not None:
-            check_named_file(self.session.context.fs, path)
-
     def _write_metrics(self, path: str, summary: Summary, partitions: int) -> None:
         from kafkalog_cli.output.metrics import RunMetrics, metrics_text
-        from kafkalog_cli.storage.changing.durable import replace_file
 
         session, context = self.session, self.session.context
         counts = self.printer.counts(partitions)
         counts["failed_partitions"] = summary.failed + self.printer.refused
         counts["partitions_not_done"] = len(summary.not_done)
-        metrics = RunMetrics(session.shared.verb.name, context.now_ms(), session.seconds, int(summary.code), counts)
-        full_path = os.path.abspath(path)  # noqa: PTH100
+        seconds = session.runner.seconds
+        metrics = RunMetrics(session.shared.verb.name, context.now_ms(), seconds, int(summary.code), counts)
         try:
-            # The collector is another user, so a new file is readable for all; an existing file keeps its mode.
-            is_there = context.fs.status(full_path) is not None
-            readable = FileAttributes(0o644, os.geteuid(), os.getegid(), context.now_ms() * 1_000_000)
-            replace_file(context.fs, full_path, metrics_text(metrics).encode(), None if is_there else readable)
+            replace_named_file(context.fs, path, metrics_text(metrics).encode(), context.now_ms())
         except OSError as error:
             raise KafkalogError(reason=f"{path}: the metrics cannot be written: {error.strerror}") from error
 
 
-def begin(
-    environment: Environment, verb: Verb[Any], view: View[Any], options: SessionOptions, printing: Printing
+def begin(  # noqa: PLR0913, PLR0917
+    environment: Environment,
+    verb: Verb[Any],
+    view: View[Any],
+    options: SessionOptions,
+    printing: Printing,
+    metrics: str | None = None,
 ) -> VerbRun:
-    """Return a session whose results are printed on the command line."""
+    """Return a session whose results are printed on the command line. A dry run writes no metrics."""
     interruptions = Interruptions()
-    printer = Printer(environment, verb, view, printing, interruptions)
-    session = Session(
-        verb, environment.context, options, printer, interruptions=interruptions, argv=tuple(sys.argv[1:])
-    )
-    return VerbRun(session, printer)
+    printer = Printer(environment, verb, view, printing, interruptions, is_dry_run=options.dry_run)
+    session = Session(verb, environment.context, options, printer, interruptions=interruptions, argv=environment.argv)
+    return VerbRun(session, printer, None if options.dry_run else metrics)
 
 
 def run_verb(  # noqa: PLR0913, PLR0917
@@ -101,23 +105,24 @@ def run_verb(  # noqa: PLR0913, PLR0917
 
     `request` is the type of its request, `what` has the verb's own options.
     """
-    run = begin(environment, verb, view, options, printing)
-    session, metrics = run.session, None if options.dry_run else metrics
+    run = begin(environment, verb, view, options, printing, metrics)
+    session = run.session
     found = session.one_partition(paths[0]) if takes_one else session.writable_partitions(list(paths))
-    run.check_metrics(metrics)
-    return run.finish(session.run(session.request(request, found, **what), found), found, metrics)
+    return run.complete(session.request(request, found, **what), found)
 
 
 class Printer:
     """The `Observer` of the command line: results on stdout, notes and errors on stderr, questions on the terminal."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         environment: Environment,
         verb: Verb[Any],
         view: View[Any],
         printing: Printing,
         interruptions: Interruptions,
+        *,
+        is_dry_run: bool = False,
     ) -> None:
         self.view = view
         self._quiet = printing.quiet
@@ -133,6 +138,10 @@ class Printer:
         terminal = environment.terminal
         self._consent = None if terminal is None else Consent(terminal, interruptions.safe_point)
         self._counts: Counter[str] = Counter()
+        self._paint = paint_of(self.out)
+        self._verbose = printing.verbose
+        self._is_dry_run = is_dry_run
+        self._dry = DryRunCounts()
 
     # -- Observer
 
@@ -165,8 +174,11 @@ class Printer:
             for note in notes:
                 self._messages.report(note)
 
-    def fail(self, error: KafkalogError, *, is_told: bool) -> None:
+    def fail(self, error: KafkalogError, *, path: str | None = None, is_told: bool) -> None:
         """See Observer."""
+        self._counts[FAILURES] += 1
+        if self.view.listener is not None:
+            self.view.listener.fail(path, error)
         if not is_told:
             self.progress.erase()
             self._messages.exception(error)
@@ -175,12 +187,26 @@ class Printer:
         """See Observer."""
         self.progress.erase()
         view = self.view
+        counts = view.counts(result)
+        if view.listener is not None:
+            view.listener.show(result)
         if self._json is not None:
-            self._json.object(view.schema, view.kind, view.fields(result))
+            for schema, fields in view.objects_of(result):
+                self._json.object(schema, kind_of(schema), fields)
         elif not self._quiet or not view.is_idle(result):
-            for line in view.lines(result):
-                self.out.write(line + "\n")
-        self._counts.update(view.counts(result))
+            self._write(view.lines(result), is_refused=bool(counts.get(FAILED)))
+        self._dry.add(has_work=view.has_work is not None and view.has_work(result))
+        self._counts.update(counts)
+
+    def _write(self, lines: Iterable[str], *, is_refused: bool) -> None:
+        """Write a result's lines. Details need --verbose; the first line of a refused partition is red."""
+        for number, line in enumerate(lines):
+            if isinstance(line, Detail) and not self._verbose:
+                self._dry.hide()
+                continue
+            indent = " " * (len(line) - len(line.lstrip(" ")) + 2)
+            text = self._paint.wrapped(line, indent=indent)
+            self.out.write(f"{self._paint.bad(text) if is_refused and not number else text}\n")
 
     def consent(self, path: str, plan: Any) -> None:
         """See Observer."""
@@ -192,7 +218,7 @@ class Printer:
         """See Observer."""
         if self._consent is not None:
             how_many = counted(partitions, "partition", "partitions")
-            self._consent.need(how_many, f"{verb} in tasks of Spark, which do not ask before valid records go")
+            self._consent.need(how_many, f"Run {verb} on {how_many} in tasks of Spark, which ask no questions")
 
     # -- the end
 
@@ -203,14 +229,21 @@ class Printer:
 
     def counts(self, partitions: int) -> dict[str, int]:
         """Return the counts of the summary."""
-        return {"partitions": partitions, **{name: self._counts[name] for name in self.view.names}}
+        first = {"partitions": partitions} if self.view.counts_partitions else {}
+        return first | {name: self._counts[name] for name in self.view.names}
 
     def end(self, summary: Summary, partitions: int) -> None:
-        """Print the summary of JSON output, and flush. Raises BrokenPipeError only now, after all work is done."""
+        """Print the summary of JSON output or of a dry run, and flush.
+
+        Raises BrokenPipeError only now, after all work is done.
+        """
         if self._json is not None:
             not_done = [json_path(partition.path) for partition in summary.not_done]
             more = {"not_done": not_done} if not_done else {}
             self._json.summary(summary.code, **self.counts(partitions), **more)
+        elif self._is_dry_run and self.view.has_work is not None and not self._quiet:
+            for line in self._dry.lines(partitions, self._counts):
+                self.out.write(f"{self._paint.wrapped(line)}\n")
         self.out.flush()
         if self._undisturbed is not None:
             self._undisturbed.end()

@@ -6,26 +6,20 @@ from typing import Annotated
 import typer
 
 from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.options import (
-    BrokerConfigOption,
-    ConfigOption,
-    Format,
-    Jobs,
-    MaxBatchBytes,
-    MaxOutputBytes,
-    MaxRatio,
-    MetadataOption,
-    Now,
-    OutputFormat,
-    PartitionOption,
-    PathsArgument,
-    TopicOption,
-    TopicPatternOption,
-    selection_of,
+from kafkalog_cli.cli.groups import (
+    DecodingLimits,
+    Pacing,
+    Printing,
+    Safety,
+    SettingSources,
+    Spark,
+    Topics,
+    grouped,
+    session_options,
 )
-from kafkalog_cli.cli.spark_options import DEFAULT_MASTER, Conf, EngineName, EngineOption, Master, engine_of
+from kafkalog_cli.cli.options import OUTPUT_PANEL, Format, Jobs, Now, OutputFormat, PathsArgument, default_jobs
+from kafkalog_cli.cli.spark_options import EngineName
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.format.limits import DEFAULT_LIMITS
 
 command = typer.Typer(add_completion=False)
 
@@ -42,7 +36,7 @@ LevelChoice = Annotated[
     LevelOption,
     typer.Option(
         "--level",
-        help="quick: names, sizes, batch headers, checkpoints; normal: also CRCs, indexes, epochs, snapshots;"
+        help="quick: names, sizes, batch headers, checkpoints. normal: also CRCs, indexes, epochs, snapshots."
         " deep: also decompression and every record.",
     ),
 ]
@@ -51,59 +45,74 @@ Against = Annotated[
     typer.Option(
         "--against",
         metavar="DIR",
-        help="Compare each partition with its replica or backup in DIR: a log directory, or one partition's"
-        " directory under any name.",
+        help="Compare each partition with its replica or backup in DIR. DIR is a log directory, or the"
+        " directory of one partition, under any name.",
+    ),
+]
+Reports = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--report",
+        metavar="KIND[=FILE]",
+        help="Write a report for CI, junit, sarif or github (annotations): to stdout in place of the text, or to FILE."
+        " May be repeated.",
+        rich_help_panel=OUTPUT_PANEL,
     ),
 ]
 
 
 @command.command("verify")
-def verify(  # noqa: PLR0913, PLR0917 options
+@grouped
+def verify(  # noqa: PLR0913
     context: typer.Context,
+    *,
     paths: PathsArgument = None,
-    topic: TopicOption = None,
-    topic_pattern: TopicPatternOption = None,
-    partition: PartitionOption = None,
+    topics: Topics,
     level: LevelChoice = LevelOption.NORMAL,
     against: Against = None,
-    config: ConfigOption = None,
-    broker_config: BrokerConfigOption = None,
-    metadata: MetadataOption = None,
+    settings: SettingSources,
     now: Now = None,
     jobs: Jobs = 0,
-    max_batch_bytes: MaxBatchBytes = DEFAULT_LIMITS.max_batch_bytes,
-    max_output_bytes: MaxOutputBytes = DEFAULT_LIMITS.max_output_bytes,
-    max_ratio: MaxRatio = DEFAULT_LIMITS.max_ratio,
-    engine: EngineOption = EngineName.LOCAL,
-    master: Master = DEFAULT_MASTER,
-    conf: Conf = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print only warnings and worse.")] = False,
+    decoding: DecodingLimits,
+    spark: Spark,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Print a line per partition that is fine, too, and notes.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only warnings and worse, without counts.")] = False,
+    report: Reports = None,
     output: Format = OutputFormat.TEXT,
 ) -> int:
-    """Check files, partitions and whole log directories; nothing is changed, and no lock is taken.
+    """Check log directories, and explain each damage found.
 
-    Each finding says where it is, what a broker would do about it, and what to do next. Exit 3: only warnings, or a
-    damaged tail that a broker cuts off; 4: corruption.
+    Each finding has its file and byte, what a broker would do about it, and the next step. Fine partitions are only
+    counted, in the last line. Nothing is changed, and no lock is taken.
     """
-    from kafkalog_cli.actions.selection import Selection
     from kafkalog_cli.actions.verify.partition import Level
-    from kafkalog_cli.cli.verify_run import VerifyOptions, VerifyRun
-    from kafkalog_cli.format.limits import Limits
+    from kafkalog_cli.actions.verify.verify import VERIFY, VerifyPlanner, VerifyRequest, verify_against
+    from kafkalog_cli.cli.verbs import begin
+    from kafkalog_cli.cli.verify_output import VerifyOutput
+    from kafkalog_cli.output.verify_view import verify_view
 
-    if against is not None and engine is EngineName.SPARK:
+    if against is not None and spark.engine is EngineName.SPARK:
         raise UsageError(reason="--against goes with --engine local: it compares two partitions in one process")
-    options = VerifyOptions(
-        selection_of(topic, partition, topic_pattern) or Selection(),
-        Level(level.value),
-        against,
-        metadata,
-        now,
-        jobs,
-        Limits(max_batch_bytes, max_output_bytes, max_ratio),
-        quiet,
-        output.is_json,
-        engine_of(engine, master, conf, jobs),
-        config=config or (),
-        broker_config=broker_config,
+    if not paths:
+        raise UsageError(reason="verify needs a PATH; see kafkalog verify --help")
+    environment = environment_of(context)
+    if not jobs and spark.engine is EngineName.LOCAL and level is LevelOption.DEEP:
+        jobs = max(1, default_jobs() // 2)  # each partition's records are read in threads of their own
+    options = session_options(
+        environment, topics, Safety(now), settings=settings, pacing=Pacing(jobs), spark=spark, changes=False
     )
-    return VerifyRun(environment_of(context), options).run(paths or [])
+    printing = Printing(verbose, quiet, output)
+    shown = VerifyOutput(environment, report or (), Level(level.value), printing)
+    run = begin(environment, VERIFY, verify_view(shown, quiet=quiet), options, printing)
+    request = VerifyRequest(Level(level.value), decoding.limits)
+    with shown.of_whole_run():
+        if against is not None:
+            summary = verify_against(run.session, request, paths, against)
+        else:
+            planner = VerifyPlanner(run.session, request)
+            summary = run.session.run_work(planner.request, planner.works(paths))
+    run.printer.progress.erase()
+    shown.end(summary.code, run.session.runner.seconds)
+    return run.finish(summary)

@@ -6,10 +6,11 @@ The columns contain batches of every generation. A row is a record batch v2, an 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalog_cli.format.columns import IntColumn, Integers, all_set, integers, rows_where
 from kafkalog_cli.format.layout import Field, Layout
 
 RECORD_BATCH = Layout(
@@ -53,14 +54,6 @@ NO_TIMESTAMP = -1
 NO_SEQUENCE = -1
 
 CRC_BAD, CRC_GOOD = 0, 1
-
-
-class IntColumn(Protocol):
-    """A column of integers: a tuple, a list, an array.array or a numpy array."""
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, row: int, /) -> int: ...
-    def __iter__(self) -> Iterator[int]: ...
 
 
 class Batch(NamedTuple):
@@ -133,7 +126,7 @@ class Batch(NamedTuple):
 class BatchColumns:
     """Batches as columns of equal length. The columns are the fields of `Batch`.
 
-    `matrix` contains the same columns as one numpy array if compiled kernels made them, else None.
+    Plain kernels make this class, with plain Python integers; compiled kernels make `BatchArrays`.
     """
 
     position: IntColumn
@@ -151,45 +144,106 @@ class BatchColumns:
     base_sequence: IntColumn
     records_count: IntColumn
     valid: IntColumn
-    matrix: Any = None
 
     def __len__(self) -> int:
         return len(self.position)
 
-    @classmethod
-    def from_rows(cls, rows: Iterable[tuple[int, ...]]) -> BatchColumns:
+    @staticmethod
+    def from_rows(rows: Iterable[tuple[int, ...]]) -> BatchColumns:
         """Return the columns of `rows`, each in the order of `Batch`."""
         columns = tuple(zip(*rows, strict=True))
-        return cls(*(columns or ((),) * len(Batch._fields)))
+        return BatchColumns(*(columns or ((),) * len(Batch._fields)))
+
+    @staticmethod
+    def from_matrix(matrix: Integers) -> BatchArrays:
+        """Return columns over the rows of an array with two dimensions, in the order of `Batch`."""
+        return BatchArrays(matrix)
 
     def rows(self, first: int = 0, end: int | None = None) -> Iterator[Batch]:
         """Iterate over the rows `first` to `end` (exclusive) as `Batch` values of plain Python integers."""
-        return map(Batch._make, zip(*(_integers(column, first, end) for column in self.columns()), strict=True))
+        return map(Batch._make, zip(*(integers(column[first:end]) for column in self.columns()), strict=True))
 
     def row(self, index: int) -> Batch:
         """Return one row."""
         return Batch._make(int(column[index]) for column in self.columns())
 
-    @classmethod
-    def from_matrix(cls, matrix: Any) -> BatchColumns:
-        """Return columns over a numpy matrix; `matrix` keeps it for kernels that take all columns at once."""
-        return cls(**dict(zip(Batch._fields, matrix, strict=True)), matrix=matrix)
-
-    def part(self, first: int, end: int) -> BatchColumns:
-        """Return the rows `first` to `end` (exclusive) as columns."""
-        if self.matrix is not None:
-            return BatchColumns.from_matrix(self.matrix[:, first:end])
-        columns: list[Any] = list(self.columns())
-        return BatchColumns(*(column[first:end] for column in columns))
-
     def columns(self) -> list[IntColumn]:
         """Return the columns in the order of `Batch`."""
         return [getattr(self, name) for name in Batch._fields]
 
+    def part(self, first: int, end: int) -> BatchColumns:
+        """Return the rows `first` to `end` (exclusive) as columns."""
+        return BatchColumns(*(column[first:end] for column in self.columns()))
 
-def _integers(column: IntColumn, first: int, end: int | None) -> Iterable[int]:
-    part: Any = column[first:end]  # type: ignore[index]
-    return cast("Iterable[int]", part.tolist() if hasattr(part, "tolist") else part)
+    def chosen(self, rows: Sequence[int] | Integers) -> BatchColumns:
+        """Return the given rows as columns."""
+        return BatchColumns.from_rows(self.row(row) for row in rows)
+
+    def moved(self, position: int) -> BatchColumns:
+        """Return the columns of consecutive batches, of which the first shall begin at `position`, in bytes."""
+        shift = position - self.position[0]
+        return BatchColumns.from_rows(batch._replace(position=batch.position + shift) for batch in self.rows())
+
+    def all_valid(self) -> bool:
+        """Whether no batch has a bad CRC."""
+        return all_set(self.valid)
+
+    def in_transactions(self) -> list[int]:
+        """Return the rows of transactional batches and of control batches."""
+        wanted = TRANSACTIONAL_MASK | CONTROL_MASK
+        return rows_where(lambda bits, magic: (bits & wanted != 0) & (magic >= 2), self.attributes, self.magic)
+
+    def arrays(self) -> BatchArrays:
+        """Return the same batches as arrays: these or, of plain integers, a copy."""
+        import numpy as np
+
+        return BatchColumns.from_matrix(np.array([list(column) for column in self.columns()], dtype=np.int64))
+
+
+class BatchArrays(BatchColumns):
+    """Batches as arrays. `matrix` has a row for each column of `Batch`, for kernels that take all columns at once."""
+
+    __slots__ = ("matrix",)
+
+    if TYPE_CHECKING:
+        position: Integers
+        size_bytes: Integers
+        base_offset: Integers
+        last_offset: Integers
+        leader_epoch: Integers
+        magic: Integers
+        crc: Integers
+        attributes: Integers
+        base_timestamp: Integers
+        max_timestamp: Integers
+        producer_id: Integers
+        producer_epoch: Integers
+        base_sequence: Integers
+        records_count: Integers
+        valid: Integers
+        matrix: Integers
+
+    def __init__(self, matrix: Integers) -> None:
+        super().__init__(*matrix)
+        object.__setattr__(self, "matrix", matrix)
+
+    def part(self, first: int, end: int) -> BatchArrays:
+        """See BatchColumns; the arrays are views."""
+        return BatchColumns.from_matrix(self.matrix[:, first:end])
+
+    def chosen(self, rows: Sequence[int] | Integers) -> BatchArrays:
+        """See BatchColumns."""
+        return BatchColumns.from_matrix(self.matrix[:, rows])
+
+    def moved(self, position: int) -> BatchArrays:
+        """See BatchColumns."""
+        matrix = self.matrix.copy()
+        matrix[0] += position - matrix[0, 0]
+        return BatchColumns.from_matrix(matrix)
+
+    def arrays(self) -> BatchArrays:
+        """See BatchColumns."""
+        return self
 
 
 _MAX_INT32 = (1 << 31) - 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import compress as where
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkalog_cli.format.batch import (
     CODEC_MASK,
@@ -16,12 +16,12 @@ from kafkalog_cli.format.batch import (
     TRANSACTIONAL_MASK,
     Batch,
     BatchColumns,
-    IntColumn,
 )
+from kafkalog_cli.format.columns import IntColumn, Integers, Octets
 from kafkalog_cli.format.compression import compress
 from kafkalog_cli.format.control import encode_marker
 from kafkalog_cli.format.kernels import plain_encode
-from kafkalog_cli.format.records import RecordColumns
+from kafkalog_cli.format.records import RecordArrays, RecordColumns
 
 _SPARE_BYTES = 64 << 10
 _NO_HEADER = bytes(RECORD_BATCH.size)
@@ -47,7 +47,7 @@ class WantedBatches(NamedTuple):
     batches: BatchColumns
     begins: IntColumn
     ends: IntColumn
-    keep: Sequence[int] | Any | None = None
+    keep: Sequence[int] | Octets | None = None
 
 
 class BatchEncoder:
@@ -58,7 +58,7 @@ class BatchEncoder:
 
     def __init__(self, level: int | None = None) -> None:
         self._level = level
-        self._bodies: Any = None
+        self._bodies: Octets | None = None
 
     def encode(
         self, buffer: memoryview, records: RecordColumns, wanted: WantedBatches, position: int = 0
@@ -69,9 +69,9 @@ class BatchEncoder:
         becomes the empty batch that the cleaner leaves: not compressed, no delete horizon. Compiled kernels are used if
         `records` came from compiled kernels.
         """
-        if records.matrix is None or not len(wanted.begins):
-            return self._plain(buffer, records, wanted, position)
-        return self._compiled(buffer, records, wanted, position)
+        if isinstance(records, RecordArrays) and len(wanted.begins):
+            return self._compiled(buffer, records, wanted, position)
+        return self._plain(buffer, records, wanted, position)
 
     def finish(self, header: Batch, bodies: Sequence[bytes | memoryview], position: int = 0) -> EncodedBatches:
         """Return the batch with the complete `header` whose records are `bodies`, the parts that `body` returned."""
@@ -85,7 +85,7 @@ class BatchEncoder:
         records: RecordColumns,
         header: Batch,
         *,
-        keep: Sequence[int] | Any | None = None,
+        keep: Sequence[int] | Octets | None = None,
         base_timestamp: int | None = None,
     ) -> tuple[Batch, bytes]:
         """Encode a part of the records of a large batch: return (the header of a batch of this part alone, its bytes).
@@ -98,8 +98,6 @@ class BatchEncoder:
             attributes |= DELETE_HORIZON_MASK
             header = header._replace(base_timestamp=base_timestamp)
         alone = BatchColumns.from_rows([header._replace(attributes=attributes)])
-        if records.matrix is not None:
-            alone = _as_matrix(alone)
         made = self.encode(buffer, records, WantedBatches(alone, (0,), (len(records),), keep))
         return made.batches.row(0), bytes(made.data[RECORD_BATCH.size :])
 
@@ -128,7 +126,7 @@ class BatchEncoder:
     # -- compiled
 
     def _compiled(
-        self, buffer: memoryview, records: RecordColumns, wanted: WantedBatches, position: int
+        self, buffer: memoryview, records: RecordArrays, wanted: WantedBatches, position: int
     ) -> EncodedBatches:
         import numpy as np
 
@@ -138,30 +136,29 @@ class BatchEncoder:
         source = np.frombuffer(buffer, dtype=np.uint8)
         flags = np.empty(0, np.uint8) if wanted.keep is None else np.ascontiguousarray(wanted.keep, dtype=np.uint8)
         rows = [np.ascontiguousarray(column, dtype=np.int64) for column in (wanted.begins, wanted.ends)]
-        found = _matrix_of(wanted.batches)
-        if self._bodies is None:
-            self._bodies = np.empty(_SPARE_BYTES, np.uint8)
+        found = wanted.batches.arrays().matrix.copy()  # the kernel completes it
+        bodies = self._bodies if self._bodies is not None else np.empty(_SPARE_BYTES, np.uint8)
         done = at = 0
         while True:
-            done, at = encode(source, records.matrix, flags, *rows, found, done, self._bodies, at)
+            done, at = encode(source, records.matrix, flags, *rows, found, done, bodies, at)
             if done == len(rows[0]):
                 break
-            larger = np.empty(2 * len(self._bodies) + _SPARE_BYTES, np.uint8)
-            larger[:at] = self._bodies[:at]
-            self._bodies = larger
-        columns = BatchColumns.from_matrix(found)
+            larger = np.empty(2 * len(bodies) + _SPARE_BYTES, np.uint8)
+            larger[:at] = bodies[:at]
+            bodies = larger
+        self._bodies = bodies
         if not (found[7] & CODEC_MASK).any():
             found[0] += position
-            return EncodedBatches(memoryview(self._bodies)[:at], columns)
-        return self._packed(columns, position)
+            return EncodedBatches(bodies.data[:at], BatchColumns.from_matrix(found))
+        return self._packed(found, bodies.data, position)
 
-    def _packed(self, columns: BatchColumns, position: int) -> EncodedBatches:
-        """Return the batches, and compress each batch that has a codec."""
+    def _packed(self, matrix: Integers, bodies: memoryview, position: int) -> EncodedBatches:
+        """Return the batches of `bodies`, and compress each batch that has a codec."""
         import numpy as np
 
         from kafkalog_cli.format.kernels import compiled, native
 
-        matrix, bodies, out = columns.matrix, memoryview(self._bodies), bytearray()
+        out = bytearray()
         begins = []
         for at, size_bytes, attributes in zip(*matrix[[0, 1, 7]].tolist(), strict=True):
             begins.append(len(out))
@@ -170,7 +167,7 @@ class BatchEncoder:
         matrix[0], matrix[1] = begins, np.diff([*begins, len(out)])
         native.function(compiled.FINISH_BATCHES)(np.frombuffer(out, dtype=np.uint8), matrix)
         matrix[0] += position
-        return EncodedBatches(memoryview(out), columns)
+        return EncodedBatches(memoryview(out), BatchColumns.from_matrix(matrix))
 
 
 def encode_end_marker(type_id: int, coordinator_epoch: int, timestamp: int, header: Batch) -> tuple[Batch, bytes]:
@@ -190,16 +187,3 @@ def encode_end_marker(type_id: int, coordinator_epoch: int, timestamp: int, head
     body = plain_encode.encode_records(memoryview(key + value), (row,), wanted)
     batch, head = plain_encode.finish_batch(body.header, body.records, header.position)
     return batch, head + body.records
-
-
-def _matrix_of(batches: BatchColumns) -> Any:
-    """Return a copy of the columns as one matrix, which a kernel may change."""
-    import numpy as np
-
-    if batches.matrix is not None:
-        return np.array(batches.matrix, dtype=np.int64, order="C")
-    return np.array([list(column) for column in batches.columns()], dtype=np.int64)
-
-
-def _as_matrix(batches: BatchColumns) -> BatchColumns:
-    return BatchColumns.from_matrix(_matrix_of(batches))

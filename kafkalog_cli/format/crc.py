@@ -51,9 +51,13 @@ def _loaded() -> Any:
     return module
 
 
-def crc32c(data: Buffer) -> int:
-    """Return the CRC-32C (Castagnoli) of `data`, unsigned. Record batches v2 and producer snapshots use it."""
-    return crc32c_function()(data)
+def crc32c(data: Buffer, before: int = 0) -> int:
+    """Return the CRC-32C (Castagnoli) of `data`, unsigned. Record batches v2 and producer snapshots use it.
+
+    `before` is the CRC of the bytes before `data`.
+    """
+    add: Any = crc32c_function()
+    return int(add(data, before))
 
 
 def crc32(data: Buffer) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from kafkalog_cli.format.columns import Checksums, Integers, Octets
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -16,7 +18,7 @@ _LANE_BYTES = 256
 _INVERTED = 0xFFFFFFFF
 
 
-def crc_of_ranges(crc_before: Any, crc_after: Any, sizes: Any, polynomial: int) -> Any:
+def crc_of_ranges(crc_before: Checksums, crc_after: Checksums, sizes: Integers, polynomial: int) -> Checksums:
     """Return the CRCs of ranges of a stream.
 
     `crc_before` is the CRC of all bytes before each range, and `crc_after` the CRC of all bytes up to its end. `sizes`
@@ -35,7 +37,7 @@ def crc_of_ranges(crc_before: Any, crc_after: Any, sizes: Any, polynomial: int) 
     return moved ^ crc_after.astype(np.uint32)
 
 
-def crc_after_every_byte(data: Any, before: int, checksum: Callable[[Any, int], int], polynomial: int) -> Any:
+def crc_after_every_byte(data: Octets, before: int, checksum: Callable[[Any, int], int], polynomial: int) -> Checksums:
     """Return the CRC of `data[: i + 1]` for every i, each continued from the CRC `before`.
 
     `data` is a numpy array of bytes. `checksum` computes the CRC of a whole piece: it gives the start values of many
@@ -54,11 +56,12 @@ def crc_after_every_byte(data: Any, before: int, checksum: Callable[[Any, int], 
     for at, column in enumerate(np.ascontiguousarray(padded.reshape(lanes, _LANE_BYTES).T)):
         registers = table[(registers & 0xFF) ^ column] ^ registers >> 8
         after[at] = registers
-    return (after ^ _INVERTED).T.reshape(-1)[: len(data)]
+    found: Checksums = (after ^ _INVERTED).T.reshape(-1)[: len(data)]
+    return found
 
 
 @cache
-def _zero_bytes_tables(polynomial: int) -> list[Any]:
+def _zero_bytes_tables(polynomial: int) -> list[Checksums]:
     """Return tables that advance a CRC register by 2^bit zero bytes: per bit, 256 values for each of its four bytes."""
     import numpy as np
 
@@ -76,7 +79,7 @@ def _zero_bytes_tables(polynomial: int) -> list[Any]:
     return tables
 
 
-def _apply(table: Any, registers: Any) -> Any:
-    moved = table[0][registers & 0xFF] ^ table[1][registers >> 8 & 0xFF]
+def _apply(table: Checksums, registers: Checksums) -> Checksums:
+    moved: Checksums = table[0][registers & 0xFF] ^ table[1][registers >> 8 & 0xFF]
     moved ^= table[2][registers >> 16 & 0xFF] ^ table[3][registers >> 24]
     return moved

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.format.index_entries import EntryProblems, SegmentIndex, length_faults
 from kafkalog_cli.format.layout import Field, Layout
@@ -32,11 +31,12 @@ class OffsetIndexEntry(NamedTuple):
     position: int
 
 
-@dataclass(frozen=True, slots=True)
 class OffsetIndex(SegmentIndex[OffsetIndexEntry]):
     """The entries of an `.index` file (OffsetIndex); see `SegmentIndex`."""
 
-    layout: ClassVar[Layout] = OFFSET_INDEX_ENTRY
+    __slots__ = ()
+
+    layout = OFFSET_INDEX_ENTRY
 
     @property
     def last_entry(self) -> OffsetIndexEntry:
@@ -63,7 +63,8 @@ class OffsetIndex(SegmentIndex[OffsetIndexEntry]):
             )
         return None
 
-    def _entry(self, fields: tuple[int, int]) -> OffsetIndexEntry:
+    def entry(self, fields: tuple[int, int]) -> OffsetIndexEntry:
+        """See PackedEntries."""
         return OffsetIndexEntry(self.absolute_offset(fields[0]), fields[1])
 
 
@@ -94,5 +95,7 @@ def encode(entries: Iterable[tuple[int, int]], base_offset: int) -> bytes:
 
     Raises struct.error for an offset more than 2^31 - 1 above the base offset.
     """
-    pack = OFFSET_INDEX_ENTRY.struct.pack
-    return b"".join(pack(offset - base_offset, position) for offset, position in entries)
+    pack, data = OFFSET_INDEX_ENTRY.struct.pack, bytearray()
+    for offset, position in entries:
+        data += pack(offset - base_offset, position)
+    return bytes(data)

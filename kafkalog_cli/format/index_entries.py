@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast, overload
+from collections.abc import Iterator
+from typing import Any, TypeVar
 
 from kafkalog_cli.format.batch import wrap_int64
 from kafkalog_cli.format.fault import Fault, FaultKind
-
-if TYPE_CHECKING:
-    from kafkalog_cli.format.layout import Layout
+from kafkalog_cli.format.packed_entries import PackedEntries
 
 EntryT = TypeVar("EntryT", bound=tuple[int, int])
 SelfT = TypeVar("SelfT", bound="SegmentIndex[Any]")
@@ -26,9 +23,8 @@ _HIGH_HALF = int(_IS_LITTLE_ENDIAN)
 _MAX_BASE_OFFSET = (1 << 63) - (1 << 31)
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentIndex(Sequence[EntryT]):
-    """The complete entries of an index file, decoded on access.
+class SegmentIndex(PackedEntries[EntryT]):
+    """The complete entries of an index file.
 
     The file's length decides how many entries there are, as when a broker opens the file. The unused zero tail of a
     preallocated file therefore counts too; `in_use` removes it. `base_offset` is the offset in the file's name.
@@ -37,29 +33,13 @@ class SegmentIndex(Sequence[EntryT]):
     as faults.
     """
 
+    __slots__ = ("base_offset",)
+
     data: bytes
-    base_offset: int
 
-    layout: ClassVar[Layout]
-
-    def __len__(self) -> int:
-        return len(self.data) // self.layout.size
-
-    @overload
-    def __getitem__(self, slot: int) -> EntryT: ...
-    @overload
-    def __getitem__(self, slot: slice) -> Sequence[EntryT]: ...
-    def __getitem__(self, slot: int | slice) -> EntryT | Sequence[EntryT]:
-        if isinstance(slot, slice):
-            return [self[i] for i in range(*slot.indices(len(self)))]
-        count = len(self)
-        if not -count <= slot < count:
-            raise IndexError(slot)
-        fields = self.layout.struct.unpack_from(self.data, slot % count * self.layout.size)
-        return self._entry(cast("tuple[int, int]", fields))
-
-    def __iter__(self) -> Iterator[EntryT]:
-        return map(self._entry, self.stored())
+    def __init__(self, data: bytes, base_offset: int) -> None:
+        super().__init__(data)
+        self.base_offset = base_offset
 
     def columns(self) -> tuple[array[int], array[int]]:
         """Return the two fields of all entries as two columns, in file order. Offsets are absolute."""
@@ -69,11 +49,6 @@ class SegmentIndex(Sequence[EntryT]):
         if self.layout.offset["relative_offset"] == 0:
             return self._absolute_offsets(stored[::2]), array("q", stored[1::2])
         return _int64_of(stored[::3], stored[1::3]), self._absolute_offsets(stored[2::3])
-
-    def stored(self) -> Iterator[tuple[int, int]]:
-        """Iterate over the entries as stored, with relative offsets."""
-        whole = memoryview(self.data)[: len(self) * self.layout.size]
-        return cast("Iterator[tuple[int, int]]", self.layout.struct.iter_unpack(whole))
 
     def in_use_count(self) -> int:
         """Return the number of entries before the zero tail.
@@ -92,7 +67,8 @@ class SegmentIndex(Sequence[EntryT]):
 
     def in_use(self: SelfT) -> SelfT:
         """Return the index without its zero tail and without an incomplete entry at its end."""
-        return type(self)(self.data[: self.in_use_count() * self.layout.size], self.base_offset)
+        size_bytes = self.in_use_count() * self.layout.size
+        return self if size_bytes == len(self.data) else type(self)(self.data[:size_bytes], self.base_offset)
 
     def absolute_offset(self, relative_offset: int) -> int:
         """Return the base offset plus `relative_offset`, as a Java long."""
@@ -126,9 +102,6 @@ class SegmentIndex(Sequence[EntryT]):
                 return middle
             low, high = (middle, high) if key < target else (low, middle - 1)
         return low
-
-    def _entry(self, fields: tuple[int, int]) -> EntryT:
-        raise NotImplementedError
 
 
 def _int64_of(high: array[int], low: array[int]) -> array[int]:

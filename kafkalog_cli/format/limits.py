@@ -10,6 +10,10 @@ MOST_PROPERTIES_BYTES = MEBIBYTE
 """The largest properties file that is read, such as `server.properties`, and the largest other file of a few words."""
 MOST_DOCUMENT_BYTES = 32 * MEBIBYTE
 """The largest JSON file of kafkalog that is read and written. Python needs several times its size for the objects."""
+MOST_INDEX_BYTES = 32 * MEBIBYTE
+"""The largest offset or time index that is read as a whole. Brokers make them of 10 MiB at most by default."""
+MOST_DATA_BYTES = 64 * MEBIBYTE
+"""The largest other file beside a log that is read as a whole."""
 MOST_INPUT_LINE_BYTES = 64 * MEBIBYTE
 """The longest line of an input of records, which is held in memory as a whole."""
 MOST_JSON_LINE_BYTES = 32 * MEBIBYTE
@@ -18,8 +22,13 @@ MOST_WIDE_JSON_LINE_BYTES = 16 * MEBIBYTE
 """The same if it has characters that are not ASCII: Python's text then takes up to four bytes for each character."""
 MOST_JSON_LINE_VALUES = 250_000
 """The most lists, objects and values in a line of NDJSON, such as headers."""
-MOST_PRODUCERS = 500_000
+MOST_PRODUCERS = 2_000_000
 """The most producers of a partition whose state is held in memory. Brokers forget one after a day of silence."""
+MOST_PRODUCERS_AT_ONCE = 3_000_000
+"""The most producers in memory if the state of some is held twice, as of producers that write after the snapshot.
+
+A transaction that is open takes as much memory as five producers.
+"""
 
 
 class Limits(NamedTuple):

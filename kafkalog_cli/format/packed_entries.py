@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 if TYPE_CHECKING:
     from kafkalog_cli.format.layout import Layout
@@ -11,24 +11,33 @@ if TYPE_CHECKING:
 EntryT = TypeVar("EntryT")
 
 
-class PackedEntries(Sequence[EntryT], Generic[EntryT]):
-    """The entries in `data`, a whole number of `layout`; `make` makes an entry of its fields. Equal to a list of them.
+class PackedEntries(Sequence[EntryT]):
+    """The complete entries in `data`, which is made of `layout`; equal to a list of them.
 
-    As objects, entries take five to ten times their bytes.
+    A subclass has the layout, and a method that makes an entry from its fields. As objects, entries take five to ten
+    times their bytes.
     """
 
-    __slots__ = ("_data", "_layout", "_make")
+    __slots__ = ("data",)
 
-    def __init__(self, data: memoryview, layout: Layout, make: Callable[[tuple[Any, ...]], EntryT]) -> None:
-        self._data = data
-        self._layout = layout
-        self._make = make
+    layout: ClassVar[Layout]
+
+    def __init__(self, data: bytes | memoryview) -> None:
+        self.data = data
+
+    def entry(self, fields: tuple[Any, ...], /) -> EntryT:
+        """Return the entry with these fields."""
+        raise NotImplementedError
 
     def __len__(self) -> int:
-        return len(self._data) // self._layout.size
+        return len(self.data) // self.layout.size
 
     def __iter__(self) -> Iterator[EntryT]:
-        return map(self._make, self._layout.struct.iter_unpack(self._data))
+        return map(self.entry, self.stored())
+
+    def stored(self) -> Iterator[tuple[Any, ...]]:
+        """Iterate over the fields of the entries, as stored."""
+        return self.layout.struct.iter_unpack(memoryview(self.data)[: len(self) * self.layout.size])
 
     @overload
     def __getitem__(self, slot: int) -> EntryT: ...
@@ -37,10 +46,10 @@ class PackedEntries(Sequence[EntryT], Generic[EntryT]):
     def __getitem__(self, slot: int | slice) -> EntryT | Sequence[EntryT]:
         if isinstance(slot, slice):
             return [self[number] for number in range(*slot.indices(len(self)))]
-        number = slot + len(self) if slot < 0 else slot
-        if not 0 <= number < len(self):
+        count = len(self)
+        if not -count <= slot < count:
             raise IndexError(slot)
-        return self._make(self._layout.struct.unpack_from(self._data, number * self._layout.size))
+        return self.entry(self.layout.struct.unpack_from(self.data, slot % count * self.layout.size))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence) or len(other) != len(self):
@@ -48,4 +57,4 @@ class PackedEntries(Sequence[EntryT], Generic[EntryT]):
         return all(one == another for one, another in zip(self, other, strict=True))
 
     def __hash__(self) -> int:
-        return hash(bytes(self._data))
+        return hash(bytes(self.data))

@@ -11,7 +11,10 @@ from kafkalog_cli.format.layout import Field, Layout
 from kafkalog_cli.format.packed_entries import PackedEntries
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    Pieces = Callable[[], Iterator[bytes]]
+    """Makes an iterator over the same bytes each time it is called."""
 
 PRODUCER_SNAPSHOT_HEADER = Layout(
     "Producer snapshot header",
@@ -75,6 +78,14 @@ class ProducerEntry(NamedTuple):
         return self.current_txn_first_offset if self.current_txn_first_offset >= 0 else None
 
 
+class _ProducerEntries(PackedEntries[ProducerEntry]):
+    __slots__ = ()
+
+    layout = PRODUCER_ENTRY
+
+    entry = staticmethod(ProducerEntry._make)
+
+
 def decode(data: bytes) -> tuple[Sequence[ProducerEntry], list[Fault]]:
     """Return the entries of a `.snapshot` file in file order, and its faults.
 
@@ -82,34 +93,73 @@ def decode(data: bytes) -> tuple[Sequence[ProducerEntry], list[Fault]]:
     after the last entry are a fault too: the CRC covers them, but Kafka ignores them.
     """
     header, entry_size = PRODUCER_SNAPSHOT_HEADER, PRODUCER_ENTRY.size
-    problem = _schema_problem(data)
+    count, faults = check(len(data), lambda: iter((data,)))
+    end = header.size + count * entry_size
+    entries = _ProducerEntries(memoryview(data)[header.size : end])
+    return entries if count else [], faults
+
+
+def check(size_bytes: int, pieces: Pieces) -> tuple[int, list[Fault]]:
+    """Return the number of entries of a `.snapshot` file, and its faults, as `decode` does.
+
+    `pieces` yields all bytes of the file in order, at least the header in the first piece.
+    """
+    header = PRODUCER_SNAPSHOT_HEADER
+    start = next(pieces(), b"")[: header.size]
+    problem = _schema_problem(start, size_bytes)
     if problem:
-        return [], [problem]
-    _, stored_crc, count = header.struct.unpack_from(data)
-    computed_crc = crc32c(memoryview(data)[_CRC_START:])
+        return 0, [problem]
+    _, stored_crc, count = header.struct.unpack_from(start)
+    computed_crc, skipped = 0, _CRC_START
+    for piece in pieces():
+        computed_crc = crc32c(memoryview(piece)[skipped:], computed_crc)
+        skipped = 0
     if stored_crc != computed_crc:
         message = (
             f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {stored_crc}. Computed crc: {computed_crc}"
         )
-        size, expected, got = len(data) - _CRC_START, str(computed_crc), str(stored_crc)
-        return [], [Fault(FaultKind.CRC_MISMATCH, _CRC_START, message, size, expected, got)]
-    end = header.size + count * entry_size
-    entries = PackedEntries(memoryview(data)[header.size : end], PRODUCER_ENTRY, ProducerEntry._make)
-    rest = len(data) - end
+        size, expected, got = size_bytes - _CRC_START, str(computed_crc), str(stored_crc)
+        return 0, [Fault(FaultKind.CRC_MISMATCH, _CRC_START, message, size, expected, got)]
+    end = header.size + count * PRODUCER_ENTRY.size
+    rest = size_bytes - end
     message = f"{rest} bytes after the last of {count} entries"
-    return entries, [Fault(FaultKind.TRAILING_BYTES, end, message, rest)] if rest else []
+    return count, [Fault(FaultKind.TRAILING_BYTES, end, message, rest)] if rest else []
+
+
+def entries_of(count: int, pieces: Iterable[bytes]) -> Iterator[ProducerEntry]:
+    """Yield the `count` entries of a file that `check` found to be right, given piece by piece."""
+    size, begun, skipped = PRODUCER_ENTRY.size, b"", PRODUCER_SNAPSHOT_HEADER.size
+    for piece in pieces:
+        data = begun + piece[skipped:] if begun or skipped else piece
+        skipped = 0
+        whole = min(len(data) // size, count)
+        yield from map(ProducerEntry._make, PRODUCER_ENTRY.struct.iter_unpack(memoryview(data)[: whole * size]))
+        begun, count = data[whole * size :], count - whole
+        if not count:
+            return
 
 
 def encode(entries: Sequence[ProducerEntry]) -> bytes:
     """Return the bytes of a `.snapshot` file. Raises struct.error for a number that does not fit in its field."""
     body = b"".join(PRODUCER_ENTRY.struct.pack(*entry) for entry in entries)
+    return b"".join(encode_packed(len(entries), lambda: iter((body,))))
+
+
+def encode_packed(count: int, pieces: Pieces) -> Iterator[bytes]:
+    """Yield the bytes of a `.snapshot` file of `count` entries, which `pieces` yields packed."""
     pack = PRODUCER_SNAPSHOT_HEADER.struct.pack
-    crc = crc32c(pack(VERSION, 0, len(entries))[_CRC_START:] + body)
-    return pack(VERSION, crc, len(entries)) + body
+    crc = crc32c(pack(VERSION, 0, count)[_CRC_START:])
+    for piece in pieces():
+        crc = crc32c(piece, crc)
+    yield pack(VERSION, crc, count)
+    yield from pieces()
 
 
-def _schema_problem(data: bytes) -> Fault | None:
-    """Return why `data` does not fit the schema (ProducerSnapshot, ProducerStateManager.readSnapshot), or None."""
+def _schema_problem(data: bytes, size_bytes: int) -> Fault | None:
+    """Return why a file does not fit the schema (ProducerSnapshot, ProducerStateManager.readSnapshot), or None.
+
+    `data` is the header, as much of it as is in the file.
+    """
     header = PRODUCER_SNAPSHOT_HEADER
     if len(data) >= 2:
         version = int.from_bytes(data[:2], "big", signed=True)
@@ -119,7 +169,7 @@ def _schema_problem(data: bytes) -> Fault | None:
     if len(data) < header.size:
         return _schema_fault(FaultKind.INVALID_LENGTH, len(data), "null", f"at least {header.size}", str(len(data)))
     count = header.struct.unpack_from(data)[2]
-    remaining = len(data) - header.size
+    remaining = size_bytes - header.size
     at = header.offset["entry_count"]
     if count < 0:
         reason = "non-nullable field producerEntries was serialized as null"
@@ -128,8 +178,8 @@ def _schema_problem(data: bytes) -> Fault | None:
         reason = f"Tried to allocate a collection of size {count}, but there are only {remaining} bytes remaining."
         return _schema_fault(FaultKind.INVALID_COUNT, at, reason, f"at most {remaining}", str(count))
     needed = header.size + count * PRODUCER_ENTRY.size
-    if len(data) < needed:
-        return _schema_fault(FaultKind.INVALID_LENGTH, len(data), "null", str(needed), str(len(data)))
+    if size_bytes < needed:
+        return _schema_fault(FaultKind.INVALID_LENGTH, size_bytes, "null", str(needed), str(size_bytes))
     return None
 
 

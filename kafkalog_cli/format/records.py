@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalog_cli.format.batch import Batch, BatchColumns, IntColumn
+from kafkalog_cli.format.batch import Batch, BatchColumns
+from kafkalog_cli.format.columns import IntColumn, Integers, all_set, integers
 from kafkalog_cli.format.fault import Fault
 
 OUTSIDE = -1
@@ -46,8 +47,8 @@ class RecordColumns:
     legacy messages contain negative sizes other than -1. The position `OUTSIDE` marks a key or value whose size exceeds
     the bytes left in its message.
 
-    `headers_position` is the start of the first header. `matrix` contains the same columns as one numpy array if
-    compiled kernels made them, else None.
+    `headers_position` is the start of the first header. Plain kernels make this class, with plain Python integers;
+    compiled kernels make `RecordArrays`.
     """
 
     offset: IntColumn
@@ -61,29 +62,89 @@ class RecordColumns:
     header_count: IntColumn
     crc: IntColumn
     valid: IntColumn
-    matrix: Any = None
 
     def __len__(self) -> int:
         return len(self.offset)
 
-    @classmethod
-    def from_rows(cls, rows: list[tuple[int, ...]]) -> RecordColumns:
+    @staticmethod
+    def from_rows(rows: Iterable[tuple[int, ...]]) -> RecordColumns:
         """Return the columns of `rows`, each in the order of the fields."""
         columns = tuple(zip(*rows, strict=True))
-        return cls(*(columns or ((),) * len(RECORD_COLUMN_NAMES)))
+        return RecordColumns(*(columns or ((),) * len(RECORD_COLUMN_NAMES)))
 
-    @classmethod
-    def from_matrix(cls, matrix: Any) -> RecordColumns:
-        """Return columns over a numpy matrix; `matrix` keeps it for kernels that take all columns at once."""
-        return cls(**dict(zip(RECORD_COLUMN_NAMES, matrix, strict=True)), matrix=matrix)
+    @staticmethod
+    def from_matrix(matrix: Integers) -> RecordArrays:
+        """Return columns over the rows of an array with two dimensions, in the order of the fields."""
+        return RecordArrays(matrix)
 
     def rows(self) -> Iterator[tuple[int, ...]]:
         """Return an iterator over the rows as plain Python integers, in the order of the fields."""
-        columns = [getattr(self, name) for name in RECORD_COLUMN_NAMES]
-        return zip(*(c.tolist() if hasattr(c, "tolist") else c for c in columns), strict=True)
+        return zip(*map(integers, self.columns()), strict=True)
+
+    def columns(self) -> list[IntColumn]:
+        """Return the columns in the order of the fields."""
+        return [getattr(self, name) for name in RECORD_COLUMN_NAMES]
+
+    def part(self, first: int, end: int) -> RecordColumns:
+        """Return the rows `first` to `end` (exclusive) as columns."""
+        return RecordColumns(*(column[first:end] for column in self.columns()))
+
+    def all_valid(self) -> bool:
+        """Whether no message of v0, v1 or 0.7 has a bad CRC."""
+        return all_set(self.valid)
+
+    def numbered(self, first: int) -> RecordColumns:
+        """Return the records with offsets from `first` on."""
+        return replace(self, offset=range(first, first + len(self)))
+
+    def arrays(self) -> RecordArrays:
+        """Return the same records as arrays: these or, of plain integers, a copy."""
+        import numpy as np
+
+        return RecordColumns.from_matrix(np.array([list(column) for column in self.columns()], dtype=np.int64))
 
 
-RECORD_COLUMN_NAMES = tuple(column.name for column in fields(RecordColumns) if column.name != "matrix")
+RECORD_COLUMN_NAMES = tuple(column.name for column in fields(RecordColumns))
+
+
+class RecordArrays(RecordColumns):
+    """Records as arrays. `matrix` has a row for each column of RECORD_COLUMN_NAMES, for kernels that take all."""
+
+    __slots__ = ("matrix",)
+
+    if TYPE_CHECKING:
+        offset: Integers
+        timestamp: Integers
+        sequence: Integers
+        key_position: Integers
+        key_size: Integers
+        value_position: Integers
+        value_size: Integers
+        headers_position: Integers
+        header_count: Integers
+        crc: Integers
+        valid: Integers
+        matrix: Integers
+
+    def __init__(self, matrix: Integers) -> None:
+        super().__init__(*matrix)
+        object.__setattr__(self, "matrix", matrix)
+
+    def part(self, first: int, end: int) -> RecordArrays:
+        """See RecordColumns; the arrays are views."""
+        return RecordColumns.from_matrix(self.matrix[:, first:end])
+
+    def numbered(self, first: int) -> RecordArrays:
+        """See RecordColumns."""
+        import numpy as np
+
+        matrix = self.matrix.copy()
+        matrix[0] = np.arange(first, first + len(self))
+        return RecordColumns.from_matrix(matrix)
+
+    def arrays(self) -> RecordArrays:
+        """See RecordColumns."""
+        return self
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +180,7 @@ class RecordBlock:
     @property
     def is_compiled(self) -> bool:
         """Whether compiled kernels read this block, so that other compiled kernels can process it."""
-        return self.records.matrix is not None
+        return isinstance(self.records, RecordArrays)
 
     @property
     def record_count(self) -> int:

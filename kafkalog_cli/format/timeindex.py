@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.index_entries import EntryProblems, SegmentIndex, length_faults
@@ -29,11 +28,12 @@ class TimeIndexEntry(NamedTuple):
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
 class TimeIndex(SegmentIndex[TimeIndexEntry]):
     """The entries of a `.timeindex` file (TimeIndex); see `SegmentIndex`."""
 
-    layout: ClassVar[Layout] = TIME_INDEX_ENTRY
+    __slots__ = ()
+
+    layout = TIME_INDEX_ENTRY
 
     @property
     def last_entry(self) -> TimeIndexEntry:
@@ -60,7 +60,8 @@ class TimeIndex(SegmentIndex[TimeIndexEntry]):
             )
         return None
 
-    def _entry(self, fields: tuple[int, int]) -> TimeIndexEntry:
+    def entry(self, fields: tuple[int, int]) -> TimeIndexEntry:
+        """See PackedEntries."""
         return TimeIndexEntry(fields[0], self.absolute_offset(fields[1]))
 
 
@@ -91,5 +92,7 @@ def encode(entries: Iterable[tuple[int, int]], base_offset: int) -> bytes:
 
     Raises struct.error for an offset more than 2^31 - 1 above the base offset.
     """
-    pack = TIME_INDEX_ENTRY.struct.pack
-    return b"".join(pack(timestamp, offset - base_offset) for timestamp, offset in entries)
+    pack, data = TIME_INDEX_ENTRY.struct.pack, bytearray()
+    for timestamp, offset in entries:
+        data += pack(timestamp, offset - base_offset)
+    return bytes(data)

@@ -51,6 +51,16 @@ class AbortedTxn(NamedTuple):
         )
 
 
+class _AbortedTxns(PackedEntries[AbortedTxn]):
+    __slots__ = ()
+
+    layout = ABORTED_TXN
+
+    def entry(self, fields: tuple[int, ...]) -> AbortedTxn:
+        version, *others = fields
+        return AbortedTxn(version >> 8, *others)
+
+
 def decode(data: bytes, base_offset: int) -> tuple[Sequence[AbortedTxn], list[Fault]]:
     """Return the entries of a `.txnindex` file, and faults for contents that no broker writes.
 
@@ -62,7 +72,7 @@ def decode(data: bytes, base_offset: int) -> tuple[Sequence[AbortedTxn], list[Fa
     faults: list[Fault] = []
     before: AbortedTxn | None = None
     count = 0
-    for entry in PackedEntries(memoryview(data)[:end], ABORTED_TXN, _entry):
+    for entry in _AbortedTxns(memoryview(data)[:end]):
         if entry.version > CURRENT_VERSION:
             faults.append(_version_fault(count * size, entry.version))
             break
@@ -70,7 +80,7 @@ def decode(data: bytes, base_offset: int) -> tuple[Sequence[AbortedTxn], list[Fa
             faults.extend(_entry_faults(entry, count, before, base_offset))
         before = entry
         count += 1
-    entries = PackedEntries(memoryview(data)[: count * size], ABORTED_TXN, _entry)
+    entries = _AbortedTxns(memoryview(data)[: count * size])
     if end != len(data):
         message = f"{len(data)} bytes are not a multiple of {size}"
         expected, got = f"a multiple of {size}", str(len(data))
@@ -86,11 +96,6 @@ def encode(entries: Iterable[AbortedTxn]) -> bytes:
             raise ValueError(f"version {entry.version} of an aborted transaction cannot be written")
         parts.append(ABORTED_TXN.struct.pack(*entry))
     return b"".join(parts)
-
-
-def _entry(fields: tuple[int, ...]) -> AbortedTxn:
-    version, *others = fields
-    return AbortedTxn(version >> 8, *others)
 
 
 def _version_fault(position: int, version: int) -> Fault:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from os import PathLike, fspath
@@ -17,8 +16,8 @@ from kafkalog_cli.errors import DamagedLog, UsageError
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.library.times import epoch_ms
-from kafkalog_cli.library.verbs import OnPath
-from kafkalog_cli.library.warning import LogWarning
+from kafkalog_cli.library.verbs import OnPath, VerbOptions
+from kafkalog_cli.library.warning import warn
 from kafkalog_cli.storage.fs import RealFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.partition import Partition
@@ -170,7 +169,7 @@ class PartitionLog(OnPath):
         and the exceptions of iterating over `data`. Warns with LogWarning.
         """
         from kafkalog_cli.actions.append.writing import Writing
-        from kafkalog_cli.library.appending import AppendCall, append_arrow
+        from kafkalog_cli.library.appending import append_arrow
 
         writing = Writing(
             codec=codec,
@@ -183,12 +182,12 @@ class PartitionLog(OnPath):
             transaction=transaction,
             coordinator_epoch=coordinator_epoch,
         )
-        options = AppendCall(
+        options = VerbOptions(
             config=config or {},
-            broker_config=None if broker_config is None else fspath(broker_config),
-            metadata=None if metadata is None else fspath(metadata),
+            broker_config=broker_config,
+            metadata=metadata,
             single_replica=single_replica,
-            now_ms=epoch_ms(now),
+            now=now,
             wait_seconds=wait_seconds,
         )
         target = self._partition if self._new is None else self._new
@@ -265,11 +264,11 @@ def open_partition(path: str | PathLike[str]) -> PartitionLog:
 
 
 def new_partition(path: str | PathLike[str], topic_id: str | None = None) -> PartitionLog:
-    """Return a partition that does not exist yet: its first `append` creates the directory. Other calls find no log.
+    """Return a partition that has no record yet: its first `append` creates the directory. Other calls find no log.
 
     `topic_id` is the topic's id, as Kafka prints it. None: the metadata log beside it is expected to have the id;
-    otherwise a broker will set the directory aside, and a LogWarning reports this. Raises UsageError if the path exists
-    already or is not a partition's.
+    otherwise a broker will set the directory aside, and a LogWarning reports this. Raises UsageError if the path is not
+    a partition's, or is a partition with records or with another topic's id.
     """
     from kafkalog_cli.library.appending import new_partition as checked
 
@@ -288,4 +287,4 @@ def _warn(log: LogRead) -> None:
     while log.notes:
         note = log.notes.popleft()
         if note.kind in _WARNED_OF:
-            warnings.warn(f"{note.path}: {note.message}", LogWarning, stacklevel=3)
+            warn(note.message, note.path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,10 +12,10 @@ from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.actions.session.observer import Note, SilentObserver
 from kafkalog_cli.actions.session.options import Context, Pace, SessionOptions
 from kafkalog_cli.actions.session.session import Session
-from kafkalog_cli.actions.session.verb import Verb
+from kafkalog_cli.actions.session.verb import Summary, Verb
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.library.times import epoch_ms
-from kafkalog_cli.library.warning import LogWarning
+from kafkalog_cli.library.warning import warn
 from kafkalog_cli.storage.partition import Partition
 
 if TYPE_CHECKING:
@@ -49,10 +48,10 @@ class VerbOptions(TypedDict, total=False):
     topics: Sequence[str]
     partitions: Sequence[int]
     dry_run: bool
-    now: int | datetime
+    now: int | datetime | None
     config: Mapping[str, object]
-    broker_config: str | PathLike[str]
-    metadata: str | PathLike[str]
+    broker_config: str | PathLike[str] | None
+    metadata: str | PathLike[str] | None
     single_replica: bool
     wait_seconds: float
     jobs: int
@@ -80,40 +79,52 @@ class Run(Generic[ResultT]):
 class _Listener(SilentObserver):
     """Collects results, errors and notes of a session; each note is also a LogWarning."""
 
-    def __init__(self) -> None:
+    def __init__(self, unheard: frozenset[str]) -> None:
+        self._unheard = unheard
         self.results: list[Any] = []
         self.errors: list[KafkalogError] = []
         self.notes: list[Note] = []
 
     def report(self, note: Note) -> None:
+        if note.kind in self._unheard:
+            return
         self.notes.append(note)
-        where = "" if note.path is None else f"{note.path}: "
-        warnings.warn(f"{where}{note.message}", LogWarning, stacklevel=7)
+        warn(note.message, note.path)
 
     def report_now(self, notes: Sequence[Note]) -> None:
         for note in notes:
             self.report(note)
 
-    def fail(self, error: KafkalogError, *, is_told: bool) -> None:
-        del is_told
+    def fail(self, error: KafkalogError, *, path: str | None = None, is_told: bool) -> None:
+        del path, is_told
         self.errors.append(error)
 
     def show(self, result: Any) -> None:
         self.results.append(result)
 
 
-class _Call:
-    """One call of a verb."""
+class Call:
+    """One call of a verb. `unheard` are kinds of notes that are left out."""
 
-    def __init__(self, verb: Verb[Any], paths: Paths, options: VerbOptions) -> None:
+    def __init__(
+        self,
+        verb: Verb[Any],
+        paths: Paths,
+        options: VerbOptions,
+        context: Context | None = None,
+        unheard: frozenset[str] = frozenset(),
+    ) -> None:
         self.paths = _texts(paths)
-        self._listener = _Listener()
+        self._listener = _Listener(unheard)
         argv = ("kafkalog_cli", verb.name, *self.paths)
-        self.session = Session(verb, Context(), _session_options(options), self._listener, argv=argv)
+        self.session = Session(verb, context or Context(), _session_options(options), self._listener, argv=argv)
 
     def run(self, request: Any, partitions: Sequence[Partition]) -> Run[Any]:
         """Run the verb. Raises KeyboardInterrupt after Ctrl-C, once the partitions that were being changed are done."""
-        summary = self.session.run(request, partitions)
+        return self.ended(self.session.run(request, partitions))
+
+    def ended(self, summary: Summary) -> Run[Any]:
+        """Return the outcome. Raises KeyboardInterrupt after an interruption."""
         if self.session.interruptions.are_asked_for:
             raise KeyboardInterrupt
         heard, not_done = self._listener, tuple(partition.path for partition in summary.not_done)
@@ -151,20 +162,12 @@ def verify(
 
     Each Verification has its findings. Raises NotKafkaLayout, Unreadable, PathNotFound.
     """
-    from kafkalog_cli.actions.reports.segment_reports import ReadContext
     from kafkalog_cli.actions.verify.partition import Level
-    from kafkalog_cli.actions.verify.verify import Failed, Verifier, VerifyRequest
-    from kafkalog_cli.errors import combined_exit_code
-    from kafkalog_cli.format.limits import DEFAULT_LIMITS
+    from kafkalog_cli.actions.verify.verify import VERIFY, VerifyPlanner, VerifyRequest
 
-    context = Context()
-    request = VerifyRequest(Selection(frozenset(topics), frozenset(partitions)), Level(level), context.now_ms())
-    read_context = ReadContext(context.fs, DEFAULT_LIMITS, context.kernels, context.sleep)
-    found = list(Verifier(read_context, request).run(_texts(paths)))
-    errors = tuple(one.error for one in found if isinstance(one, Failed))
-    results = tuple(one for one in found if not isinstance(one, Failed))
-    code = combined_exit_code([*(error.exit_code for error in errors), *(one.exit_code for one in results)])
-    return Run(code, results, errors)
+    call = Call(VERIFY, paths, {"topics": topics, "partitions": partitions})
+    planner = VerifyPlanner(call.session, VerifyRequest(Level(level)))
+    return call.ended(call.session.run_work(planner.request, planner.works(call.paths)))
 
 
 def recover(
@@ -183,7 +186,7 @@ def recover(
     from kafkalog_cli.actions.recover.recover import RecoverRequest
     from kafkalog_cli.actions.recover.verb import RECOVER, partitions_to_recover
 
-    call = _Call(RECOVER, paths, options)
+    call = Call(RECOVER, paths, options)
     partitions = partitions_to_recover(call.session, call.paths)
     what = {"mode": RecoverMode(mode), "since_recovery_point": since_recovery_point, "discard": discard}
     return call.run(call.session.request(RecoverRequest, partitions, **what), partitions)
@@ -193,7 +196,7 @@ def roll(paths: Paths, *, force: bool = False, **options: Unpack[VerbOptions]) -
     """Start new segments as `kafkalog roll` does. Raises as `recover`."""
     from kafkalog_cli.actions.roll import ROLL, RollRequest
 
-    return _Call(ROLL, paths, options).on_logs(RollRequest, force=force)
+    return Call(ROLL, paths, options).on_logs(RollRequest, force=force)
 
 
 def retain(
@@ -209,7 +212,7 @@ def retain(
     from kafkalog_cli.actions.retain.retain import RETAIN
 
     what = {"delay_ms": delay_ms, "keeps": keep, "explains": explain, "now_is_given": "now" in options}
-    return _Call(RETAIN, paths, options).on_logs(RetainRequest, **what)
+    return Call(RETAIN, paths, options).on_logs(RetainRequest, **what)
 
 
 def compact(
@@ -230,7 +233,7 @@ def compact(
     from kafkalog_cli.actions.compact.plan import CompactRequest
     from kafkalog_cli.actions.compact.verb import COMPACT, CompactWork, dirtiest_first
 
-    call = _Call(COMPACT, paths, options)
+    call = Call(COMPACT, paths, options)
     partitions = call.session.writable_partitions(call.paths)
     what = {"is_forced": force, "passes": passes, "delay_ms": delay_ms, "now_is_given": "now" in options}
     request = call.session.request(CompactRequest, partitions, **what)
@@ -244,7 +247,7 @@ def truncate(
     """Truncate the log of one partition to `offset`, the first offset removed. Raises as `recover`."""
     from kafkalog_cli.actions.truncate import TRUNCATE, TruncateRequest
 
-    call = _Call(TRUNCATE, path, options)
+    call = Call(TRUNCATE, path, options)
     partitions = call.session.one_partition(call.paths[0])
     request = call.session.request(TruncateRequest, partitions, target_offset=offset, discard=discard)
     return call.run(request, partitions)
@@ -256,7 +259,7 @@ def delete_records(
     """Move the log start offset of one partition to `before_offset`; -1: to the high watermark. Raises as `recover`."""
     from kafkalog_cli.actions.delete_records import DELETE_RECORDS, DeleteRecordsRequest
 
-    call = _Call(DELETE_RECORDS, path, options)
+    call = Call(DELETE_RECORDS, path, options)
     partitions = call.session.one_partition(call.paths[0])
     what = {"before_offset": before_offset, "delay_ms": delay_ms, "keeps": keep}
     return call.run(call.session.request(DeleteRecordsRequest, partitions, **what), partitions)
@@ -266,7 +269,7 @@ def undo(path: Paths, run: str, **options: Unpack[VerbOptions]) -> Run[Undone]:
     """Undo a run on all partitions under `path` that have it. Raises as `recover`."""
     from kafkalog_cli.actions.undo_verb import UNDO, partitions_to_undo
 
-    call = _Call(UNDO, path, options)
+    call = Call(UNDO, path, options)
     return call.run(run, partitions_to_undo(call.session, call.paths[0], run))
 
 
@@ -277,7 +280,7 @@ def purge(paths: Paths, *, older_than_ms: int = 604_800_000, **options: Unpack[V
     """
     from kafkalog_cli.actions.purge import PURGE, PurgeRequest
 
-    call = _Call(PURGE, paths, options)
+    call = Call(PURGE, paths, options)
     return call.run(PurgeRequest(older_than_ms), call.session.partitions(call.paths))
 
 

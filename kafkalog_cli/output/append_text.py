@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from kafkalog_cli.actions.append.append import AppendPlan
 from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.errors import as_typed
+from kafkalog_cli.output.progress import sized
 
 
 def append_words(plan: AppendPlan) -> str:
@@ -16,7 +17,7 @@ def append_words(plan: AppendPlan) -> str:
         return "nothing to append"
     records = counted(appended.records, "record", "records")
     batches = counted(appended.batches, "batch", "batches")
-    parts = [f"{records} appended at {appended.first_offset} in {batches} ({appended.size_bytes} bytes)"]
+    parts = [f"{records} appended at {appended.first_offset} in {batches} ({sized(appended.size_bytes)})"]
     if appended.rolled:
         parts.append(f"{counted(len(appended.rolled), 'segment', 'segments')} begun")
     if plan.is_cut_short:

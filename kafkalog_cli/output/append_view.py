@@ -8,7 +8,8 @@ from kafkalog_cli.output.append_json import APPENDED, appended_fields
 from kafkalog_cli.output.append_text import append_words
 from kafkalog_cli.output.log_change_text import Said, undo_words
 from kafkalog_cli.output.log_change_views import changed_fields, changed_lines
-from kafkalog_cli.output.views import View, change_counts, change_is_idle
+from kafkalog_cli.output.stream import printable
+from kafkalog_cli.output.views import View, change_counts, change_has_work, change_is_idle
 
 
 def append_view() -> View[Changed[AppendPlan]]:
@@ -22,7 +23,8 @@ def append_view() -> View[Changed[AppendPlan]]:
         ("changed", "records", "batches", "appended_bytes"),
         lambda changed: change_counts(changed, _counts(changed.plan)),
         change_is_idle,
-        append_words,
+        lambda plan: f"Append in {printable(plan.path)}: {append_words(plan)}",
+        has_work=change_has_work,
     )
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from kafkalog_cli.actions.audit.audit import Audited, PartitionStatistics
+from kafkalog_cli.actions.audit.audit import Audited, Failed, PartitionStatistics
 from kafkalog_cli.actions.audit.compare import AuditChange, AuditChangeKind
 from kafkalog_cli.actions.audit.keys import KeyCounts
 from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.actions.verify.finding_kinds import Severity
 from kafkalog_cli.actions.verify.partition import Verification
-from kafkalog_cli.actions.verify.verify import Failed
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
+from kafkalog_cli.output.paint import paint_of
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import ResultStream, printable
 from kafkalog_cli.output.verify_text import finding_lines
@@ -40,13 +40,14 @@ def write_audit(out: ResultStream, audited: Sequence[Audited], *, quiet: bool) -
     shown = [one for one in audited if not quiet or _verdict(one) != NOTHING]
     if quiet and not shown:
         return
+    paint = paint_of(out)
     for directory, group in groupby(shown, key=_directory):
         _write_directory(out, directory, [*group])
     for one in shown:
         if isinstance(one.result, Verification):
             for found in one.result.findings:
                 if found.severity is not Severity.INFO:
-                    out.write("".join(f"{line}\n" for line in finding_lines(found)))
+                    out.write("".join(f"{line}\n" for line in finding_lines(found, paint)))
     for one in shown:
         if one.statistics is not None and one.statistics.keys is not None and one.statistics.keys.largest:
             _write_keys(out, one.path, one.statistics.keys)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from kafkalog_cli.format.columns import Octets
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.output.large_fields import has_large
 
@@ -32,7 +33,7 @@ class BlockRenderer(Protocol):
     def render(self, block: RecordBlock) -> Render:
         """Return the function that renders this block."""
 
-    def at_once(self, out: Any) -> AtOnce | None:
+    def at_once(self, out: Octets) -> AtOnce | None:
         """Return the function that decodes batches and renders them into `out`; None without such a kernel.
 
         The function's results are RenderedBlocks.
@@ -49,7 +50,7 @@ class Lines(Protocol):
 class _Lines:
     """The lines of one block; `out` is the buffer that they are rendered into."""
 
-    def __init__(self, render: Render, block: RecordBlock, out: Any) -> None:
+    def __init__(self, render: Render, block: RecordBlock, out: Octets) -> None:
         import numpy as np
 
         self._render = render
@@ -71,8 +72,8 @@ class _Lines:
             return None
         # A line larger than the buffer gets its own buffer, which is not kept.
         wanted = int(self._state[3])
-        out: Any = np.empty(wanted, dtype=np.uint8) if wanted else self._out
-        return memoryview(out)[: self._render(self._state, out)]
+        out = np.empty(wanted, dtype=np.uint8) if wanted else self._out
+        return out.data[: self._render(self._state, out)]
 
 
 class ReadyLines(NamedTuple):
@@ -110,7 +111,7 @@ def can_render(block: RecordBlock) -> bool:
 class _Buffer(NamedTuple):
     """A buffer for lines, and the function that decodes and renders into it."""
 
-    out: Any
+    out: Octets
     at_once: AtOnce | None
 
 
@@ -130,7 +131,7 @@ class BlockLines:
         buffer = self._take()
         try:
             for block in read(buffer.at_once):
-                is_plain = block.records.matrix is None or has_large(block)
+                is_plain = not block.is_compiled or has_large(block)
                 yield block if is_plain or isinstance(block, RenderedBlock) else self._with_lines(block, buffer.out)
         finally:
             self._free.append(buffer)
@@ -144,7 +145,7 @@ class BlockLines:
         _Lines(self._renderer.render(block), block, buffer.out).write(write)
         self._free.append(buffer)
 
-    def _with_lines(self, block: RecordBlock, out: Any) -> RenderedBlock:
+    def _with_lines(self, block: RecordBlock, out: Octets) -> RenderedBlock:
         lines = _Lines(self._renderer.render(block), block, out)
         return RenderedBlock(
             block.buffer, block.batches, block.first_row, block.end_row, block.record_ends, block.records,

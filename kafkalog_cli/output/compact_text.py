@@ -10,10 +10,11 @@ from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.errors import shell_word
 from kafkalog_cli.output.human import TextColumn, TextTable, cell
 from kafkalog_cli.output.log_change_text import undo_words
+from kafkalog_cli.output.progress import sized
 from kafkalog_cli.storage.cleaning.choosing import UpTo
 
 _WHY_NOT = {
-    Choice.NOTHING_DIRTY: "nothing is dirty",
+    Choice.NOTHING_DIRTY: "all records are clean or in the active segment (kafkalog roll --force closes it)",
     Choice.NOTHING_TO_ERASE: "no record that may be cleaned has one of the keys",
     Choice.NOT_COMPACTED: "cleanup.policy has no compact",
     Choice.EMPTY: "it has no segment",
@@ -30,14 +31,14 @@ def compaction_words(plan: CompactPlan) -> str:
     """Return what was cleaned or would be, or why nothing is."""
     done = [_cleaning(plan)] if plan.choice.is_cleaned else []
     if plan.due is not None and plan.due.files:
-        done.append(f"{counted(len(plan.due.files), 'old file', 'old files')} unlinked ({plan.due.size_bytes} bytes)")
+        done.append(f"{counted(len(plan.due.files), 'old file', 'old files')} unlinked ({sized(plan.due.size_bytes)})")
     if not plan.choice.is_cleaned and plan.line_edits:
         done.append("the cleaner's checkpoint corrected")
     retention = plan.retention
     if retention is not None and retention.removed:
         removed = counted(len(retention.removed), "segment", "segments")
         most = "at most " if plan.choice.is_cleaned and plan.outcome is None else ""  # cleaning shrinks segments
-        done.append(f"{most}{removed} removed by retention ({retention.removed_bytes} bytes)")
+        done.append(f"{most}{removed} removed by retention ({sized(retention.removed_bytes)})")
     return ", ".join(done) if done else f"nothing to do, {_why_not(plan)}"
 
 
@@ -104,7 +105,7 @@ def _dirt(plan: CompactPlan) -> str:
     dirt = plan.dirt
     if dirt is None:
         return ""
-    return f"dirty ratio {dirt.ratio:.3f} ({dirt.clean_bytes} bytes clean, {dirt.cleanable_bytes} dirty)"
+    return f"dirty ratio {dirt.ratio:.3f} ({sized(dirt.clean_bytes)} clean, {sized(dirt.cleanable_bytes)} dirty)"
 
 
 def _cleaning(plan: CompactPlan) -> str:

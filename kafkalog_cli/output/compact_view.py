@@ -15,7 +15,7 @@ from kafkalog_cli.output.log_change_text import Said
 from kafkalog_cli.output.log_change_views import changed_fields, changed_lines, unlinked
 from kafkalog_cli.output.recover_text import remark_lines
 from kafkalog_cli.output.stream import ResultStream, printable
-from kafkalog_cli.output.views import View, change_counts, change_is_idle
+from kafkalog_cli.output.views import View, change_counts, change_has_work, change_is_idle
 
 _NAMES = (
     *("changed", "cleaned", "records_gone", "bytes_read", "bytes_written", "unlinked_files", "unlinked_bytes"),
@@ -59,8 +59,9 @@ def compact_view(
         (*_NAMES, *(("records_erased",) if erases else ())),
         lambda changed: change_counts(changed, _counts(changed.plan)),
         change_is_idle,
-        compaction_words,
+        lambda plan: f"Compact {printable(plan.path)}: {compaction_words(plan)}",
         write_rows,
+        change_has_work,
     )
 
 

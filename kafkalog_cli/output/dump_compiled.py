@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from kafkalog_cli.format.batch import BatchColumns
+from kafkalog_cli.format.batch import BatchArrays
+from kafkalog_cli.format.columns import Integers, Octets
 from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.output.block_lines import Render, WriteBytes
@@ -24,9 +24,9 @@ class CompiledLogText:
 
     def __init__(self, *, contents: bool, skip_metadata: bool, version: DumpVersion = NEWEST) -> None:
         self._showing = contents, skip_metadata, skip_metadata and not version.is_scala
-        self._out: Any = None
+        self._out: Octets | None = None
 
-    def batches(self, columns: BatchColumns, write: WriteBytes, plain: Callable[[int], bool]) -> None:
+    def batches(self, columns: BatchArrays, write: WriteBytes, plain: Callable[[int], bool]) -> None:
         """Write the lines of all batches; `plain` renders one row with the plain twin and returns False to stop."""
         import numpy as np
 
@@ -35,14 +35,14 @@ class CompiledLogText:
         row, rows = 0, len(columns)
         while row < rows:
             row, size = native.function(RENDER_BATCHES)(columns.matrix, row, self._out)
-            write(memoryview(self._out)[:size])
+            write(self._out.data[:size])
             if row < rows and native.function(IS_PLAIN_CASE)(columns.matrix, row):
                 if not plain(row):
                     return
                 row += 1
 
     @staticmethod
-    def at_once(out: Any) -> None:
+    def at_once(out: Octets) -> None:
         """Return None: no kernel decodes and renders in one step."""
         del out
 
@@ -51,11 +51,11 @@ class CompiledLogText:
         import numpy as np
 
         buffer = np.frombuffer(block.buffer, dtype=np.uint8)
-        batches = block.batches.matrix[:, block.first_row : block.end_row]
-        records, ends = block.records.matrix, block.record_ends
+        batches = block.batches.arrays().matrix[:, block.first_row : block.end_row]
+        records, ends = block.records.arrays().matrix, block.record_ends
         kernel = native.function(RENDER_RECORDS)
 
-        def render(state: Any, out: Any) -> int:
+        def render(state: Integers, out: Octets) -> int:
             size: int = kernel(buffer, batches, ends, records, *self._showing, state, out)
             return size
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from kafkalog_cli.format.batch import BatchColumns
+from kafkalog_cli.format.batch import BatchArrays, BatchColumns
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.output.dump_text import Abort, LogText
@@ -71,7 +71,7 @@ class TextPrinter:
 
     def batches(self, batches: BatchColumns) -> None:
         """Print batch lines."""
-        if batches.matrix is None or self._compiled is None:
+        if not isinstance(batches, BatchArrays) or self._compiled is None:
             for line in self._text.batches(batches.rows()):
                 self._out.write(line)
             return

@@ -7,6 +7,7 @@ from typing import Any
 from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.actions.retain.free import Freed
 from kafkalog_cli.output.ndjson import json_path
+from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.recover_json import remark_object
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.views import FAILED, View
@@ -28,7 +29,7 @@ def freed_line(freed: Freed) -> str:
         return f"{path}: nothing unlinked{f', {printable(because)}' if because else ''}"
     offsets = "" if freed.log_start_offset is None else f", offsets {freed.log_start_offset} to {plan.log_end_offset}"
     how = "dry run: " if freed.is_dry_run else ""
-    return f"{path}: {how}{', '.join(parts)} ({freed.disk_bytes} bytes){offsets}" + (
+    return f"{path}: {how}{', '.join(parts)} ({sized(freed.disk_bytes)}){offsets}" + (
         "" if freed.is_dry_run else "; cannot be undone"
     )
 

@@ -7,10 +7,9 @@ Python's copies of that text take several times more.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from kafkalog_cli.format.java_string import java_string
-from kafkalog_cli.format.records import OUTSIDE, RecordBlock, headers_end
+from kafkalog_cli.format.records import OUTSIDE, RecordArrays, RecordBlock, headers_end
 from kafkalog_cli.output.ndjson import json_quoted
 
 LARGE_BYTES = 1 << 20
@@ -36,8 +35,8 @@ def is_large(buffer: memoryview, row: tuple[int, ...]) -> bool:
 
 def has_large(block: RecordBlock) -> bool:
     """Whether a record of a block that compiled kernels read may be large."""
-    columns: Any = block.records
-    if len(block.buffer) <= LARGE_BYTES or columns.matrix is None or not len(columns):
+    columns = block.records
+    if len(block.buffer) <= LARGE_BYTES or not isinstance(columns, RecordArrays) or not len(columns):
         return False
     if int(columns.value_size.max()) > LARGE_BYTES or int(columns.key_size.max()) > LARGE_BYTES:
         return True

@@ -10,6 +10,8 @@ from kafkalog_cli.actions.listing.root import LogDirRoot, Shutdown
 from kafkalog_cli.actions.listing.segments import SegmentListing
 from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
+from kafkalog_cli.output.paint import paint_of
+from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import ResultStream, printable
 from kafkalog_cli.storage.fs import FileStatus
 from kafkalog_cli.storage.names import DirectoryKind
@@ -50,11 +52,13 @@ SEGMENT_COLUMNS = (
     TextColumn("FAULTS", is_number=True, rank=1, is_count=True),
 )
 
+_UNCLEAN = f"{Shutdown.UNCLEAN.value} shutdown"
+
 AT_END = "end"
 """A high watermark that is in no checkpoint: the log's end is used."""
 
-_FILE_COLUMNS = (TextColumn("FILE"), TextColumn("KIND"), TextColumn("STATE"), TextColumn("BYTES", is_number=True))
-_LEFTOVER_COLUMNS = (TextColumn("LEFTOVER"), TextColumn("STATE"), TextColumn("BYTES", is_number=True))
+_FILE_COLUMNS = (TextColumn("FILE"), TextColumn("KIND"), TextColumn("STATE"), TextColumn("SIZE", is_number=True))
+_LEFTOVER_COLUMNS = (TextColumn("LEFTOVER"), TextColumn("STATE"), TextColumn("SIZE", is_number=True))
 _TRANSACTION_COLUMNS = (
     TextColumn("OPEN TRANSACTION IN"),
     TextColumn("PRODUCER", is_number=True),
@@ -66,7 +70,7 @@ _METADATA_COLUMNS = (
     TextColumn("METADATA SNAPSHOT"),
     TextColumn("END", is_number=True),
     TextColumn("EPOCH", is_number=True),
-    TextColumn("BYTES", is_number=True),
+    TextColumn("SIZE", is_number=True),
 )
 
 
@@ -88,7 +92,10 @@ class ListingText:
             return
         self.end()
         self._section()
-        self._out.write("".join(f"{line}\n" for line in _log_dir_lines(listing.log_dir, listing.partitions)))
+        paint = paint_of(self._out)
+        for line in _log_dir_lines(listing.log_dir, listing.partitions):
+            text = paint.wrapped(line, indent="  ")
+            self._out.write(f"{paint.coloured(text, _UNCLEAN, paint.warning)}\n")
         self._tables(listing)
 
     def end(self) -> None:
@@ -131,8 +138,13 @@ def _log_dir_lines(root: LogDirRoot, partitions: list[PartitionListing]) -> Iter
     topics = len({listing.partition.topic for listing in partitions})
     segments = sum(len(listing.partition.segments) for listing in partitions)
     sizes = sum((listing.bytes_by_kind for listing in partitions), BytesByKind())
-    by_kind = ", ".join(f"{name} {size}" for name, size in sizes.by_name().items())
-    yield f"topics {topics}, partitions {len(partitions)}, segments {segments}, bytes {sizes.total} ({by_kind})"
+    by_kind = ", ".join(f"{name} {sized(size)}" for name, size in sizes.by_name().items() if size)
+    counts = (
+        counted(topics, "topic", "topics"),
+        counted(len(partitions), "partition", "partitions"),
+        counted(segments, "segment", "segments"),
+    )
+    yield f"{', '.join(counts)}: {sized(sizes.total)}{by_kind and f' ({by_kind})'}"
     if root.marker_held_for:
         yield f"the marker of a clean shutdown is kept away {printable(root.marker_held_until)}"
     yield from _import_lines(root)
@@ -169,10 +181,10 @@ def _partition_row(listing: PartitionListing, in_log_dir: bool) -> list[str]:
     transactions = listing.open_transactions
     values: tuple[object, ...] = (
         len(partition.segments),
-        sizes.log,
-        sizes.index + sizes.timeindex + sizes.txnindex,
-        sizes.snapshot + sizes.other,
-        sizes.leftover,
+        sized(sizes.log),
+        sized(sizes.index + sizes.timeindex + sizes.txnindex),
+        sized(sizes.snapshot + sizes.other),
+        sized(sizes.leftover) if sizes.leftover else 0,
         listing.log_start_offset,
         listing.log_end_offset,
         AT_END if offsets.high_watermark is None else listing.high_watermark,
@@ -209,7 +221,7 @@ def _segment_row(listing: SegmentListing, in_log_dir: bool) -> list[str]:
         _named(listing.partition, in_log_dir),
         str(segment.base_offset),
         cell(listing.format),
-        str(segment.log.size_bytes),
+        sized(segment.log.size_bytes),
         _size(segment.offset_index),
         _size(segment.time_index),
         _size(segment.txn_index),
@@ -228,7 +240,7 @@ def _file_row(listing: FileListing) -> list[str]:
         printable(listing.status.path),
         name.kind.name.lower().replace("_", " "),
         state,
-        str(listing.status.size_bytes),
+        sized(listing.status.size_bytes),
     ]
 
 
@@ -252,7 +264,7 @@ def _metadata_rows(partitions: list[PartitionListing], in_log_dir: bool) -> list
             f"{_named(listing.partition, in_log_dir)}/{printable(file.name.name)}",
             cell(file.name.offset),
             cell(file.name.epoch),
-            str(file.status.size_bytes),
+            sized(file.status.size_bytes),
         ]
         for listing in partitions
         for file in listing.partition.metadata_snapshots
@@ -266,7 +278,9 @@ def _leftover_rows(partitions: list[PartitionListing], in_log_dir: bool) -> list
         found = [(file, file.name.state.name.lower()) for file in partition.leftovers]
         found += [(file, "orphan") for file in partition.orphans]
         where = _named(partition, in_log_dir)
-        rows += [[f"{where}/{printable(file.name.name)}", state, str(file.status.size_bytes)] for file, state in found]
+        rows += [
+            [f"{where}/{printable(file.name.name)}", state, sized(file.status.size_bytes)] for file, state in found
+        ]
     return rows
 
 
@@ -285,4 +299,4 @@ def _named(partition: Partition, in_log_dir: bool) -> str:
 
 
 def _size(status: FileStatus | None) -> str:
-    return NOTHING if status is None else str(status.size_bytes)
+    return NOTHING if status is None else sized(status.size_bytes)

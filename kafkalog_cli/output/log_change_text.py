@@ -14,8 +14,10 @@ from kafkalog_cli.actions.retain.plan import RetainPlan
 from kafkalog_cli.actions.roll import RollPlan
 from kafkalog_cli.actions.truncate import TruncatePlan
 from kafkalog_cli.errors import shell_word
-from kafkalog_cli.output.recover_text import remark_lines
+from kafkalog_cli.output.progress import sized
+from kafkalog_cli.output.recover_text import line_edit_words, remark_lines
 from kafkalog_cli.output.stream import printable
+from kafkalog_cli.output.views import Detail
 from kafkalog_cli.storage.checkpoints import HighWatermarkOrigin
 
 
@@ -27,26 +29,43 @@ class Said(NamedTuple):
 
 
 def plan_lines(plan: LogPlan, said: Said, *, dry_run: bool, with_changes: bool) -> Iterator[str]:
-    """Return the partition's line and its remarks; with `with_changes`, also each setting and change."""
+    """Return the partition's line and its remarks; with `with_changes`, also each setting and change as a Detail."""
     yield f"{printable(plan.path)}: {_summary(plan, said, dry_run=dry_run)}"
     for remark in plan.remarks:
         yield from remark_lines(plan.path, remark)
     if not with_changes or not plan.has_work:
         return
     for setting in plan.settings:
-        yield f"  setting {printable(setting.explanation)}"
+        yield Detail(f"  setting {printable(setting.explanation)}")
     if plan.high_watermark is not None and plan.high_watermark.origin is HighWatermarkOrigin.LOG_END:
-        yield f"  high watermark {plan.high_watermark.offset}: no checkpoint tells, the log's end is taken"
+        yield Detail(f"  high watermark {plan.high_watermark.offset}: no checkpoint has it, so the log's end is used")
     for sentence in describe(plan.changes):
-        yield f"  would {printable(sentence)}"
+        yield Detail(f"  would {printable(sentence)}")
     for edit in plan.line_edits:
-        what = "take the line away" if edit.offset is None else f"say {edit.offset}"
-        yield f"  would {what} in {edit.kind.value}"
+        yield Detail(f"  would {line_edit_words(edit)}")
+
+
+def retention_question(plan: RetainPlan) -> str:
+    """Return the question before segments are removed."""
+    return f"Remove {_segments(len(plan.removed))} ({sized(plan.removed_bytes)}) from {printable(plan.path)}"
+
+
+def truncation_question(plan: TruncatePlan) -> str:
+    """Return the question before records at the end are removed."""
+    parts = [_segments(len(plan.removed))] if plan.removed else []
+    parts += [f"{sized(plan.cut_bytes)} of another segment"] if plan.cut_bytes else []
+    return f"Remove the records from offset {plan.log_end_offset} on ({', '.join(parts)}) from {printable(plan.path)}"
+
+
+def deleted_records_question(plan: DeleteRecordsPlan) -> str:
+    """Return the question before records at the start are deleted."""
+    removed = f" ({_segments(len(plan.removed))}, {sized(plan.removed_bytes)})" if plan.removed else ""
+    return f"Delete the records before offset {plan.log_start_offset}{removed} from {printable(plan.path)}"
 
 
 def _summary(plan: LogPlan, said: Said, *, dry_run: bool) -> str:
     if plan.is_refused:
-        return "left alone, nothing was changed"
+        return "refused, nothing was changed"
     offsets = f"offsets {plan.log_start_offset} to {plan.log_end_offset}"
     if plan.log_start_offset is None:
         offsets = "no offsets"
@@ -93,11 +112,11 @@ def retention_words(plan: RetainPlan) -> str:
         return "nothing to do"
     done = []
     if plan.removed:
-        done.append(f"{_segments(len(plan.removed))} removed ({plan.removed_bytes} bytes)")
+        done.append(f"{_segments(len(plan.removed))} removed ({sized(plan.removed_bytes)})")
     if plan.line_edits and not plan.removed:
         done.append(f"{counted(len(plan.line_edits), 'checkpoint line', 'checkpoint lines')} changed")
     if plan.due is not None and plan.due.files:
-        done.append(f"{counted(len(plan.due.files), 'old file', 'old files')} unlinked ({plan.due.size_bytes} bytes)")
+        done.append(f"{counted(len(plan.due.files), 'old file', 'old files')} unlinked ({sized(plan.due.size_bytes)})")
     return ", ".join(done)
 
 
@@ -106,12 +125,14 @@ def truncation_words(plan: TruncatePlan) -> str:
     if not plan.drops_records:
         return "nothing to do" if not plan.has_work else "its files trimmed to its end"
     parts = [f"truncated to {plan.target_offset}"]
+    batch = plan.cut_batch
+    if batch is not None:
+        split = f"batch {batch.base_offset} to {batch.last_offset} cannot be split"
+        parts = [f"the log ends at {plan.log_end_offset}, not {plan.target_offset}: {split}"]
     if plan.removed:
         parts.append(f"{_segments(len(plan.removed))} removed")
     if plan.cut_bytes:
-        parts.append(f"{counted(plan.cut_bytes, 'byte', 'bytes')} cut")
-    if plan.cut_batch is not None:
-        parts.append(f"batch {plan.cut_batch.base_offset} to {plan.cut_batch.last_offset} cannot be split")
+        parts.append(f"{sized(plan.cut_bytes)} cut")
     return ", ".join(parts)
 
 
@@ -119,7 +140,7 @@ def deleted_records_words(plan: DeleteRecordsPlan) -> str:
     """Return what is removed at the start, in words."""
     if not plan.has_work:
         return "nothing to do"
-    went = f", {_segments(len(plan.removed))} removed ({plan.removed_bytes} bytes)" if plan.removed else ""
+    went = f", {_segments(len(plan.removed))} removed ({sized(plan.removed_bytes)})" if plan.removed else ""
     return f"records before {plan.log_start_offset} deleted (the log started at {plan.old_start_offset}){went}"
 
 

@@ -23,15 +23,18 @@ from kafkalog_cli.output.log_change_json import (
 )
 from kafkalog_cli.output.log_change_text import (
     Said,
+    deleted_records_question,
     deleted_records_words,
     plan_lines,
+    retention_question,
     retention_words,
     roll_words,
+    truncation_question,
     truncation_words,
     undo_words,
 )
 from kafkalog_cli.output.retain_explain_text import explain_lines
-from kafkalog_cli.output.views import View, change_counts, change_is_idle
+from kafkalog_cli.output.views import View, change_counts, change_has_work, change_is_idle
 
 
 def changed_fields(changed: Changed[Any]) -> dict[str, Any]:
@@ -55,6 +58,7 @@ def roll_view() -> View[Changed[RollPlan]]:
         ("changed", "rolled"),
         lambda changed: change_counts(changed, {"rolled": int(changed.plan.has_work)}),
         change_is_idle,
+        has_work=change_has_work,
     )
 
 
@@ -83,7 +87,8 @@ def retain_view(*, explains: bool, keeps: bool) -> View[Changed[RetainPlan]]:
         ("changed", "removed_segments", "removed_bytes", "unlinked_files", "unlinked_bytes"),
         counts,
         change_is_idle,
-        retention_words,
+        retention_question,
+        has_work=change_has_work,
     )
 
 
@@ -100,7 +105,8 @@ def truncate_view() -> View[Changed[TruncatePlan]]:
             changed, {"removed_segments": len(changed.plan.removed), "cut_bytes": changed.plan.cut_bytes}
         ),
         change_is_idle,
-        truncation_words,
+        truncation_question,
+        has_work=change_has_work,
     )
 
 
@@ -123,7 +129,8 @@ def delete_records_view(*, keeps: bool) -> View[Changed[DeleteRecordsPlan]]:
             changed, {"removed_segments": len(changed.plan.removed), "removed_bytes": changed.plan.removed_bytes}
         ),
         change_is_idle,
-        deleted_records_words,
+        deleted_records_question,
+        has_work=change_has_work,
     )
 
 

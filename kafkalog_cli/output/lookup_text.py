@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kafkalog_cli.actions.lookup.broker_answers import BrokerAnswer
 from kafkalog_cli.actions.lookup.by_offset import Found
@@ -12,6 +12,7 @@ from kafkalog_cli.format.records import RecordBlock, header_views, view_of
 from kafkalog_cli.output.human import iso_time
 from kafkalog_cli.output.large_fields import java_pieces
 from kafkalog_cli.output.stream import printable
+from kafkalog_cli.storage.partition import Partition
 
 
 def found_lines(found: Found) -> Iterator[str]:
@@ -28,6 +29,29 @@ def found_lines(found: Found) -> Iterator[str]:
     yield f"found: {how(found)}\n"
     for note in found.notes:
         yield f"note: {printable(note)}\n"
+
+
+def partition_line(
+    partition: Partition,
+    offsets: Sequence[int | None],
+    *,
+    timestamp_ms: int | None = None,
+    notes: Sequence[str] = (),
+) -> str:
+    """Return the answer for one of several partitions in one line; no offsets: there is no such record."""
+    answer = f"offset{'s' * (len(offsets) > 1)} {', '.join(map(str, offsets))}" if offsets else "none"
+    if timestamp_ms is not None:
+        answer += f", timestamp {timestamp_ms} ({iso_time(timestamp_ms)})"
+    return f"{'; '.join([f'{printable(partition.name)}: {answer}', *map(printable, notes)])}\n"
+
+
+def topic_line(partitions: int, answered: int, without: int) -> str:
+    """Return the closing line after the answers for several partitions."""
+    failed = partitions - answered - without
+    parts = [f"{answered} found"]
+    parts += [f"{without} without such a record"] if without else []
+    parts += [f"{failed} failed"] if failed else []
+    return f"{partitions} partitions: {', '.join(parts)}\n"
 
 
 def how(found: Found) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, BinaryIO
 
 from kafkalog_cli.errors import next_step as next_step_of
+from kafkalog_cli.output.paint import paint_of
 from kafkalog_cli.output.stream import ResultStream, printable
 
 if TYPE_CHECKING:
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from kafkalog_cli.actions.session.observer import Note
     from kafkalog_cli.errors import ExitCode, KafkalogError
     from kafkalog_cli.output.ndjson import JsonLines
+    from kafkalog_cli.output.paint import Colour
+
+_NAME = "kafkalog:"
 
 
 class Messages:
@@ -21,6 +25,7 @@ class Messages:
     def __init__(self, stream: BinaryIO, *, as_json: bool) -> None:
         self._stream = ResultStream(stream)
         self.is_terminal = self._stream.is_terminal
+        self._paint = paint_of(self._stream)
         self._json: JsonLines | None = None
         if as_json:
             from kafkalog_cli.output.ndjson import JsonLines
@@ -45,7 +50,7 @@ class Messages:
         if self._json is not None:
             self._json.error(kind, message, path=path, **{k: v for k, v in details.items() if v is not None})
         else:
-            self._text(message, path, position, next_step)
+            self._text(message, path, position, next_step, self._paint.bad)
         self._stream.flush()
 
     def warn(self, kind: str, message: str, *, path: str | None = None, next_step: str = "") -> None:
@@ -54,7 +59,7 @@ class Messages:
             details = {"next_step": next_step} if next_step else {}
             self._json.warning(kind, message, path=path, **details)
         else:
-            self._text(message, path, None, next_step)
+            self._text(message, path, None, next_step, self._paint.warning)
         self._stream.flush()
 
     def report(self, note: Note) -> None:
@@ -64,24 +69,28 @@ class Messages:
         else:
             self.warn(note.kind, note.message, path=note.path, next_step=note.next_step)
 
-    def _text(self, message: str, path: str | None, position: int | None, next_step: str) -> None:
+    def _text(self, message: str, path: str | None, position: int | None, next_step: str, colour: Colour) -> None:
         where = "" if path is None else f"{printable(path)}: "
         where += "" if position is None else f"at byte {position}: "
-        self._stream.write(f"kafkalog: {where}{printable(message)}\n")
+        self._line(f"{where}{printable(message)}", colour)
         self._next(next_step)
+
+    def _line(self, text: str, colour: Colour) -> None:
+        line = self._paint.wrapped(f"{_NAME} {text}", indent="  ")
+        self._stream.write(f"{self._paint.coloured(line, _NAME, colour)}\n")
 
     def exception(self, error: KafkalogError) -> None:
         """Print an exception."""
         if self._json is not None:
             self._json.exception(error)
         else:
-            self._stream.write(f"kafkalog: {printable(str(error))}\n")
+            self._line(printable(str(error)), self._paint.bad)
             self._next(next_step_of(error))
         self._stream.flush()
 
     def _next(self, step: str) -> None:
         if step:
-            self._stream.write(f"  next: {printable(step)}\n")
+            self._stream.write(self._paint.wrapped(f"  next: {printable(step)}", indent="    ") + "\n")
 
     def mirrored(self, text: str) -> None:
         """Print text of the mirrored tool on stderr; JSON output has no place for it."""

@@ -102,7 +102,7 @@ class Progress:
             self._due = max(self._due, self._clock() + self._every_seconds)
             if self._has_line:
                 self._has_line = False
-                self._stream.write(_erased_line())
+                self._stream.write(erased_line())
                 self._stream.flush()
 
     @contextmanager
@@ -125,7 +125,7 @@ class Progress:
         if self._json is None:
             self._has_line = True
             width = terminal_columns() - 1
-            self._stream.write(_erased_line() + self._line(rate, left)[:width])
+            self._stream.write(erased_line() + self._line(rate, left)[:width])
         else:
             fields = {
                 "work": self._work,
@@ -150,7 +150,7 @@ class Progress:
         return ", ".join(parts)
 
 
-def _erased_line() -> str:
+def erased_line() -> str:
     """Return the text that clears the cursor's line and returns to its start."""
     if has_styles():
         return _ERASE_LINE
@@ -164,6 +164,15 @@ def sized(size_bytes: int) -> str:
             value = size_bytes / unit
             return f"{value:.1f} {name}" if value < 10 else f"{value:.0f} {name}"
     return f"{size_bytes} bytes"
+
+
+def spent(seconds: float) -> str:
+    """Return the seconds that a run took as 40 ms, 1.4 s, 12 s or 3:05 min."""
+    if seconds < 1:
+        return f"{1000 * seconds:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{clock_time(seconds)} {'h' if seconds >= 3600 else 'min'}"
 
 
 def clock_time(seconds: float) -> str:

@@ -9,7 +9,6 @@ from kafkalog_cli.actions.read.fetches import Fetch
 from kafkalog_cli.format.message_set_send import encode_start
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.output.block_lines import BlockLines, WriteBytes, can_render
-from kafkalog_cli.output.read_text import ReadText
 from kafkalog_cli.output.read_text_compiled import CompiledReadText
 from kafkalog_cli.output.stream import FLUSH_CHARACTERS, ResultStream
 from kafkalog_cli.storage.reading.read_ahead import Read
@@ -25,13 +24,20 @@ class RecordPrinter(Protocol):
         """Print the records."""
 
 
+class RecordText(Protocol):
+    """Renders the records of blocks as text."""
+
+    def lines(self, block: RecordBlock) -> Iterator[bytes]:
+        """Iterate over the text of the records; that of a large record comes in pieces."""
+
+
 class ReadPrinter:
-    """Prints the text of kafka-console-consumer.
+    """Prints records as text.
 
     `compiled` renders blocks in matrices; None: all is rendered by `text`.
     """
 
-    def __init__(self, out: ResultStream, text: ReadText, compiled: CompiledReadText | None) -> None:
+    def __init__(self, out: ResultStream, text: RecordText, compiled: CompiledReadText | None) -> None:
         self._out = out
         self._text = text
         self._lines = None if compiled is None else BlockLines(compiled)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from kafkalog_cli.format.columns import Integers, Octets
 from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.output.block_lines import Render
@@ -20,7 +19,7 @@ class CompiledReadText:
         self._numbers = [int(name in fields) * (partition + 2 if name == "partition" else 1) for name in FIELDS]
 
     @staticmethod
-    def at_once(out: Any) -> None:
+    def at_once(out: Octets) -> None:
         """Return None: no kernel decodes and renders in one step."""
         del out
 
@@ -29,12 +28,12 @@ class CompiledReadText:
         import numpy as np
 
         buffer = np.frombuffer(block.buffer, dtype=np.uint8)
-        batches = block.batches.matrix[:, block.first_row : block.end_row]
-        records, ends = block.records.matrix, block.record_ends
-        fields: Any = np.array(self._numbers, dtype=np.int64)
+        batches = block.batches.arrays().matrix[:, block.first_row : block.end_row]
+        records, ends = block.records.arrays().matrix, block.record_ends
+        fields = np.array(self._numbers, dtype=np.int64)
         kernel = native.function(RENDER_RECORDS)
 
-        def render(state: Any, out: Any) -> int:
+        def render(state: Integers, out: Octets) -> int:
             size: int = kernel(buffer, batches, ends, records, fields, state, out)
             return size
 

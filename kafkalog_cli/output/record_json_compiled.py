@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from kafkalog_cli.format.batch import BatchColumns
+from kafkalog_cli.format.batch import BatchArrays
+from kafkalog_cli.format.columns import Integers, Octets
 from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
 from kafkalog_cli.output.block_lines import ReadyLines, Render, RenderedBlock, WriteBytes
@@ -33,31 +33,31 @@ class CompiledRecordJson:
 
         self._options = options or RecordJsonOptions()
         starts = line_start(BATCH, "batch", context), line_start(RECORD, "record", context)
-        self._starts: Any = tuple(np.frombuffer(start.encode(), dtype=np.uint8) for start in starts)
+        self._starts = tuple(np.frombuffer(start.encode(), dtype=np.uint8) for start in starts)
         redaction = self._options.redaction
         self._showing = np.array([redaction.keys, redaction.values, redaction.headers], dtype=np.int64)
-        self._out: Any = np.empty(OUT_BYTES, dtype=np.uint8)
+        self._out = np.empty(OUT_BYTES, dtype=np.uint8)
 
     @staticmethod
     def can_render(options: RecordJsonOptions) -> bool:
         """Whether the compiled kernels support these options: no decoder, no hashes."""
         return options.decode_shown is None and not options.redaction.has_hash
 
-    def batches(self, columns: BatchColumns, write: WriteBytes, plain: Callable[[int], None]) -> None:
+    def batches(self, columns: BatchArrays, write: WriteBytes, plain: Callable[[int], None]) -> None:
         """Write the lines of all batches; `plain` renders one row with the plain twin."""
         row, rows = 0, len(columns)
         while row < rows:
             row, size = native.function(RENDER_BATCHES)(columns.matrix, row, self._starts[0], self._out)
-            write(memoryview(self._out)[:size])
+            write(self._out.data[:size])
             if row < rows and native.function(IS_PLAIN_CASE)(columns.matrix, row):
                 plain(row)
                 row += 1
 
-    def at_once(self, out: Any) -> AtOnce:
+    def at_once(self, out: Octets) -> AtOnce:
         """See BlockRenderer."""
         return _DecodedLines(self._starts, self._template(), self._showing, self._options.with_batches, out)
 
-    def _template(self) -> Any:
+    def _template(self) -> Octets:
         import numpy as np
 
         return np.empty(2 * len(self._starts[1]) + TEMPLATE_BYTES, dtype=np.uint8)
@@ -67,12 +67,12 @@ class CompiledRecordJson:
         import numpy as np
 
         buffer = np.frombuffer(block.buffer, dtype=np.uint8)
-        batches = block.batches.matrix[:, block.first_row : block.end_row]
+        batches = block.batches.arrays().matrix[:, block.first_row : block.end_row]
         template = self._template()
-        records, ends = block.records.matrix, block.record_ends
+        records, ends = block.records.arrays().matrix, block.record_ends
         kernel, with_batches = native.function(RENDER_RECORDS), self._options.with_batches
 
-        def render(state: Any, out: Any) -> int:
+        def render(state: Integers, out: Octets) -> int:
             size: int = kernel(
                 buffer, batches, ends, records, self._starts, template, self._showing, with_batches, state, out
             )
@@ -84,17 +84,19 @@ class CompiledRecordJson:
 class _DecodedLines:
     """Decodes and renders batches into `out` in one step."""
 
-    def __init__(self, starts: Any, template: Any, showing: Any, with_batches: bool, out: Any) -> None:
+    def __init__(
+        self, starts: tuple[Octets, ...], template: Octets, showing: Integers, with_batches: bool, out: Octets
+    ) -> None:
         import numpy as np
 
         from kafkalog_cli.format.kernels.compiled import RECORD_COLUMNS
 
         self._how = (starts, template, showing, with_batches, np.zeros(4, dtype=np.int64), out)
-        self._scratch: Any = np.empty((RECORD_COLUMNS, SCRATCH_RECORDS), dtype=np.int64)
+        self._scratch = np.empty((RECORD_COLUMNS, SCRATCH_RECORDS), dtype=np.int64)
         self._out = out
 
     def block(
-        self, view: memoryview, batches: BatchColumns, begin: int, regions: tuple[Any, Any]
+        self, view: memoryview, batches: BatchArrays, begin: int, regions: tuple[Integers, Integers]
     ) -> RenderedBlock | None:
         """See AtOnce."""
         import numpy as np
@@ -107,6 +109,6 @@ class _DecodedLines:
         )
         if not done:
             return None
-        lines = ReadyLines(memoryview(self._out)[:size])
+        lines = ReadyLines(self._out.data[:size])
         end = begin + done
         return RenderedBlock(view, batches, begin, end, record_ends[:done], RecordColumns.from_rows([]), lines=lines)

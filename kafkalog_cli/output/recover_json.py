@@ -10,7 +10,7 @@ from kafkalog_cli.storage.changing.changes import Change, Cut, Drop, Move, Put
 
 if TYPE_CHECKING:
     from kafkalog_cli.actions.recover.plan import RecoverPlan
-    from kafkalog_cli.actions.recover.salvage import Salvaged
+    from kafkalog_cli.actions.recover.salvage import Copied
 
 RECOVERY = "kafkalog.recovery/1"
 SALVAGE = "kafkalog.salvage/1"
@@ -63,12 +63,13 @@ def change_object(change: Change) -> dict[str, Any]:
     return {"change": "put", "name": change.name, "size_bytes": size_bytes, "replaces": change.replaces}
 
 
-def salvage_object(source: str, topic: str, partition: int, result: Salvaged) -> dict[str, Any]:
+def salvage_object(copied: Copied) -> dict[str, Any]:
     """Return the fields of a salvage."""
+    partition, result = copied.partition, copied.salvaged
     return {
-        **json_path(source),
-        "topic": topic,
-        "partition": partition,
+        **json_path(partition.path),
+        "topic": partition.topic,
+        "partition": partition.number,
         **json_path(result.path, "out"),
         "segments": result.segments,
         "batches": result.batches,
@@ -88,4 +89,5 @@ def salvage_object(source: str, topic: str, partition: int, result: Salvaged) ->
             for lost in result.lost
         ],
         "unreadable": [{**json_path(path), "reason": reason} for path, reason in result.unreadable],
+        "next_step": copied.next_step or None,
     }

@@ -6,26 +6,42 @@ from collections.abc import Iterator
 
 from kafkalog_cli.actions.change_plan import Remark, describe
 from kafkalog_cli.actions.recover.plan import RecoverPlan
-from kafkalog_cli.actions.recover.salvage import LostOffsets, Salvaged
+from kafkalog_cli.actions.recover.salvage import Copied, LostOffsets
 from kafkalog_cli.actions.reports.index_verdict import counted
-from kafkalog_cli.errors import shell_word
+from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
+from kafkalog_cli.output.views import Detail
+from kafkalog_cli.storage.checkpoints import LineEdit
 
 
 def plan_lines(plan: RecoverPlan, *, with_changes: bool) -> Iterator[str]:
-    """Return a line for the partition, its remarks, and with `with_changes` each setting and change."""
+    """Return a line for the partition, its remarks, and with `with_changes` each setting and change as a Detail."""
     would = "would be recovered: " if with_changes and plan.has_work and not plan.is_refused else ""
     yield f"{printable(plan.path)}: {would}{plan_words(plan)}"
     for remark in plan.remarks:
         yield from remark_lines(plan.path, remark)
     if with_changes:
         for setting in plan.settings if plan.has_work else ():
-            yield f"  setting {printable(setting.explanation)}"
+            yield Detail(f"  setting {printable(setting.explanation)}")
         for sentence in describe(plan.changes):
-            yield f"  would {printable(sentence)}"
+            yield Detail(f"  would {printable(sentence)}")
         for edit in plan.line_edits:
-            what = "take the line away" if edit.offset is None else f"say {edit.offset}"
-            yield f"  would {what} in {edit.kind.value}"
+            yield Detail(f"  would {line_edit_words(edit)}")
+
+
+def line_edit_words(edit: LineEdit) -> str:
+    """Return the change of a checkpoint's line, in words."""
+    if edit.offset is None:
+        return f"remove the line from {edit.kind.value}"
+    return f"set the line in {edit.kind.value} to {edit.offset}"
+
+
+def recovery_question(plan: RecoverPlan) -> str:
+    """Return the question before valid records are removed."""
+    parts = [f"cut {sized(sum(cut.size_bytes for cut in plan.cut))}"] if plan.cut else []
+    parts += [f"remove {counted(len(plan.removed), 'segment', 'segments')}"] if plan.removed else []
+    words = " and ".join(parts) or plan_words(plan)
+    return f"{words[:1].upper()}{words[1:]} in {printable(plan.path)}"
 
 
 def plan_words(plan: RecoverPlan) -> str:
@@ -37,7 +53,7 @@ def plan_words(plan: RecoverPlan) -> str:
         return f"nothing to do, {where}"
     done = []
     if plan.cut:
-        done.append(f"{counted(sum(cut.size_bytes for cut in plan.cut), 'byte', 'bytes')} cut")
+        done.append(f"{sized(sum(cut.size_bytes for cut in plan.cut))} cut")
     if plan.removed:
         done.append(f"{counted(len(plan.removed), 'segment', 'segments')} removed")
     if plan.changes:
@@ -56,10 +72,11 @@ def remark_lines(partition_path: str, remark: Remark) -> Iterator[str]:
         yield f"  next: {printable(remark.next_step)}"
 
 
-def salvage_lines(source: str, result: Salvaged) -> Iterator[str]:
+def salvage_lines(copied: Copied) -> Iterator[str]:
     """Return lines for what was copied, and what is lost."""
+    source, result = copied.partition.path, copied.salvaged
     offsets = "no offsets" if result.end_offset is None else f"offsets {result.first_offset} to {result.end_offset}"
-    batches = f"{result.batches} batches, {result.size_bytes} bytes in {result.segments} segments"
+    batches = f"{result.batches} batches, {sized(result.size_bytes)} in {result.segments} segments"
     yield f"{printable(source)}: {batches} written to {printable(result.path)}, {offsets}"
     for lost in result.lost:
         yield f"  lost: {_lost(lost)}"
@@ -67,17 +84,8 @@ def salvage_lines(source: str, result: Salvaged) -> Iterator[str]:
         yield f"  not read: {printable(path)}: {printable(reason)}"
     if result.skipped:
         yield f"  left out: {result.skipped} batches whose CRC holds and whose offsets or magic cannot be right"
-    if result.batches:
-        yield f"  next: {_what_now(result)}"
-
-
-def _what_now(result: Salvaged) -> str:
-    """Return the operator's next step."""
-    path = shell_word(result.path)
-    return (
-        f"`kafkalog verify {path}`; then, with the broker stopped, move the damaged directory out of the log directory"
-        f" and {path} to its place"
-    )
+    if copied.next_step:
+        yield f"  next: {printable(copied.next_step)}"
 
 
 def _lost(lost: LostOffsets) -> str:

@@ -10,7 +10,7 @@ from kafkalog_cli.actions.recover.salvage import Copied
 from kafkalog_cli.actions.recover.verb import Recovered
 from kafkalog_cli.errors import shell_word
 from kafkalog_cli.output.recover_json import RECOVERY, SALVAGE, plan_object, salvage_object
-from kafkalog_cli.output.recover_text import plan_lines, plan_words, salvage_lines
+from kafkalog_cli.output.recover_text import plan_lines, recovery_question, salvage_lines
 from kafkalog_cli.output.views import View
 
 
@@ -23,7 +23,8 @@ def recover_view() -> View[Recovered]:
         ("changed",),
         lambda result: {"changed": int(result.done is not None or result.live_path is not None)},
         lambda result: not result.plan.has_work and not result.plan.remarks,
-        plan_words,
+        recovery_question,
+        has_work=lambda result: result.plan.has_work and not result.plan.is_refused,
     )
 
 
@@ -46,8 +47,6 @@ def salvage_view() -> View[Copied]:
     """Return the View of recover --salvage."""
     return View(
         SALVAGE,
-        lambda copied: salvage_object(
-            copied.partition.path, copied.partition.topic, copied.partition.number, copied.salvaged
-        ),
-        lambda copied: salvage_lines(copied.partition.path, copied.salvaged),
+        salvage_object,
+        salvage_lines,
     )

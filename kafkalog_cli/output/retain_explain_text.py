@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kafkalog_cli.actions.retain.plan import RetainPlan, SegmentFate, Stay
 from kafkalog_cli.output.human import iso_time
+from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.storage.log.retention import RetentionPass
 from kafkalog_cli.storage.segments.segment_times import LargestTimestamp, TimestampOrigin
@@ -19,7 +20,7 @@ def explain_lines(plan: RetainPlan) -> Iterator[str]:
         yield "  if that did not stand in the way:"
     for fate in plan.fates:
         offsets = f"offsets {fate.base_offset} to {fate.next_offset}"
-        yield f"  segment {fate.base_offset}: {offsets}, {fate.size_bytes} bytes{_newest(fate.largest)}: {_fate(fate)}"
+        yield f"  segment {fate.base_offset}: {offsets}, {sized(fate.size_bytes)}{_newest(fate.largest)}: {_fate(fate)}"
 
 
 _ORIGINS = {
@@ -66,5 +67,5 @@ def _due(fate: SegmentFate, by: str) -> str:
     if fate.due_ms is not None:
         parts.append(f"by time at {iso_time(fate.due_ms)}")
     if fate.due_after_bytes is not None:
-        parts.append(f"by size after {fate.due_after_bytes} bytes more")
+        parts.append(f"by size after {sized(fate.due_after_bytes)} more")
     return f"; it goes {' or '.join(parts)}{by}" if parts else by

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kafkalog_cli.actions.intent import Action
 from kafkalog_cli.actions.purge import PurgePlan
 from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.actions.undo import UndoPlan, UndoResult, UndoStep
 from kafkalog_cli.actions.undo_verb import Undone
+from kafkalog_cli.errors import shell_word
 from kafkalog_cli.output.ndjson import json_path
+from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
-from kafkalog_cli.output.views import View
+from kafkalog_cli.output.views import Detail, View
 
 UNDO = "kafkalog.undo/1"
 PURGE = "kafkalog.purge/1"
@@ -31,7 +34,9 @@ def undo_lines(plan: UndoPlan, result: UndoResult | None) -> Iterator[str]:
     if plan.moves_marker:
         yield f"  {_marker_sentence(result)}"
     if result is not None:
-        yield f"  cannot be undone; `kafkalog {printable(plan.manifest.run.action)}` makes such changes again"
+        action = plan.manifest.run.action
+        again = f"`kafkalog recover {shell_word(plan.path)}`" if action == Action.RECOVER.value else printable(action)
+        yield f"  an undo cannot be undone; {again} makes such changes again"
 
 
 def _sentence(step: UndoStep) -> str:
@@ -82,9 +87,9 @@ def purge_lines(plan: PurgePlan, *, dry_run: bool) -> Iterator[str]:
     would = "would be " if dry_run else ""
     yield f"{path}: {would}{purge_words(plan)}{waiting}"
     for due in plan.files:
-        yield f"  {printable(due.name)}: {due.file.size_bytes} bytes"
+        yield Detail(f"  {printable(due.name)}: {sized(due.file.size_bytes)}")
     for run in plan.runs:
-        yield f"  run {printable(run.run_id)}: {counted(run.files, 'file', 'files')}, {run.size_bytes} bytes"
+        yield Detail(f"  run {printable(run.run_id)}: {counted(run.files, 'file', 'files')}, {sized(run.size_bytes)}")
     if not dry_run:
         yield "  cannot be undone"
 
@@ -93,9 +98,20 @@ def purge_words(plan: PurgePlan) -> str:
     """Return what is permanently removed, in words."""
     if plan.leftover is not None:
         files = counted(plan.leftover.files, "file", "files")
-        return f"purged: what an import left that did not end, {files}, {plan.size_bytes} bytes"
+        return f"purged: what an import left that did not end, {files}, {sized(plan.size_bytes)}"
     files, runs = counted(len(plan.files), "file", "files"), counted(len(plan.runs), "run", "runs")
-    return f"purged: {files} and {runs}, {plan.size_bytes} bytes"
+    return f"purged: {files} and {runs}, {sized(plan.size_bytes)}"
+
+
+def purge_question(plan: PurgePlan) -> str:
+    """Return the question before files are permanently removed."""
+    counts = [
+        counted(count, one, many)
+        for count, one, many in ((len(plan.files), "file", "files"), (len(plan.runs), "run", "runs"))
+        if count
+    ]
+    what = " and ".join(counts) or "the rest of an import"
+    return f"Remove {what} ({sized(plan.size_bytes)}) for good from {printable(plan.path)}"
 
 
 def purge_object(plan: PurgePlan, *, dry_run: bool) -> dict[str, object]:
@@ -138,6 +154,7 @@ def undo_view() -> View[Undone]:
         ("undone",),
         lambda done: {"undone": int(done.result is not None and done.result.undone)},
         lambda done: not done.plan.has_work,
+        has_work=lambda done: done.plan.has_work and done.plan.manifest is not None,
     )
 
 
@@ -155,5 +172,6 @@ def purge_view(*, dry_run: bool) -> View[PurgePlan]:
             "bytes": plan.size_bytes,
         },
         lambda plan: not plan.has_work,
-        purge_words,
+        purge_question,
+        has_work=lambda plan: plan.has_work,
     )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from kafkalog_cli.actions.session.work import Changed
 
 if TYPE_CHECKING:
+    from kafkalog_cli.errors import KafkalogError
     from kafkalog_cli.output.stream import ResultStream
 
 ResultT = TypeVar("ResultT")
@@ -22,13 +23,32 @@ def _never_idle(_result: Any) -> bool:
     return False
 
 
+class Detail(str):
+    """A line that is printed only with --verbose: a setting or a change of a dry run, a file that purge removes."""
+
+    __slots__ = ()
+
+
+class Listener(Protocol):
+    """Gets results and errors as they come."""
+
+    def show(self, result: Any) -> None:
+        """Take a result."""
+
+    def fail(self, path: str | None, error: KafkalogError) -> None:
+        """Take the error of a partition or of another path."""
+
+
 @dataclass(frozen=True, slots=True)
 class View(Generic[ResultT]):
     """How the results of a verb are shown.
 
     `fields` returns the fields of an object of `schema`. `is_idle`: whether a result reports that nothing was done.
     `names` are the counts of the summary; `counts` returns a result's part of these, and of FAILED. `question`
-    describes what is about to happen to a partition. `last` writes the output after all results.
+    asks for consent to a plan, without a question mark. `last` writes the output after all results. `has_work`: whether
+    a result of a dry run reports a change; None: a dry run has no summary as text. `objects` returns the JSON objects
+    of a result, each with its schema; None: one of `schema`. `counts_partitions`: whether the summary has the number of
+    partitions. `listener` gets all results and errors first, and may write them itself.
     """
 
     schema: str
@@ -39,12 +59,23 @@ class View(Generic[ResultT]):
     is_idle: Callable[[ResultT], bool] = _never_idle
     question: Callable[[Any], str] = str
     last: Callable[[ResultStream], None] = _nothing
+    has_work: Callable[[ResultT], bool] | None = None
+    objects: Callable[[ResultT], Iterable[tuple[str, dict[str, Any]]]] | None = None
+    counts_partitions: bool = True
+    listener: Listener | None = None
 
-    @property
-    def kind(self) -> str:
-        """The `type` of the schema's objects: roll for `kafkalog.roll/1`."""
-        return self.schema.removeprefix("kafkalog.").partition("/")[0]
+    def objects_of(self, result: ResultT) -> Iterable[tuple[str, dict[str, Any]]]:
+        """Return the JSON objects of a result, each with its schema."""
+        return [(self.schema, self.fields(result))] if self.objects is None else self.objects(result)
 
+
+def kind_of(schema: str) -> str:
+    """Return the `type` of a schema's objects: roll for `kafkalog.roll/1`."""
+    return schema.removeprefix("kafkalog.").partition("/")[0]
+
+
+FAILURES = "failures"
+"""The count of errors, in the summary of a view that names it."""
 
 FAILED = "failed"
 """The count of refused partitions; it is in metrics but not in the summary."""
@@ -55,6 +86,11 @@ def change_counts(changed: Changed[Any], of_plan: Mapping[str, int]) -> dict[str
     plan = changed.plan
     counted = {"changed": int(plan.has_work and not changed.is_dry_run), FAILED: int(plan.is_refused)}
     return counted if plan.is_refused else {**counted, **of_plan}
+
+
+def change_has_work(changed: Changed[Any]) -> bool:
+    """Whether a log is changed, or would be."""
+    return bool(changed.plan.has_work and not changed.plan.is_refused)
 
 
 def change_is_idle(changed: Changed[Any]) -> bool:

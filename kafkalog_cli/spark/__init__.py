@@ -29,6 +29,11 @@ _PLACES = {"KafkalogDataSource": "source", "audit": "audit_job", "session": "ses
 __all__ = ["KafkalogDataSource", "audit", "session"]
 
 
+def __dir__() -> list[str]:
+    """The names of the package, too, which are imported at their first use."""
+    return sorted({*globals(), *_PLACES})
+
+
 def __getattr__(name: str) -> object:
     """Import a name of the package at its first use. Raises KafkalogError without PySpark."""
     if name not in _PLACES:

@@ -9,25 +9,38 @@ import os
 import platform
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli import __version__
-from kafkalog_cli.actions.audit.audit import Audited, AuditedLogDir, AuditTask, audit_partition, audit_task, log_dir_of
+from kafkalog_cli.actions.audit.audit import (
+    Audited,
+    AuditedLogDir,
+    AuditTask,
+    Failed,
+    audit_partition,
+    audit_task,
+    log_dir_of,
+)
 from kafkalog_cli.actions.audit.columns import audit_table
 from kafkalog_cli.actions.audit.history import run_of
 from kafkalog_cli.actions.reports.segment_reports import ReadContext
 from kafkalog_cli.actions.same_place import PartitionIdentities
 from kafkalog_cli.actions.selection import Selection
-from kafkalog_cli.actions.verify.partition import Level, TargetKind, VerifyTask
-from kafkalog_cli.actions.verify.verify import Failed, Result, Verifier, VerifyRequest
+from kafkalog_cli.actions.session.observer import SilentObserver
+from kafkalog_cli.actions.session.options import Context, SessionOptions
+from kafkalog_cli.actions.session.session import Session
+from kafkalog_cli.actions.session.work import Outcome, Work
+from kafkalog_cli.actions.verify.partition import Level, TargetKind, Verification
+from kafkalog_cli.actions.verify.verify import VERIFY, VerifyPlanner, VerifyRequest
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, Refused, UsageError
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.spark.jobs import JobWatch, JobWatcher, run_tasks
-from kafkalog_cli.storage.fs import Filesystem, RealFilesystem, WritableFilesystem
+from kafkalog_cli.spark.sessions import Sessions
+from kafkalog_cli.storage.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.partition import Partition
 
@@ -36,9 +49,6 @@ if TYPE_CHECKING:
 
 TASK_BYTES, TASK_PARTITIONS = 32 << 20, 64
 """The most bytes and the most partitions that share one task."""
-
-Sessions = Callable[[], "AbstractContextManager[SparkSession]"]
-"""Starts a session; called only if there is work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +69,17 @@ class AuditRequest:
 class Audit:
     """An audit of the selected partitions and log directories under `paths`; `parts` are in the order of the paths."""
 
-    def __init__(self, fs: Filesystem, paths: Sequence[str], request: AuditRequest) -> None:
+    def __init__(self, fs: WritableFilesystem, paths: Sequence[str], request: AuditRequest) -> None:
         """Read names, sizes and small files. Raises PathNotFound, NotKafkaLayout, Unreadable, UsageError."""
         if request.top is not None and request.level is Level.QUICK:
             raise UsageError(reason="--keys reads records, which --level quick does not")
         self._limits = request.limits
-        wanted = VerifyRequest(request.selection, request.level, request.now_ms, request.metadata_path)
-        verifier = Verifier(ReadContext(fs, request.limits), wanted)
+        options = SessionOptions(request.selection, now_ms=request.now_ms, metadata=request.metadata_path)
+        session = Session(VERIFY, Context(fs), options, SilentObserver())
+        planner = VerifyPlanner(session, VerifyRequest(request.level, request.limits))
         full = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - workers may have another working directory
         sights = PartitionIdentities(fs, socket.gethostname())
-        self.parts = [_part(part, verifier, sights, request.top) for part in verifier.parts(full)]
+        self.parts = [_part(planned, planner, sights, request.top) for planned in planner.works(full)]
 
     @property
     def log_dirs(self) -> dict[str, tuple[AuditedLogDir, int]]:
@@ -126,18 +137,22 @@ def _grouped(sizes: Sequence[int]) -> list[list[int]]:
 
 
 def _part(
-    part: VerifyTask | Result, verifier: Verifier, sights: PartitionIdentities, top: int | None
+    planned: Work | Outcome[Verification], planner: VerifyPlanner, sights: PartitionIdentities, top: int | None
 ) -> AuditTask | Audited:
-    if not isinstance(part, VerifyTask):
-        is_root = not isinstance(part, Failed) and part.target is TargetKind.LOG_DIR
-        return Audited(part, log_dir_of(part.path, verifier.settings) if is_root else None)
-    if part.wanted is not None:
-        return Audited(Failed(part.partition.path, NotKafkaLayout(path=part.partition.path, reason=_A_FILE)))
+    if isinstance(planned, Outcome):
+        if planned.error is not None:
+            return Audited(Failed(planned.work.partition.path, planned.error))
+        assert planned.result is not None
+        is_root = planned.result.target is TargetKind.LOG_DIR
+        return Audited(planned.result, log_dir_of(planned.result.path, planner.settings) if is_root else None)
+    path = planned.partition.path
+    if planned.task.wanted is not None:
+        return Audited(Failed(path, NotKafkaLayout(path=path, reason=_A_FILE)))
     try:
-        task = audit_task(part, verifier.root_of(part.partition.path), verifier.settings)
-        return replace(task, top=top, seen=sights.of(part.partition.path))
+        task = audit_task(planned.task, planner.root_of(path), planner.settings)
+        return replace(task, top=top, seen=sights.of(path))
     except KafkalogError as error:
-        return Audited(Failed(part.partition.path, error))
+        return Audited(Failed(path, error))
 
 
 def _place(part: AuditTask | Audited) -> AuditedLogDir | None:

@@ -9,16 +9,20 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any
 
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.spark.failures import plain_error, told_plainly
 from kafkalog_cli.spark.java import java_environment, need_pyspark
+from kafkalog_cli.spark.launching import outside_working_directory, spark_home, variables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+Sessions = Callable[[], "AbstractContextManager[SparkSession]"]
+"""Starts a session; called only if there is work."""
 
 DEFAULT_MASTER = "local[*]"
 
@@ -75,21 +79,13 @@ def _started(master: str, name: str, settings: Mapping[str, str]) -> SparkSessio
     builder = SparkSession.builder.master(master).appName(name)
     for key, value in {**SETTINGS, **(LOOPBACK if is_local else {}), **settings}.items():
         builder = builder.config(key, value)
-    with _local_address() if is_local else nullcontext():
+    with variables(**spark_home(), **(_local_address() if is_local else {})):
         return builder.getOrCreate()
 
 
-@contextmanager
-def _local_address() -> Iterator[None]:
-    """Set the address of processes that Java starts (`local-cluster`), unless the user has set SPARK_LOCAL_IP."""
-    if "SPARK_LOCAL_IP" in os.environ:
-        yield
-        return
-    os.environ["SPARK_LOCAL_IP"] = LOOPBACK["spark.driver.host"]
-    try:
-        yield
-    finally:
-        del os.environ["SPARK_LOCAL_IP"]
+def _local_address() -> dict[str, str]:
+    """Return the variable with the address of processes that Java starts (`local-cluster`), unless the user set it."""
+    return {} if "SPARK_LOCAL_IP" in os.environ else {"SPARK_LOCAL_IP": LOOPBACK["spark.driver.host"]}
 
 
 def _check_settings(spark: SparkSession, settings: Mapping[str, str]) -> None:
@@ -192,7 +188,8 @@ def _silently_started(master: str, settings: Mapping[str, str] | None, talk: IO[
     try:
         for number in kept:
             os.dup2(talk.fileno(), number)
-        spark = session(master, settings=settings)
+        with outside_working_directory():
+            spark = session(master, settings=settings)
     except KafkalogError:
         raise
     except Exception as error:

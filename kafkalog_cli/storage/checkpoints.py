@@ -21,6 +21,7 @@ from kafkalog_cli.storage.changing.lock import LockPolicy, lock_checkpoints
 from kafkalog_cli.storage.changing.turns import turn_of
 from kafkalog_cli.storage.fs import FileAttributes, Filesystem, WritableFilesystem, read_all
 from kafkalog_cli.storage.logdir import OFFSET_CHECKPOINTS
+from kafkalog_cli.storage.moved_away import moved_aside
 from kafkalog_cli.storage.names import FileKind
 from kafkalog_cli.storage.reading.unreadable import unreadable
 
@@ -280,7 +281,7 @@ def _load(fs: WritableFilesystem, log_dir: str, kind: FileKind) -> _File:
         return _File(kind, path, None, None, [])
     rows = _DECODED.rows(data)
     if isinstance(rows, Fault):
-        reason = f"no broker can read it ({rows.message}); to have it taken for empty, move it away"
+        reason = f"no broker can read it ({rows.message}); {moved_aside(path)} has it taken for empty"
         raise Refused(path=path, reason=reason)
     return _File(kind, path, data, fs.attributes(path), rows)
 

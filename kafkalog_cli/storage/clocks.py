@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 
 
 def wall_clock_ms() -> int:
     """Return the current time in epoch milliseconds."""
     return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The current time in epoch milliseconds, and whether the command line sets it (`--now`)."""
+
+    now_ms: int
+    is_given: bool = False

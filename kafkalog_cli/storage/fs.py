@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import TracebackType
 from typing import NamedTuple, Protocol
 
@@ -21,7 +21,7 @@ from kafkalog_cli.storage.fs_changes import (
     WritableFile,
 )
 from kafkalog_cli.storage.held_directories import OPEN_TO_LOOK, HeldEntry, is_own
-from kafkalog_cli.storage.names import OWN_DIRECTORY, most_text_bytes
+from kafkalog_cli.storage.names import INDEX_SUFFIXES, OWN_DIRECTORY, most_bytes_read
 from kafkalog_cli.storage.page_cache import BrokerDisks
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "Room",
     "WritableFile",
     "WritableFilesystem",
+    "check_size",
     "read_all",
 ]
 
@@ -94,17 +95,21 @@ def read_all(fs: Filesystem, path: str, limit_bytes: int | None = None) -> bytes
     file, since a part of it would have another meaning, and OSError when the device fails.
     """
     with fs.open_read(path) as file:
-        if limit_bytes is None:
-            limit_bytes = most_text_bytes(path) or _LIMIT_BYTES
-        if file.size_bytes > limit_bytes:
-            reason = f"it has {file.size_bytes} bytes; such a file is read up to {limit_bytes} bytes"
-            raise Unreadable(path=path, reason=reason)
+        check_size(path, file.size_bytes, limit_bytes)
         data = bytearray(file.size_bytes)
         size = file.read_into(0, memoryview(data))
         return bytes(memoryview(data)[:size])
 
 
-_LIMIT_BYTES = 64 << 20
+def check_size(path: str, size_bytes: int, limit_bytes: int | None = None) -> None:
+    """Raise Unreadable for a file that is too large to be read as a whole; `limit_bytes` as for `read_all`."""
+    if limit_bytes is None:
+        limit_bytes = most_bytes_read(path)
+    if size_bytes > limit_bytes:
+        reason = f"it has {size_bytes} bytes; such a file is read up to {limit_bytes} bytes"
+        if path.endswith(INDEX_SUFFIXES):
+            reason += "; recover --indexes-only rebuilds it from the log"
+        raise Unreadable(path=path, reason=reason)
 
 
 class RealFile:
@@ -200,9 +205,13 @@ class RealFilesystem(DiskChanges):
                 try:
                     status = entry.stat(follow_symlinks=follow)
                 except OSError:
-                    with suppress(OSError):  # a dangling link is listed, an entry that was removed meanwhile is not
+                    try:
                         status = entry.stat(follow_symlinks=False)
-                        found.append(_status(start + entry.name, status, is_symlink=True))
+                    except PermissionError:  # the directory may be listed but not searched: it is not empty
+                        raise
+                    except OSError:  # a dangling link is listed, an entry that was removed meanwhile is not
+                        continue
+                    found.append(_status(start + entry.name, status, is_symlink=True))
                 else:
                     found.append(_status(start + entry.name, status, is_symlink=is_symlink))
         return sorted(found, key=lambda status: status.path)

@@ -116,7 +116,8 @@ class FilesystemChanges(Protocol):
     def set_attributes(self, path: str, attributes: FileAttributes) -> None:
         """Set owner, group, mode, extended attributes and mtime of a file or directory. A symbolic link is refused.
 
-        The setuid, setgid and sticky bits of `attributes` are ignored.
+        The setuid, setgid and sticky bits of `attributes` are ignored. Of a file with several hard links only the mtime
+        is set, else EMLINK is raised: it may have been swapped for another user's file.
         """
 
     def room(self, path: str) -> Room:
@@ -297,8 +298,13 @@ def _attributes(status: os.stat_result, xattrs: tuple[tuple[str, bytes], ...]) -
 
 
 def _set_attributes(descriptor: int, attributes: FileAttributes) -> None:
-    """Set the attributes of the open file or directory, whatever its present name is."""
+    """Set the attributes of the open file or directory, whatever its present name is.
+
+    A file with other names may be anybody's: only its time is set. Raises OSError (EMLINK) for other attributes.
+    """
     status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode) and status.st_nlink > 1 and _gives_other_rights(descriptor, status, attributes):
+        raise OSError(errno.EMLINK, os.strerror(errno.EMLINK))
     # Set only differing values: the owner of a file may not have the right to change its owner. The owner is set
     # first because that clears mode bits.
     if (status.st_uid, status.st_gid) != (attributes.owner_id, attributes.group_id):
@@ -308,6 +314,12 @@ def _set_attributes(descriptor: int, attributes: FileAttributes) -> None:
         os.fchmod(descriptor, (now & ~_PERMISSIONS) | (attributes.mode & _PERMISSIONS))
     _set_extended_attributes(descriptor, attributes.xattrs)
     os.utime(descriptor, ns=(status.st_atime_ns, attributes.mtime_ns))
+
+
+def _gives_other_rights(descriptor: int, status: os.stat_result, attributes: FileAttributes) -> bool:
+    has_other_owner = (status.st_uid, status.st_gid) != (attributes.owner_id, attributes.group_id)
+    has_other_mode = (status.st_mode ^ attributes.mode) & _PERMISSIONS
+    return bool(has_other_owner or has_other_mode or _extended_attributes(descriptor) != attributes.xattrs)
 
 
 def _sync(descriptor: int) -> None:

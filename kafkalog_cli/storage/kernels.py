@@ -13,12 +13,14 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkalog_cli import __version__
 
 if TYPE_CHECKING:
     import tempfile
+
+    from kafkalog_cli.format.kernels import Kernels
 
 WARM_ROWS = 60_000
 """The least number of rows (batches, or records where these are read) for which loading compiled kernels pays."""
@@ -33,10 +35,13 @@ MENDING = "python -m pip install --force-reinstall kafkalog-cli, then kafkalog w
 """The advice to the user if compiled kernels do not load."""
 
 
+COMPILING = "compiling the fast kernels, once per machine and version: 20 to 90 s of processor time"
+
+
 class KernelChoice:
     """Chooses kernels by the number of rows processed so far and the number of rows to come.
 
-    `announce` is called once, with the expected seconds, before kernels are compiled for the first time on this
+    `announce` is called once before kernels are compiled for the first time on this
     machine. `complain` is called once, with a message and an advice, if compiled kernels do not load.
     `forced`: True always uses compiled kernels, False never.
     """
@@ -44,16 +49,16 @@ class KernelChoice:
     def __init__(
         self,
         *,
-        announce: Callable[[float], None] | None = None,
+        announce: Callable[[], None] | None = None,
         complain: Callable[[str, str], None] | None = None,
         forced: bool | None = None,
     ) -> None:
-        self._announce = announce
+        self.announce = announce
         self.complain = complain or _warn
         self._forced = forced
         self._plain_rows = 0
         self._expected_bytes = 0
-        self._compiled: Any = None
+        self._compiled: Kernels | None = None
         self._unavailable = False
         self._loading = Lock()
         self._counting = Lock()  # a second lock, so that counting does not wait for a compilation
@@ -66,7 +71,7 @@ class KernelChoice:
         """Set the total bytes of log to scan: many small logs together are worth compiled kernels and their threads."""
         self._expected_bytes = size_bytes
 
-    def compiled(self, rows_done: int, rows_to_come: int, bytes_to_come: int = 0) -> Any:
+    def compiled(self, rows_done: int, rows_to_come: int, bytes_to_come: int = 0) -> Kernels | None:
         """Return the module of compiled kernels if they should process the rows to come, otherwise None.
 
         `bytes_to_come` is the size of these rows; 0 if it is not known.
@@ -84,7 +89,7 @@ class KernelChoice:
                 self._load_once()
         return self._compiled if self._forced or rows_to_come >= LOADED_ROWS else None
 
-    def from_the_start(self, bytes_to_come: int = 0) -> Any:
+    def from_the_start(self, bytes_to_come: int = 0) -> Kernels | None:
         """Return the module of compiled kernels if they should begin a log with an unknown number of rows, or None."""
         if self._forced:
             return self.compiled(0, LOADED_ROWS)
@@ -101,8 +106,8 @@ class KernelChoice:
 
     def _load(self) -> None:
         cold = not is_warm()
-        if cold and self._announce is not None:
-            self._announce(15.0)
+        if cold and self.announce is not None:
+            self.announce()
         try:
             self._compiled = load_compiled()
             if cold:
@@ -135,7 +140,7 @@ def _chosen_elsewhere(forced: bool | None, expected_bytes: int) -> KernelChoice:
     return choice
 
 
-def load_compiled() -> Any:
+def load_compiled() -> Kernels:
     """Load the compiled kernels. Raises ImportError where Numba does not exist for this platform."""
     # NumPy's linear algebra is not used, but its busy threads would take longer to start than everything else here.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -186,8 +191,20 @@ def _made_for() -> list[str]:
     """Return the processor and the stamps of the kernels' sources, for which the machine code is valid."""
     from kafkalog_cli.format.kernels import native
 
-    stamps = (f"{path.name} {path.stat().st_mtime_ns} {path.stat().st_size}" for path in _sources())
+    # A single-file executable unpacks itself for each run, and its sources are as old as the run.
+    files = [Path(sys.executable)] if _is_single_file() else _sources()
+    stamps = (f"{path.name} {path.stat().st_mtime_ns} {path.stat().st_size}" for path in files)
     return [native.processor(), *stamps]
+
+
+def _is_single_file() -> bool:
+    """Whether this is the executable of `make dist`, which does not share compiled kernels with an installation."""
+    return bool(getattr(sys, "frozen", False))
+
+
+def _own_suffix() -> str:
+    """Return the end of names of the executable's own files, which may lie beside those of an installation."""
+    return "-single-file" if _is_single_file() else ""
 
 
 def _sources() -> list[Path]:
@@ -197,7 +214,7 @@ def _sources() -> list[Path]:
 
 
 def _machine_code_file() -> Path:
-    return cache_directory() / "machine-code"
+    return cache_directory() / f"machine-code{_own_suffix()}"
 
 
 def is_warm() -> bool:
@@ -239,8 +256,8 @@ def _usual_directory() -> Path:
     if os.environ.get("NUMBA_CACHE_DIR"):
         return Path(os.environ["NUMBA_CACHE_DIR"])
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111  (never raises)
-    return Path(base) / "kafkalog" / f"kernels-{__version__}"
+    return Path(base) / "kafkalog" / f"kernels-{__version__}{_own_suffix()}"
 
 
 def _marker() -> Path:
-    return _usual_directory() / f"ready-{sys.version_info[0]}.{sys.version_info[1]}"
+    return _usual_directory() / f"ready-{sys.version_info[0]}.{sys.version_info[1]}{_own_suffix()}"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 
 from kafkalog_cli.errors import Refused, UsageError
-from kafkalog_cli.storage.changing.durable import is_link
+from kafkalog_cli.storage.changing.durable import is_link, replace_file
 from kafkalog_cli.storage.changing.lock import check_link
-from kafkalog_cli.storage.fs import WritableFilesystem
+from kafkalog_cli.storage.fs import FileAttributes, WritableFilesystem
+from kafkalog_cli.storage.moved_away import moved_aside
 
 
 def check_named_file(fs: WritableFilesystem, path: str) -> None:
@@ -25,6 +26,17 @@ def check_named_file(fs: WritableFilesystem, path: str) -> None:
     check_named_directory(fs, os.path.dirname(full_path))  # noqa: PTH120
 
 
+def replace_named_file(fs: WritableFilesystem, path: str, content: bytes, now_ms: int) -> None:
+    """Write a file for other programs to read, or replace it. A new file is readable for all users.
+
+    A file that is replaced keeps its mode and owner. Raises OSError, SyncFailed.
+    """
+    full_path = os.path.abspath(path)  # noqa: PTH100 - links are not followed
+    is_there = fs.status(full_path) is not None
+    readable = FileAttributes(0o644, os.geteuid(), os.getegid(), now_ms * 1_000_000)
+    replace_file(fs, full_path, content, None if is_there else readable)
+
+
 def check_new_file(fs: WritableFilesystem, path: str, command: str) -> None:
     """Check the --output path of a command that overwrites nothing, as `check_named_file` does.
 
@@ -40,7 +52,10 @@ def check_new_directory(fs: WritableFilesystem, path: str) -> None:
     """Check that a directory may be made at `path`. Raises Refused for a link there, and as `check_named_directory`."""
     full_path = os.path.abspath(path)  # noqa: PTH100 - links are not followed
     if is_link(fs, full_path, fs.status(full_path)):
-        raise Refused(path=path, reason="it is a symbolic link, and nothing is made through a link; move it away")
+        raise Refused(
+            path=path,
+            reason=f"it is a symbolic link, and nothing is made through a link; {moved_aside(path)} moves it away",
+        )
     check_named_directory(fs, os.path.dirname(full_path))  # noqa: PTH120
 
 

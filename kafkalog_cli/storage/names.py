@@ -7,7 +7,13 @@ from enum import Enum, unique
 from typing import NamedTuple
 
 from kafkalog_cli.format.java_text import parse_int, parse_long
-from kafkalog_cli.format.limits import MOST_CHECKPOINT_BYTES, MOST_DOCUMENT_BYTES, MOST_PROPERTIES_BYTES
+from kafkalog_cli.format.limits import (
+    MOST_CHECKPOINT_BYTES,
+    MOST_DATA_BYTES,
+    MOST_DOCUMENT_BYTES,
+    MOST_INDEX_BYTES,
+    MOST_PROPERTIES_BYTES,
+)
 
 OWN_DIRECTORY = ".kafkalog"
 """kafkalog's own directory in a partition directory. It contains no log data, and a broker ignores it there."""
@@ -51,6 +57,9 @@ class FileKind(Enum):
 
 SEGMENT_KINDS = frozenset({FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX})
 """The files of one segment. Their names share its base offset, while a producer snapshot has an offset of its own."""
+
+INDEX_SUFFIXES = tuple(kind.value for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX))
+"""The ends of the names of a segment's indexes, which can be rebuilt from its log."""
 
 PARTITION_KINDS = SEGMENT_KINDS | {
     FileKind.PRODUCER_SNAPSHOT,
@@ -212,7 +221,7 @@ def marked_directory_name(topic: str, partition: int, kind: DirectoryKind, uniqu
     return (topic if kind is DirectoryKind.FUTURE else topic[: _MAX_DIRECTORY_NAME - len(rest)]) + rest
 
 
-_TEXT_BYTES = {
+_MOST_BYTES = {
     **dict.fromkeys((
         FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT, FileKind.LOG_START_CHECKPOINT,
         FileKind.CLEANER_CHECKPOINT, FileKind.LEADER_EPOCH_CHECKPOINT,
@@ -222,12 +231,14 @@ _TEXT_BYTES = {
     ), MOST_PROPERTIES_BYTES),
     FileKind.HELD_CLEAN_SHUTDOWN: MOST_DOCUMENT_BYTES,
     FileKind.IMPORT_RECORD: MOST_DOCUMENT_BYTES,
+    FileKind.OFFSET_INDEX: MOST_INDEX_BYTES,
+    FileKind.TIME_INDEX: MOST_INDEX_BYTES,
 }  # fmt: skip
 
 
-def most_text_bytes(path: str) -> int | None:
-    """Return the largest size of a file of text that is read, by its name; None for files of data."""
-    return _TEXT_BYTES.get(_FIXED_NAMES.get(path.rpartition("/")[2], FileKind.OTHER))
+def most_bytes_read(path: str) -> int:
+    """Return the largest size of a file beside a log that is read as a whole, by its name."""
+    return _MOST_BYTES.get(classify_file(path.rpartition("/")[2]).kind, MOST_DATA_BYTES)
 
 
 _SUFFIXES: dict[str, FileKind] = {

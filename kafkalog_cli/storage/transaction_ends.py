@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from enum import Enum, unique
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import CONTROL_MASK, BatchColumns
+from kafkalog_cli.format.columns import rows_where
 from kafkalog_cli.format.control import ABORT
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.txnindex import AbortedTxn
@@ -19,8 +20,7 @@ from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.open_transactions import SegmentPart
 from kafkalog_cli.storage.partition import Segment
 from kafkalog_cli.storage.reading.header import control_type_at
-from kafkalog_cli.storage.reading.scan import Scan
-from kafkalog_cli.storage.reading.scan_on import ScanOn
+from kafkalog_cli.storage.reading.scan_on import batches_across_damage
 
 _MOST_INDEX_BYTES = 16 << 20
 """The largest transaction index that is read: its entries, half a million, are kept as objects."""
@@ -152,7 +152,7 @@ class TransactionEnds:
                 if position:  # markers before it are not read, so their entries must not be reported as wrong
                     entries = [entry for entry in entries if entry.last_offset >= self._first_offset]
                 index = _IndexOfSegment(segment, entries, self._say)
-                for batches in _batches(log, position, self._limits, self._choice):
+                for batches in batches_across_damage(log, position, self._limits, self._choice):
                     self._note(log, batches, index)
                     yield True
                 self._take(index.rest(following))
@@ -239,29 +239,11 @@ class _IndexOfSegment:
         self._say(self._segment.txn_index.path, f"{message} of producer {entry.producer_id}")
 
 
-def _batches(log: ReadableFile, position: int, limits: Limits, choice: KernelChoice | None) -> Iterator[BatchColumns]:
-    """Yield the batches from byte `position` on. Damage is skipped."""
-    scans = ScanOn(
-        log, position, log.size_bytes, limits, lambda start: Scan(log, start=start, limits=limits, choice=choice)
-    )
-    for scan in scans:
-        for chunk in scan:
-            yield chunk.batches
-
-
 def _marker_rows(batches: BatchColumns) -> list[int]:
     """Return the rows of control batches with a producer id, at least one record and a correct CRC."""
-    columns: Any = batches
-    if batches.matrix is not None:
-        mask = ((columns.attributes & CONTROL_MASK) != 0) & (columns.magic >= 2) & (columns.producer_id >= 0)
-        rows: list[int] = (mask & (columns.records_count > 0) & (columns.valid != 0)).nonzero()[0].tolist()
-        return rows
-    return [
-        row
-        for row, bits in enumerate(batches.attributes)
-        if bits & CONTROL_MASK
-        and batches.magic[row] >= 2
-        and batches.producer_id[row] >= 0
-        and batches.records_count[row] > 0
-        and batches.valid[row]
-    ]
+    return rows_where(
+        lambda bits, magic, producer, count, valid: (
+            (bits & CONTROL_MASK != 0) & (magic >= 2) & (producer >= 0) & (count > 0) & (valid != 0)
+        ),
+        batches.attributes, batches.magic, batches.producer_id, batches.records_count, batches.valid,
+    )  # fmt: skip

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from kafkalog_cli.actions.append.batching import BatchStyle, blocks
+from kafkalog_cli.actions.append.batching import BatchStyle
 from kafkalog_cli.actions.append.columns import NdjsonReader
+from kafkalog_cli.actions.append.gathering import blocks
 from kafkalog_cli.storage.kernels import KernelChoice
 
 

@@ -8,9 +8,10 @@ import pytest
 
 from kafkalog_cli.actions.append import append
 from kafkalog_cli.actions.append.append import AppendPlan, _Append, _Flusher, next_sequence, rehearse
-from kafkalog_cli.actions.append.batching import BLOCK_RECORDS, BatchMaker, BatchStyle, blocks
+from kafkalog_cli.actions.append.batching import BatchMaker, BatchStyle
 from kafkalog_cli.actions.append.checks import Checks
 from kafkalog_cli.actions.append.columns import RecordRun
+from kafkalog_cli.actions.append.gathering import BLOCK_RECORDS, blocks
 from kafkalog_cli.actions.append.partitioning import Partitioner, number_of_partitions
 from kafkalog_cli.actions.append.reading import NewRecord, RecordOrigin, _number, _timestamp
 from kafkalog_cli.actions.append.skipping import SkippedRecords, without_first
@@ -195,7 +196,7 @@ def test_a_batch_has_no_more_records_than_a_block():
 def test_a_block_ends_with_the_record_that_makes_it_due(most, wanted):
     """flush.messages: so many records are synced together."""
     records = [NewRecord(None, b"v", timestamp=NOW_MS)] * 5
-    found = [len(block.rows) for block in blocks(records, BatchStyle(), NOW_MS, most_records=most)]
+    found = [len(block.records) for block in blocks(records, BatchStyle(), NOW_MS, most_records=most)]
     assert found == wanted
 
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from logs import BASE_TIME_MS
 from strategies import contents, headers, timestamps
 
-from kafkalog_cli.actions.append.batching import BatchMaker, BatchStyle, blocks
+from kafkalog_cli.actions.append.batching import BatchMaker, BatchStyle
 from kafkalog_cli.actions.append.columns import NdjsonReader, RecordRun
+from kafkalog_cli.actions.append.gathering import blocks
 from kafkalog_cli.actions.append.reading import NewRecord
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format.records import field_bytes, read_headers

@@ -10,8 +10,9 @@ pa = pytest.importorskip("pyarrow")
 
 from kafkalog_cli.actions.append import arrow  # noqa: E402
 from kafkalog_cli.actions.append.arrow import ArrowReader  # noqa: E402
-from kafkalog_cli.actions.append.batching import MOST_DELTA, BatchMaker, BatchStyle, blocks  # noqa: E402
+from kafkalog_cli.actions.append.batching import BatchMaker, BatchStyle  # noqa: E402
 from kafkalog_cli.actions.append.checks import Checks  # noqa: E402
+from kafkalog_cli.actions.append.gathering import MOST_DELTA, blocks  # noqa: E402
 from kafkalog_cli.errors import BadInput  # noqa: E402
 from kafkalog_cli.storage.kernels import KernelChoice  # noqa: E402
 from kafkalog_cli.storage.settings.topic_config import ConfigLayers, resolve_topic_config  # noqa: E402

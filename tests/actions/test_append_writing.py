@@ -4,7 +4,8 @@ import struct
 
 import pytest
 
-from kafkalog_cli.actions.append.batching import BatchMaker, BatchStyle, blocks
+from kafkalog_cli.actions.append.batching import BatchMaker, BatchStyle
+from kafkalog_cli.actions.append.gathering import blocks
 from kafkalog_cli.actions.append.reading import NewRecord
 from kafkalog_cli.actions.append.writing import Writing
 from kafkalog_cli.errors import UsageError

@@ -98,7 +98,7 @@ def test_a_producers_last_offset_may_be_0():
     state = ProducerState()
     for producer_id, offset in ((7, -1), (8, 0), (9, 1)):
         state.producers[producer_id] = ProducerEntry(producer_id, 3, 0, offset, 0, 0, -1, -1)
-    assert choose._last_records(state) == {7: (None, 3), 8: (0, 3), 9: (1, 3)}
+    assert choose.LastRecords(state.producers) == {7: (None, 3), 8: (0, 3), 9: (1, 3)}
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_a_tiered_topic(corpus):
     facts = facts_of(data / "tiered-0", data)
     first = min(int(path.stem) for path in (data / "tiered-0").glob("*.log"))
     assert facts.tiered_because.startswith("the log starts at ")
-    told = f"below the first segment here ({first}), and no --config remote.storage.enable=false"
+    told = f"below the first segment here ({first}), and no source has remote.storage.enable=false"
     assert facts.tiered_because.endswith(told)
     denied = facts_of(data / "tiered-0", data, source(command_line={"remote.storage.enable": "false"}))
     assert denied.tiered_because == ""

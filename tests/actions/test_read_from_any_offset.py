@@ -1,6 +1,5 @@
 """read_committed from any offset, in one segment and in two: what the whole reading shows from there on."""
 
-import numpy as np
 import pytest
 from logs import TRANSACTIONAL, aborted_txns
 from test_read_consumer import FOLDER
@@ -109,7 +108,7 @@ def test_rows_of_transactions_and_markers_are_the_same_of_plain_and_compiled_col
         for valid in (0, 1)
     ]
     plain = BatchColumns.from_rows(rows)
-    compiled = BatchColumns.from_matrix(np.array([list(column) for column in plain.columns()], dtype=np.int64))
+    compiled = plain.arrays()
     of_transactions = [i for i, row in enumerate(rows) if row.valid and (row.is_transactional or row.is_control)]
     markers = [
         i for i, row in enumerate(rows)

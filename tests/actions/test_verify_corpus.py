@@ -7,14 +7,11 @@ import shutil
 import struct
 
 import pytest
+from verify_session import verified
 
-from kafkalog_cli.actions.reports.segment_reports import ReadContext
-from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.actions.verify.finding_kinds import Severity
 from kafkalog_cli.actions.verify.partition import Level
-from kafkalog_cli.actions.verify.verify import Failed, Verifier, VerifyRequest
-from kafkalog_cli.errors import combined_exit_code
-from kafkalog_cli.storage.fs import RealFilesystem
+from kafkalog_cli.errors import KafkalogError, combined_exit_code
 from kafkalog_cli.storage.kernels import KernelChoice
 
 NOW_MS = 1_795_300_000_000
@@ -88,9 +85,8 @@ CORRUPT = {"crc-mismatch", "damaged-range", "unknown-magic", "offsets-not-ascend
 
 
 def verify(paths, level, choice=None):
-    request = VerifyRequest(Selection(), level, NOW_MS)
-    results = list(Verifier(ReadContext(RealFilesystem(), choice=choice), request).run([str(path) for path in paths]))
-    assert not [result for result in results if isinstance(result, Failed)]
+    results = verified(paths, level, kernels=choice, now_ms=NOW_MS)
+    assert not [result for result in results if isinstance(result, KafkalogError)]
     return results
 
 

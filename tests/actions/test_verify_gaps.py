@@ -1,20 +1,19 @@
 """verify where offsets are missing: loss in a topic that is not compacted, and silence where compaction explains it."""
 
 import shutil
+from tempfile import NamedTemporaryFile
 
 import pytest
 from logs import BASE_TIME_MS, R, batch_v2, write_segment
 from metadata_logs import batches as metadata_batches
 from metadata_logs import partition as partition_record
 from metadata_logs import topic_id, value
+from verify_session import verified
 
-from kafkalog_cli.actions.reports.segment_reports import ReadContext
 from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind, Severity
 from kafkalog_cli.actions.verify.partition import Level
-from kafkalog_cli.actions.verify.verify import Failed, Verifier, VerifyRequest
-from kafkalog_cli.errors import combined_exit_code
-from kafkalog_cli.storage.fs import RealFilesystem
+from kafkalog_cli.errors import KafkalogError, combined_exit_code
 from kafkalog_cli.storage.kernels import KernelChoice
 
 NOW_MS = BASE_TIME_MS + 86_400_000
@@ -64,13 +63,14 @@ def metadata_log(path, **configs):
 
 
 def verify(*paths, level=Level.NORMAL, metadata=None, config=None, broker=None, forced=False, selection=None):
-    request = VerifyRequest(
-        selection or Selection(), level, NOW_MS, None if metadata is None else str(metadata),
-        config=config or {}, broker_properties=broker or {},
-    )  # fmt: skip
-    read_context = ReadContext(RealFilesystem(), choice=KernelChoice(forced=forced))
-    results = list(Verifier(read_context, request).run([str(path) for path in paths]))
-    assert not [result for result in results if isinstance(result, Failed)], results
+    with NamedTemporaryFile("w", suffix=".properties") as properties:
+        properties.write("".join(f"{name}={value}\n" for name, value in (broker or {}).items()))
+        properties.flush()
+        results = verified(
+            paths, level, kernels=KernelChoice(forced=forced), selection=selection, config=config, now_ms=NOW_MS,
+            metadata=None if metadata is None else str(metadata), broker_config=properties.name if broker else None,
+        )  # fmt: skip
+    assert not [result for result in results if isinstance(result, KafkalogError)], results
     return results
 
 

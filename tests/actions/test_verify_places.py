@@ -8,13 +8,12 @@ from logs import BASE_TIME_MS, CONTROL, TRANSACTIONAL, R, batch_v2, message, wri
 from metadata_logs import batches as metadata_batches
 from metadata_logs import partition as partition_record
 from metadata_logs import topic_id, value
+from verify_session import verified
 
-from kafkalog_cli.actions.reports.segment_reports import ReadContext
 from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.actions.verify.finding_kinds import Severity
 from kafkalog_cli.actions.verify.partition import Level
-from kafkalog_cli.actions.verify.verify import Failed, Verifier, VerifyRequest
-from kafkalog_cli.errors import UnsupportedFormat
+from kafkalog_cli.errors import KafkalogError, NothingSelected, UnsupportedFormat
 from kafkalog_cli.format.kafka_uuid import uuid_text
 from kafkalog_cli.storage.fs import RealFilesystem
 
@@ -61,18 +60,17 @@ def partition(directory, name="topic-0", *, of=FIRST, written=None, epochs="0\n1
 
 def verify(*paths, level=Level.NORMAL, metadata=None, now_ms=NOW_MS, selection=None, jobs=1):
     metadata = None if metadata is None else str(metadata)
-    request = VerifyRequest(selection or Selection(), level, now_ms, metadata, jobs)
-    return list(Verifier(ReadContext(RealFilesystem()), request).run([str(path) for path in paths]))
+    return verified(paths, level, selection=selection, metadata=metadata, now_ms=now_ms, jobs=jobs)
 
 
 def verify_on(fs, path, level=Level.NORMAL):
-    return list(Verifier(ReadContext(fs), VerifyRequest(Selection(), level, NOW_MS)).run([str(path)]))
+    return verified([path], level, fs=fs, now_ms=NOW_MS)
 
 
 def told(*paths, **options):
     """(kind, the path below the test's directory) of what is a warning or worse."""
     results = verify(*paths, **options)
-    assert not [result for result in results if isinstance(result, Failed)], results
+    assert not [result for result in results if isinstance(result, KafkalogError)], results
     return [
         (one.kind.value, "/".join(one.path.split("/")[-2:]))
         for result in results
@@ -157,8 +155,8 @@ def test_a_damaged_metadata_log_is_not_believed(disk, tmp_path):
     [
         ([1, 2, 3], "in sync elsewhere (2, 3): stop the broker, and move the directory away with `mv -nT {folder} {away}`:"
                     " the broker replicates the partition when it starts"),
-        ([1], "no other replica is in sync: copy what can be read to ./salvaged, then let it start anew:"
-              " `kafkalog recover {folder} --salvage salvaged`"),
+        ([1], "no other replica is in sync: copy what can be read to ./salvaged: `kafkalog recover {folder} --salvage"
+              " salvaged --metadata {meta}`"),
         (None, "as the last in-sync replica, copy what can be read to ./salvaged: `kafkalog recover {folder} --salvage"
                " salvaged`; with other in-sync replicas, stop the broker, and move the directory away with"
                " `mv -nT {folder} {away}`: the broker replicates the partition when it starts"),
@@ -172,7 +170,7 @@ def test_the_next_step_of_damage_before_valid_batches(disk, tmp_path, isr, step)
     path.write_bytes(data)
     log = None if isr is None else metadata_log(tmp_path / "meta", *topic(1, "topic", isr=isr))
     (found,) = [one for one in verify(folder, metadata=log)[0].findings if one.kind.value == "crc-mismatch"]
-    assert found.next_step == step.format(folder=folder, away=tmp_path / "topic-0")
+    assert found.next_step == step.format(folder=folder, away=tmp_path / "topic-0", meta=log)
     assert found.severity is Severity.CORRUPTION
 
 
@@ -292,8 +290,8 @@ def test_other_programs_directories_are_refused(disk):
     folder = disk / "topic-0"
     folder.mkdir()
     (folder / "0-1-v1.log").write_bytes(b"x" * 100)
-    failed = [result for result in verify(disk) if isinstance(result, Failed)]
-    assert [type(result.error) for result in failed] == [UnsupportedFormat]
+    failed = [result for result in verify(disk) if isinstance(result, KafkalogError)]
+    assert [type(error) for error in failed] == [UnsupportedFormat]
 
 
 # ---- names and what was left over
@@ -456,8 +454,8 @@ def test_in_parallel_the_order_is_the_same(disk):
 def test_nothing_fits(disk):
     partition(disk)
     (failed,) = verify(disk, selection=Selection(frozenset({"other"})))
-    assert isinstance(failed, Failed)
-    assert failed.error.exit_code == 10
+    assert isinstance(failed, NothingSelected)
+    assert failed.exit_code == 10
 
 
 # ---- the machine
@@ -488,4 +486,4 @@ def test_a_log_that_cannot_be_opened(disk):
         assert "not-read" in {one.kind.value for one in result.findings}, level
     fs.refuse_open(str(folder))
     (failed,) = verify_on(fs, folder)
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, KafkalogError)

@@ -3,7 +3,6 @@
 import random
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from kafkalog_cli.actions.read.request import NO_END
@@ -71,7 +70,7 @@ def decided(batches, as_matrix, first, end, segment, ends, with_control):
     """The same by Visibility."""
     columns = BatchColumns.from_rows(batches)
     if as_matrix:
-        columns = BatchColumns.from_matrix(np.array([list(c) for c in columns.columns()], dtype=np.int64))
+        columns = columns.arrays()
     committed = None
     if ends is not None:
         committed = SimpleNamespace(last_stable_offset=None, ending=lambda producer, base, last: ends[producer])

@@ -102,7 +102,7 @@ class Done(NamedTuple):
 def run_command(argv: list[str], fs: FaultyFilesystem, *, compiled: bool = False) -> Done:
     """Run a command; whatever it does, it may neither raise nor speak of an internal error."""
     stdout, stderr = io.BytesIO(), io.BytesIO()
-    environment = Environment(stdout, stderr, fs, lambda: NOW_MS, KernelChoice(forced=compiled))
+    environment = Environment(stdout, stderr, fs, lambda: NOW_MS, kernels=KernelChoice(forced=compiled))
     try:
         code = run(argv, environment)
     except BaseException as error:

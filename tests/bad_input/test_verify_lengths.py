@@ -38,7 +38,7 @@ def _what_damage_needs_is_imported():
     verified({LOG: FIRST + b"x" * 100 + SECOND})
 
 
-def found_in(files: dict[str, bytes], level: Level = Level.DEEP, spare_bytes: int = 2 << 20) -> list[Finding]:
+def found_in(files: dict[str, bytes], level: Level = Level.DEEP, spare_bytes: int = 3 << 20) -> list[Finding]:
     """The findings from a warning on; in 10 seconds, with little memory."""
     tracemalloc.start()
     try:

@@ -69,9 +69,10 @@ def test_a_replica_that_is_not_there_is_said(sides):
 
 
 def test_two_log_directories_are_compared_partition_by_partition(sides):
-    code, out, _ = kafkalog(sides[0], "--against", sides[1])
+    code, out, _ = kafkalog(sides[0], "--against", sides[1], "--verbose")
     assert code == 0
     assert out.count("compared, the replicas agree") == 3
+    assert "\n6 partitions: 6 OK; 3 comparisons: 3 OK, " in out
     shutil.rmtree(sides[1] / "orders-1")
     shutil.move(sides[0] / "payments-0", sides[0] / "refunds-0")
     code, found = findings(sides[0], "--against", sides[1])

@@ -369,13 +369,13 @@ def test_without_a_topic_id_it_is_told_before_anything_is_made(root, monkeypatch
     from kafkalog_cli.actions.append import making
 
     made, err = root / "new-3", io.BytesIO()
-    seen, make = [], making.make_partition
+    seen, make = [], making.make_alone
 
     def watched(*argv):
         seen.append(err.getvalue().decode())
         make(*argv)
 
-    monkeypatch.setattr(making, "make_partition", watched)
+    monkeypatch.setattr(making, "make_alone", watched)
     argv = ["append", str(made), "--input", "lines", *NOW]
     assert run(argv, Environment(stdout=io.BytesIO(), stderr=err, stdin=io.BytesIO(b"a\n"), kernels=PLAIN)) == 0
     (before,) = seen
@@ -494,12 +494,32 @@ def test_replicas_are_asked_for(partition):
     assert (code, "--single-replica" in err) == (14, True)
 
 
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ('{"value":"a","value":"b"}', "value"),
+        ('{"key":{"encoding":"utf-8","data":"x","data":"y"},"value":"b"}', "data"),
+        ('{"value":"b","headers":[{"key":"a","key":"b","value":null}]}', "key"),
+        ('{"timestamp_ms":1700000000000,"value":"b","timestamp_ms":1}', "timestamp_ms"),
+    ],
+)
+@pytest.mark.parametrize("before", [1, 5000])
+def test_a_name_that_is_there_twice_is_refused(root, partition, line, name, before):
+    """Of the two values the last would be taken, silently."""
+    files = tree(root)
+    stdin = b'{"value":"x"}\n' * before + line.encode() + b"\n"
+    code, _, err = kafkalog("append", partition, *NOW, stdin=stdin)
+    assert code == 2, err
+    assert f"standard input: line {before + 1}: an object has the name '{name}' twice" in err
+    assert tree(root) == files
+
+
 def test_damage_is_recovered_first(root, partition):
     log = sorted(partition.glob("*.log"))[-1]
     log.write_bytes(log.read_bytes() + b"\0" * 30)
     before = tree(root)
     code, out, _ = kafkalog("append", partition, *NOW, stdin=b'{"value":null}\n')
-    assert (code, "recover it first" in out) == (14, True)
+    assert (code, f"  next: `kafkalog recover {partition}` repairs it" in out) == (14, True)
     assert tree(root) == before
 
 

@@ -77,7 +77,9 @@ def test_the_second_run_changes_nothing(root):
     before = tree(root)
     code, out, _ = kafkalog("compact", root, *COMPACT, *NOW)
     assert code == 0
-    assert ["nothing to do, nothing is dirty" in line for line in out.splitlines()] == [True] * 3
+    assert ["nothing to do, all records are clean or in the active segment" in line for line in out.splitlines()] == [
+        True
+    ] * 3
     assert tree(root) == before
     assert kafkalog("compact", root, *COMPACT, *NOW, "--quiet")[:2] == (0, "")
     assert kafkalog("verify", root, "--level", "deep", *NOW)[0] == 0
@@ -101,14 +103,12 @@ def test_without_a_delay_they_go_at_once(root):
 
 def test_a_dry_run_tells_and_changes_nothing(root):
     before = tree(root)
-    code, out, _ = kafkalog("compact", root / "cmp-tx-0", *COMPACT, *NOW, "--dry-run", "--estimate")
+    code, out, _ = kafkalog("compact", root / "cmp-tx-0", *COMPACT, *NOW, "--dry-run", "--estimate", "--verbose")
     assert code == 0
     first, *more = out.splitlines()
-    words = (
-        "dirty ratio 1.000 (0 bytes clean, 9857 dirty), dirty: clean up to 180 (the active segment), 5 segments into 3"
-    )
+    words = "dirty ratio 1.000 (0 bytes clean, 9.6 KiB dirty), dirty: clean up to 180 (the active segment), 5 segments into 3"
     assert first.startswith(f"{root}/cmp-tx-0: dry run: {words}, ")
-    assert "  would say 180 in cleaner-offset-checkpoint" in more
+    assert "  would set the line in cleaner-offset-checkpoint to 180" in more
     code, (found,), summary = objects("compact", root / "cmp-tx-0", *COMPACT, *NOW, "--dry-run", "--estimate")
     assert (code, summary["exit_code"], summary["cleaned"]) == (0, 0, 0)
     assert (found["choice"], found["dirty_bytes"], found["clean_bytes"], found["run"]) == ("dirty", 9857, 0, None)
@@ -290,9 +290,9 @@ def test_retention_comes_after_cleaning(root, tmp_path):
 
 
 def test_retention_is_told(root):
-    code, out, _ = kafkalog("compact", root / "cmp-tx-0", *BOTH, *LITTLE, *NOW, "--dry-run")
+    code, out, _ = kafkalog("compact", root / "cmp-tx-0", *BOTH, *LITTLE, *NOW, "--dry-run", "--verbose")
     assert code == 0
-    assert re.search(r", at most \d+ segments removed by retention \(\d+ bytes\)", out)
+    assert re.search(r", at most \d+ segments removed by retention \(\d+(\.\d)? (bytes|KiB)\)", out)
     assert "setting retention.bytes=1500 (--config)" in out
     code, out, _ = kafkalog("compact", root / "cmp-tx-0", *BOTH, *LITTLE, *NOW)
     assert code == 0
@@ -322,7 +322,10 @@ def test_a_dry_run_of_several_is_a_table(corpus, tmp_path):
     root = tmp_path / "data"
     shutil.copytree(corpus / "compact-tx" / "before2", root)
     code, out, _ = kafkalog("compact", root, *COMPACT, *NOW, "--dry-run")
-    title, *rows = (line.split() for line in out.splitlines())
+    *lines, last = out.splitlines()
+    title, *rows = (line.split() for line in lines)
+    assert last.startswith("dry run: ")
+    assert " partitions would be changed" in last
     found = objects("compact", root, *COMPACT, *NOW, "--dry-run")[1]
     assert code == 0
     titles = "PARTITION RATIO CLEAN-BYTES DIRTY-BYTES FIRST-DIRTY UP-TO LIMITED-BY RECORDS GO REMOVED CHOICE"
@@ -333,14 +336,14 @@ def test_a_dry_run_of_several_is_a_table(corpus, tmp_path):
     assert [(row[1], row[-1]) for row in rows] == [(f"{each['dirty_ratio']:.3f}", each["choice"]) for each in found]
     assert [row[7:10] for row in rows] == [["-", "-", "-"]] * len(rows)
     (root / "cleaner-offset-checkpoint").unlink()  # its lines would protect the topics
-    both = kafkalog("compact", root, *BOTH, *LITTLE, *NOW, "--dry-run")[1].splitlines()[1:]
+    both = kafkalog("compact", root, *BOTH, *LITTLE, *NOW, "--dry-run")[1].splitlines()[1:-1]
     removed = {
         each["path"]: len(each["retention"]["removed"])
         for each in objects("compact", root, *BOTH, *LITTLE, *NOW, "--dry-run")[1]
     }
     assert {line.split()[0]: int(line.split()[9]) for line in both} == removed
     assert any(removed.values())
-    counted = kafkalog("compact", root, *COMPACT, *NOW, "--dry-run", "--estimate")[1].splitlines()[1:]
+    counted = kafkalog("compact", root, *COMPACT, *NOW, "--dry-run", "--estimate")[1].splitlines()[1:-1]
     assert all(line.split()[7].isdecimal() for line in counted if line.endswith(" dirty"))
 
 

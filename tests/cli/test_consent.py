@@ -59,10 +59,20 @@ def tree(root):
 
 
 ASKING = [
-    ("retention", ("retain", "ret-time-0", *TIME, *NOW), "3 segments removed"),
-    ("retention", ("truncate", "ret-time-0", "--to", "50", "--single-replica", *NOW), "truncated to 50"),
-    ("retention", ("delete-records", "ret-time-0", "--before", "50", "--single-replica", *NOW), "records before 50"),
-    ("crash-flip-mid", ("recover", "--like-broker", "crash-flip-mid-0"), "bytes cut"),
+    ("retention", ("retain", "ret-time-0", *TIME, *NOW), "Remove 3 segments (11 KiB) from ", "3 segments removed"),
+    (
+        "retention",
+        ("truncate", "ret-time-0", "--to", "50", "--single-replica", *NOW),
+        "Remove the records from offset 44 on (2 segments, ",
+        "the log ends at 44, not 50: batch 44 to ",
+    ),
+    (
+        "retention",
+        ("delete-records", "ret-time-0", "--before", "50", "--single-replica", *NOW),
+        "Delete the records before offset 50 (1 segment, ",
+        "records before 50",
+    ),
+    ("crash-flip-mid", ("recover", "--like-broker", "crash-flip-mid-0"), "Cut ", " cut"),
 ]
 
 
@@ -70,8 +80,10 @@ def call(root, argv):
     return [root / word if word.endswith("-0") else word for word in argv]
 
 
-@pytest.mark.parametrize(("case", "argv", "words"), ASKING, ids=lambda value: value[0] if len(value) > 2 else "")
-def test_no_and_yes(disk, case, argv, words):
+@pytest.mark.parametrize(
+    ("case", "argv", "asked", "words"), ASKING, ids=lambda value: value[0] if len(value) > 2 else ""
+)
+def test_no_and_yes(disk, case, argv, asked, words):
     root = disk(case)
     before = tree(root)
     for answer in ("n\n", "\n", "what\n", ""):  # the last: end of input
@@ -80,7 +92,8 @@ def test_no_and_yes(disk, case, argv, words):
         assert (code, out) == (1, "")
         assert "nothing was changed: it was not confirmed" in err
         (question,) = typist.questions
-        assert words in question
+        assert question.startswith(asked)
+        assert question.endswith("-0? [y/N/a(ll)] ")
         assert str(root) in question
         assert tree(root) == before
     typist = Typist("never asked\n")
@@ -102,8 +115,9 @@ def test_purge_asks(disk):
     assert (code, out, tree(root)) == (1, "", before)
     typist = Typist("yes\n")
     assert kafkalog(typist, "purge", root / "ret-time-0", *late)[0] == 0
-    assert "purged: 11 files" in typist.questions[0]
+    assert typist.questions[0].startswith("Remove 11 files (11 KiB) for good from ")
     assert not list(root.rglob("*.deleted"))
+    assert len(list((root / "ret-time-0" / ".kafkalog").glob("*-retain-*"))) == 1  # it is younger than 7 days
 
 
 @pytest.mark.parametrize("jobs", ["1", "3"])
@@ -145,7 +159,7 @@ def at_a_terminal(argv, typed):
         try:
             while data := os.read(master, 4096):
                 shown += data
-                if b"[a]ll" in data:
+                if b"a(ll)" in data:
                     os.write(master, typed)
         except OSError:  # nobody has the other end any more
             return
@@ -163,7 +177,7 @@ def test_a_real_terminal(disk, typed, code):
     root = disk("retention")
     found, shown = at_a_terminal(("retain", root / "ret-time-0", *TIME, *NOW), typed)
     assert found == code, shown
-    assert "3 segments removed (11035 bytes): go on? [y]es, [N]o, [a]ll of them:" in shown
+    assert f"Remove 3 segments (11 KiB) from {root / 'ret-time-0'}? [y/N/a(ll)] " in shown
     assert bool(list(root.rglob("*.deleted"))) is (code == 0)
 
 
@@ -175,7 +189,7 @@ def test_a_signal_ends_the_question(disk):
     child = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, start_new_session=True)
     os.close(slave)
     shown = b""
-    while b"[a]ll" not in shown:
+    while b"a(ll)" not in shown:
         shown += os.read(master, 4096)
     child.terminate()
     assert child.wait(30) == 130

@@ -1,13 +1,16 @@
 """Values of options that are converted without Pydantic are what typer itself makes of them."""
 
 import importlib
+import io
+import re
 
 import pytest
 import typer
 from typer.core import TyperOption
 
-from kafkalog_cli.cli.app import COMMANDS
+from kafkalog_cli.cli.app import COMMANDS, run
 from kafkalog_cli.cli.conversions import convert_without_pydantic
+from kafkalog_cli.cli.environment import Environment
 
 pytestmark = pytest.mark.skipif(
     not hasattr(TyperOption, "get_runtime_param"), reason="this version of typer converts without Pydantic itself"
@@ -24,8 +27,30 @@ def outcome(param, value, context):
     try:
         found = param.process_value(context, value)
     except Exception as error:
-        return type(error), str(error)
+        return type(error), plain(str(error), value)
     return type(found), found
+
+
+def plain(message, value):
+    """Typer's message without Pydantic's words."""
+    number = re.fullmatch("Input should be a valid (integer|number).*", message)
+    if number and isinstance(value, str):
+        return f"{value!r} is not a valid {number[1]}."
+    return message.removeprefix("Value error, ")
+
+
+def test_the_words_of_pydantic_are_not_printed():
+    """Whatever typer prints of an option that has no such value, or is no number."""
+    for words, told in (
+        (["ls", ".", "--format", "xml"], "'--format': 'xml' is not one of 'text', 'json', 'ndjson'\n"),
+        (["verify", ".", "--level", "all"], "'--level': 'all' is not one of 'quick', 'normal', 'deep'\n"),
+        (["purge", ".", "--jobs", "many"], "'--jobs': 'many' is not a valid integer\n"),
+    ):
+        out, err = io.BytesIO(), io.BytesIO()
+        assert run(words, Environment(stdout=out, stderr=err)) == 2
+        assert told in err.getvalue().decode(), err.getvalue()
+        assert b"Value error" not in err.getvalue()
+        assert b"Input should" not in err.getvalue()
 
 
 @pytest.mark.parametrize("name", COMMANDS)

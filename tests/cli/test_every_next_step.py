@@ -30,11 +30,14 @@ from actions.test_verify_places import (
 from faulty_fs import FaultyFilesystem
 from logs import BASE_TIME_MS, R, batch_v2, message_set, write_segment
 
-from kafkalog_cli.actions.verify.diagnose import DIAGNOSES, finding, place_outside, with_path
+from kafkalog_cli.actions.verify.diagnose import DIAGNOSES, finding, with_path
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind, Severity
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.format import producer_snapshot
+from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.storage.fs import RealFilesystem
+from kafkalog_cli.storage.moved_away import place_outside
 from kafkalog_cli.storage.publishing.new_partitions import staged_name
 
 COMMAND = re.compile(r"`([^`]+)`")
@@ -337,6 +340,15 @@ def _(corpus):
     return [DISK]
 
 
+@case("entries-not-checked")
+def _(corpus):
+    shutil.copytree(corpus / "clean-asis" / "before", DISK)
+    last = max(DISK.glob("*/*.snapshot"))
+    entry = ProducerEntry(0, 0, -1, -1, 0, 1, -1, -1)
+    last.write_bytes(producer_snapshot.encode([entry._replace(producer_id=at) for at in range(370_000)]))
+    return [DISK]
+
+
 # ---- names and leftovers
 
 
@@ -462,6 +474,16 @@ def in_metadata(records, own=FIRST, content=None):
 
 case("partition-metadata-damaged")(in_metadata(topic(1, "topic"), content=b"\xff"))
 case("partition-metadata-missing")(in_metadata(topic(1, "topic"), own=None))
+
+
+@case("quorum-state-damaged")
+def _(corpus):
+    log_dir(DISK)
+    metadata_log(DISK, *topic(1, "topic"))
+    (DISK / "__cluster_metadata-0" / "quorum-state").write_text('{"leaderId":1,"data_version":1}')
+    return [DISK]
+
+
 case("topic-id-differs")(in_metadata(topic(2, "topic")))
 case("topic-id-differs")(in_metadata(topic(1, "other")))
 case("not-in-metadata")(in_metadata(topic(2, "other")))
@@ -662,3 +684,29 @@ def test_paths_that_hold_the_words_of_placeholders_stay():
 def test_where_a_directory_goes_that_must_leave_the_log_directory(path, place):
     assert place_outside(path) == place
     assert Path(place_outside(".")).is_absolute()
+
+
+def test_recover_is_not_advised_for_the_metadata_log_that_it_refuses(tmp_path, monkeypatch):
+    """A controller recovers its metadata log itself: a torn tail and wrong indexes need no command."""
+    monkeypatch.chdir(tmp_path)
+    log_dir(DISK)
+    folder = metadata_log(DISK, *topic(1, "topic"))
+    (folder / f"{0:020}.index").write_bytes(b"\x01" * 9)
+    _, wrong_index = findings([folder])
+    with (folder / f"{0:020}.log").open("ab") as log:
+        log.write(b"\x00\x00\x00\x00torn")
+    _, torn = findings([folder])
+    found = [*wrong_index, *torn]
+    assert {"torn-tail", "offset-index-wrong"} <= {line["kind"] for line in found}
+    steps = [line["next_step"] for line in found if line["next_step"]]
+    assert steps
+    assert all(step == "nothing has to be done" or "--salvage" in step for step in steps), steps
+
+
+def test_damage_of_partition_metadata_is_reported_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    argv = in_metadata(topic(1, "topic"), content=b"")(None)
+    _, found = findings(argv)
+    assert [line["kind"] for line in found if line["path"].endswith("partition.metadata")] == [
+        "partition-metadata-damaged"
+    ]

@@ -2,15 +2,24 @@
 
 import ast
 import io
+import json
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import typer
 
 import kafkalog_cli.cli
 from kafkalog_cli import __version__
-from kafkalog_cli.cli.app import COMMANDS, GROUPS, run
+from kafkalog_cli.cli.app import COMMANDS, GROUPS, app, callback_of, run
+from kafkalog_cli.cli.command_facts import SUMMARIES
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.help_pages import command_page
+from kafkalog_cli.output.help_text import help_text
+from kafkalog_cli.output.paint import Paint
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
 
 
 def kafkalog(*argv):
@@ -23,17 +32,99 @@ def kafkalog(*argv):
 def test_commands_stand_in_their_groups():
     code, out, _ = kafkalog("help")
     assert code == 0
-    titles = [group for line in out.splitlines() for group in GROUPS if line.startswith(f"╭─ {group} ─")]
+    titles = [line[:-1] for line in out.splitlines() if line[:-1] in GROUPS]
     assert titles == list(GROUPS)
     for group, names in GROUPS.items():
-        panel = out[out.index(f"╭─ {group} ─") :].partition("╰")[0]
-        assert [name for name in re.findall(r"^│ ([a-z-]+)  ", panel, re.MULTILINE) if name in COMMANDS] == list(names)
+        listed = out.partition(f"\n{group}:\n")[2].partition("\n\n")[0].splitlines()
+        assert [line.split()[0] for line in listed] == list(names)
+        assert [" ".join(line.split()[1:]) for line in listed] == [f"{SUMMARIES[name]}." for name in names]
     assert kafkalog("--help")[1] == out
+    assert kafkalog() == (0, out, "")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_of_a_command(command):
-    assert kafkalog("help", command)[:2] == kafkalog(command, "--help")[:2]
+    code, out, err = kafkalog("help", command)
+    assert (code, err) == (0, "")
+    assert kafkalog(command, "--help") == kafkalog(command, "-h") == (code, out, err)
+    assert out.startswith(f"{SUMMARIES[command]}.\n\nUsage: kafkalog {command} [OPTIONS]")
+    assert max(map(len, out.splitlines())) <= 80
+    assert len(SUMMARIES[command]) <= 62, "a line of the list of commands"
+    assert 2 <= out.partition("\nExamples:\n")[2].partition("\n\n")[0].count(":\n") <= 3
+    titles = re.findall(r"(?m)^([A-Z][a-z -]+):$", out)
+    assert titles[0] == "Examples"
+    assert titles[-1] == "Exit codes"
+    rare = [title for title in titles if title in ("Output", "Safety", "Settings", "Time and load", "Limits", "Spark")]
+    assert rare == titles[len(titles) - len(rare) - 1 : -1], "options of daily use stand first"
+
+
+def test_paragraphs_have_no_breaks_of_their_own():
+    """A wide terminal shows full lines, whatever the lines of the docstring are."""
+    page = command_page("recover", callback_of("recover"))
+    assert len(page.paragraphs) == 2
+    assert not [text for text in page.paragraphs if "\n" in text or "  " in text]
+    lines = help_text(page, columns=100).splitlines()
+    paragraph = lines[4 : lines.index("", 4)]
+    assert all(len(line) + len(next_line.split()[0]) >= 100 for line, next_line in pairwise(paragraph))
+
+
+def test_help_shows_choices_and_defaults():
+    out = kafkalog("verify", "--help")[1]
+    assert "--level quick|normal|deep\n" in out
+    assert "[default: 134217728, 128 MiB]" in out
+    assert "--quiet  " in out
+    assert "--no-transactions" in kafkalog("ls", "--help")[1]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_is_in_the_help(command):
+    """The parser's own list, which the help does not use."""
+    group = typer.main.get_command(app)
+    params = group.get_command(typer.Context(group), command).params
+    out = kafkalog(command, "--help")[1]
+    for param in params:
+        for name in (*param.opts, *param.secondary_opts) if param.param_type_name == "option" else ():
+            assert re.search(rf"(?m)^  (.*, )?{name}(?=[ ,\n])", out), name
+
+
+def test_pieces_of_a_narrow_terminal():
+    page = command_page("append", callback_of("append"))
+    assert max(map(len, help_text(page, columns=60).splitlines())) <= 60
+    text = help_text(page, Paint(is_on=True), 80)
+    assert "\x1b[1mUsage:\x1b[0m kafkalog append" in text
+    assert re.sub(r"\x1b\[\d?m", "", text) == help_text(page)
+
+
+@pytest.mark.parametrize(
+    ("argv", "words", "step"),
+    [
+        (("verify", "--topc", "x"), "there is no option --topc. Did you mean --topic?", "verify"),
+        (("verify", "--topi"), "there is no option --topi. Did you mean --topic or --topic-pattern?", "verify"),
+        (("recover", "--dryrun"), "there is no option --dryrun. Did you mean --dry-run?", "recover"),
+        (("ls", "--xyzzy"), "there is no option --xyzzy", "ls"),
+        (("truncate",), "missing argument 'PARTITION'", "truncate"),
+    ],
+)
+def test_a_misspelt_option(argv, words, step):
+    code, out, err = kafkalog(*argv)
+    assert (code, out) == (2, "")
+    assert err == f"kafkalog: {words}\n  next: kafkalog {step} --help\n"
+    code, out, err = kafkalog(*argv, "--format", "json")
+    assert (code, out, json.loads(err)["type"]) == (2, "", "error")
+
+
+@pytest.mark.parametrize(
+    ("setting", "meant"),
+    [
+        ("retention.msx=5", "retention.ms"),
+        ("cleanup.polciy=compact", "cleanup.policy"),
+        ("segment.byte=1", "segment.bytes"),
+    ],
+)
+def test_a_misspelt_setting(setting, meant):
+    code, out, err = kafkalog("retain", str(EXAMPLE), "--dry-run", "--config", setting)
+    assert (code, out) == (2, "")
+    assert f"Unknown topic config name: {setting.partition('=')[0]}. Did you mean {meant}" in err
 
 
 @pytest.mark.parametrize(
@@ -65,13 +156,14 @@ def test_a_topic_that_is_not_there(tmp_path, command):
         (tmp_path / name / f"{0:020d}.log").touch()
     code, out, err = kafkalog(command, str(tmp_path), "--topic", "order")
     assert (code, out) == (10, "")
-    assert f"under {tmp_path} matches --topic order. These topics are there: orders, customers, payments" in err
+    what = "segment" if command == "dump-log" else "partition"
+    assert f"no {what} matches --topic order. Topics here: orders, customers, payments\n" in err
     code, out, err = kafkalog(command, str(tmp_path), "--topic", "orders", "--partition", "7")
     assert (code, out) == (10, "")
-    assert "matches --topic orders --partition 7. These partitions are there: orders (0, 1)" in err
+    assert "matches --topic orders --partition 7. Partitions here: orders (0, 1)" in err
     code, out, err = kafkalog(command, str(tmp_path), "--topic-pattern", "x.*")
     assert (code, out) == (10, "")
-    assert "matches --topic-pattern 'x.*'. These topics are there: customers, orders, payments" in err
+    assert "matches --topic-pattern 'x.*'. Topics here: customers, orders, payments" in err
 
 
 def test_no_option_is_named_by_its_placeholder():

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -54,9 +55,7 @@ def test_retain_says_a_line_and_undo_takes_it_back(root):
     code, out, err = kafkalog("retain", root / "ret-time-0", *DAY_AND_NIGHT, *NOW)
     assert (code, err) == (0, "")
     (line,) = out.splitlines()
-    words = (
-        "3 segments removed (11035 bytes), offsets 98 to 120; undo for 60 s, and until a broker starts: kafkalog undo"
-    )
+    words = "3 segments removed (11 KiB), offsets 98 to 120; undo for 60 s, and until a broker starts: kafkalog undo"
     assert line.startswith(f"{root}/ret-time-0: {words} {root}/ret-time-0 2")
     assert len(list((root / "ret-time-0").glob("*.deleted"))) == 11
     assert kafkalog(*undo_of(line), *NOW)[0] == 0
@@ -95,12 +94,24 @@ def test_the_second_run_changes_nothing(root):
 def test_a_dry_run_tells_and_changes_nothing(root):
     before = {str(path) for path in root.rglob("*")}
     contents = tree(root)
-    code, out, _ = kafkalog("retain", root / "ret-time-0", *DAY_AND_NIGHT, *NOW, "--dry-run")
-    lines = out.splitlines()
+    retain = ("retain", root / "ret-time-0", *DAY_AND_NIGHT, *NOW, "--dry-run")
+    code, out, _ = kafkalog(*retain)
     assert code == 0
-    assert lines[0].endswith("dry run: 3 segments removed (11035 bytes), offsets 98 to 120")
+    assert out.splitlines() == [
+        f"{root}/ret-time-0: dry run: 3 segments removed (11 KiB), offsets 98 to 120",
+        "dry run: nothing was changed; --verbose lists each change",
+    ]
+    lines = kafkalog(*retain, "--verbose")[1].splitlines()
+    assert [lines[0], lines[-1]] == [out.splitlines()[0], "dry run: nothing was changed"]
     assert "  setting retention.ms=60000000 (--config)" in lines
     assert f"  would rename {0:020d}.log to {0:020d}.log.deleted" in lines
+    summary = kafkalog("retain", root, *DAY_AND_NIGHT, *NOW, "--dry-run", "--config", "cleanup.policy=delete")[1]
+    assert re.fullmatch(
+        r"dry run: \d of 9 partitions would be changed, \d+ segments \(\d+ KiB\) would be removed(, \d refused)?\."
+        r" Nothing was changed; --verbose lists each change",
+        summary.splitlines()[-1],
+    )
+    assert kafkalog(*retain, "--quiet")[1] == out.splitlines()[0] + "\n"
     assert {str(path) for path in root.rglob("*")} == before
     assert tree(root) == contents
 
@@ -203,7 +214,7 @@ def test_a_time_index_that_lies_is_told_and_not_followed(root):
     assert code == 3
     assert "3 segments removed" in out
     assert "(KAFKA-10207)" in out
-    assert "  next: kafkalog recover --indexes-only" in out
+    assert f"  next: `kafkalog recover {root}/ret-time-0 --indexes-only` rebuilds it" in out
 
 
 def test_deleted_files_go_when_they_are_due(root):
@@ -332,9 +343,7 @@ def test_truncate_keeps_what_goes_and_the_marker_stays_away(root):
     partition = root / "ret-both-0"
     code, out, err = kafkalog("truncate", root, "--topic", "ret-both", "--to", 50, "--single-replica", *NOW)
     assert code == 0
-    words = (
-        "truncated to 50, 2 segments removed, 2061 bytes cut, batch 46 to 50 cannot be split, offsets 0 to 46; undo:"
-    )
+    words = "the log ends at 46, not 50: batch 46 to 50 cannot be split, 2 segments removed, 2.0 KiB cut, offsets 0 to 46; undo:"
     assert out.startswith(f"{partition}: {words} kafkalog undo {partition}")
     assert not (root / MARKER).exists()
     assert "leaves every ISR" in err
@@ -348,7 +357,8 @@ def test_truncate_refuses_other_replicas_and_offsets_outside(root):
     before = tree(root)
     code, _, err = kafkalog("truncate", root / "ret-both-0", "--to", 50, *NOW)
     assert code == 14
-    assert "(to go on: --single-replica)" in err
+    path = root / "ret-both-0"
+    assert f"(to go on: `kafkalog truncate {path} --to 50 --now {NOW[1]} --single-replica`)" in err
     code, _, err = kafkalog("truncate", root / "ret-both-0", "--to", 121, "--single-replica", *NOW)
     assert code == 1
     assert "valid range is 0 to 120" in err
@@ -464,7 +474,7 @@ def test_a_run_that_was_cut_off_is_taken_back_first(root):
     code, out, err = kafkalog("retain", partition, *DAY_AND_NIGHT, *NOW)
     assert code == 0
     assert "was cut off half way, and is taken back" in err
-    assert "3 segments removed (11035 bytes)" in out
+    assert "3 segments removed (11 KiB)" in out
     assert kafkalog(*undo_of(out.strip()), *NOW)[0] == 0
     assert tree(root) == before
 

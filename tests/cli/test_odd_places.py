@@ -175,7 +175,7 @@ def test_odd_files(place, tmp_path, kind, suffix, evidence):
             assert contents(data) == before, (name, out, err)
         if name.startswith("recover") and not is_link:
             assert code == ExitCode.REFUSED, (name, out, err)
-            assert f"{LAST}{suffix}; move them away" in err
+            assert f"{LAST}{suffix}; `mv -nT " in err
         if is_link and suffix == ".log" and name == "recover":
             assert code == ExitCode.REFUSED
             assert "link" in err

@@ -326,7 +326,9 @@ def test_progress_on_a_terminal_only(tmp_path, monkeypatch):
     assert max(percents) <= 100
     assert "recover: " not in out
     # What is told stands on lines of its own.
-    assert all(line.startswith(f"kafkalog: {root}") for line in re.split("[\n]|\r\x1b\\[K", err) if "marker" in line)
+    told = [line for line in re.split("[\n]|\r\x1b\\[K", err) if "marker" in line]
+    assert told
+    assert all(line.startswith(f"\x1b[33mkafkalog:\x1b[0m {root}") for line in told)
     assert kafkalog("recover", tmp_path / "other", clock=Clock(tick=0.3))[2].count("recover: ") == 0
 
 

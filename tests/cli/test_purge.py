@@ -109,9 +109,10 @@ def test_a_dry_run_touches_nothing(partition):
     make_run(partition, "old", 8 * DAY_MS, Drop("00000000000000000010.log"), Move(LOG, DELETED))
     before = tree(partition.parent, with_own=True)
     recorder = RecordingFilesystem(RealFilesystem())
-    code, out, _ = kafkalog("purge", partition, "--dry-run", fs=recorder)
+    code, out, _ = kafkalog("purge", partition, "--dry-run", "--verbose", fs=recorder)
     assert code == 0
     assert "would be purged: 1 file and 1 run" in out
+    assert DELETED not in kafkalog("purge", partition, "--dry-run")[1]
     assert "cannot be undone" not in out
     assert f"  {DELETED}: 100 bytes" in out.splitlines()
     assert [call for call in recorder.calls if call.name == "lock" or call in recorder.changes] == []

@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 
 import pytest
 
@@ -21,7 +22,8 @@ def sql(*argv):
 def without_start(monkeypatch):
     """PySpark seems to be there; it is not started."""
     monkeypatch.setattr(java.importlib.util, "find_spec", lambda _: object())
-    monkeypatch.setitem(__import__("sys").modules, "kafkalog_cli.spark.sessions", None)
+    monkeypatch.delitem(sys.modules, "kafkalog_cli.cli.spark_start", raising=False)  # it has imported the sessions
+    monkeypatch.setitem(sys.modules, "kafkalog_cli.spark.sessions", None)
 
 
 def test_without_pyspark(monkeypatch, tmp_path):

@@ -80,7 +80,7 @@ def test_a_small_dump_imports_nothing_of_the_compiled_path():
     assert not modules & {f"kafkalog_cli.{name}" for name in compiled}
 
 
-WORKERS = {"verify": "cli.verify_run", "recover": "actions.recover.verb", "compact": "actions.compact.verb"}
+WORKERS = {"verify": "actions.verify.verify", "recover": "actions.recover.verb", "compact": "actions.compact.verb"}
 
 
 @pytest.mark.parametrize("command", WORKERS)

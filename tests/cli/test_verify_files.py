@@ -33,11 +33,11 @@ def test_every_file_alone(log_dir):
     for path in files:
         code, out, err = kafkalog(path)
         assert (code, err) == (3 if path.name.endswith("115.log") else 0, ""), path
-        assert out.splitlines()[-1].startswith(f"{path}: "), out
-        assert ("segment" in out.splitlines()[-1]) is (path.suffix == ".log"), out
+        (line,) = (line for line in out.splitlines() if line.startswith((f"{path}: OK", f"{path}: 1 warning")))
+        assert ("segment" in line) is (path.suffix == ".log"), out
     code, out, _ = kafkalog(*files)
     assert code == 3
-    assert f"{partition}: 1 warning; offsets 0 to 128; 3 segments" in out
+    assert f"{partition}: 1 warning, offsets 0 to 128, 3 segments" in out
     assert kafkalog(*files, log_dir)[0] == 3
 
 
@@ -62,7 +62,7 @@ def test_a_damaged_small_file_alone(log_dir, name, level):
 
 def test_a_file_in_its_own_directory(log_dir, monkeypatch):
     monkeypatch.chdir(log_dir)
-    assert kafkalog("meta.properties")[1] == "./meta.properties: no damage found\n"
+    assert kafkalog("meta.properties")[1] == "./meta.properties: OK\n"
     monkeypatch.chdir(log_dir / "crash-torn-0")
     assert kafkalog("../meta.properties")[0] == kafkalog("leader-epoch-checkpoint")[0] == 0
 
@@ -156,17 +156,20 @@ def test_a_marker_that_is_kept_away_is_told(corpus, tmp_path):
     assert "other entries" not in command("ls", root)[1]
     assert f"{held}; without it a broker recovers all partitions" in kafkalog(root)[1]
     assert "[shutdown-marker-held]" in kafkalog(root / ".kafkalog-clean-shutdown")[1]
-    assert command("undo", root)[2].endswith(f"under {root} there are: {run_id} (1 partition)\n")
+    last = f"`kafkalog undo {root} {run_id}` undoes the last one"
+    assert command("undo", root)[2].endswith(f"under {root} there are: {run_id} (1 partition); {last}\n")
     code, _, err = command("undo", root, "20990101")
     assert code == 10
-    assert err.endswith(f"no run 20990101; under {root} there are: {run_id} (1 partition)\n")
+    assert err.endswith(f"no run 20990101; under {root} there are: {run_id} (1 partition); {last}\n")
     (root / "clean-torn-0" / "00000000000000000046.index").unlink()
     code, _, err = command("undo", root, run_id)
     assert code == 14
     assert f"{root}/clean-torn-0/.kafkalog/{run_id}, where manifest.json tells" in err
     assert command("recover", root)[0] == 0
     later = max(path.name for path in (root / "clean-torn-0" / ".kafkalog").glob("2*"))
-    assert f"undo the later runs first, the last one first: {later}\n" in command("undo", root, run_id)[2]
+    undo = f"kafkalog undo {root}/clean-torn-0"
+    order = f"undo the later runs before it, in this order: `{undo} {later}`, `{undo} {run_id}`\n"
+    assert order in command("undo", root, run_id)[2]
     assert command("purge", "--older-than", "0s", root)[0] == 0
     assert "kept away for good: what a run on clean-torn-0 kept is purged" in command("ls", root)[1]
     (root / ".kafkalog-clean-shutdown").write_bytes(b"{")

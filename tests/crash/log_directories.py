@@ -5,8 +5,10 @@ They are made with struct alone, and what is told of them is read with the naive
 
 from __future__ import annotations
 
+import tarfile
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 from logs import BASE_TIME_MS, R, aborted_txns, batch_v2, end_marker, indexes, message, message_set, producer_snapshot
 from memory_fs import DEFAULT, START_NS, MemoryFilesystem
@@ -22,6 +24,7 @@ RECOVERY_POINT = f"{ROOT}/recovery-point-offset-checkpoint"
 INTERVAL_BYTES = 100
 END = 22
 MARKER_BYTES = b'{"version":0,"brokerEpoch":7}'
+CORPUS = Path(__file__).parents[1] / "fixtures" / "corpus" / "corpus.tar.xz"
 METADATA = b"version: 0\ntopic_id: kFQ3lUTFSsWWjXbfvbOpDw\n"
 
 Batches = list[tuple[bytes, int, int]]  # bytes, last offset, largest timestamp
@@ -302,13 +305,41 @@ def remote_only() -> Files:
     return found | {"leader-epoch-checkpoint": b"0\n3\n0 3\n1 8\n2 14\n"}
 
 
-TIERED: dict[str, Callable[[], Files]] = {maker.__name__: maker for maker in (tiered, tiered_sound, remote_only)}
+@cache
+def _of_a_broker() -> Files:
+    """What Kafka 4.2.0 left of a tiered topic: the log starts at 124, and its first segment here at 169."""
+    folder = "corpus/remote/data/tiered-0/"
+    with tarfile.open(CORPUS) as archive:
+        found = [one for one in archive if one.isfile() and one.name.startswith(folder)]
+        return {one.name.removeprefix(folder): archive.extractfile(one).read() for one in found}
+
+
+def broker_tiered() -> Files:
+    """A broker's, stopped cleanly."""
+    return dict(_of_a_broker())
+
+
+def broker_tiered_torn() -> Files:
+    """The same with a torn end, and an index that is wrong."""
+    found = broker_tiered()
+    found[_name(169, "log")] += found[_name(169, "log")][:70]
+    found[_name(169, "index")] = b"\x55" * 8
+    return found
+
+
+BROKER_TIERED: dict[str, Callable[[], Files]] = {maker.__name__: maker for maker in (broker_tiered, broker_tiered_torn)}
+BROKER_END = 210
+TIERED: dict[str, Callable[[], Files]] = {
+    **{maker.__name__: maker for maker in (tiered, tiered_sound, remote_only)},
+    **BROKER_TIERED,
+}
 """Logs that start below their first segment here."""
 KEYED: dict[str, Callable[[], Files]] = {"keyed": keyed}
 """The same, where a cleaner finds much to do."""
 SOUND: dict[str, Callable[[], Files]] = {maker.__name__: maker for maker in (sound, committed, compacted, old, killed)}
 TIMELESS = ("/lock", "/.lock", "/manifest.json", ".kafkalog.tmp")
 WITH_MARKER = ("deleted", "torn", "three", "sound", "committed", "old", "keyed", "tiered_sound", "remote_only")
+WITH_MARKER += ("broker_tiered",)
 """The log directories that a broker stopped cleanly, as their marker says."""
 
 
@@ -319,10 +350,11 @@ def log_directory(name: str) -> MemoryFilesystem:
     fs.add(f"{ROOT}/.lock", b"")
     recovered, replicated = (END, END) if name in SOUND or name in KEYED or name in TIERED else (900, 4)
     recovered = 14 if name in ("killed", "tiered") else recovered
+    if name in BROKER_TIERED:
+        recovered = replicated = BROKER_END
     fs.add(RECOVERY_POINT, b"0\n2\nother 3 44\nt 0 %d\n" % recovered, FileAttributes(0o640, 5, 6, START_NS + 3))
-    fs.add(
-        f"{ROOT}/log-start-offset-checkpoint", b"0\n1\nt 0 3\n" if name == "compacted" or name in TIERED else b"0\n0\n"
-    )
+    starts = b"0\n1\nt 0 3\n" if name == "compacted" or name in TIERED else b"0\n0\n"
+    fs.add(f"{ROOT}/log-start-offset-checkpoint", b"0\n1\nt 0 124\n" if name in BROKER_TIERED else starts)
     fs.add(f"{ROOT}/replication-offset-checkpoint", b"0\n1\nt 0 %d\n" % replicated)
     if name in SOUND or name in KEYED:
         fs.add(f"{ROOT}/cleaner-offset-checkpoint", b"0\n1\nt 0 6\n")

@@ -64,7 +64,7 @@ def look(writer, disk, where):
     try:
         again = copy(disk)
         outcome = replace(writer, now_ms=writer.now_ms + 1000).act(again, token="0002")
-        if outcome.code == 14 and "recover it first" in outcome.out:
+        if outcome.code == 14 and "` repairs it" in outcome.out:
             assert RECOVER_LATER.act(again, token="0003").code == 0
         else:
             assert outcome.code in writer.codes | writer.codes_again, outcome

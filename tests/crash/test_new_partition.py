@@ -2,6 +2,8 @@
 run again, recovered and taken back from wherever it was cut off."""
 
 import errno
+import re
+import shlex
 
 import pytest
 from log_directories import MARKER, ROOT, identity
@@ -96,8 +98,15 @@ def test_no_room_for_a_file(for_ever):
         elif "no log was changed" in outcome.err:
             kept += 1
             left = {path: facts for path, facts in before.items() if path != MARKER}
-            assert own_tree(disk) == left, n
+            there = own_tree(disk)
+            assert {path: facts for path, facts in there.items() if not path.startswith(NEW)} == left, n
             assert disk.status(BESIDE_THE_MARKER) is not None
+            # The new partition stays, as the undo in it, which the message names, puts the marker back.
+            assert disk.status(NEW) is not None
+            command = re.search(r"`kafkalog (undo [^`]*)`", outcome.err).group(1)
+            assert kafkalog(disk, *shlex.split(command)).code == 0
+            assert disk.status(MARKER) is not None
+            assert made_records(disk) == []
         else:
             assert disk.status(NEW) is not None
             undo_new(disk)

@@ -30,6 +30,7 @@ TIERED = ("--config", "remote.storage.enable=true")
 LOCAL_MS = ("--config", "local.retention.ms=1", "--config", "local.retention.bytes=1")
 REMOTE_EPOCHS = b"\n0 3\n1 8\n2 14\n"
 LOG_START = b"\nt 0 3\n"
+BROKER_EPOCHS, BROKER_START = b"\n0 124\n", b"\nt 0 124\n"
 IMAGES, FAULTS_A_CASE = 6, 6
 
 
@@ -37,25 +38,28 @@ def tiered(writer, *more):
     return replace(writer, name=f"{writer.name}-tiered", argv=(*writer.argv, *TIERED, *more))
 
 
-REPAIRS = [(tiered(one), "tiered") for one in (RECOVER, INDEXES_ONLY)]
-CHANGES = [(tiered(ROLL), "tiered_sound"), (tiered(APPEND), "tiered_sound"), (tiered(APPEND), "remote_only")]
+REPAIRS = [(tiered(one), name) for one in (RECOVER, INDEXES_ONLY) for name in ("tiered", "broker_tiered_torn")]
+CHANGES = [(tiered(one), name) for one in (ROLL, APPEND) for name in ("tiered_sound", "broker_tiered")]
+CHANGES += [(tiered(APPEND), "remote_only")]
 UNKNOWN = [(RECOVER, "tiered"), (UNDO, "tiered"), (ROLL, "tiered_sound"), (APPEND, "remote_only")]
 """No source says that the topic is tiered."""
 CASES = [*REPAIRS, *CHANGES, *UNKNOWN]
-TRUNCATE_AT_18 = replace(TRUNCATE, argv=tuple("18" if word == "6" else word for word in TRUNCATE.argv))
+TRUNCATE_AT_18, TRUNCATE_AT_190 = (
+    replace(TRUNCATE, argv=tuple(offset if word == "6" else word for word in TRUNCATE.argv)) for offset in ("18", "190")
+)
 REFUSED = [
     (writer, fixture)
     for writer in (
         tiered(replace(RETAIN, argv=(*RETAIN.argv, *LOCAL_MS))),
         tiered(replace(FREE, argv=tuple(word for word in FREE.argv if word not in NOT_TIERED[1:]) + TIERED[1:])),
-        tiered(TRUNCATE_AT_18),
-        TRUNCATE_AT_18,
         tiered(DELETE_RECORDS),
         DELETE_RECORDS,
         tiered(COMPACT),
     )
-    for fixture in ("tiered_sound", "remote_only")
+    for fixture in ("tiered_sound", "remote_only", "broker_tiered")
 ]
+for truncate, fixtures in ((TRUNCATE_AT_18, ("tiered_sound", "remote_only")), (TRUNCATE_AT_190, ("broker_tiered",))):
+    REFUSED += [(writer, fixture) for writer in (truncate, tiered(truncate)) for fixture in fixtures]
 
 
 @pytest.fixture(autouse=True)
@@ -66,8 +70,10 @@ def _read_only(monkeypatch):
 def check_remote(disk, where):
     """The epochs of what is in remote storage, and the start of the log there."""
     tree = own_tree(disk)
-    assert REMOTE_EPOCHS in tree[f"{PARTITION}/leader-epoch-checkpoint"][0], where
-    assert LOG_START in tree[f"{ROOT}/log-start-offset-checkpoint"][0], where
+    is_a_brokers = any(f"{169:020d}." in path for path in tree)
+    epochs, start = (BROKER_EPOCHS, BROKER_START) if is_a_brokers else (REMOTE_EPOCHS, LOG_START)
+    assert epochs in tree[f"{PARTITION}/leader-epoch-checkpoint"][0], where
+    assert start in tree[f"{ROOT}/log-start-offset-checkpoint"][0], where
 
 
 @pytest.mark.exhaustive

@@ -1,18 +1,21 @@
 """What every command tells when a call fails is true of the disk, and each command that it names does what is told."""
 
+import errno
 import random
 
 import pytest
 import watched_fs
 from evidence import SCALE
+from library_writers import LIBRARY_CASES
 from told import READ_ONLY, Told, candidates
-from writers import APPENDS, CASES, FREE, RETAIN_AT_ONCE, ROLL, ids
+from writers import APPENDS, CASES, FREE, MAKE, RETAIN_AT_ONCE, ROLL, ids
 
 from kafkalog_cli.actions import apply_changes
 from kafkalog_cli.actions.retain import freeing
+from kafkalog_cli.errors import next_step
 from kafkalog_cli.storage.changing import removal
 
-ALL = (*CASES, *APPENDS)
+ALL = (*CASES, *APPENDS, *LIBRARY_CASES)
 A_CASE = 7
 """So many faults of each command on each log directory."""
 
@@ -30,6 +33,23 @@ def test_what_is_told_is_true(writer, fixture, evidence):
     for fault, for_ever, n in tried:
         Told(writer, fixture, fault, for_ever, n).check()
     evidence("R34", len(tried), len(ALL))
+
+
+def test_a_new_partition_stays_where_undo_gives_the_marker_back():
+    found = (Told(MAKE, "sound", *case) for case in candidates(MAKE, "sound", ("ENOSPC",)) if not case[1])
+    kept = [told for told in found if "no log was changed, but the marker" in told.text]
+    assert kept
+    for told in kept:
+        assert "this partition was made, and is left there" in told.text
+        assert told.check()
+
+
+@pytest.mark.parametrize(
+    "name", ["", "/.kafkalog/20261118T110640.000Z-recover-0001", "/.kafkalog/x-0001/manifest.json"]
+)
+def test_the_next_step_names_the_partition_of_a_run(name):
+    error = OSError(errno.EIO, "Input/output error", f"/log-1/t-0{name}")
+    assert "`kafkalog recover /log-1/t-0 --salvage salvaged`" in next_step(error)
 
 
 # -- what it finds

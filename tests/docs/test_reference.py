@@ -1,11 +1,13 @@
 """man/ and completions/ are what docs/generate_reference.py makes of today's commands."""
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
 
 from kafkalog_cli.cli.app import COMMANDS
+from kafkalog_cli.cli.command_facts import exit_codes_of
 from kafkalog_cli.errors import ExitCode
 
 ROOT = Path(__file__).parents[2]
@@ -29,12 +31,25 @@ def test_no_file_is_left_of_a_command_that_is_gone(files):
     assert there == set(files)
 
 
-def test_every_command_has_a_page_with_every_exit_code(files):
+def test_every_page_has_its_sections_and_exit_codes(files):
     for name in COMMANDS:
         page = files[Path(f"man/kafkalog-{name}.1")]
-        status = page[page.index('.SH "EXIT STATUS"') :]
-        for code in ExitCode:
-            assert f".B {int(code)}\n" in status
+        titles = re.findall(r'(?m)^\.SH "?([A-Z ]+)"?$', page)
+        assert titles == [
+            *("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXAMPLES", "EXIT STATUS", "ENVIRONMENT", "FILES"),
+            "SEE ALSO",
+        ]
+        status = page[page.index('.SH "EXIT STATUS"') : page.index('.SH "ENVIRONMENT"')]
+        assert {int(code) for code in re.findall(r"\\fB(\d+)\\fR", status)} == set(exit_codes_of(name))
+    main = files[Path("man/kafkalog.1")]
+    assert all(f"\\fB{int(code)}\\fR" in main for code in ExitCode)
+    assert all(f"\\fBkafkalog\\-{name}\\fR (1)".replace("-", "\\-").replace("\\\\", "\\") in main for name in COMMANDS)
+
+
+def test_choices_and_defaults_are_in_the_page(files):
+    page = files[Path("man/kafkalog-verify.1")]
+    assert "\\-\\-level quick|normal|deep" in page
+    assert "[default: normal]" in page
 
 
 def test_options_of_the_real_tool_are_in_the_page(files):

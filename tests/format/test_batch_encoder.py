@@ -50,11 +50,10 @@ def columns_of(block, change=None):
     """The header columns of a block's batches, in the form that its records have."""
     rows = [batch if change is None else change(batch) for batch in block.batches.rows(block.first_row, block.end_row)]
     columns = BatchColumns.from_rows(rows)
-    if block.records.matrix is None:
+    if not block.is_compiled:
         return columns
-    import numpy as np
 
-    return BatchColumns.from_matrix(np.array([list(column) for column in columns.columns()], dtype=np.int64))
+    return columns.arrays()
 
 
 def encoded(data, compiled, change=None, keep=None):

@@ -10,7 +10,8 @@ from change_cases import BROKER, Changed, Settled, line_of
 from loader_cases import MARKER, MARKER_BYTES, NOW_MS, contents, file_differences, write
 
 from kafkalog_cli.actions.append.append import AppendRequest, apply_append, next_sequence, plan_append
-from kafkalog_cli.actions.append.batching import BatchMaker, blocks
+from kafkalog_cli.actions.append.batching import BatchMaker
+from kafkalog_cli.actions.append.gathering import blocks
 from kafkalog_cli.actions.append.reading import NewRecord
 from kafkalog_cli.actions.append.writing import Writing
 from kafkalog_cli.actions.apply_changes import MarkerState

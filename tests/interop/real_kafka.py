@@ -1,4 +1,4 @@
-"""The real Kafka of a version (KAFKALOG_KAFKA_VERSION, else 4.2.0): its jars through Maven into a cache, our Java beside them, its tools in one JVM."""
+"""The real Kafka of a version (KAFKALOG_TEST_KAFKA_VERSION, else 4.2.0): its jars through Maven into a cache, our Java beside them, its tools in one JVM."""
 
 import hashlib
 import os
@@ -13,7 +13,7 @@ from kafkalog_cli.output.dump_version import DumpVersion
 
 HERE = Path(__file__).parent
 NEWEST = "4.3.1"
-VERSION = os.environ.get("KAFKALOG_KAFKA_VERSION", "4.2.0")
+VERSION = os.environ.get("KAFKALOG_TEST_KAFKA_VERSION", "4.2.0")
 POM = HERE / "pom.xml"
 CACHE = Path(os.environ.get("KAFKALOG_TEST_CACHE", Path.home() / ".cache" / "kafkalog-tests"))
 JAVA = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8"]

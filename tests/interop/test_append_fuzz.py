@@ -1,6 +1,6 @@
 """append against the real UnifiedLog as a leader: the same batches give the same files, byte for byte.
 
-The number of cases: KAFKALOG_APPEND_CASES.
+The number of cases: KAFKALOG_TEST_APPEND_CASES.
 """
 
 import os
@@ -14,7 +14,7 @@ from sampling import part_of
 
 pytestmark = pytest.mark.xdist_group("loader")  # the same JVM's classes are made once
 
-CASES = int(os.environ.get("KAFKALOG_APPEND_CASES") or part_of(120))
+CASES = int(os.environ.get("KAFKALOG_TEST_APPEND_CASES") or part_of(120))
 
 
 def test_the_same_files(real_kafka, corpus, tmp_path, capsys):

@@ -1,6 +1,6 @@
 """roll, retain, truncate and delete-records against the real UnifiedLog: the same files from both.
 
-The number of cases: KAFKALOG_CHANGE_CASES, `make fuzz-changes` for many.
+The number of cases: KAFKALOG_TEST_CHANGE_CASES, `make fuzz-changes` for many.
 """
 
 import os
@@ -12,7 +12,7 @@ from sampling import part_of
 
 pytestmark = pytest.mark.xdist_group("loader")  # the same JVM's classes are made once
 
-CASES = int(os.environ.get("KAFKALOG_CHANGE_CASES") or part_of(200))
+CASES = int(os.environ.get("KAFKALOG_TEST_CHANGE_CASES") or part_of(200))
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """compact against the real Cleaner: the same files from both.
 
-The number of logs: KAFKALOG_CLEAN_LOGS, `make fuzz-cleaner` for many.
+The number of logs: KAFKALOG_TEST_CLEAN_LOGS, `make fuzz-cleaner` for many.
 """
 
 import os
@@ -12,7 +12,7 @@ from sampling import part_of
 
 pytestmark = pytest.mark.xdist_group("loader")  # the same JVM's classes are made once
 
-LOGS = int(os.environ.get("KAFKALOG_CLEAN_LOGS") or part_of(20))
+LOGS = int(os.environ.get("KAFKALOG_TEST_CLEAN_LOGS") or part_of(20))
 
 
 def test_the_same_files(real_kafka, tmp_path, capsys):

@@ -1,6 +1,6 @@
 """Imports of random logs by the real Kafka: its loader changes nothing, dump-log prints the same, consumers get every record.
 
-The number of logs: KAFKALOG_IMPORT_LOGS, `make fuzz-imports` for many.
+The number of logs: KAFKALOG_TEST_IMPORT_LOGS, `make fuzz-imports` for many.
 """
 
 import os
@@ -16,7 +16,7 @@ from loader_cases import RealLoader
 from recovering import complaints
 from sampling import part_of
 
-LOGS = int(os.environ.get("KAFKALOG_IMPORT_LOGS") or part_of(60))
+LOGS = int(os.environ.get("KAFKALOG_TEST_IMPORT_LOGS") or part_of(60))
 TOPICS = [f"t{number:02d}" for number in range(10)]
 
 

@@ -1,6 +1,6 @@
 """`recover --like-broker` against the real loader: damaged partitions, the same files from both.
 
-The number of cases: KAFKALOG_LOADER_CASES, `make fuzz-loader` for many. That the driver of the real loader is right
+The number of cases: KAFKALOG_TEST_LOADER_CASES, `make fuzz-loader` for many. That the driver of the real loader is right
 is shown with what real brokers left in the corpus.
 """
 
@@ -31,7 +31,7 @@ from kafkalog_cli.storage.segments.log_end import segment_end
 
 pytestmark = pytest.mark.xdist_group("loader")  # what its fixtures make is made once
 
-CASES = int(os.environ.get("KAFKALOG_LOADER_CASES") or part_of(500))
+CASES = int(os.environ.get("KAFKALOG_TEST_LOADER_CASES") or part_of(500))
 CORPUS_NOW_MS = 1_800_000_000_000
 REFUSED = {"crash-flip-offset", "clean-zero-tail"}
 

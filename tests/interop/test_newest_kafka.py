@@ -1,6 +1,6 @@
 """A short form of the comparisons on the newest Kafka: dump text, loader, cleaner. Their long forms run on 4.2.0.
 
-With KAFKALOG_KAFKA_VERSION=4.3.1 all other tests of this directory run on it too.
+With KAFKALOG_TEST_KAFKA_VERSION=4.3.1 all other tests of this directory run on it too.
 """
 
 import random

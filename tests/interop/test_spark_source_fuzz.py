@@ -1,6 +1,6 @@
 """The source `kafkalog` against Spark's own Kafka source on one broker's topics: the same rows, the same refusals.
 
-The number of sets of options: KAFKALOG_SPARK_SOURCE_CASES; `python -m tests.interop.fuzz_spark_source` tries many.
+The number of sets of options: KAFKALOG_TEST_SPARK_SOURCE_CASES; `python -m tests.interop.fuzz_spark_source` tries many.
 """
 
 import os
@@ -17,7 +17,7 @@ from spark_connector import connector_jars
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("broker")]
 
 ROOT = Path(__file__).parents[2]
-CASES = int(os.environ.get("KAFKALOG_SPARK_SOURCE_CASES", "25"))
+CASES = int(os.environ.get("KAFKALOG_TEST_SPARK_SOURCE_CASES", "25"))
 
 
 @pytest.mark.usefixtures("real_kafka")

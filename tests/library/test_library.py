@@ -14,7 +14,7 @@ from naive_consumer import consume
 from strategies import logs as any_logs
 
 import kafkalog_cli as kl
-from kafkalog_cli import library
+from kafkalog_cli import library, spark
 from kafkalog_cli.errors import OffsetOutOfRange, UsageError
 from kafkalog_cli.library import logs as module
 from kafkalog_cli.storage.kernels import KernelChoice
@@ -142,3 +142,11 @@ def test_the_import_is_cheap():
         for one in (code, before)
     ]
     assert modules[0] - modules[1] == {"kafkalog_cli"}
+
+
+def test_the_names_are_listed_before_they_are_used():
+    """A name that is imported at its first use is not in the module before that; completion needs it."""
+    words = "import kafkalog_cli as kl; print(*dir(kl)); assert 'kafkalog_cli.library' not in __import__('sys').modules"
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
+    assert {"LogDirectory", "open", "recover", "verify", "__version__"} <= set(done.stdout.split())
+    assert {"KafkalogDataSource", "audit", "session"} <= set(dir(spark))

@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -272,3 +274,33 @@ def test_a_broker_has_the_directory(root):
         assert tree(root) == before
         child.stdin.close()
     kl.open_partition(root / "idem-0").append(pa.table(ONE), single_replica=True)
+
+
+def no_disk():
+    yield pa.RecordBatch.from_pydict({"value": [b"x"]})
+    raise FileNotFoundError(2, "the program's own", "input")
+
+
+def test_an_error_of_the_system_in_the_data_is_raised_as_it_is(root):
+    before = tree(root)
+    with pytest.raises(FileNotFoundError, match="the program's own"):
+        kl.open_partition(root / "idem-0").append(no_disk(), single_replica=True)
+    assert tree(root) == before
+
+
+def test_an_append_waits_for_another_and_goes_behind_it(root):
+    """It opens and plans only once it has the lock."""
+    one, other = (kl.open_partition(root / "idem-0") for _ in range(2))
+    found = []
+    options = {"single_replica": True, "wait_seconds": 60, "now": time.time_ns() // 1_000_000 + 600_000}
+    waiting = threading.Thread(target=lambda: found.append(other.append(pa.table(ONE), **options)))
+
+    def data():
+        yield pa.RecordBatch.from_pydict(ONE)
+        waiting.start()
+        waiting.join(1)
+        assert waiting.is_alive()
+
+    first = one.append(data(), single_replica=True)
+    waiting.join()
+    assert [done.first_offset for done in found] == [first.end_offset]

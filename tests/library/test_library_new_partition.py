@@ -1,15 +1,21 @@
 """A partition that the library makes from nothing: what the command makes, taken away again with what goes wrong."""
 
 import pytest
+from storage.test_lock import held_by_another_process
 from test_append import kafkalog, tree
 from test_library_append import ARGUMENTS, GIVEN, files
 
 import kafkalog_cli as kl
-from kafkalog_cli.errors import BadInput, KafkalogError, Refused, UsageError
+from kafkalog_cli.actions.append.making import made_partition
+from kafkalog_cli.errors import BadInput, KafkalogError, Locked, Refused, UsageError
+from kafkalog_cli.storage.appending.new_partition import make_partition
+from kafkalog_cli.storage.changing.lock import LockPolicy
+from kafkalog_cli.storage.fs import RealFilesystem
 
 pa = pytest.importorskip("pyarrow")
 
 ID = "hUJsHtOTRCqy_JJtJJf3_A"
+OTHER_ID = "kFQ3lUTFSsWWjXbfvbOpDw"
 DATA = {"key": [b"k", None], "value": [b"a", b"b"]}
 
 
@@ -81,6 +87,50 @@ def test_what_goes_wrong_takes_it_away_again(root, error, data, options):
     assert tree(root) == before
     assert not (root / "new-0").exists()
     assert append(root / "new-0")[1].records == 2
+
+
+def values(root):
+    return [value for log in kl.open(root) for part in log.records() for value in part["value"].to_pylist()]
+
+
+def test_of_two_that_make_one_the_second_touches_nothing(root):
+    first, second = (kl.new_partition(root / "new-0", ID) for _ in range(2))
+    first.append(pa.table({"value": [b"first"]}), **GIVEN)
+    before = tree(root)
+    with pytest.raises(Refused, match="another run has made it"):
+        second.append(pa.table({"value": [b"second"]}), **GIVEN)
+    assert tree(root) == before
+    assert values(root) == [b"first"]
+
+
+def test_while_another_run_makes_it(root):
+    log = kl.new_partition(root / "new-0", ID)
+    (root / "new-0" / ".kafkalog").mkdir(parents=True)
+    lock = root / "new-0" / ".kafkalog" / "lock"
+    lock.touch()
+    with held_by_another_process(lock, "LOCK_EX", 1), pytest.raises(Locked):
+        log.append(pa.table(DATA), **GIVEN)
+    assert [path.name for path in (root / "new-0").rglob("*")] == [".kafkalog", "lock"]
+    assert log.append(pa.table(DATA), **GIVEN).records == 2
+
+
+def test_an_append_that_fails_leaves_the_records_of_others(root):
+    """The other run appends to the partition while the first, which has made it, is about to fail."""
+    path = str(root / "new-0")
+    with pytest.raises(BadInput), made_partition(RealFilesystem(), path, ID, 10**12, LockPolicy()):  # noqa: PT012
+        kl.open_partition(path).append(pa.table({"value": [b"of another"]}), **GIVEN)
+        raise BadInput(path="input", reason="bad")
+    assert values(root) == [b"of another"]
+
+
+def test_a_partition_without_a_record_is_as_good_as_none(root):
+    """As an append leaves it that failed, and could not take it away."""
+    make_partition(RealFilesystem(), str(root / "new-0"), ID, 10**12)
+    with pytest.raises(UsageError, match="another topic id"):
+        kl.new_partition(root / "new-0", OTHER_ID)
+    log = kl.new_partition(root / "new-0", ID)
+    assert log.append(pa.table(DATA), **GIVEN).records == 2
+    assert values(root) == DATA["value"]
 
 
 @pytest.mark.parametrize("path", ["new", "new-x", "nowhere/new-0", "new-0"])

@@ -3,14 +3,19 @@
 import io
 import json
 import os
+import re
 import shutil
 import threading
+import time
 
 import pytest
 from test_schemas import check
 
-from kafkalog_cli.output.progress import Progress, clock_time, sized
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.output.progress import Progress, clock_time, sized, spent
 from kafkalog_cli.output.stream import terminal_columns
+from kafkalog_cli.output.waiting import Waiting
 
 
 class Terminal(io.BytesIO):
@@ -158,3 +163,58 @@ def test_a_terminal_without_a_size_has_usual_lines(monkeypatch):
     """As Python 3.10 tells of it."""
     monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((0, 0)))
     assert terminal_columns() == 80
+
+
+def until(condition):
+    for _ in range(2000):
+        if condition():
+            return True
+        time.sleep(0.005)
+    return False
+
+
+def test_waiting_shows_its_work_and_takes_the_line_away(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    stream, clock = Terminal(), Clock()
+    with Waiting(stream, "starting Spark", first_after=0, clock=clock) as waiting:
+        assert until(lambda: "starting Spark: 0:00" in text(stream))
+        waiting.end()
+        assert text(stream).endswith("\r\x1b[K")
+        written = text(stream)
+        waiting.end()
+    assert text(stream) == written
+
+
+@pytest.mark.parametrize("stream", [io.BytesIO(), Terminal()], ids=["pipe", "short"])
+def test_waiting_writes_nothing_to_a_pipe_or_in_a_short_time(stream):
+    with Waiting(stream, "starting Spark", first_after=0 if not stream.isatty() else 60):
+        time.sleep(0.02)
+    assert text(stream) == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.0824, "82 ms"), (1.25, "1.2 s"), (9.96, "10.0 s"), (61, "1:01 min"), (3723, "1:02:03 h")]
+)
+def test_the_time_that_a_run_took(seconds, words):
+    assert spent(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("stdout", "stderr", "is_shown"),
+    [(io.BytesIO, Terminal, True), (Terminal, Terminal, False), (io.BytesIO, io.BytesIO, False)],
+)
+def test_a_dump_into_a_file_shows_its_progress(corpus, stdout, stderr, is_shown):
+    """A dump on the terminal is its own progress."""
+    seconds = iter(range(0, 100_000, 2))
+    out, err = stdout(), stderr()
+    environment = Environment(stdout=out, stderr=err, clock=lambda: next(seconds))
+    logs = sorted((corpus / "crash-asis" / "before" / "crash-asis-0").glob("*.log"))
+    assert run(["dump-log", *map(str, logs), "--deep-iteration"], environment) == 0
+    assert b"baseOffset: 0 " in out.getvalue()
+    assert ("dump-log: " in text(err)) is is_shown
+    if is_shown:
+        assert "dump-log: 100 %, 8.4 KiB of 8.4 KiB, " in text(err)
+        assert re.search(r"\r(\x1b\[K| +\r)Non-consecutive offsets in ", text(err)), "the line was not taken away"
+    plain = io.BytesIO()
+    assert run(["dump-log", *map(str, logs), "--deep-iteration"], Environment(stdout=plain, stderr=io.BytesIO())) == 0
+    assert plain.getvalue() == out.getvalue()

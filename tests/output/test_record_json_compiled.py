@@ -121,7 +121,7 @@ def test_logs_of_real_brokers(corpus, name):
     rendered = 0
     for path in paths:
         data, context = path.read_bytes(), SegmentContext(path.parent.name, 0, path.name)
-        if not data or not any(block.records.matrix is not None for block in blocks(data, compiled=True)):
+        if not data or not any(block.is_compiled for block in blocks(data, compiled=True)):
             continue
         assert compiled_text(data, context=context) == "".join(plain_lines(data, context=context)).encode()
         rendered += 1

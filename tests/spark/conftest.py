@@ -1,28 +1,7 @@
-"""One session of Spark for all tests that need one: starting it takes longer than most of them."""
-
-import os
+"""Logs to ask."""
 
 import pytest
 from querying import make_shop
-
-
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory):
-    pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothing of Spark is tested")
-    from kafkalog_cli.errors import KafkalogError
-    from kafkalog_cli.spark import session
-    from kafkalog_cli.spark.java import java_environment
-    from kafkalog_cli.spark.sql.query import SETTINGS
-
-    try:
-        java_environment(os.environ)
-    except KafkalogError as error:
-        pytest.skip(f"NO SPARK IS STARTED: {error}")
-    warehouse = tmp_path_factory.mktemp("spark") / "warehouse"  # else in the working directory
-    wanted = {"spark.sql.shuffle.partitions": "2", "spark.sql.warehouse.dir": str(warehouse), **SETTINGS}
-    started = session("local[2]", settings=wanted)
-    yield started
-    started.stop()
 
 
 @pytest.fixture(scope="module")

@@ -13,17 +13,17 @@ from logs import BASE_TIME_MS, R, batch_v2, end_marker, message_set
 from sampling import part_of
 from strategies import logs as any_logs
 from test_spark_rows import log_dir
+from verify_session import verified
 
 import kafkalog_cli as kl
+from kafkalog_cli.actions.audit.audit import Failed
 from kafkalog_cli.actions.compact.choose import plan_compact
 from kafkalog_cli.actions.compact.plan import CompactRequest
 from kafkalog_cli.actions.listing.paths import Lister
-from kafkalog_cli.actions.reports.segment_reports import ReadContext
 from kafkalog_cli.actions.root_state import Roots
 from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.actions.verify.partition import Level
-from kafkalog_cli.actions.verify.verify import Failed, Verifier, VerifyRequest
 from kafkalog_cli.errors import ExitCode, KafkalogError, NotKafkaLayout, PathNotFound, combined_exit_code
 from kafkalog_cli.spark import audit_job as module
 from kafkalog_cli.storage.fs import RealFilesystem
@@ -41,7 +41,7 @@ def log_dirs(corpus):
 
 
 def verify(path, level):
-    return list(Verifier(ReadContext(FS), VerifyRequest(Selection(), level, NOW_MS)).run([str(path)]))
+    return verified([path], level, now_ms=NOW_MS)
 
 
 @pytest.mark.exhaustive

@@ -264,7 +264,7 @@ def test_what_is_refused(tmp_path):
     new = new_log_dir(tmp_path / "new")
     import_into(new, tmp_path / "out")
     before = records(new / "orders-0")
-    with pytest.raises(Refused, match=r"orders-0: refused: it is there already; move it away first"):
+    with pytest.raises(Refused, match=r"orders-0: refused: it is there already; `mv -nT "):
         import_into(new, tmp_path / "out", batch_bytes=5)
     assert records(new / "orders-0") == before
     other = new_log_dir(tmp_path / "other")
@@ -311,7 +311,7 @@ def test_an_empty_partition_gives_its_place(tmp_path):
     assert records(empty) == records(folder / "orders-0")
     assert ID in (empty / "partition.metadata").read_text()
     assert (new / "replication-offset-checkpoint").read_text() == "0\n1\nother 1 7\n"
-    with pytest.raises(Refused, match="move it away first"):
+    with pytest.raises(Refused, match="moves it out of the log directory"):
         import_into(new, tmp_path / "out", replace_empty=True, batch_bytes=5)
 
 

@@ -54,7 +54,8 @@ def test_the_command(exported, tmp_path):
     ]
     code, _, errors = kafkalog("import", out, "--log-dir", new)
     assert (code, errors) == (
-        14, f"kafkalog: {new}/orders-0: refused: it is there already; move it away first\n",
+        14, f"kafkalog: {new}/orders-0: refused: it is there already; `mv -nT {new}/orders-0 {new.parent}/orders-0`"
+        " moves it out of the log directory\n",
     )  # fmt: skip
     assert kafkalog("verify", new, "--level", "deep")[0] == 0
 

@@ -37,7 +37,7 @@ def test_a_cluster_does_what_one_machine_does(master, corpus, tmp_path):
     shutil.copytree(corpus / "compact-plain" / "before", logs)
     records = sum(part.num_rows for log in kl.open(logs) for part in log.records(columns=["offset"]))
     compact = ["compact", *COMPACT, "--now", NOW, "--format", "json", str(logs)]
-    verify = ["verify", "--level", "deep", "--now", NOW, str(logs)]
+    verify = ["verify", "--level", "deep", "--now", NOW, "--format", "json", str(logs)]
     audit = ["audit", "--keys", "--now", NOW, "--format", "json", str(logs)]
     commands = [
         ["export", str(logs), "--output", str(out)],

@@ -114,16 +114,21 @@ if any("pyspark.daemon" in word for word in sys.orig_argv):
 """
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("command", [("recover",), ("compact", *COMPACT), ("verify",)])
-def test_tasks_need_neither_the_command_line_nor_the_output(corpus, tmp_path, spark, command):
-    """Workers get a verb, its request and a partition: what prints stays with whoever planned."""
+@pytest.fixture
+def blocking(spark, tmp_path):
+    """The environment of a command whose tasks can import neither the command line nor the output."""
     del spark  # where it is skipped, so is this
     (tmp_path / "block").mkdir()
     (tmp_path / "block" / "sitecustomize.py").write_text(BLOCK)
     environment = spark_environment()
     paths = [str(tmp_path / "block"), *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
-    environment |= {"PYTHONPATH": os.pathsep.join(paths), "BLOCKED": str(tmp_path / "blocked")}
+    return environment | {"PYTHONPATH": os.pathsep.join(paths), "BLOCKED": str(tmp_path / "blocked")}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("command", [("recover",), ("compact", *COMPACT), ("verify",)])
+def test_tasks_need_neither_the_command_line_nor_the_output(corpus, tmp_path, blocking, command):
+    """Workers get a verb, its request and a partition: what prints stays with whoever planned."""
     said, source = [], EXAMPLE if command[0] == "compact" else corpus / "crash-torn" / "before"
     for engine in ((), SPARK):
         folder = tmp_path / "logs"
@@ -131,8 +136,29 @@ def test_tasks_need_neither_the_command_line_nor_the_output(corpus, tmp_path, sp
             shutil.rmtree(folder)
         shutil.copytree(source, folder)
         argv = [sys.executable, "-m", "kafkalog_cli", *command, str(folder), "--now", NOW, *engine]
-        done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(argv, env=blocking, capture_output=True, text=True, check=False)
         said.append((done.returncode, RUN_ID.sub(r"RUN-\1", done.stdout), tree(folder)))
     assert (tmp_path / "blocked").exists()
     assert said[1] == said[0]
     assert said[0][0] in {0, 3}
+
+
+@pytest.mark.exhaustive
+def test_tasks_of_audit_export_and_import_need_neither(tmp_path, blocking):
+    """Only NDJSON files need the output: their lines are those of `read`."""
+    shutil.copytree(EXAMPLE, tmp_path / "logs")
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=x\n")
+    commands = {
+        "audit": ("audit", tmp_path / "logs", "--format", "json"),
+        "export": ("export", tmp_path / "logs", "--output", tmp_path / "files", "--topic", "mixed", "--report", "json"),
+        "import": ("import", tmp_path / "files", "--log-dir", tmp_path / "new", "--prove", "--format", "json"),
+    }
+    for name, command in commands.items():
+        argv = [sys.executable, "-m", "kafkalog_cli", *map(str, command), "--master", "local[2]", "--now", NOW]
+        done = subprocess.run(argv, env=blocking, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (name, done.stderr)
+        assert '"type":"summary"' in done.stdout.replace(" ", ""), name
+        assert (tmp_path / "blocked").exists(), name
+        (tmp_path / "blocked").unlink()
+    assert sorted(path.name for path in (tmp_path / "new").glob("mixed-*")) == ["mixed-0", "mixed-1"]

@@ -322,5 +322,5 @@ def test_a_terminal_is_asked_before_tasks_begin(partition, spark):
         terminal = Somebody(answer)
         assert kafkalog("recover", partition, "--now", NOW, *SPARK, terminal=terminal)[0] == wanted
         (question,) = terminal.questions
-        assert question.startswith("kafkalog: 1 partition: recover in tasks of Spark, which do not ask before valid")
+        assert question == "Run recover on 1 partition in tasks of Spark, which ask no questions? [y/N/a(ll)] "
         assert (before == tree(partition.parent)) is bool(wanted)

@@ -432,3 +432,8 @@ def test_what_the_source_gets(shop, spark):
     assert "_fault" in plan
     plan = view.dataframe(spark, frozenset(), Reading()).selectExpr("count(1)")._jdf.queryExecution().optimizedPlan()
     assert "[_records#" in plan.toString()
+
+
+def test_the_demo_answers(tmp_path):
+    assert kafkalog("demo", tmp_path / "shop")[0] == 0
+    assert rows(tmp_path / "shop", "select count(*), count(distinct key) from customers") == [(500, 40)]

@@ -159,6 +159,20 @@ def test_a_directory_keeps_its_own_setgid_bit(fs, tmp_path):
     assert fs.attributes(f"{tmp_path}/d").mode == 0o2700
 
 
+@pytest.mark.parametrize("change", [{"mode": 0o777}, {"owner_id": 12345}, {"xattrs": (("user.a", b"b"),)}])
+def test_rights_of_a_file_with_other_names_stay(fs, tmp_path, change):
+    """Between two calls, whoever owns the directory may swap a file for a hard link to another user's."""
+    (tmp_path / "theirs").write_bytes(b"x")
+    (tmp_path / "theirs").chmod(0o600)
+    (tmp_path / "log").hardlink_to(tmp_path / "theirs")
+    before = fs.attributes(f"{tmp_path}/theirs")
+    with raises(errno.EMLINK):
+        fs.set_attributes(f"{tmp_path}/log", before._replace(**change))
+    assert fs.attributes(f"{tmp_path}/theirs") == before
+    fs.set_attributes(f"{tmp_path}/log", before._replace(mtime_ns=7))
+    assert (tmp_path / "log").stat().st_mtime_ns == 7
+
+
 def test_links_are_counted(fs, tmp_path):
     (tmp_path / "f").touch()
     fs.link(f"{tmp_path}/f", f"{tmp_path}/g")

@@ -46,8 +46,8 @@ def test_a_held_directory_is_the_same_after_its_path_leads_elsewhere(fs, place):
         assert fs.status(f"{place}/p/file").size_bytes == 4
         assert [entry.path for entry in fs.list_directory(f"{place}/p")] == [f"{place}/p/file"]
         fs.rename(f"{place}/p/file", f"{place}/p/other")
-        fs.link(f"{place}/p/other", f"{place}/p/second")
         fs.set_attributes(f"{place}/p/other", ATTRIBUTES)
+        fs.link(f"{place}/p/other", f"{place}/p/second")
         fs.set_attributes(f"{place}/p", fs.attributes(f"{place}/p")._replace(mode=0o700))
         fs.unlink(f"{place}/p/second")
         fs.make_directory(f"{place}/p/d")

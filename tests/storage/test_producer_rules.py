@@ -1,20 +1,21 @@
 """The small rules of producer states, at each boundary: what is stable, what expires, in which order entries are written."""
 
+import pickle
 import random
 from itertools import product
 
-import numpy as np
 import pytest
 
 from kafkalog_cli.format.batch import Batch, BatchColumns
-from kafkalog_cli.format.producer_snapshot import ProducerEntry
+from kafkalog_cli.format.producer_snapshot import PRODUCER_ENTRY, ProducerEntry
+from kafkalog_cli.storage.log import producer_table
 from kafkalog_cli.storage.log.producer_state import (
     CompletedTxn,
     ProducerState,
     _rows_of_producers,
-    entries_in_snapshot_order,
     is_expired,
 )
+from kafkalog_cli.storage.log.producer_table import ProducerTable
 
 
 def entry(producer_id, timestamp=0, transaction=-1):
@@ -73,15 +74,21 @@ class JavaHashMap:
         return table[(folded ^ (folded >> 16)) % len(table)]
 
 
+@pytest.mark.parametrize("few", [10, 100])
 @pytest.mark.parametrize("largest", [50, 2**16 + 40, 2**40])
 @pytest.mark.parametrize("count", [0, 1, 11, 12, 13, 24, 25, 48, 49])
-def test_entries_are_written_in_the_order_of_a_hash_map(count, largest):
+def test_entries_are_written_in_the_order_of_a_hash_map(count, largest, few, monkeypatch):
+    """Few are sorted without numpy, which takes long to load."""
+    monkeypatch.setattr(producer_table, "_PIECE_ENTRIES", few)
     keys = random.Random(count).sample(range(largest), count)
     expected = JavaHashMap()
     for key in keys:
         expected.put(key)
-    found = entries_in_snapshot_order({key: entry(key) for key in keys})
-    assert [one.producer_id for one in found] == expected.keys()
+    table = ProducerTable()
+    for key in keys:
+        table[key] = entry(key)
+    packed = b"".join(table.in_snapshot_order()())
+    assert [fields[0] for fields in PRODUCER_ENTRY.struct.iter_unpack(packed)] == expected.keys()
 
 
 def test_rows_of_producers_are_the_same_of_plain_and_compiled_columns():
@@ -90,6 +97,21 @@ def test_rows_of_producers_are_the_same_of_plain_and_compiled_columns():
         for magic, producer in product((0, 1, 2, 3), (-2, -1, 0, 1))
     ]
     plain = BatchColumns.from_rows(rows)
-    compiled = BatchColumns.from_matrix(np.array([list(column) for column in plain.columns()], dtype=np.int64))
+    compiled = plain.arrays()
     expected = [at for at, row in enumerate(rows) if row.magic in (2, 3) and row.producer_id in (0, 1)]
     assert _rows_of_producers(plain) == _rows_of_producers(compiled) == expected
+
+
+def test_a_table_is_like_a_dict_and_survives_pickling():
+    """Of ids that often come again and fill the table many times over."""
+    choice = random.Random(1)
+    table, twin = ProducerTable(), {}
+    for _ in range(3000):
+        key = choice.choice((choice.randrange(-9, 900), choice.randrange(-(2**63), 2**63)))
+        assert (key in table, table.get(key)) == (key in twin, twin.get(key))
+        table[key] = twin[key] = entry(key, choice.randrange(2**60), choice.randrange(-1, 2**60))
+    assert list(table.items()) == list(twin.items())
+    assert list(table.entries()) == list(twin.values())
+    assert pickle.loads(pickle.dumps(table)) == table == twin
+    table.clear()
+    assert (len(table), list(table), 5 in table) == (0, [], False)

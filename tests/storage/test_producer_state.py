@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from logs import CONTROL, TRANSACTIONAL, R, batch_v2
 
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
-from kafkalog_cli.format.producer_snapshot import ProducerEntry
+from kafkalog_cli.format.producer_snapshot import PRODUCER_ENTRY, ProducerEntry
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.log.load_error import LoadFailed
 from kafkalog_cli.storage.log.producer_state import (
     ProducerReplay,
     ProducerState,
-    entries_in_snapshot_order,
     is_expired,
 )
+from kafkalog_cli.storage.log.producer_table import ProducerTable
 from kafkalog_cli.storage.reading.scan import Scan
 
 PRODUCERS = (7, 8, 1 << 40)
@@ -209,10 +209,33 @@ def test_order_of_java_hash_map():
     """Ids below the table's size come in their order; 16 slots hold 12 entries, so 13 make 32 of them."""
 
     def order(ids):
-        return [
-            e.producer_id for e in entries_in_snapshot_order({i: ProducerEntry(i, 0, 0, 0, 0, 0, 0, 0) for i in ids})
-        ]
+        table = ProducerTable()
+        for i in ids:
+            table[i] = ProducerEntry(i, 0, 0, 0, 0, 0, 0, 0)
+        packed = b"".join(table.in_snapshot_order()())
+        return [fields[0] for fields in PRODUCER_ENTRY.struct.iter_unpack(packed)]
 
     assert order([5, 3, 1]) == [1, 3, 5]
     assert order([17, 1, 16]) == [16, 17, 1]
     assert order([31, 16, 15, *range(10)]) == [*range(10), 15, 16, 31]
+
+
+def test_transactions_that_end_in_the_read_in_which_they_began_are_not_held_as_open():
+    """Of a million transactions one after the other none is open at a time."""
+    state = ProducerState()
+    replay = ProducerReplay(state, DEFAULT_LIMITS)
+    for number in range(50):
+        base = 2 * number
+        data = batch_v2([R(0, 1, b"k", b"v")], base=base, last=base, producer=(7, 0, number), bits=TRANSACTIONAL)
+        if number < 49:
+            marker = R(0, 1, struct.pack(">hh", 0, 1), struct.pack(">hi", 0, 0))
+            bits = TRANSACTIONAL | CONTROL
+            data += batch_v2([marker], base=base + 1, last=base + 1, producer=(7, 0, -1), bits=bits)
+        with FaultyFilesystem({"/log": data}).open_read("/log") as file:
+            for chunk in Scan(file, choice=KernelChoice(forced=False)):
+                replay.apply(chunk)
+        assert sum(map(len, replay._started.values())) == (number == 49)
+    replay.finish()
+    assert state.ongoing == {98: 7}
+    assert list(state.completed) == [(2 * number, 2 * number + 1) for number in range(49)]
+    assert state.first_unstable_offset == 0

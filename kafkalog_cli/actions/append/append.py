@@ -7,9 +7,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, cast
 
-from kafkalog_cli.actions.append.batching import BLOCK_RECORDS, BatchMaker, BatchStyle, Block, ColumnBlock, blocks
+from kafkalog_cli.actions.append.batching import BatchMaker, BatchStyle, Block
 from kafkalog_cli.actions.append.checks import Checks, OddTime
 from kafkalog_cli.actions.append.columns import Arriving
+from kafkalog_cli.actions.append.gathering import BLOCK_RECORDS, blocks
 from kafkalog_cli.actions.append.writing import ENDS, Writing
 from kafkalog_cli.actions.apply_changes import Applied, MarkerState, give_marker_back, marker_after
 from kafkalog_cli.actions.change_plan import fingerprints_of
@@ -319,8 +320,8 @@ class _Append:
     def _grow(
         self,
         info: RunInfo,
-        first: Block | ColumnBlock | None,
-        made: Iterator[Block | ColumnBlock],
+        first: Block | None,
+        made: Iterator[Block],
         may_go_on: Callable[[], bool],
     ) -> tuple[Manifest, AppendCounts]:
         target, plan = self._target, self._plan

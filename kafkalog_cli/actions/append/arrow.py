@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from kafkalog_cli.actions.append.batching import MOST_DELTA
-from kafkalog_cli.actions.append.columns import ROWS, RecordRun, moved
+from kafkalog_cli.actions.append.columns import ROWS, RecordRun
+from kafkalog_cli.actions.append.gathering import MOST_DELTA
 from kafkalog_cli.actions.append.reading import NewRecord, RecordOrigin
 from kafkalog_cli.actions.export.columns import OF_FILES
 from kafkalog_cli.errors import BadInput, UsageError
 from kafkalog_cli.format.batch import NO_TIMESTAMP
+from kafkalog_cli.format.columns import Integers, Octets
 from kafkalog_cli.format.compression import Codec, codec_name
 from kafkalog_cli.format.records import Header
 from kafkalog_cli.storage.kernels import KernelChoice
@@ -27,9 +29,9 @@ _HEADER_SIZE_BYTES = 10
 class _Fields(NamedTuple):
     """A column of bytes values: all of the bytes, the start of each value and the end of the last, and 0 per null."""
 
-    data: Any
-    ends: Any
-    valid: Any
+    data: Octets
+    ends: Integers
+    valid: Octets
 
 
 class ArrowReader:
@@ -78,7 +80,7 @@ class ArrowReader:
                 yield record if origins is None else record._replace(origin=origins.of(row))
         self._records += part.num_rows
 
-    def _timestamps(self, column: Any, rows: int) -> Any:
+    def _timestamps(self, column: Any, rows: int) -> Integers:
         import numpy as np
 
         if column is None:
@@ -164,31 +166,29 @@ class _Origins:
 
         run.matrix[0] = self._offset
         append_ms = np.where(self._is_append_time, run.matrix[1], _ABSENT)
-        facts: Any = np.stack([self._epoch, self._is_append_time, append_ms, self._codec])
+        facts = np.stack([self._epoch, self._is_append_time, append_ms, self._codec])
         changes = np.flatnonzero((facts[:, 1:] != facts[:, :-1]).any(axis=0)) + 1
         for begin, end in zip([0, *changes.tolist()], [*changes.tolist(), len(run)], strict=True):
             at = begin
             while at < end:
                 room = self._offset[at:end] - self._offset[at] <= MOST_DELTA
                 until = end if room.all() else at + max(int(room.argmin()), 1)
-                rows = run.matrix[:, at:until].copy()
-                behind = int(run.matrix[12, until]) if until < len(run) else None
-                own = run.buffer[int(rows[12, 0]) : behind]
-                yield RecordRun(own, moved(rows), self.of(at)._replace(offset=None))
+                yield replace(run.part(at, until), origin=self.of(at)._replace(offset=None))
                 at = until
 
 
 _ABSENT = -1
 
 
-def _numbers(column: Any, rows: int) -> Any:
+def _numbers(column: Any, rows: int) -> Integers:
     """Return a column of integers as an array, with _ABSENT for nulls or if there is no column."""
     import numpy as np
     import pyarrow as pa
 
     if column is None:
         return np.full(rows, _ABSENT, np.int64)
-    return column.cast(pa.int64()).fill_null(_ABSENT).to_numpy(zero_copy_only=False)
+    found: Integers = column.cast(pa.int64()).fill_null(_ABSENT).to_numpy(zero_copy_only=False)
+    return found
 
 
 def _codec_numbers(column: Any) -> Any:
@@ -273,7 +273,7 @@ def _bytes(found: Any) -> Any:
 # ---- for the kernel
 
 
-def _run(columns: dict[str, Any], timestamps: Any) -> RecordRun:
+def _run(columns: dict[str, Any], timestamps: Integers) -> RecordRun:
     import numpy as np
 
     from kafkalog_cli.format.kernels import compiled, native
@@ -306,7 +306,7 @@ def _fields(column: Any, rows: int) -> _Fields:
     return _Fields(np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8), found, valid)
 
 
-def _headers(column: Any, rows: int) -> tuple[Any, _Fields, _Fields]:
+def _headers(column: Any, rows: int) -> tuple[Integers, _Fields, _Fields]:
     """Return the end of each record's headers, and the keys and values of all headers."""
     import numpy as np
 

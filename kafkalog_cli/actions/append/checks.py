@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from kafkalog_cli.actions.append.batching import BatchStyle
 from kafkalog_cli.actions.append.columns import Arriving, RecordRun
@@ -12,6 +12,7 @@ from kafkalog_cli.actions.verify.times import OTHER_UNITS, other_unit_of
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.batch_encoder import EncodedBatches
+from kafkalog_cli.format.columns import Integers
 from kafkalog_cli.storage.settings.topic_config import TopicConfig
 
 
@@ -120,7 +121,7 @@ class Checks:
         """Check the offsets and the leader epoch of a run, as `_check_place` does for a record."""
         import numpy as np
 
-        offsets: Any = run.matrix[0]
+        offsets = run.matrix[0]
         wrong = np.flatnonzero(np.diff(offsets, prepend=self._next_offset - 1) <= 0)
         first = int(wrong[0]) if len(wrong) else 0
         if first:
@@ -128,7 +129,7 @@ class Checks:
         self._check_place(number + first + 1, run.origin._replace(offset=int(offsets[first])))
         self._next_offset = int(offsets[-1]) + 1
 
-    def _notice_units(self, number: int, timestamps: Any) -> None:
+    def _notice_units(self, number: int, timestamps: Integers) -> None:
         """Note the first odd timestamp, as `_notice_unit`; `number` is the number of records before these."""
         import numpy as np
 

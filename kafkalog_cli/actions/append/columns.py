@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass
 
 from kafkalog_cli.actions.append.json_line import SMALL_BYTES, check_json_line
 from kafkalog_cli.actions.append.reading import (
@@ -16,7 +16,11 @@ from kafkalog_cli.actions.append.reading import (
     check_line,
     parse_ndjson,
 )
+from kafkalog_cli.format.batch import NO_SEQUENCE
+from kafkalog_cli.format.columns import IntColumn, Integers, Octets
 from kafkalog_cli.format.limits import MOST_INPUT_LINE_BYTES
+from kafkalog_cli.format.records import RecordColumns
+from kafkalog_cli.format.varint import encode_zigzag
 from kafkalog_cli.storage.kernels import KernelChoice
 
 _PLAIN_ROWS_A_LINE = 4
@@ -28,10 +32,15 @@ _BYTES_OF_A_RECORD = 64
 """Assumed bytes of text per record; smaller records take several runs."""
 _NEWLINE = 0x0A
 ROWS = 13
+_RECORD_ROWS, _KEY_BYTES, _VALUE_BYTES, _HEADERS_AT, _HEADER_BYTES, _BEGIN = 11, 4, 6, 7, 11, 12
+_POSITIONS = [3, 5, 7, _BEGIN]
+RECORD_OVERHEAD_BYTES = 21
+"""The largest size of a record apart from key, value and headers (DefaultRecord.MAX_RECORD_OVERHEAD)."""
 
 
-class RecordRun(NamedTuple):
-    """Consecutive records.
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordRun:
+    """Consecutive records, as arrays.
 
     `matrix` has 13 rows: the 11 of RecordColumns, the size in bytes of all headers as stored, and the start of the
     record's bytes in `buffer`. The bytes are in the order of the records.
@@ -40,12 +49,143 @@ class RecordRun(NamedTuple):
     time (with one timestamp for all) and codec.
     """
 
-    buffer: Any
-    matrix: Any
+    buffer: Octets
+    matrix: Integers
     origin: RecordOrigin = NO_ORIGIN
 
     def __len__(self) -> int:
         return int(self.matrix.shape[1])
+
+    @property
+    def view(self) -> memoryview:
+        """The bytes of the records."""
+        return self.buffer.data
+
+    @property
+    def first_offset(self) -> int:
+        """The offset of the first record."""
+        return int(self.matrix[0, 0])
+
+    @property
+    def last_offset(self) -> int:
+        """The offset of the last record."""
+        return int(self.matrix[0, -1])
+
+    @property
+    def timestamp(self) -> int:
+        """The timestamp of the first record."""
+        return int(self.matrix[1, 0])
+
+    def records(self, first: int, end: int) -> RecordColumns:
+        """Return the records `first` to `end` (exclusive)."""
+        return RecordColumns.from_matrix(self.matrix[:_RECORD_ROWS, first:end])
+
+    def sizes(self, first: int, end: int) -> IntColumn:
+        """Return the largest size in bytes that the records from `first` up to each before `end` may have together."""
+        import numpy as np
+
+        part = self.matrix[:, first:end]
+        sizes = np.maximum(part[_KEY_BYTES], 0) + np.maximum(part[_VALUE_BYTES], 0) + part[_HEADER_BYTES]
+        return np.cumsum(sizes + RECORD_OVERHEAD_BYTES)
+
+    def part(self, first: int, end: int) -> RecordRun:
+        """Return the records `first` to `end` (exclusive) with their own bytes."""
+        begin = int(self.matrix[_BEGIN, first])
+        behind = int(self.matrix[_BEGIN, end]) if end < len(self) else None
+        matrix = self.matrix[:, first:end].copy()
+        matrix[_POSITIONS, :] -= begin
+        return RecordRun(self.buffer[begin:behind], matrix, self.origin)
+
+    def rest(self, first: int) -> RecordRun:
+        """Return the records from `first` on."""
+        return self.part(first, len(self))
+
+
+class PlainRun:
+    """Consecutive records that came one by one, as rows of RecordColumns; `buffer` contains their bytes, in order."""
+
+    def __init__(self) -> None:
+        self.buffer = bytearray()
+        self._rows: list[tuple[int, ...]] = []
+        self._ends: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def view(self) -> memoryview:
+        """See RecordRun; afterwards no record can be added."""
+        return memoryview(self.buffer)
+
+    @property
+    def first_offset(self) -> int:
+        """See RecordRun."""
+        return self._rows[0][0]
+
+    def add(self, record: NewRecord, now_ms: int) -> int:
+        """Add a record, and return the size of its bytes. `now_ms` is its timestamp if it has none."""
+        buffer, begin, places = self.buffer, len(self.buffer), list[int]()
+        for field in (record.key, record.value):
+            places += (len(buffer), -1 if field is None else len(field))
+            buffer += field or b""
+        headers_at = len(buffer)
+        for key, value in record.headers:
+            buffer += encode_zigzag(len(key))
+            buffer += key
+            buffer += encode_zigzag(-1 if value is None else len(value))
+            buffer += value or b""
+        timestamp = now_ms if record.timestamp is None else record.timestamp
+        place = (*places, headers_at, len(record.headers))
+        self._rows.append((record.origin.offset or 0, timestamp, NO_SEQUENCE, *place, -1, 1))
+        self._ends.append(len(buffer))
+        return len(buffer) - begin
+
+    def records(self, first: int, end: int) -> RecordColumns:
+        """See RecordRun."""
+        return RecordColumns.from_rows(self._rows[first:end])
+
+    def sizes(self, first: int, end: int) -> IntColumn:
+        """See RecordRun."""
+        before = self._end_before(first)
+        return [at - before + RECORD_OVERHEAD_BYTES * count for count, at in enumerate(self._ends[first:end], 1)]
+
+    def rest(self, first: int) -> PlainRun:
+        """See RecordRun."""
+        begin, rest = self._end_before(first), PlainRun()
+        rest.buffer += memoryview(self.buffer)[begin:]
+        for row in self._rows[first:]:
+            places = (row[3] - begin, row[4], row[5] - begin, row[6], row[7] - begin)
+            rest._rows.append((*row[:3], *places, *row[8:]))
+        rest._ends += [end - begin for end in self._ends[first:]]
+        return rest
+
+    def arrays(self) -> RecordRun:
+        """Return the same records as arrays."""
+        import numpy as np
+
+        ends, rows = np.array(self._ends, np.int64), np.array(self._rows, np.int64).T
+        begins = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
+        matrix = np.concatenate((rows, [ends - rows[_HEADERS_AT]], [begins]))
+        return RecordRun(np.frombuffer(bytes(self.buffer), np.uint8), matrix)
+
+    def _end_before(self, row: int) -> int:
+        return self._ends[row - 1] if row else 0
+
+
+def joined(runs: list[RecordRun | PlainRun]) -> RecordRun | PlainRun:
+    """Return the records of all runs as one run."""
+    if len(runs) == 1:
+        return runs[0]
+    import numpy as np
+
+    parts = [run.arrays() if isinstance(run, PlainRun) else run for run in runs]
+    matrix = np.concatenate([part.matrix for part in parts], axis=1)
+    first = at = 0
+    for part in parts:
+        matrix[_POSITIONS, first : first + len(part)] += at
+        first += len(part)
+        at += len(part.buffer)
+    return RecordRun(np.concatenate([part.buffer for part in parts]), matrix)
 
 
 Arriving = Iterable["NewRecord | RecordRun | None"]
@@ -59,7 +199,7 @@ class NdjsonReader:
         self._kernels = kernels
         self._now_ms = now_ms
         self._text = bytearray()
-        self._scratch: tuple[Any, Any] | None = None
+        self._scratch: tuple[Octets, Integers] | None = None
         self._lines = self._rows = 0
         self._is_compiled = False
 
@@ -152,7 +292,7 @@ class NdjsonReader:
         except ValueError as error:
             raise bad_line(path, self._lines + 1, error) from error
 
-    def _scratch_for(self, size: int) -> tuple[Any, Any]:
+    def _scratch_for(self, size: int) -> tuple[Octets, Integers]:
         """Return the arrays for the kernel's output from `size` bytes of text.
 
         They are reused, so they stay in the processor's cache.
@@ -170,12 +310,3 @@ class NdjsonReader:
             return parse_ndjson(line)
         except ValueError as error:
             raise bad_line(path, self._lines, error) from error
-
-
-def moved(rows: Any) -> Any:
-    """Return the rows, changed so that positions count from the start of the first record."""
-    begin = int(rows[12, 0])
-    if begin:
-        for row in (3, 5, 7, 12):
-            rows[row] -= begin
-    return rows

@@ -20,15 +20,33 @@ _WIDE = re.compile(rb"\\u(?!00)")
 _STRUCTURE = (b",", b"[", b"{")
 
 
+class RepeatedName(ValueError):
+    """An object of a line has a name twice: which of its values is meant cannot be known."""
+
+
 def parse_json_line(line: bytes) -> Any:
-    """Return the value of a line. Raises ValueError if it is not JSON, or as `check_json_line` does."""
+    """Return the value of a line.
+
+    Raises ValueError if it is not JSON, or as `check_json_line` does, and RepeatedName.
+    """
     check_json_line(line)
     try:
-        return json.loads(line)
+        return json.loads(line, object_pairs_hook=_object)
+    except RepeatedName:
+        raise
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
     except ValueError as error:
         raise ValueError(f"no JSON: {error}") from error
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for at, name in enumerate(names) if name in names[:at])
+        raise RepeatedName(f"an object has the name {twice[:80]!r} twice: which value is meant is not known")
+    return found
 
 
 def check_json_line(line: bytes) -> None:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from kafkalog_cli.actions.append.append import AppendPlan
 from kafkalog_cli.actions.log_plan import RECOVER_FIRST
+from kafkalog_cli.actions.partition_facts import topic_id_of
+from kafkalog_cli.actions.session.meter import of_the_system
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.errors import KafkalogError, SyncFailed, Unreadable, shell_word
 from kafkalog_cli.format.kafka_uuid import ZERO_UUID, canonical_uuid
-from kafkalog_cli.storage.appending.new_partition import is_unfinished, make_partition, remove_partition
-from kafkalog_cli.storage.changing.durable import is_half_changed, partition_left, tells_nothing_changed
+from kafkalog_cli.storage.appending.new_partition import is_unfinished, make_alone, remove_partition
+from kafkalog_cli.storage.changing.durable import is_half_changed, is_marker_kept, partition_left, tells_nothing_changed
+from kafkalog_cli.storage.changing.lock import LockPolicy, lock_partition
 from kafkalog_cli.storage.fs import WritableFilesystem
 from kafkalog_cli.storage.named_places import check_new_directory
 from kafkalog_cli.storage.names import DirectoryKind, FileKind
 from kafkalog_cli.storage.partition import Partition, directory_name, open_partition
+from kafkalog_cli.storage.publishing.new_partitions import has_no_record
 
 
 def partition_to_make(fs: WritableFilesystem, path: str) -> Partition | None:
@@ -53,26 +57,48 @@ def topic_id_for(partition: Partition, wanted: str | None, settings: SettingsSou
     return None if topic is None else topic.topic_id
 
 
+def is_left_empty(fs: WritableFilesystem, path: str, topic_id: str | None) -> bool:
+    """Whether a partition never had a record and has this topic id (None: any): an append that failed may have left it.
+
+    Raises PathNotFound, Unreadable.
+    """
+    if directory_name(path).kind is not DirectoryKind.PARTITION or fs.status(path) is None:
+        return False
+    if not has_no_record(fs, path):
+        return False
+    return topic_id is None or topic_id_of(fs, open_partition(fs, path)) == canonical_uuid(topic_id)
+
+
 @contextmanager
-def made_partition(fs: WritableFilesystem, path: str, topic_id: str | None, now_ms: int) -> Iterator[Partition]:
+def made_partition(
+    fs: WritableFilesystem, path: str, topic_id: str | None, now_ms: int, policy: LockPolicy
+) -> Iterator[Partition]:
     """Make the partition, and remove it if the body fails, unless the body left it half changed.
 
-    Raises as `make_partition` does, and PartitionLeft if the partition cannot be removed.
+    It stays too where `undo` of the run has to put the marker of the clean shutdown back.
+    Both are done under the partition's lock, because two runs may make the same partition at a time; the body takes the
+    lock too. Raises Locked, Refused if another run has made the partition, PartitionLeft if it cannot be removed, and
+    as `make_alone` does.
     """
     check_new_directory(fs, path)  # again: the partition is made in its turn, and may have become a link since
     try:
-        make_partition(fs, path, topic_id, now_ms)
+        make_alone(fs, path, topic_id, now_ms, policy)
         try:
             yield open_partition(fs, path)
         except BaseException as error:
-            if not is_half_changed(error):
-                remove_partition(fs, path, error)
+            if not (is_half_changed(error) or is_marker_kept(error)):
+                with suppress(OSError, KafkalogError), lock_partition(fs, path, LockPolicy()):
+                    remove_partition(fs, path, error)
             raise
     except (OSError, KafkalogError) as error:
         is_io = isinstance(error, (OSError, SyncFailed, Unreadable)) or tells_nothing_changed(error)
         if is_io and _is_there(fs, path):
-            raise partition_left(path, error) from error
-        raise
+            left = partition_left(path, error)
+            left.has_no_partition = True  # it has no record to copy, and may be no partition yet
+            raise left from error
+        told = of_the_system(path, error) if isinstance(error, OSError) else error
+        told.has_no_partition = not _is_there(fs, path)
+        raise told from told.__cause__
 
 
 def _is_there(fs: WritableFilesystem, path: str) -> bool:
@@ -89,7 +115,7 @@ def refused_to_make(plan: AppendPlan) -> AppendPlan:
     """
     root, log_dir = plan.root, plan.log_dir or ""
     damaged = {path for path, _ in root.faults}
-    rebuild = f"kafkalog recover {shell_word(log_dir)}, which rebuilds the checkpoint; then the same command again"
+    rebuild = f"`kafkalog recover {shell_word(log_dir)}` rebuilds the checkpoint; then the same command again"
     remove = (
         f'an earlier partition of this name left the line "{plan.topic} {plan.partition} {root.log_start}" in'
         f" {log_dir}/{FileKind.LOG_START_CHECKPOINT.value}: while no broker runs, remove the line, and lower the number"

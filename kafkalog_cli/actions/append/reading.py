@@ -7,7 +7,7 @@ import binascii
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
-from kafkalog_cli.actions.append.json_line import parse_json_line
+from kafkalog_cli.actions.append.json_line import RepeatedName, parse_json_line
 from kafkalog_cli.errors import BadInput, NotRecords
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.limits import MOST_INPUT_LINE_BYTES
@@ -144,9 +144,9 @@ class UnknownFields(ValueError):
 def bad_line(path: str, number: int, error: ValueError) -> BadInput:
     """Return the error for a line that is not a record.
 
-    It is NotRecords for an object with unknown fields, since then the command line was wrong.
+    It is NotRecords for an object with unknown fields or with a name twice: `read` prints no such records.
     """
-    kind = NotRecords if isinstance(error, UnknownFields) else BadInput
+    kind = NotRecords if isinstance(error, (UnknownFields, RepeatedName)) else BadInput
     return kind(path=path, reason=f"line {number}: {error}")
 
 

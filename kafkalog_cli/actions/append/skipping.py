@@ -7,12 +7,9 @@ from contextlib import closing
 from typing import NamedTuple
 
 from kafkalog_cli.actions.append.ahead import Records
-from kafkalog_cli.actions.append.columns import RecordRun, moved
+from kafkalog_cli.actions.append.columns import RecordRun
 from kafkalog_cli.actions.append.reading import NewRecord
 from kafkalog_cli.errors import BadInput, UsageError
-
-_BEGIN = 12
-"""The row of a RecordRun that holds where in its buffer a record begins."""
 
 
 class SkippedRecords(NamedTuple):
@@ -66,8 +63,7 @@ def without_first(records: Records, count: int) -> Generator[NewRecord | RecordR
             elif len(found) <= left:
                 left -= len(found)
             else:
-                rest = found.matrix[:, left:].copy()
-                yield RecordRun(found.buffer[int(rest[_BEGIN, 0]) :], moved(rest), found.origin)
+                yield found.rest(left)
                 left = 0
     if left:
         reason = f"the input has {count - left} records, and {count} are to be skipped: it is not the same input"

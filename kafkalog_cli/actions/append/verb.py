@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any, NamedTuple
 
 from kafkalog_cli.actions.append.ahead import Ahead, Records
 from kafkalog_cli.actions.append.append import (
@@ -16,7 +17,8 @@ from kafkalog_cli.actions.append.append import (
     plan_append,
     rehearse,
 )
-from kafkalog_cli.actions.append.columns import NdjsonReader, RecordRun
+from kafkalog_cli.actions.append.arrow import ArrowReader
+from kafkalog_cli.actions.append.columns import Arriving, NdjsonReader, RecordRun
 from kafkalog_cli.actions.append.inputs import AppendInputs, InputCutOff
 from kafkalog_cli.actions.append.making import (
     is_topic_id,
@@ -45,9 +47,8 @@ from kafkalog_cli.actions.session.verb import Verb
 from kafkalog_cli.actions.session.work import Changed, Work
 from kafkalog_cli.errors import NotChanged, PartitionLeft, UsageError
 from kafkalog_cli.storage.changing.durable import is_half_changed
-from kafkalog_cli.storage.changing.lock import log_dir_of
 from kafkalog_cli.storage.names import FileKind, segment_file_name
-from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.partition import Partition, open_partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,12 @@ def _spelled(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
+class ArrowInput(NamedTuple):
+    """Records of a program, as RecordBatches."""
+
+    parts: Iterable[Any]
+
+
 class Appending:
     """One append, to one or several partitions.
 
@@ -87,7 +94,7 @@ class Appending:
     partition.
     """
 
-    def __init__(self, session: Session, options: AppendOptions, inputs: AppendInputs) -> None:
+    def __init__(self, session: Session, options: AppendOptions, inputs: AppendInputs | ArrowInput) -> None:
         self._session = session
         self._options = options
         self._inputs = inputs
@@ -106,16 +113,22 @@ class Appending:
         """
         session = self._session
         new = None if more_paths else partition_to_make(session.fs, path)
-        found = [new] if new is not None else self._of_one_topic([path, *more_paths])
         if new is not None:
-            self._made = new.path
-            session.shared.named_paths = frozenset({new.path})
+            self.take(new, is_new=True)
+            found = [new]
         else:
+            found = self._of_one_topic([path, *more_paths])
             self._check_topic_id(found)
         numbers = [partition.number for partition in found]
         self._options.skipped.check(numbers)
         self.appended = {number: self._options.skipped.of(number) for number in numbers}
         return found
+
+    def take(self, partition: Partition, *, is_new: bool) -> None:
+        """Append to this partition only; `is_new`: it is made in its turn."""
+        self._made = partition.path if is_new else None
+        self._session.shared.named_paths = frozenset({partition.path})
+        self.appended = {partition.number: 0}
 
     def _check_topic_id(self, partitions: list[Partition]) -> None:
         """Raise UsageError if --topic-id differs from the topic id of an existing partition.
@@ -142,10 +155,9 @@ class Appending:
         Raises BadInput, KeyboardInterrupt, InputCutOff, and as `SettingsSource.metadata` does. Close the result.
         """
         session, numbers = self._session, [partition.number for partition in partitions]
-        log_dirs = {log_dir_of(session.fs, partition.path): None for partition in partitions}
-        metadata = session.settings(partitions).metadata(next(iter(log_dirs)))
+        metadata = session.settings(partitions).metadata(session.log_dir(partitions[0]))
         topic = None if metadata is None else metadata.topics.get(partitions[0].topic)
-        places = places_of_partitions(session.fs, [log_dir for log_dir in log_dirs if log_dir is not None])
+        places = places_of_partitions(session.fs, session.log_dirs(partitions))
         count = number_of_partitions(partitions, None if topic is None else len(topic.partitions), places)
         lines = SortedLines(Partitioner(numbers, count, self._options.writing.batch_bytes), numbers)
         try:
@@ -158,27 +170,34 @@ class Appending:
 
     def _read_into(self, lines: SortedLines) -> None:
         sort, interruptions = lines.sorting(self._parse(with_origin=True)), self._session.interruptions
-        self._session.observer.begin("reading", self._inputs.total_bytes())
+        self._session.observer.begin("reading", self._files.total_bytes())
         with interruptions.watched(), self._session.observer.working():
-            for name, pieces in self._inputs.each(interruptions.safe_point):
+            for name, pieces in self._files.each(interruptions.safe_point):
                 for _ in read_records(PieceLines(pieces), name, sort):
                     pass
             interruptions.safe_point()
 
     @property
+    def _files(self) -> AppendInputs:
+        assert isinstance(self._inputs, AppendInputs)
+        return self._inputs
+
+    @property
     def has_stdin(self) -> bool:
         """Whether standard input is read."""
-        return self._inputs.has_stdin
+        return self._files.has_stdin
 
     @property
     def total_bytes(self) -> int | None:
         """The number of bytes to append, None if not known."""
-        return self._inputs.total_bytes() if self._sorted is None else self._sorted.size_bytes
+        return self._files.total_bytes() if self._sorted is None else self._sorted.size_bytes
 
     # ---- one partition
 
     def append(self, work: Work) -> Changed[AppendPlan]:
         """Append to one partition, and return the outcome."""
+        if work.lock is not None:  # another append may have ended while this one waited for the lock
+            work.partition = open_partition(work.fs, work.partition.path)
         changed = self._append_to(work) if self._made is None else self._append_to_new(work, self._made)
         plan = changed.plan
         if plan.appended is not None and changed.done is not None:
@@ -195,7 +214,7 @@ class Appending:
             raise NotChanged(path=path, reason="it is not there yet, and a dry run makes none")
         work.report_now()
         try:
-            with made_partition(work.fs, path, topic_id, work.clock.now_ms) as work.partition:
+            with made_partition(work.fs, path, topic_id, work.clock.now_ms, work.lock_policy) as work.partition:
                 changed = self._append_to(work)
                 if changed.plan.is_refused:
                     raise _RefusedError(replace(changed, plan=refused_to_make(changed.plan)))
@@ -214,7 +233,7 @@ class Appending:
     def _append_to(self, work: Work) -> Changed[AppendPlan]:
         plan = self._plan(work)
         if work.dry_run and not plan.is_refused:
-            with Ahead(self._records(work)) as records:
+            with self._ahead(self._records(work)) as records:
                 found = rehearse(plan, records, self._request(work))
             self._session.interruptions.safe_point()
             self._note_odd_time(work, found)
@@ -238,7 +257,7 @@ class Appending:
 
     def _apply(self, work: Work, plan: AppendPlan) -> Changed[AppendPlan]:
         run = replace(work.run_info(plan.settings), makes_directory=self._made is not None)
-        with Ahead(self._records(work)) as records:
+        with self._ahead(self._records(work)) as records:
             result = apply_append(
                 *(work.fs, plan, records, run, self._request(work)),
                 held=work.lock,
@@ -268,6 +287,10 @@ class Appending:
 
     # ---- the records
 
+    def _ahead(self, records: Records) -> AbstractContextManager[Arriving]:
+        """Return the records, read ahead in a thread, except a program's own: those are read in its thread."""
+        return closing(records) if isinstance(self._inputs, ArrowInput) else Ahead(records)
+
     def _records(self, work: Work) -> Records:
         """Yield the records for a partition, without those to skip. Raises BadInput, and as `open_read` does."""
         records = self._all_records(work)
@@ -281,8 +304,11 @@ class Appending:
         if self._sorted is not None:
             yield from self._taken_apart("the input", self._sorted_pieces(work, self._sorted))
             return
+        if isinstance(self._inputs, ArrowInput):
+            yield from ArrowReader(self._session.context.kernels, work.clock.now_ms).records(self._inputs.parts)
+            return
         safe_point = self._session.interruptions.safe_point if work.dry_run else lambda: None
-        for name, pieces in self._inputs.each(safe_point):
+        for name, pieces in self._files.each(safe_point):
             yield from self._taken_apart(name, pieces)
 
     def _sorted_pieces(self, work: Work, lines: SortedLines) -> Iterator[Piece]:
@@ -316,5 +342,12 @@ def _run(work: Work, appending: Appending) -> Changed[AppendPlan]:
     return appending.append(work)
 
 
+def _is_there(partition: Partition) -> bool:
+    return bool(partition.segments)
+
+
 APPEND = Verb(Action.APPEND.value, _run, counts_logs=False)
 """The progress counts the bytes of the input."""
+
+APPEND_ARROW = Verb(Action.APPEND.value, _run, locks_first=_is_there, counts_logs=False, stops_safely=False)
+"""Appends a program's records: it waits for another append to end, and an interruption takes all of it back."""

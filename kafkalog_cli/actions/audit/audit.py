@@ -16,8 +16,8 @@ from kafkalog_cli.actions.reports.segment_reports import ReadContext
 from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.actions.same_place import PartitionIdentity
 from kafkalog_cli.actions.settings import SettingsSource
-from kafkalog_cli.actions.verify.partition import VerifyTask
-from kafkalog_cli.actions.verify.verify import Failed, Result, verified
+from kafkalog_cli.actions.verify.partition import Verification, VerifyTask
+from kafkalog_cli.actions.verify.settled import settled_verification
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.storage.cleaning.choosing import Dirt
 from kafkalog_cli.storage.fs import WritableFilesystem
@@ -28,6 +28,13 @@ from kafkalog_cli.storage.settings.topic_config import CLEANUP_POLICY, COMPACT, 
 
 CleanerSettings = Mapping[str, str]
 """Settings of a compacted topic, name to text; only settings that some source sets."""
+
+
+class Failed(NamedTuple):
+    """A path that could not be audited."""
+
+    path: str
+    error: KafkalogError
 
 
 class AuditedLogDir(NamedTuple):
@@ -74,7 +81,7 @@ class Audited:
     `log_dir` is None for a partition outside of log directories.
     """
 
-    result: Result
+    result: Verification | Failed
     log_dir: AuditedLogDir | None = None
     statistics: PartitionStatistics | None = None
 
@@ -150,11 +157,9 @@ def audit_partition(read_context: ReadContext, fs: WritableFilesystem, task: Aud
     """Verify a partition and collect its statistics. Nothing is changed."""
     keys = None if task.top is None else KeyStatistics(task.top)
     log = LogStatistics(keys)
-    result = verified(read_context, replace(task.task, listener=log))
-    if isinstance(result, Failed):
-        return Audited(result, task.log_dir)
     partition = task.task.partition
     try:
+        result = settled_verification(read_context, replace(task.task, listener=log))
         listing = list_partition(fs, partition, task.task.root, with_transactions=False)
     except KafkalogError as error:
         return Audited(Failed(partition.path, error), task.log_dir)

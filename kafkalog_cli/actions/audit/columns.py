@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from kafkalog_cli.actions.audit.audit import Audited, PartitionStatistics
+from kafkalog_cli.actions.audit.audit import Audited, Failed, PartitionStatistics
 from kafkalog_cli.actions.verify.finding_kinds import Severity
-from kafkalog_cli.actions.verify.verify import Failed
 
 _MOST_MS = ((1 << 63) - 1) // 1000
 """Larger timestamps become null, because Spark counts microseconds."""

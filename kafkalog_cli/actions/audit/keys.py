@@ -11,6 +11,7 @@ import math
 from typing import Any, NamedTuple
 
 from kafkalog_cli.actions.audit.key_hash import hash_keys
+from kafkalog_cli.format.columns import Hashes, Integers, Octets, Rows
 
 MOST_KEYS = 1 << 18
 SMALLEST = 1 << 14
@@ -66,16 +67,18 @@ class KeyStatistics:
         self._most_keys = most_keys
         self._most_smallest = smallest
         self._null_keys = self._tombstones = 0
-        self._waiting: list[tuple[Any, Any]] = []
+        self._waiting: list[tuple[Any, Integers]] = []
         self._waiting_rows = self._waiting_bytes = 0
-        self._hashes: Any = np.zeros(0, dtype=np.uint64)
-        self._totals: Any = np.zeros((4, 0), dtype=np.int64)  # records, bytes, and the errors of both
-        self._smallest: Any = np.zeros(0, dtype=np.uint64)
-        self._let_go: Any = np.zeros(2, dtype=np.int64)  # the most records and bytes that a dropped key may have had
+        self._hashes: Hashes = np.zeros(0, dtype=np.uint64)
+        self._totals: Integers = np.zeros((4, 0), dtype=np.int64)  # records, bytes, and the errors of both
+        self._smallest: Hashes = np.zeros(0, dtype=np.uint64)
+        self._let_go: Integers = np.zeros(
+            2, dtype=np.int64
+        )  # the most records and bytes that a dropped key may have had
         self._has_let_go = False
         self._names: dict[int, tuple[bytes, int]] = {}
 
-    def add(self, keys: Any, value_sizes: Any) -> None:
+    def add(self, keys: Any, value_sizes: Integers) -> None:
         """Add records: their keys, a pyarrow.BinaryArray, and the sizes of their values in bytes, below 0 for null."""
         import numpy as np
 
@@ -129,7 +132,7 @@ class KeyStatistics:
         if len(self._hashes) > self._most_keys:
             self._let_some_go()
 
-    def _merge(self, hashes: Any, records: Any, size_bytes: Any) -> None:
+    def _merge(self, hashes: Hashes, records: Rows, size_bytes: Integers) -> None:
         import numpy as np
 
         at = np.searchsorted(self._hashes, hashes)
@@ -145,7 +148,7 @@ class KeyStatistics:
         self._hashes = np.insert(self._hashes, at[new], hashes[new])
         self._totals = np.insert(self._totals, at[new], totals, axis=1)
 
-    def _name(self, hashes: Any, first: Any, keys: Any) -> None:
+    def _name(self, hashes: Hashes, first: Rows, keys: Any) -> None:
         """Keep the names of the top keys.
 
         A key rises to the top only with new records, so its name is already kept or among `keys`.
@@ -171,7 +174,7 @@ class KeyStatistics:
         import numpy as np
 
         totals = self._totals[measure]
-        rows: Any = np.arange(len(totals))
+        rows = np.arange(len(totals))
         if len(totals) > self._top:
             least = np.partition(totals, len(totals) - self._top)[len(totals) - self._top]
             rows = np.flatnonzero(totals >= least)
@@ -207,11 +210,11 @@ class KeyStatistics:
         return round((count - 1) * _HASHES / int(self._smallest[-1])), 1 / math.sqrt(count - 2)
 
 
-def _places(keys: Any) -> tuple[Any, Any, Any]:
+def _places(keys: Any) -> tuple[Octets, Integers, Integers]:
     """Return the bytes of an array without nulls, the start of each string, and the sizes."""
     import numpy as np
 
     _, ends, data = keys.buffers()
     ends = np.frombuffer(ends, dtype=np.int32)[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)
-    raw: Any = np.zeros(0, dtype=np.uint8) if data is None else np.frombuffer(data, dtype=np.uint8)
+    raw = np.zeros(0, dtype=np.uint8) if data is None else np.frombuffer(data, dtype=np.uint8)
     return raw, ends[:-1], np.diff(ends)

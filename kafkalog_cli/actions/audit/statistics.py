@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkalog_cli.actions.audit.keys import KeyStatistics
 from kafkalog_cli.format.batch import CODEC_MASK, CONTROL_MASK, NO_TIMESTAMP, BatchColumns
+from kafkalog_cli.format.columns import Flags, Integers
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.reading.record_arrow import record_batches, record_schema
@@ -84,7 +85,8 @@ class LogStatistics:
         import numpy as np
 
         self._has_read = True
-        counts: Any = np.diff(np.asarray(block.record_ends, dtype=np.int64), prepend=0)
+        ends = np.asarray(block.record_ends, dtype=np.int64)
+        counts = ends - np.concatenate((np.zeros(1, dtype=np.int64), ends[:-1]))
         control = _is_control(block.batches)[block.first_row : block.end_row]
         self._read += int(counts[~control].sum())
         self._read_control += int(counts[control].sum())
@@ -92,10 +94,10 @@ class LogStatistics:
             self._look_at_keys(self._keys, block, None if not control.any() else np.repeat(~control, counts))
 
     @staticmethod
-    def _look_at_keys(keys: KeyStatistics, block: RecordBlock, wanted: Any) -> None:
+    def _look_at_keys(keys: KeyStatistics, block: RecordBlock, wanted: Flags | None) -> None:
         import numpy as np
 
-        value_sizes: Any = np.asarray(block.records.value_size, dtype=np.int64)
+        value_sizes = np.asarray(block.records.value_size, dtype=np.int64)
         done = 0
         for part in record_batches(block, record_schema(["key"])):
             end = done + part.num_rows
@@ -107,11 +109,12 @@ class LogStatistics:
             done = end
 
 
-def _column(batches: BatchColumns, name: str) -> Any:
+def _column(batches: BatchColumns, name: str) -> Integers:
     import numpy as np
 
     return np.asarray(getattr(batches, name), dtype=np.int64)
 
 
-def _is_control(batches: BatchColumns) -> Any:
-    return (_column(batches, "attributes") & CONTROL_MASK != 0) & (_column(batches, "magic") >= 2)
+def _is_control(batches: BatchColumns) -> Flags:
+    is_control: Flags = (_column(batches, "attributes") & CONTROL_MASK != 0) & (_column(batches, "magic") >= 2)
+    return is_control

@@ -92,7 +92,7 @@ def damaged(plan: CompactPlan, damage: Damaged) -> CompactPlan:
         f"damaged, nothing is cleaned: {damage.fault.message}",
         ExitCode.CORRUPTION,
         damage.fault.position,
-        "kafkalog verify --level deep",
+        "`kafkalog verify PATH --level deep` prints the next step",
     )
     return replace(plan, choice=Choice.DAMAGED, groups=(), line_edits=(), remarks=(*plan.remarks, remark))
 

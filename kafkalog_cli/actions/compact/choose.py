@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from kafkalog_cli.actions.change_plan import fingerprints_of
@@ -28,6 +29,7 @@ from kafkalog_cli.storage.log.draft import Draft
 from kafkalog_cli.storage.log.load_error import LoadFailed
 from kafkalog_cli.storage.log.open_log import OpenLog
 from kafkalog_cli.storage.log.producer_state import ProducerState
+from kafkalog_cli.storage.log.producer_table import ProducerTable
 from kafkalog_cli.storage.names import FileKind
 from kafkalog_cli.storage.partition import Partition, Segment
 from kafkalog_cli.storage.segments.log_end import HeaderChain
@@ -122,7 +124,7 @@ class _Planning:
             dirt=dirt,
             first_dirty=first_dirty,
             groups=tuple(tuple(sizes[at].base_offset for at in group) for group in groups if choice.is_cleaned),
-            producers=tuple(sorted(_last_records(producers).items())),
+            producers=LastRecords(producers.producers),
             log_start_offset=log_start,
             log_end_offset=log_end,
             high_watermark=high_watermark,
@@ -178,9 +180,18 @@ def first_batch_ms(fs: WritableFilesystem, segment: Segment) -> int:
     return -1 if first is None else first.max_timestamp
 
 
-def _last_records(state: ProducerState) -> dict[int, LastRecord]:
-    """Return the last record per producer id, as UnifiedLog.lastRecordsOfActiveProducers does."""
-    return {
-        producer_id: LastRecord(entry.last_offset if entry.last_offset >= 0 else None, entry.producer_epoch)
-        for producer_id, entry in state.producers.items()
-    }
+class LastRecords(Mapping[int, LastRecord]):
+    """The last record per producer id (UnifiedLog.lastRecordsOfActiveProducers)."""
+
+    def __init__(self, producers: ProducerTable) -> None:
+        self._producers = producers
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._producers)
+
+    def __getitem__(self, producer_id: int) -> LastRecord:
+        entry = self._producers[producer_id]
+        return LastRecord(entry.last_offset if entry.last_offset >= 0 else None, entry.producer_epoch)

@@ -227,11 +227,11 @@ def _remark(holder: Holder) -> Remark:
 
 _NEXT = {
     RecordPlace.CLEANED: "",
-    RecordPlace.UNCLEANABLE: "compact --erase-keys again when it may be cleaned",
-    RecordPlace.ACTIVE: "kafkalog roll --force, then compact --erase-keys again",
-    RecordPlace.WAITING: "kafkalog purge, when it is due",
-    RecordPlace.RUN: "kafkalog purge --older-than 0s, which ends its undo",
-    RecordPlace.DIRECTORY: "a broker unlinks it, or who made it",
+    RecordPlace.UNCLEANABLE: "the same command again once it may be cleaned",
+    RecordPlace.ACTIVE: "`kafkalog roll PATH --force` closes the segment; then the same command again",
+    RecordPlace.WAITING: "`kafkalog purge PATH` removes it once it is due",
+    RecordPlace.RUN: "`kafkalog purge PATH --older-than 0s` removes it; then the run cannot be undone",
+    RecordPlace.DIRECTORY: "a broker removes the directory, or the administrator does",
 }
 
 

@@ -132,7 +132,7 @@ class Passes:
             plan.dirt.first_uncleanable,
             plan.number_of(plan.settings[-1].name),
             IndexLimits(plan.number_of("index.interval.bytes"), plan.number_of("segment.index.bytes")),
-            dict(plan.producers),
+            plan.producers,
         )
         cleaner = Cleaner(log, marks, cleaning, files)
         groups = list(cleaner.groups())

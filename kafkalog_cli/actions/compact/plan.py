@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum, unique
 from typing import NamedTuple
 
@@ -11,12 +12,12 @@ from kafkalog_cli.actions.log_plan import LogPlan
 from kafkalog_cli.actions.log_request import LogRequest
 from kafkalog_cli.actions.purge import PurgePlan
 from kafkalog_cli.actions.retain.plan import RetainPlan
-from kafkalog_cli.actions.runs import Clock
 from kafkalog_cli.storage.cleaning.choosing import Dirt
 from kafkalog_cli.storage.cleaning.cleaner import CleaningCounts, LastRecord
 from kafkalog_cli.storage.cleaning.explaining import RecordFate
 from kafkalog_cli.storage.cleaning.marking import MEMORY_BYTES
 from kafkalog_cli.storage.cleaning.sought_keys import SoughtKeys
+from kafkalog_cli.storage.clocks import Clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ class CompactPlan(LogPlan):
     dirt: Dirt | None = None
     first_dirty: int = 0
     groups: tuple[tuple[int, ...], ...] = ()
-    producers: tuple[tuple[int, LastRecord], ...] = ()
+    producers: Mapping[int, LastRecord] = field(default_factory=dict)
     due: PurgePlan | None = None
     delay_ms: int = 0
     estimate: Estimate | None = None

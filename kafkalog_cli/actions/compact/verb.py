@@ -21,7 +21,6 @@ from kafkalog_cli.actions.session.session import Session
 from kafkalog_cli.actions.session.verb import Verb
 from kafkalog_cli.actions.session.work import Changed, Work
 from kafkalog_cli.errors import KafkalogError, Refused
-from kafkalog_cli.storage.changing.lock import log_dir_of
 from kafkalog_cli.storage.changing.manifest import RunInfo, new_run_id
 from kafkalog_cli.storage.changing.removal import partly
 from kafkalog_cli.storage.cleaning.log import Damaged
@@ -64,7 +63,7 @@ def _ratio(session: Session, partition: Partition, request: CompactRequest) -> f
     """Return the dirty ratio of a partition, 0 if it cannot be found."""
     fs = session.context.fs
     try:
-        root = session.shared.roots.state(log_dir_of(fs, partition.path), partition)
+        root = session.shared.roots.state(session.log_dir(partition), partition)
         plan = plan_compact(fs, partition, root, request, session.shared.places)
     except (KafkalogError, OSError, Damaged):
         return 0.0

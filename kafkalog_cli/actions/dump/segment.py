@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.actions.damage import DamageSeen
 from kafkalog_cli.format.batch import NO_OFFSET, BatchColumns
+from kafkalog_cli.format.columns import Integers
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.format.records import RecordArrays, RecordBlock
 from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.pair_spool import PairSpool
@@ -169,11 +170,11 @@ class SegmentDump:
         if self._gaps is None or not len(offsets) or self._options.seven_base_offset is not None:
             return
         after_none = self._options.is_gap_before_first
-        if block.records.matrix is None:
-            self._gaps.extend(_gaps(self._last_offset, offsets, after_none=after_none))
-        else:
+        if isinstance(block.records, RecordArrays):
             self._gaps.extend(_gaps(self._last_offset, (int(offsets[0]),), after_none=after_none))
-            self._gaps.extend_bytes(_gaps_of_array(offsets, after_none=after_none))
+            self._gaps.extend_bytes(_gaps_of_array(block.records.offset, after_none=after_none))
+        else:
+            self._gaps.extend(_gaps(self._last_offset, offsets, after_none=after_none))
         self._last_offset = int(offsets[len(offsets) - 1])
 
 
@@ -182,7 +183,7 @@ def _gaps(last: int, offsets: Iterable[int], *, after_none: bool) -> list[tuple[
     return [(before, at) for before, at in pairs if before != at - 1 and (after_none or before != NO_OFFSET)]
 
 
-def _gaps_of_array(offsets: Any, *, after_none: bool) -> bytes:
+def _gaps_of_array(offsets: Integers, *, after_none: bool) -> bytes:
     import numpy as np
 
     is_gap = offsets[1:] - offsets[:-1] != 1

@@ -10,6 +10,7 @@ from kafkalog_cli.actions.export.columns import VERSION, export_schema
 from kafkalog_cli.actions.export.request import FileFormat
 from kafkalog_cli.actions.export.writers import ExportWriter, writer
 from kafkalog_cli.format.batch import NO_TIMESTAMP
+from kafkalog_cli.format.columns import Integers, Rows
 from kafkalog_cli.storage.changing.durable import TEMPORARY_SUFFIX
 from kafkalog_cli.storage.fs import FileAttributes, WritableFilesystem
 from kafkalog_cli.storage.publishing.staged_file import StagedFile
@@ -101,7 +102,7 @@ class PartitionFiles:
         for day, rows in by_day(millis):
             self._write(day, batch if rows is None else batch.take(pa.array(rows)), offsets, rows)
 
-    def add_lines(self, lines: bytes, offsets: Any, millis: Any) -> None:
+    def add_lines(self, lines: bytes, offsets: Integers, millis: Integers) -> None:
         """Append lines, one per record, with the offsets and timestamps of the records."""
         if not len(offsets):
             return
@@ -127,7 +128,7 @@ class PartitionFiles:
             one.file.drop()
         self._open.clear()
 
-    def _write(self, day: str, part: Any, offsets: Any, rows: Any = None) -> None:
+    def _write(self, day: str, part: Any, offsets: Integers, rows: Rows | None = None) -> None:
         own = offsets if rows is None else offsets[rows]
         found = self._open.pop(day, None) or self._begin(day, int(own[0]))
         self._open[day] = found  # the last entry is the file written to last
@@ -156,12 +157,12 @@ class PartitionFiles:
         self._made.append(MadeFile(staged, *place, one.first_offset, one.last_offset, one.records, size_bytes))
 
 
-def by_day(millis: Any) -> list[tuple[str, Any]]:
+def by_day(millis: Integers) -> list[tuple[str, Rows | None]]:
     """Return the days of timestamps (epoch ms, -1 for none) in order, each with its rows; None for all rows."""
     import numpy as np
 
     millis = np.asarray(millis, dtype=np.int64)
-    days: Any = np.where(millis == NO_TIMESTAMP, _BEHIND_DAYS, millis // _DAY_MS)
+    days = np.where(millis == NO_TIMESTAMP, _BEHIND_DAYS, millis // _DAY_MS)
     days = np.where((days < _FIRST_DAY) | (days > _BEHIND_DAYS), _BEHIND_DAYS, days)
     if (days == days[0]).all():
         return [(_day(int(days[0])), None)]

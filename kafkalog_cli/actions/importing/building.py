@@ -10,9 +10,10 @@ from typing import Any, NamedTuple, cast
 
 from kafkalog_cli.actions.append.append import Counted, forced_codec
 from kafkalog_cli.actions.append.arrow import ArrowReader
-from kafkalog_cli.actions.append.batching import BatchMaker, BatchStyle, blocks
+from kafkalog_cli.actions.append.batching import BatchMaker, BatchStyle
 from kafkalog_cli.actions.append.checks import Checks, OddTime
 from kafkalog_cli.actions.append.columns import Arriving
+from kafkalog_cli.actions.append.gathering import blocks
 from kafkalog_cli.actions.append.writing import Writing
 from kafkalog_cli.actions.log_request import LogRequest, load_settings_of
 from kafkalog_cli.actions.settings import SettingsSource

@@ -12,7 +12,8 @@ from kafkalog_cli.actions.export.request import FileFormat
 from kafkalog_cli.actions.importing.lines import line_batches
 from kafkalog_cli.actions.importing.taking import taken, taken_schema
 from kafkalog_cli.errors import BadInput, NothingSelected, PathNotFound, UsageError
-from kafkalog_cli.storage.fs import Filesystem
+from kafkalog_cli.storage.fs import Filesystem, RealFilesystem
+from kafkalog_cli.storage.reading.readable_stream import ReadableStream
 
 RECORD_COLUMNS = ("key", "value", "headers", "timestamp")
 ORIGIN_COLUMNS = ("offset", "timestampType", "timestamp_type", "leader_epoch", "codec", "control", "transactional")
@@ -36,6 +37,7 @@ _SUFFIXES = {
 _ESCAPED = re.compile(rb"%([0-9A-Fa-f]{2})")
 _ROWS = 1 << 15
 _MOST_DEPTH = 16
+_MOST_DIGITS = 10
 
 
 class InputFile(NamedTuple):
@@ -124,7 +126,7 @@ def _described(fs: Filesystem, path: str, kind: FileFormat) -> InputFile:
     import pyarrow as pa
 
     try:
-        rows, schema = _opened(file)
+        rows, schema = _opened(fs, file)
     except (OSError, ValueError) as error:  # pyarrow's errors are subclasses
         raise BadInput(path=path, reason=f"it cannot be read as {kind.value}: {error}") from error
     facts = {name.decode(): value for name, value in (schema.metadata or {}).items()}
@@ -139,11 +141,18 @@ def _described(fs: Filesystem, path: str, kind: FileFormat) -> InputFile:
     return file._replace(
         rows=rows,
         topic=file.topic if topic is None else os.fsdecode(topic),
-        partition=None if number is None else int(number),
-        topic_id=None if topic_id is None else topic_id.decode(),
+        partition=None if number is None else _partition_of(path, number),
+        topic_id=None if topic_id is None else topic_id.decode(errors="replace"),
         columns=columns,
         left_out=tuple(name for name in schema.names if name not in (*columns, *_LEFT_OUT_UNTOLD)),
     )
+
+
+def _partition_of(path: str, number: bytes) -> int:
+    """Return the number of a partition in a file's metadata. Raises BadInput."""
+    if not number.isdigit() or len(number) > _MOST_DIGITS:
+        raise BadInput(path=path, reason="its metadata has a kafkalog.partition that is not the number of a partition")
+    return int(number)
 
 
 def _topic_of_directory(path: str) -> str | None:
@@ -155,17 +164,24 @@ def _topic_of_directory(path: str) -> str | None:
     return None
 
 
-def _opened(file: InputFile) -> tuple[int, Any]:
+def _opened(fs: Filesystem, file: InputFile) -> tuple[int, Any]:
     """Return the number of rows of a file, and its schema."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     if file.format is FileFormat.PARQUET:
-        with pq.ParquetFile(file.path) as opened:
+        with _stream(fs, file.path) as stream, pq.ParquetFile(stream) as opened:
             return opened.metadata.num_rows, opened.schema_arrow
-    with pa.memory_map(file.path) as stream, pa.ipc.open_file(stream) as reader:
+    with _stream(fs, file.path) as stream, pa.ipc.open_file(stream) as reader:
         rows = sum(reader.get_batch(number).num_rows for number in range(reader.num_record_batches))
         return rows, reader.schema
+
+
+def _stream(fs: Filesystem, path: str) -> Any:
+    """Open a file for pyarrow, which would follow any link, wait for a pipe, and end by SIGBUS if a file is cut off."""
+    import pyarrow as pa
+
+    return pa.PythonFile(ReadableStream(fs.open_read(path)), mode="r")
 
 
 # ---- rows
@@ -188,7 +204,7 @@ def batches(file: InputFile, columns: Collection[str]) -> Iterator[Any]:
 def _parquet(path: str, columns: list[str]) -> Iterator[Any]:
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(path) as opened:
+    with _stream(RealFilesystem(), path) as stream, pq.ParquetFile(stream) as opened:
         for part in opened.iter_batches(_ROWS, columns=columns):
             yield part.select(columns)
 
@@ -196,7 +212,7 @@ def _parquet(path: str, columns: list[str]) -> Iterator[Any]:
 def _arrow(path: str, columns: list[str]) -> Iterator[Any]:
     import pyarrow as pa
 
-    with pa.memory_map(path) as stream, pa.ipc.open_file(stream) as reader:
+    with _stream(RealFilesystem(), path) as stream, pa.ipc.open_file(stream) as reader:
         for number in range(reader.num_record_batches):
             part = reader.get_batch(number).select(columns)
             for first in range(0, part.num_rows, _ROWS):

@@ -16,6 +16,7 @@ from kafkalog_cli.actions.refusals import Action, Intent, judge, raise_refusals
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.errors import Refused, UsageError
 from kafkalog_cli.storage.fs import WritableFilesystem
+from kafkalog_cli.storage.moved_away import moved_out
 from kafkalog_cli.storage.names import DirectoryKind, classify_directory, partition_directory_name
 from kafkalog_cli.storage.partition import Partition, open_partition
 from kafkalog_cli.storage.publishing.new_partitions import has_no_record
@@ -145,9 +146,9 @@ class Planner:
         if self._fs.status(partition.path) is not None:
             is_empty = has_no_record(self._fs, partition.path)
             if not (is_empty and self._request.replace_empty):
-                way_out = (
-                    "it never held a record: --replace-empty takes its place" if is_empty else "move it away first"
-                )
+                way_out = f"{moved_out(partition.path)} moves it out of the log directory"
+                if is_empty:
+                    way_out = "it never held a record: --replace-empty takes its place"
                 raise Refused(path=partition.path, reason=f"it is there already; {way_out}")
             self._empty_ids[job.topic] = topic_id_of(self._fs, open_partition(self._fs, partition.path))
         for entry in self._fs.list_directory(self._log_dir):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.actions.listing.reads import FaultNotes, LocatedFault
-from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.errors import KafkalogError, shell_word
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY
@@ -134,7 +134,8 @@ def sidecar_lengths(segment: Segment, notes: FaultNotes) -> None:
     for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
         if is_index_missing(notes.fs, segment, kind):
             path = segment.log.path.removesuffix(FileKind.LOG.value) + kind.value
-            notes.add(path, [Fault(FaultKind.MISSING, 0, "missing: `kafkalog recover --indexes-only` makes it anew")])
+            command = f"kafkalog recover {shell_word(path.rpartition('/')[0] or '.')} --indexes-only"
+            notes.add(path, [Fault(FaultKind.MISSING, 0, f"missing: `{command}` rebuilds it")])
     if segment.log.size_bytes > MAX_SEGMENT_BYTES:
         size, most = str(segment.log.size_bytes), str(MAX_SEGMENT_BYTES)
         message = f"{size} bytes: a broker opens no segment over {most} bytes"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, TRANSACTIONAL_MASK, Batch, BatchColumns
+from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.storage.fs import Filesystem
@@ -19,8 +19,7 @@ from kafkalog_cli.storage.open_transactions import (
     parts_to_replay,
 )
 from kafkalog_cli.storage.partition import Partition
-from kafkalog_cli.storage.reading.scan import Scan
-from kafkalog_cli.storage.reading.scan_on import ScanOn
+from kafkalog_cli.storage.reading.scan_on import batches_across_damage
 from kafkalog_cli.storage.transaction_ends import Ending, TransactionEnds
 
 
@@ -160,27 +159,12 @@ def _transactional_in(
     fs: Filesystem, part: SegmentPart, end_offset: int, limits: Limits, choice: KernelChoice | None
 ) -> Iterator[Batch]:
     with fs.open_read(part.segment.log.path) as log:
-        scans = ScanOn(
-            log, part.position, log.size_bytes, limits,
-            lambda start: Scan(log, start=start, limits=limits, choice=choice),
-        )  # fmt: skip
-        for one in scans:
-            for chunk in one:
-                yield from map(chunk.batches.row, _transactional_rows(chunk.batches))
-                first = int(chunk.batches.base_offset[0])
-                if first != NO_OFFSET and first >= end_offset:
-                    return
+        for batches in batches_across_damage(log, part.position, limits, choice):
+            yield from map(batches.row, _transactional_rows(batches))
+            first = int(batches.base_offset[0])
+            if first != NO_OFFSET and first >= end_offset:
+                return
 
 
 def _transactional_rows(batches: BatchColumns) -> list[int]:
-    wanted = TRANSACTIONAL_MASK | CONTROL_MASK
-    columns: Any = batches
-    if batches.matrix is not None:
-        mask = ((columns.attributes & wanted) != 0) & (columns.magic >= 2) & (columns.valid != 0)
-        rows: list[int] = mask.nonzero()[0].tolist()
-        return rows
-    return [
-        row
-        for row, bits in enumerate(batches.attributes)
-        if bits & wanted and batches.magic[row] >= 2 and batches.valid[row]
-    ]
+    return [row for row in batches.in_transactions() if batches.valid[row]]

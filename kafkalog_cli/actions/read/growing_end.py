@@ -6,12 +6,10 @@ from kafkalog_cli.actions.broker_view import log_bounds
 from kafkalog_cli.actions.read.request import Isolation
 from kafkalog_cli.format.batch import CRC_GOOD
 from kafkalog_cli.format.fault import Fault
-from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.open_transactions import headers_of, newest_snapshot, open_transactions, parts_to_replay
 from kafkalog_cli.storage.partition import Partition, Segment
-from kafkalog_cli.storage.reading.scan import Scan
-from kafkalog_cli.storage.reading.scan_on import ScanOn
+from kafkalog_cli.storage.reading.scan_on import batches_across_damage
 from kafkalog_cli.storage.segments.log_end import last_indexed
 
 
@@ -34,8 +32,7 @@ def _good_end(fs: Filesystem, segment: Segment) -> int:
     with fs.open_read(segment.log.path) as log:
         for start in dict.fromkeys((position, 0)):
             end: int | None = None
-            scans = ScanOn(log, start, log.size_bytes, DEFAULT_LIMITS, lambda at: Scan(log, start=at))
-            for batches in (chunk.batches for scan in scans for chunk in scan):
+            for batches in batches_across_damage(log, start):
                 good = next((row for row in range(len(batches) - 1, -1, -1) if batches.valid[row] == CRC_GOOD), None)
                 end = end if good is None else int(batches.last_offset[good]) + 1
             if end is not None:

@@ -209,7 +209,7 @@ class SegmentRead:
             for scan in scans:
                 if visibility.is_over:
                     break
-                ahead = ReadAhead(scan, self._limits, rows, work, visibility.chunks)
+                ahead = ReadAhead(scan, self._limits, rows, work, visibility.chunks, threads=log.request.read_ahead)
                 for chunk, blocks in ahead:
                     assert isinstance(chunk, VisibleChunk)
                     yield from self._bad_batches(chunk)
@@ -259,11 +259,11 @@ class SegmentRead:
 
     def _shown(self, block: RecordBlock, *, must_cut: bool) -> Iterator[RecordBlock | Fault]:
         log, request = self._log, self._log.request
-        if block.records.matrix is None and len(block.records) and not all(block.records.valid):
+        if not block.is_compiled and not block.records.all_valid():
             yield from self._bad_messages(block)
             block = _without_bad(block)
         if must_cut:
-            wanted = Range(log.range.first, log.range.end, request.since_ms, request.until_ms)
+            wanted = Range(log.range.first, log.range.end, request.since_ms, request.until_ms, request.key)
             most = None if request.max_records is None else request.max_records - log.shown_records
             block = cut(block, wanted, most)
             if len(block.records):
@@ -308,9 +308,7 @@ class SegmentRead:
 
 
 def _invalid(batches: BatchColumns) -> list[Batch]:
-    if batches.matrix is not None and batches.valid.all():  # type: ignore[attr-defined]
-        return []
-    return [batch for batch in batches.rows() if not batch.valid]
+    return [] if batches.all_valid() else [batch for batch in batches.rows() if not batch.valid]
 
 
 def _without_bad(block: RecordBlock) -> RecordBlock:

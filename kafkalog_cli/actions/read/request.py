@@ -40,7 +40,8 @@ class ReadRequest:
     `start` is an offset or a Start; `from_time_ms` (ms since the epoch), if given, overrides it. `to_offset` and
     `until_ms` are exclusive, None for no end. A log is read in chunks of `chunk_bytes`, which double until one batch
     fits, up to `limits.max_batch_bytes`. `since_ms` leaves out earlier records, wherever the reading starts.
-    `with_control` also shows control records, which a consumer does not get.
+    `with_control` also shows control records, which a consumer does not get. `key`: only records with this key. Without
+    `read_ahead`, no threads read what was not requested yet.
     """
 
     start: int | Start = Start.EARLIEST
@@ -53,11 +54,13 @@ class ReadRequest:
     chunk_bytes: int = DEFAULT_CHUNK_BYTES
     since_ms: int | None = None
     with_control: bool = False
+    key: bytes | None = None
+    read_ahead: bool = True
 
     @property
     def is_whole(self) -> bool:
         """Whether all records of its offsets are wanted, so that blocks need not be cut."""
-        return self.since_ms is None and self.until_ms is None and self.max_records is None
+        return self.since_ms is None and self.until_ms is None and self.max_records is None and self.key is None
 
 
 class ReadRange(NamedTuple):

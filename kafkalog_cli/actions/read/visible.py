@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from kafkalog_cli.actions.read.committed import Committed
 from kafkalog_cli.actions.read.request import NO_END
@@ -14,8 +13,10 @@ from kafkalog_cli.format.batch import (
     RECORD_BATCH_MAGIC,
     TRANSACTIONAL_MASK,
     Batch,
+    BatchArrays,
     BatchColumns,
 )
+from kafkalog_cli.format.columns import Flags
 from kafkalog_cli.storage.reading.scan import Chunk, Scan
 from kafkalog_cli.storage.transaction_ends import Ending
 
@@ -80,19 +81,19 @@ class Visibility:
     def _parts(self, chunk: Chunk) -> Iterator[VisibleChunk]:
         batches = chunk.batches
         self._out_of_order = []
-        kinds = self._by_row(batches) if batches.matrix is None else self._by_matrix(batches)
+        kinds = self._of_arrays(batches) if isinstance(batches, BatchArrays) else self._by_row(batches)
         told = tuple(self._out_of_order)
         seen: BatchColumns | None = batches
         if kinds is _ALL_WHOLE:  # nearly always so, and there may be very many chunks
             yield VisibleChunk(chunk.view, chunk.position, batches, chunk.generation, chunk.kernels, batches)
             return
         for is_cut, rows in _runs(kinds):
-            part = batches if len(rows) == len(batches) else _rows_of(batches, rows)
+            part = batches if len(rows) == len(batches) else batches.chosen(rows)
             kernels = None if is_cut else chunk.kernels  # a batch to be cut is not rendered ahead
             yield VisibleChunk(chunk.view, chunk.position, part, chunk.generation, kernels, seen, is_cut, told)
             seen, told = None, ()
         if seen is not None:
-            nothing = _rows_of(batches, [])
+            nothing = batches.chosen([])
             kernels = chunk.kernels
             yield VisibleChunk(chunk.view, chunk.position, nothing, chunk.generation, kernels, seen, False, told)
 
@@ -131,11 +132,10 @@ class Visibility:
             return not self._with_control
         return batch.is_transactional and self._hides(batch.producer_id, batch.base_offset, batch.last_offset)
 
-    def _by_matrix(self, batches: BatchColumns) -> list[int]:
+    def _of_arrays(self, columns: BatchArrays) -> list[int]:
         """Return the same as `_by_row`, for columns that compiled kernels made."""
         import numpy as np
 
-        columns: Any = batches
         base, last, good = columns.base_offset, columns.last_offset, columns.valid != 0
         modern = columns.magic >= RECORD_BATCH_MAGIC
         is_above = (last >= self._segment[0]) | ((columns.position == 0) & ~modern & (last >= 0))
@@ -148,7 +148,7 @@ class Visibility:
         mask = valid & (last >= low) & ~(known & (base >= self._end))
         if not self._with_control:
             mask &= ~control
-        stop = len(batches)
+        stop = len(columns)
         if self._committed is not None:
             mask, stop = self._without_aborted(columns, mask, modern & ~control)
         mask &= columns.records_count != 0
@@ -164,7 +164,7 @@ class Visibility:
         kinds: list[int] = np.where(mask, np.where(cut, _CUT, _WHOLE), _HIDDEN).tolist()
         return kinds
 
-    def _without_aborted(self, columns: Any, mask: Any, modern: Any) -> tuple[Any, int]:
+    def _without_aborted(self, columns: BatchArrays, mask: Flags, modern: Flags) -> tuple[Flags, int]:
         """Return the mask without aborted transactions, and the row at which the log ends for the consumer."""
         rows = (mask & modern & ((columns.attributes & TRANSACTIONAL_MASK) != 0)).nonzero()[0]
         picked = (rows, columns.producer_id[rows], columns.base_offset[rows], columns.last_offset[rows])
@@ -197,9 +197,3 @@ def _runs(kinds: list[int]) -> Iterator[tuple[bool, list[int]]]:
             yield True, [row]
     if whole:
         yield False, whole
-
-
-def _rows_of(batches: BatchColumns, rows: list[int]) -> BatchColumns:
-    if batches.matrix is not None:
-        return BatchColumns.from_matrix(batches.matrix[:, rows])
-    return BatchColumns.from_rows([batches.row(row) for row in rows])

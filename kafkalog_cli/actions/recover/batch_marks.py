@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import Any
-
 from kafkalog_cli.actions.reports.segment_walk import BatchRun, SegmentWalk
 from kafkalog_cli.actions.verify.txns import AbortedCheck
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import CONTROL_MASK
+from kafkalog_cli.format.columns import any_row, integers, least_and_largest
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.partition import Segment
@@ -39,29 +37,20 @@ class BatchMarks:
     def see(self, batch_run: BatchRun) -> None:
         """See LogObserver."""
         self._aborted.see(batch_run)
-        columns: Any = batch_run.batches
-        if columns.matrix is not None:
-            import numpy as np
-
-            is_control = columns.attributes & CONTROL_MASK != 0
-            marks = is_control & (columns.producer_id >= 0) & (columns.magic >= 2)
-            epochs = columns.leader_epoch[columns.leader_epoch >= 0]
-            self._note(
-                bool(marks.any()),
-                bool((np.diff(epochs, prepend=self._epoch) < 0).any()),
-                int(epochs.max(initial=self._epoch)),
-            )
-            return
-        rows = zip(columns.attributes, columns.producer_id, columns.magic, strict=True)
-        has_marker = any(bits & CONTROL_MASK and producer >= 0 and magic >= 2 for bits, producer, magic in rows)
-        known = [self._epoch, *(epoch for epoch in columns.leader_epoch if epoch >= 0)]
-        self._note(has_marker, any(after < before for before, after in pairwise(known)), max(known))
-
-    def _note(self, has_marker: bool, goes_down: bool, epoch: int) -> None:
-        if has_marker:
+        batches = batch_run.batches
+        if any_row(
+            lambda bits, producer, magic: (bits & CONTROL_MASK != 0) & (producer >= 0) & (magic >= 2),
+            batches.attributes, batches.producer_id, batches.magic,
+        ):  # fmt: skip
             self.in_segments.add(self._segment)
-        self.epochs_go_down |= goes_down
-        self._epoch = epoch
+        least, largest = least_and_largest(batches.leader_epoch)
+        if least < largest or least < self._epoch:  # most segments have one epoch
+            for epoch in integers(batches.leader_epoch):
+                if epoch >= 0:
+                    self.epochs_go_down |= epoch < self._epoch
+                    self._epoch = epoch
+        else:
+            self._epoch = largest
 
     def records(self, block: RecordBlock) -> None:
         """See LogObserver."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kafkalog_cli.actions.change_plan import Remark, fingerprints_of
 from kafkalog_cli.actions.recover.plan import RecoverMode, RecoverPlan
+from kafkalog_cli.actions.recover.torn_tail import UNREADABLE_STEP
 from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.errors import ExitCode, Unreadable, shell_word
 from kafkalog_cli.format.checkpoint import BrokerReading
@@ -94,7 +95,10 @@ def _refusal(partition: Partition, failure: LoadFailed | Unreadable | OSError) -
     An IOException in a small file takes only the log directory offline.
     """
     if isinstance(failure, LoadFailed):
-        step = "recover it without --like-broker, or with --salvage"
+        step = (
+            "`kafkalog recover PATH`, without --like-broker, repairs it, or prints the command that copies what can be"
+            " read"
+        )
         return Remark(partition.path, f"a broker does not start with it: {failure}", ExitCode.REFUSED, next_step=step)
     path = failure.details["path"] if isinstance(failure, Unreadable) else failure.filename
     reason = failure.details["reason"] if isinstance(failure, Unreadable) else failure.strerror
@@ -106,8 +110,7 @@ def _refusal(partition: Partition, failure: LoadFailed | Unreadable | OSError) -
             f"a broker takes the whole log directory offline, and does not start if it has no other:"
             f" {name} cannot be read: {reason}"
         )
-    step = "copy what can be read to another disk; there, recover it without --like-broker, or with --salvage"
-    return Remark(str(path or partition.path), message, ExitCode.REFUSED, next_step=step)
+    return Remark(str(path or partition.path), message, ExitCode.REFUSED, next_step=UNREADABLE_STEP)
 
 
 def _line_edits(partition: Partition, start: StartState, loaded: LoadedLog, settings: LoadSettings) -> list[LineEdit]:

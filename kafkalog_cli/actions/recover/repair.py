@@ -253,7 +253,9 @@ class _Repair:
         try:
             complete_swaps(self.draft, self._settings)
         except LoadFailed as failure:
-            raise Impossible(Remark(self._partition.path, str(failure), ExitCode.REFUSED)) from failure
+            raise Impossible(
+                Remark(self._partition.path, str(failure), ExitCode.REFUSED, next_step=SALVAGE_STEP)
+            ) from failure
         for name in unfinished:
             self._swapped(name)
 
@@ -374,7 +376,7 @@ class _Repair:
             try:
                 segment.rebuild(ProducerState(self.draft.directory), epochs)
             except (InvalidOffset, SegmentOverflow, LoadFailed) as error:
-                raise Impossible(Remark(wrong[0].path, str(error), ExitCode.REFUSED)) from error
+                raise Impossible(Remark(wrong[0].path, str(error), ExitCode.REFUSED, next_step=SALVAGE_STEP)) from error
         epochs.truncate_from_start(self._log_start_offset)
         data = epochs.encode()
         if self._content(name) != data:
@@ -399,7 +401,9 @@ class _Repair:
             snapshots = ProducerSnapshots(self.draft, self._settings)
             snapshots.rebuild(self._searched(), self.start_offset, self.end_offset, from_clean_stop=False)
         except LoadFailed as failure:
-            raise Impossible(Remark(self._partition.path, str(failure), ExitCode.REFUSED)) from failure
+            raise Impossible(
+                Remark(self._partition.path, str(failure), ExitCode.REFUSED, next_step=SALVAGE_STEP)
+            ) from failure
         for report in wrong:
             is_there = report.path.rpartition("/")[2] in self.draft
             self._remark(report, "rebuilt from the log" if is_there else "removed: a newer snapshot has all entries")

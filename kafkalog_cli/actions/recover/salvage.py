@@ -6,15 +6,16 @@ from array import array
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import count, zip_longest
 from typing import NamedTuple
 
+from kafkalog_cli.actions.next_steps import filled
 from kafkalog_cli.actions.recover.recover import RecoverRequest
 from kafkalog_cli.actions.reports.segment_walk import MAX_MAGIC, BatchRun, SegmentWalk
 from kafkalog_cli.actions.session.meter import of_the_system
 from kafkalog_cli.actions.session.verb import Verb
 from kafkalog_cli.actions.session.work import Work
-from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
+from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, shell_word
 from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, BatchColumns
 from kafkalog_cli.storage.changing.changes import Put
 from kafkalog_cli.storage.changing.lock import real_directory
@@ -80,14 +81,17 @@ def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: Lo
     """
     check_layout(fs, partition.path)
     if fs.status(out) is not None:
-        raise Refused(path=out, reason="it is there already; what is salvaged goes into a new directory")
+        step = f"`kafkalog recover {shell_word(partition.path)} --salvage {shell_word(_free_target(fs, out))}`"
+        raise Refused(path=out, reason=f"it is there already; {step} copies into another directory")
     if any(segment.is_seven for segment in partition.segments):
         raise Refused(
             path=partition.path, reason="its offsets are byte positions (Kafka 0.7): none would stay the same"
         )
     result = Salvaged(out + PARTIAL)
     if fs.status(result.path) is not None:
-        raise Refused(path=result.path, reason="a salvage that was cut off has left it; nothing in it is needed")
+        again = f"kafkalog recover {shell_word(partition.path)} --salvage {shell_word(out.rpartition('/')[0])}"
+        remove = f"nothing in it is needed: `rm -r {shell_word(result.path)}`, then `{again}`"
+        raise Refused(path=result.path, reason=f"a salvage that was cut off has left it; {remove}")
     fs.make_directory(result.path)
     try:
         with fs.hold_directory(result.path):  # writes stay in this directory even if another gets its name
@@ -99,6 +103,12 @@ def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: Lo
     sync_parent(fs, out)
     result.path = out
     return result
+
+
+def _free_target(fs: WritableFilesystem, out: str) -> str:
+    """Return a directory for copies that does not have `out` yet, named after the target of `out`."""
+    target, _, name = out.rpartition("/")
+    return next(one for n in count(2) if fs.status(f"{(one := f'{target}.{n}')}/{name}") is None)
 
 
 def sync_parent(fs: WritableFilesystem, path: str) -> None:
@@ -314,10 +324,23 @@ class SalvageRequest:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """The result for one partition."""
+    """The result for one partition. `metadata` is the `--metadata` of the command line, which next steps repeat."""
 
     partition: Partition
     salvaged: Salvaged
+    metadata: str | None = None
+
+    @property
+    def next_step(self) -> str:
+        """The commands that check the copy and put it in the place of the damaged log; "" if nothing was copied."""
+        if not self.salvaged.batches:
+            return ""
+        copy = shell_word(self.salvaged.path)
+        step = (
+            f"`kafkalog verify {copy}` checks the copy. With the broker stopped, `mv -nT PATH PATH_AWAY`,"
+            f" `mv -nT {copy} PATH` and `kafkalog recover PATH` put it in the place of the damaged log"
+        )
+        return filled(step, self.partition.path, self.partition.path, self.metadata)
 
     @property
     def exit_code(self) -> ExitCode:
@@ -349,7 +372,7 @@ def _run(work: Work, request: SalvageRequest) -> Copied:
     settings = request.recovery.load_settings(work.log_dir, partition.topic)
     target = f"{request.target.rstrip('/')}/{partition.name}"
     try:
-        return Copied(partition, salvage(work.fs, partition, target, settings))
+        return Copied(partition, salvage(work.fs, partition, target, settings), work.settings.metadata_option)
     except OSError as error:
         raise of_the_system(target, error) from error
 

@@ -17,6 +17,7 @@ from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
 from kafkalog_cli.storage.changing.changes import Content, Put
 from kafkalog_cli.storage.fs import Filesystem, read_all
+from kafkalog_cli.storage.moved_away import moved_out
 from kafkalog_cli.storage.names import DirectoryKind, FileKind, partition_directory_name
 from kafkalog_cli.storage.partition import Partition
 from kafkalog_cli.storage.settings.metadata_image import TopicState
@@ -83,9 +84,9 @@ def path_of_stray(fs: Filesystem, partition: Partition, log_dir: str | None, set
     path = partition.path
     metadata = settings.metadata(log_dir)
     if metadata is None:
-        step = f"kafkalog recover {shell_word(path)} --metadata DIR"
-        reason = "no metadata log says which topic the -stray directory belongs to; name it with --metadata"
-        raise Refused(path=path, reason=f"{reason}: {step}")
+        step = f"`kafkalog recover {shell_word(path)} --metadata DIR`"
+        reason = "no metadata log says which topic the -stray directory belongs to; give the metadata.log.dir of a"
+        raise Refused(path=path, reason=f"{reason} controller, or a copy of it: {step}")
     if not metadata.is_complete:
         raise Refused(path=path, reason="the metadata log is damaged: whether the topic still exists is not known")
     own = _own_id(fs, path)
@@ -106,8 +107,13 @@ def path_of_stray(fs: Filesystem, partition: Partition, log_dir: str | None, set
         raise Refused(path=path, reason=f"{reason}: a broker would set it aside again")
     live = f"{path.rpartition('/')[0]}/{partition_directory_name(topic.name, partition.number)}"
     if fs.status(live) is not None:
-        reason = f"{live} exists: stop the broker and move that directory out of the log directory first"
-        raise Refused(path=path, reason=f"{reason}, after a look at its records (kafkalog ls {shell_word(live)})")
+        option = "" if settings.metadata_option is None else f" --metadata {shell_word(settings.metadata_option)}"
+        raise Refused(
+            path=path,
+            reason=f"{live} exists. `kafkalog ls {shell_word(live)} {shell_word(path)}` shows what both hold. To bring"
+            f" this one back, with the broker stopped: {moved_out(live)} and"
+            f" `kafkalog recover {shell_word(path)}{option}`",
+        )
     return live
 
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from kafkalog_cli.actions.change_plan import Remark
 from kafkalog_cli.actions.damage import DamageSeen
 from kafkalog_cli.actions.log_range import good_start
+from kafkalog_cli.actions.next_steps import SALVAGE
 from kafkalog_cli.actions.reports.segment_walk import SegmentWalk
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format.fault import Fault
@@ -17,12 +18,9 @@ from kafkalog_cli.storage.names import FileKind, FileName, classify_file
 from kafkalog_cli.storage.partition import Segment
 from kafkalog_cli.storage.reading.scan import Scan, unreadable_ranges
 
-SALVAGE_STEP = (
-    "with other in-sync replicas, move the directory away and let it replicate; as last in-sync replica, recover"
-    " --salvage first"
-)
+SALVAGE_STEP = SALVAGE.text
 
-UNREADABLE_STEP = f"copy what can be read to another disk; {SALVAGE_STEP}"
+UNREADABLE_STEP = f"work on another disk from now on; {SALVAGE_STEP}"
 
 
 class Impossible(Exception):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kafkalog_cli.actions.apply_changes import Applied
 from kafkalog_cli.actions.change_plan import in_place
 from kafkalog_cli.actions.cut_off import cut_off_run
+from kafkalog_cli.actions.next_steps import recover_command
 from kafkalog_cli.actions.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.actions.recover.recover import RecoverRequest, apply_recovery, plan_recovery
 from kafkalog_cli.actions.recover.topic_identity import path_of_stray
@@ -20,7 +21,6 @@ from kafkalog_cli.actions.session.work import Work
 from kafkalog_cli.errors import ExitCode, Refused, shell_word
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.storage.changing.durable import rename_directory
-from kafkalog_cli.storage.changing.lock import log_dir_of
 from kafkalog_cli.storage.checkpoints import RebuiltCheckpoint, rebuild_damaged
 from kafkalog_cli.storage.names import DirectoryKind
 from kafkalog_cli.storage.partition import Partition
@@ -49,14 +49,14 @@ class Recovered:
 def partitions_to_recover(session: Session, paths: list[str]) -> list[Partition]:
     """Return the partitions without `-stray` directories, unless those are named by their own paths.
 
-    Raises as `Session.writable_partitions`.
+    Raises as `Session.writable_partitions` and `SettingsSource.metadata`.
     """
-    kept = []
-    for partition in session.writable_partitions(paths):
+    kept, found = [], session.writable_partitions(paths)
+    for partition in found:
         is_stray = partition.directory.kind is DirectoryKind.STRAY
         if is_stray and partition.path not in session.shared.named_paths:
-            step = f"kafkalog recover {shell_word(partition.path)} --metadata DIR"
-            message = f"skipped: a broker set it aside; to bring it back: {step}"
+            command = recover_command(partition.path, session.log_dir(partition), session.settings(found))
+            message = f"skipped: a broker set it aside; to bring it back: `{command}`"
             session.observer.report(Note("stray-skipped", message, partition.path))
         else:
             kept.append(partition)
@@ -65,8 +65,7 @@ def partitions_to_recover(session: Session, paths: list[str]) -> list[Partition]
 
 def report_damaged_checkpoints(session: Session, partitions: Sequence[Partition]) -> None:
     """Report the checkpoints that would be rebuilt."""
-    log_dirs = (log_dir_of(session.fs, partition.path) for partition in partitions)
-    for log_dir in dict.fromkeys(log_dirs):
+    for log_dir in session.log_dirs(partitions):
         checkpoints = session.shared.roots.checkpoints(log_dir)
         for path, fault in () if checkpoints is None else checkpoints.faults:
             if fault.kind is not FaultKind.UNREADABLE:

@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterator
 from enum import IntEnum, unique
 from itertools import compress
 from operator import ge
-from typing import Any
 
 from kafkalog_cli.actions.reports.entry_order import ascending, rises
 from kafkalog_cli.actions.reports.index_verdict import ANY_STYLE, Entry, Style, Verdict, verdict_code, worst_code
 from kafkalog_cli.actions.reports.segment_walk import BatchRun, SegmentWalk
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.format.batch import NO_OFFSET, Batch
+from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchArrays
 from kafkalog_cli.format.index import OffsetIndex
 
 NO_BATCH = -1
@@ -103,8 +102,8 @@ class OffsetIndexCheck:
         """Check the entries that point into `batch_run`."""
         order, positions, at = self._order, self._position, self._next
         count = len(order)
-        if batch_run.batches.matrix is not None and isinstance(order, range):
-            at = self._see_many(batch_run, at)
+        if isinstance(batch_run.batches, BatchArrays) and isinstance(order, range):
+            at = self._see_many(batch_run, batch_run.batches, at)
         while at < count and positions[order[at]] < batch_run.end:
             slot = order[at]
             if self._finding[slot] == EntryFinding.FITS:
@@ -120,7 +119,7 @@ class OffsetIndexCheck:
         self._next = at
         self._close_calls(batch_run)
 
-    def _see_many(self, batch_run: BatchRun, at: int) -> int:
+    def _see_many(self, batch_run: BatchRun, batches: BatchArrays, at: int) -> int:
         """Check many entries at once, from slot `at` on, and return the slot from which to continue one by one.
 
         An entry fits if it has the position and last offset of a batch v2. If all entries in the run fit, the
@@ -128,7 +127,6 @@ class OffsetIndexCheck:
         """
         import numpy as np
 
-        batches: Any = batch_run.batches
         position, base_offset, last_offset = batches.position, batches.base_offset, batches.last_offset
         end = bisect_left(self._position, batch_run.end, at)
         if end == at:

@@ -148,6 +148,9 @@ def txn_report(files: DirectoryFiles, file: SidecarFile, log: IndexedLog, watch:
         return files.unread(file, content)
     base_offset = file.name.offset or 0
     entries, faults = txnindex.decode(content.data, base_offset)
+    if file.status.path in watch.unasked:
+        message = f"{len(entries)} aborted transactions are too many to be compared with the log"
+        return files.unread(file, SidecarContent(b"", (FileNote(message, kind=NoteKind.NOT_CHECKED),)))
     notes = [] if log.is_there else [NO_LOG_NOTE]
     for fault in faults:
         if fault.kind is FaultKind.INVALID_VERSION:

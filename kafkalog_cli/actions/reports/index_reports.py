@@ -38,6 +38,7 @@ from kafkalog_cli.storage.names import FileKind, FileName, WorkState, segment_fi
 from kafkalog_cli.storage.partition import Partition, Segment, directory_name, open_partition
 from kafkalog_cli.storage.reading.header import header_at
 from kafkalog_cli.storage.reading.scan import Scan
+from kafkalog_cli.storage.reading.unreadable import unreadable
 
 NO_NUMBER_NOTE = FileNote(
     "the name does not begin with an offset: a broker that meets it does not start",
@@ -128,15 +129,20 @@ class PartitionReports:
     def _ask(self) -> None:
         questions, log = self._watch.questions, self._watch.log
         markers: set[int] = set()
-        for file in self._in_place(FileKind.TXN_INDEX):
-            aborted = txnindex.decode(self._files.peek(file, MAX_STATE_BYTES).data, 0)[0]
-            questions.ask_all(txn_offsets(aborted, log))
-            markers.update(entry.last_offset for entry in aborted)
         snapshots: dict[int, ReadProducers] = {}
-        for file in self._files.wanted(FileKind.PRODUCER_SNAPSHOT):
+        *older, newest = self._files.wanted(FileKind.PRODUCER_SNAPSHOT) or (None,)
+        # If there are too many entries for all files, the newest matter most: a broker begins with them.
+        for file in (newest, *reversed(self._in_place(FileKind.TXN_INDEX)), *reversed(older)):
+            if file is None:
+                continue
+            if file.name.kind is FileKind.TXN_INDEX:
+                aborted = txnindex.decode(self._files.peek(file, MAX_STATE_BYTES).data, 0)[0]
+                if self._watch.asks(file, partial(txn_offsets, aborted, log)):
+                    markers.update(entry.last_offset for entry in aborted)
+                continue
             entries = self._producers(file)
-            questions.ask_all(snapshot_offsets(entries, log))
-            if entries and file.name.offset is not None and file.name.state is WorkState.IN_PLACE:
+            is_asked = self._watch.asks(file, partial(snapshot_offsets, entries, log))
+            if is_asked and entries and file.name.offset is not None and file.name.state is WorkState.IN_PLACE:
                 snapshots[file.name.offset] = partial(self._producers, file)
         for file in self._in_place(FileKind.LEADER_EPOCH_CHECKPOINT):
             questions.ask_all(epoch_offsets(self._epochs(file), log))
@@ -192,7 +198,7 @@ class PartitionReports:
         for file in indexes:
             if file.name.kind is FileKind.TXN_INDEX:
                 entries = txnindex.decode(self._files.read(file, MAX_STATE_BYTES).data, 0)[0]
-                watch.questions.ask_all(txn_offsets(entries, UNKNOWN_RANGE))
+                watch.asks(file, partial(txn_offsets, entries, UNKNOWN_RANGE))
         log = self._files.log_of(files[0])
         reports = SegmentReports(self._read_context, self._files, SegmentFiles(log, indexes), watch)
         if self._files.is_everything_wanted and log is not None and log.name.state is not WorkState.IN_PLACE:
@@ -206,16 +212,17 @@ class PartitionReports:
 
     def _snapshot_report(self, file: SidecarFile, offset: int) -> FileReport:
         content = self._files.read(file, MAX_STATE_BYTES)
-        if not content.is_whole:
+        is_large = file.status.size_bytes > MAX_STATE_BYTES or file.status.path in self._watch.unasked
+        if not content.is_whole and not is_large:
             return self._files.unread(file, content)
-        entries, faults = producer_snapshot.decode(content.data)
+        entries, faults = producer_snapshot.decode(b"" if is_large else content.data)
         watch = self._watch
         missed: dict[int, str] = {}
         if watch.trail is not None:
             watch.trail.reach(offset)
             missed = watch.trail.missed.get(offset, {})
         check = partial(check_producers, entries, offset, watch.log, watch.questions.answer, missed)
-        notes = [_snapshot_note(fault) for fault in faults]
+        notes = self._of_large_snapshot(file) if is_large else [_snapshot_note(fault) for fault in faults]
         if file.name.state is not WorkState.IN_PLACE:  # a broker will remove it, so its contents do not matter
             report = self._files.report(file, check, notes)
             return replace(report, worst_entry=ExitCode.OK)
@@ -227,6 +234,18 @@ class PartitionReports:
             message = f"not above the first offset of the log, {watch.log.first}: a broker deletes it"
             notes.append(FileNote(message, kind=NoteKind.BELOW_START))
         return self._files.report(file, check, notes)
+
+    def _of_large_snapshot(self, file: SidecarFile) -> list[FileNote]:
+        """Return the notes on a snapshot with too many entries to look at: its length and checksum are checked."""
+        try:
+            count, faults = producer_snapshot.check(file.status.size_bytes, partial(self._files.pieces, file))
+        except (KafkalogError, OSError) as error:
+            return [FileNote(unreadable(error).message, ExitCode.FAILURE, NoteKind.NOT_OPENED)]
+        notes = [_snapshot_note(fault) for fault in faults]
+        if count:
+            message = f"{count} producers are too many to be compared with the log; the checksum is right"
+            notes.append(FileNote(message, kind=NoteKind.NOT_CHECKED))
+        return notes
 
     def _epochs_report(self, file: SidecarFile) -> FileReport:
         if file.name.state is not WorkState.IN_PLACE:

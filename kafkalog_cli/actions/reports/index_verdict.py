@@ -96,6 +96,7 @@ class NoteKind(Enum):
     NO_NUMBER = "no number"
     NOT_OPENED = "not opened"
     LEFT_OVER = "left over"
+    NOT_CHECKED = "not checked"
 
 
 class FileNote(NamedTuple):

@@ -5,12 +5,15 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from itertools import islice
+from typing import NamedTuple, Protocol
 
 from kafkalog_cli.actions.log_range import LogRange
 from kafkalog_cli.actions.reports.segment_walk import BatchRun, SegmentWalk
+from kafkalog_cli.actions.reports.sidecar_files import SidecarFile
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, TRANSACTIONAL_MASK, Batch
+from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, TRANSACTIONAL_MASK, Batch, BatchArrays
+from kafkalog_cli.format.columns import Integers, Rows, integers, least_and_largest
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.partition import Segment
@@ -28,6 +31,10 @@ class Answer(NamedTuple):
     batch: Batch | None = None
     holds: bool = False
     is_damaged: bool = False
+
+
+MOST_QUESTIONS = 150_000
+"""The most offsets whose batches are held in memory: some 900 bytes each."""
 
 
 class OffsetQuestions:
@@ -48,6 +55,11 @@ class OffsetQuestions:
         new = set(offsets).difference(self._answers)
         self._answers.update(dict.fromkeys(new, Answer()))
         self._pending = sorted([*self._pending, *new])
+
+    def have_room_for(self, offsets: Iterable[int]) -> bool:
+        """Whether the batches of these offsets fit into memory, with all that were requested before."""
+        room = MOST_QUESTIONS - len(self._answers)
+        return len(list(islice(offsets, max(0, room) + 1))) <= room
 
     def answer(self, offset: int) -> Answer:
         """Return the answer for an offset; an empty answer if it was not requested or not reached."""
@@ -77,12 +89,9 @@ class EpochRuns:
 
     def see(self, batch_run: BatchRun) -> None:
         """Note the changes in `batch_run`."""
-        column: Any = batch_run.batches.leader_epoch
-        if batch_run.batches.matrix is not None:
-            column = column[:1].tolist() if (column == column[0]).all() else column.tolist()
-        elif self._epoch is not None and all(epoch == self._epoch for epoch in column):
-            return
-        for row, epoch in enumerate(column):
+        column = batch_run.batches.leader_epoch
+        least, largest = least_and_largest(column)
+        for row, epoch in enumerate((least,) if least == largest else integers(column)):
             if epoch != self._epoch:
                 self._epoch = epoch
                 if epoch != NO_LEADER_EPOCH and len(self.runs) < MAX_EPOCH_RUNS:
@@ -124,10 +133,10 @@ class ProducerTrail:
 
     def see(self, batch_run: BatchRun) -> None:
         """Note the batches of producers."""
-        rows: Iterable[int] = range(len(batch_run.batches))
-        if batch_run.batches.matrix is not None and batch_run.is_ordered:
-            rows = self._all_but_plain(batch_run)
         due, batches = self._due, batch_run.batches
+        rows: Iterable[int] = range(len(batches))
+        if isinstance(batches, BatchArrays) and batch_run.is_ordered:
+            rows = self._all_but_plain(batches)
         for row in rows:
             last_offset, producer = int(batches.last_offset[row]), int(batches.producer_id[row])
             while due and last_offset >= due[0]:
@@ -135,12 +144,11 @@ class ProducerTrail:
             if producer >= 0:
                 self._note(producer, int(batches.attributes[row]), batch_run, row)
 
-    def _all_but_plain(self, batch_run: BatchRun) -> Iterable[int]:
+    def _all_but_plain(self, batches: BatchArrays) -> Iterable[int]:
         """Return the rows to check one by one: markers, transactional batches, and batches right after snapshots.
 
         Of plain data, only the last batch of each producer before each snapshot, and at the end, is returned.
         """
-        batches: Any = batch_run.batches
         last_offset, producer, attributes = batches.last_offset, batches.producer_id, batches.attributes
         if not self._due and not (producer >= 0).any():
             return ()
@@ -189,7 +197,7 @@ class ProducerTrail:
         return "" if still_open is None else f"a transaction of the producer is open since offset {still_open}"
 
 
-def _last_of_each(rows: Any, producer: Any, edges: Any) -> list[int]:
+def _last_of_each(rows: Rows, producer: Integers, edges: Rows) -> list[int]:
     """Return the last of `rows` (ascending) per producer, before each of `edges` and after the last edge."""
     import numpy as np
 
@@ -227,6 +235,16 @@ class Watch:
     trail: ProducerTrail | None = None
     epochs: EpochRuns | None = None
     observer: LogObserver | None = None
+    unasked: set[str] = field(default_factory=set)
+    """The paths of files with too many entries to be compared with the log."""
+
+    def asks(self, file: SidecarFile, offsets: Callable[[], Iterable[int]]) -> bool:
+        """Request the batches of the entries of a file, unless there are too many; return whether it did."""
+        if not self.questions.have_room_for(offsets()):
+            self.unasked.add(file.status.path)
+            return False
+        self.questions.ask_all(offsets())
+        return True
 
     @property
     def wants_everything(self) -> bool:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
 from operator import ge, gt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkalog_cli.actions.damage import DamageSeen
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP, Batch, BatchColumns, IntColumn
+from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP, Batch, BatchArrays, BatchColumns
+from kafkalog_cli.format.columns import first_row_from, integers, least_and_largest, rows_where
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock
@@ -62,34 +63,34 @@ class BatchRun:
         self._disordered = self._first_disordered()
 
     @cached_property
-    def position(self) -> list[int]:
+    def position(self) -> Sequence[int]:
         """The start of each batch, in bytes."""
-        return _integers(self.batches.position)
+        return integers(self.batches.position)
 
     @cached_property
-    def base_offset(self) -> list[int]:
+    def base_offset(self) -> Sequence[int]:
         """The first offset of each batch, -1 for a compressed message set."""
-        return _integers(self.batches.base_offset)
+        return integers(self.batches.base_offset)
 
     @cached_property
-    def last_offset(self) -> list[int]:
+    def last_offset(self) -> Sequence[int]:
         """The last offset of each batch."""
-        return _integers(self.batches.last_offset)
+        return integers(self.batches.last_offset)
 
     @cached_property
-    def max_timestamp(self) -> list[int]:
+    def max_timestamp(self) -> Sequence[int]:
         """The largest timestamp of each batch from its header, in ms."""
-        return _integers(self.batches.max_timestamp)
+        return integers(self.batches.max_timestamp)
 
     @cached_property
-    def reached(self) -> list[int]:
+    def reached(self) -> Sequence[int]:
         """The largest last offset up to each batch."""
         if self.is_ordered:
             return self.last_offset
         return [*accumulate(self.last_offset, max, initial=self.reached_before)][1:]
 
     @cached_property
-    def timestamp_so_far(self) -> list[int]:
+    def timestamp_so_far(self) -> Sequence[int]:
         """The largest timestamp up to each batch."""
         return [*accumulate(self.max_timestamp, max, initial=self.timestamp_before)][1:]
 
@@ -101,18 +102,13 @@ class BatchRun:
     @cached_property
     def last_reached(self) -> int:
         """The largest last offset of these batches and all before."""
-        if self.batches.matrix is None:
-            return self.reached[-1]
-        last: Any = self.batches.last_offset
-        return int(last[-1]) if self.is_ordered else max(self.reached_before, int(last.max()))
+        last = self.batches.last_offset
+        return int(last[len(last) - 1]) if self.is_ordered else max(self.reached_before, least_and_largest(last)[1])
 
     @cached_property
     def largest_timestamp(self) -> int:
         """The largest timestamp of these batches and all before."""
-        if self.batches.matrix is None:
-            return self.timestamp_so_far[-1]
-        timestamps: Any = self.batches.max_timestamp
-        return max(self.timestamp_before, int(timestamps.max()))
+        return max(self.timestamp_before, least_and_largest(self.batches.max_timestamp)[1])
 
     def offset_before(self, row: int) -> int:
         """Return the largest offset of the batches before `row`, -1 if there are none."""
@@ -124,9 +120,8 @@ class BatchRun:
 
     def first_reaching(self, offset: int) -> int:
         """Return the row of the first batch whose last offset is `offset` or above; `reached` must reach `offset`."""
-        if self.batches.matrix is not None and self.is_ordered:
-            last: Any = self.batches.last_offset
-            return int(last.searchsorted(offset))
+        if self.is_ordered:
+            return first_row_from(offset, self.batches.last_offset)
         return bisect_left(self.reached, offset)
 
     def holds(self, row: int, offset: int) -> bool:
@@ -143,7 +138,7 @@ class BatchRun:
         return self._disordered
 
     def _first_disordered(self) -> int | None:
-        if self.batches.matrix is not None and _all_ascend(self.batches, self.reached_before):
+        if isinstance(self.batches, BatchArrays) and _all_ascend(self.batches, self.reached_before):
             return None
         before = (self.reached_before, *self.last_offset[:-1])
         base, last = self.base_offset, self.last_offset
@@ -221,6 +216,7 @@ class SegmentWalk:
         """
         deep = self._records is not None
         scan = Scan(self.file, start=start, limits=self._limits, choice=self._choice, deep=deep)
+        scan.columns_only = not deep
         held: list[Batch] = []
         astray: Fault | None = None
         for gathered in _gathered(self._chunks(scan)):
@@ -230,12 +226,12 @@ class SegmentWalk:
                 astray = _crc_fault(batches.row(row))
                 if not row:
                     break
-                batches = _part(batches, 0, row)
+                batches = batches.part(0, row)
             self._damage.batches(batches)
             good = _last_good_row(batches)
             if good is None or good < len(batches) - 1:
                 if good is not None:
-                    yield from self._batch_run(held, _part(batches, 0, good + 1))
+                    yield from self._batch_run(held, batches.part(0, good + 1))
                     held = []
                 held += batches.rows(0 if good is None else good + 1)
                 if len(held) > HELD_ROWS:
@@ -260,12 +256,11 @@ class SegmentWalk:
 
     def _first_astray(self, batches: BatchColumns) -> int | None:
         """Return the first batch with a bad CRC whose offset, which no CRC covers, cannot be in this segment."""
-        valid: Any = batches.valid
         base = self._base_offset
-        if base is None or (valid.all() if batches.matrix is not None else all(valid)):
+        if base is None or batches.all_valid():
             return None
         for row, (is_valid, first, last) in enumerate(
-            zip(valid, batches.base_offset, batches.last_offset, strict=True)
+            zip(batches.valid, batches.base_offset, batches.last_offset, strict=True)
         ):
             offset = int(last if first == NO_OFFSET else first)
             if not is_valid and not base <= offset <= base + MAX_RELATIVE_OFFSET:
@@ -301,14 +296,14 @@ class SegmentWalk:
         self.end_position = batch_run.end
         self.last_offset = batch_run.last_reached
         self.largest_timestamp = batch_run.largest_timestamp
-        valid: Any = batch_run.batches.valid
-        self.bad_crcs += len(valid) - int(valid.sum() if hasattr(valid, "sum") else sum(valid))
+        if not batch_run.batches.all_valid():
+            self.bad_crcs += len(rows_where(lambda valid: valid == 0, batch_run.batches.valid))
         disordered = batch_run.first_disordered()
         # The offsets of a batch with a bad CRC may be the damage itself.
-        if self.disordered_at is None and disordered is not None and valid[disordered]:
+        if self.disordered_at is None and disordered is not None and batch_run.batches.valid[disordered]:
             self.disordered_at = int(batch_run.batches.position[disordered])
-        magic: Any = batch_run.batches.magic
-        if self.unknown_magic_at is None and int(magic.max() if hasattr(magic, "max") else max(magic)) > MAX_MAGIC:
+        magic = batch_run.batches.magic
+        if self.unknown_magic_at is None and least_and_largest(magic)[1] > MAX_MAGIC:
             row = next(row for row, value in enumerate(magic) if value > MAX_MAGIC)
             self.unknown_magic_at = batch_run.position[row]
 
@@ -327,28 +322,28 @@ def record_offsets(file: ReadableFile, batch: Batch, limits: Limits = DEFAULT_LI
 
 def _gathered(chunks: Iterator[BatchColumns]) -> Iterator[BatchColumns]:
     """Yield the same batches, with columns of compiled kernels joined until array operations pay off."""
-    matrices: list[Any] = []
+    gathered: list[BatchArrays] = []
     rows = 0
     for batches in chunks:
-        is_compiled = batches.matrix is not None
-        if is_compiled:
-            matrices.append(batches.matrix)
+        if isinstance(batches, BatchArrays):
+            gathered.append(batches)
             rows += len(batches)
-        if rows >= GATHERED_ROWS or not is_compiled:
-            yield from _joined(matrices)
-            matrices, rows = [], 0
-        if not is_compiled:
+            if rows < GATHERED_ROWS:
+                continue
+        yield from _joined(gathered)
+        gathered, rows = [], 0
+        if not isinstance(batches, BatchArrays):
             yield batches
-    yield from _joined(matrices)
+    yield from _joined(gathered)
 
 
-def _joined(matrices: list[Any]) -> Iterator[BatchColumns]:
-    if len(matrices) == 1:
-        yield BatchColumns.from_matrix(matrices[0])
-    elif matrices:
+def _joined(parts: list[BatchArrays]) -> Iterator[BatchColumns]:
+    if len(parts) > 1:
         import numpy as np
 
-        yield BatchColumns.from_matrix(np.concatenate(matrices, axis=1))
+        yield BatchColumns.from_matrix(np.concatenate([part.matrix for part in parts], axis=1))
+    else:
+        yield from parts
 
 
 def _crc_fault(batch: Batch) -> Fault:
@@ -366,8 +361,8 @@ def _last_good_row(batches: BatchColumns) -> int | None:
 
 def good_rows(chunk: Chunk) -> list[Rows]:
     """Return runs of batches with valid CRCs."""
-    valid: Any = chunk.batches.valid
-    if valid.all() if chunk.batches.matrix is not None else all(valid):
+    valid = chunk.batches.valid
+    if chunk.batches.all_valid():
         return [(0, len(valid))]
     runs: list[Rows] = []
     for row, good in enumerate(valid):
@@ -378,17 +373,8 @@ def good_rows(chunk: Chunk) -> list[Rows]:
     return runs
 
 
-def _all_ascend(batches: Any, reached_before: int) -> bool:
+def _all_ascend(batches: BatchArrays, reached_before: int) -> bool:
     """Whether each batch starts after the batch before it, from the columns of compiled kernels."""
     base, last = batches.base_offset, batches.last_offset
     begins_behind = int(base[0]) > reached_before and bool((base[1:] > last[:-1]).all())
     return begins_behind and bool((last >= base).all())
-
-
-def _part(batches: BatchColumns, first: int, end: int) -> BatchColumns:
-    return BatchColumns.from_rows(batches.rows(first, end))
-
-
-def _integers(column: IntColumn) -> list[int]:
-    values: Any = column
-    return values.tolist() if hasattr(values, "tolist") else values  # type: ignore[no-any-return]

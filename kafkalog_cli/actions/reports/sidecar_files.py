@@ -50,6 +50,7 @@ STATES = tuple(WorkState)
 MAX_INDEX_BYTES = 32 << 20
 MAX_STATE_BYTES = 16 << 20
 """Largest sizes of files that are read: larger files would need too much memory."""
+_PIECE_BYTES = 1 << 20
 
 
 class SidecarFile(NamedTuple):
@@ -158,6 +159,14 @@ class DirectoryFiles:
         if fault is not None:
             return SidecarContent(bytes(buffer[:got]), (fault_note(fault, ExitCode.FAILURE),), is_whole=False)
         return SidecarContent(bytes(memoryview(buffer)[:got]))
+
+    def pieces(self, file: SidecarFile) -> Iterator[bytes]:
+        """Yield the bytes of a file in pieces. Raises what `open_read` raises, and OSError."""
+        with self.fs.open_read(file.status.path) as opened:
+            for position in range(0, opened.size_bytes, _PIECE_BYTES):
+                buffer = bytearray(min(_PIECE_BYTES, opened.size_bytes - position))
+                got = opened.read_into(position, memoryview(buffer))
+                yield bytes(buffer[:got])
 
     def report(
         self, file: SidecarFile, entries: Callable[[], Iterator[Entry]] | None = None, notes: Iterable[FileNote] = ()

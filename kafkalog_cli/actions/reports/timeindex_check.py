@@ -7,13 +7,12 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from enum import IntEnum, unique
-from typing import Any
 
 from kafkalog_cli.actions.reports.entry_order import ascending, rises
 from kafkalog_cli.actions.reports.index_verdict import Entry, Verdict, verdict_code, worst_code
 from kafkalog_cli.actions.reports.segment_walk import BatchRun, SegmentWalk
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.format.batch import NO_TIMESTAMP, TIMESTAMP_TYPE_MASK
+from kafkalog_cli.format.batch import NO_TIMESTAMP, TIMESTAMP_TYPE_MASK, BatchArrays
 from kafkalog_cli.format.timeindex import TimeIndex
 
 
@@ -100,8 +99,8 @@ class TimeIndexCheck:
         """Check the entries whose offsets are in `batch_run`."""
         order, offsets, at = self._order, self._offset, self._next
         count, last_offset = len(order), batch_run.last_reached
-        if batch_run.batches.matrix is not None and batch_run.is_ordered and isinstance(order, range):
-            at = self._see_many(batch_run, at)
+        if isinstance(batch_run.batches, BatchArrays) and batch_run.is_ordered and isinstance(order, range):
+            at = self._see_many(batch_run, batch_run.batches, at)
         while at < count and offsets[order[at]] <= last_offset:
             slot = order[at]
             if self._finding[slot] == TimeFinding.FITS:
@@ -111,7 +110,7 @@ class TimeIndexCheck:
             at += 1
         self._next = at
 
-    def _see_many(self, batch_run: BatchRun, at: int) -> int:
+    def _see_many(self, batch_run: BatchRun, batches: BatchArrays, at: int) -> int:
         """Check many entries at once, from slot `at` on, and return the slot from which to continue one by one.
 
         An entry fits if it has the last offset of the first batch with its timestamp. If all entries in the run
@@ -119,7 +118,6 @@ class TimeIndexCheck:
         """
         import numpy as np
 
-        batches: Any = batch_run.batches
         last_offset, timestamps = batches.last_offset, batches.max_timestamp
         end = bisect_right(self._offset, batch_run.last_reached, at)
         if end == at:

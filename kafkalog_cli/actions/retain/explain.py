@@ -64,17 +64,21 @@ def remarks_of(paths: Iterable[str], fates: Iterable[SegmentFate], disputable: I
             continue
         if largest.fault is not None:
             message = f"the headers of its batches end in damage: {largest.fault.message}"
-            step = "look at it with kafkalog verify"
+            step = "`kafkalog verify PATH` prints the next step"
             yield Remark(path, message, ExitCode.WARNINGS, largest.fault.position, step)
         if largest.index_fault is not None:
             message = f"its time index cannot be read, its batches are followed: {largest.index_fault.message}"
-            yield Remark(path, message, ExitCode.WARNINGS, next_step="kafkalog recover --indexes-only")
+            yield Remark(
+                path, message, ExitCode.WARNINGS, next_step="`kafkalog recover PATH --indexes-only` rebuilds it"
+            )
         if largest.is_disputed and is_disputable:
             message = (
                 f"its largest timestamp is {largest.timestamp_ms} ({largest.origin.value}), which is followed; a broker"
                 f" would go by {largest.believed_ms}, as the time index or the file's mtime has it (KAFKA-10207)"
             )
-            yield Remark(path, message, ExitCode.WARNINGS, next_step="kafkalog recover --indexes-only")
+            yield Remark(
+                path, message, ExitCode.WARNINGS, next_step="`kafkalog recover PATH --indexes-only` rebuilds it"
+            )
         if fate.odd is not None:
             verb = "it stays for that" if fate.goes is None else "it goes all the same"
             message = f"its largest timestamp, {largest.timestamp_ms}, is {fate.odd.value}: {verb}"

@@ -14,12 +14,12 @@ from kafkalog_cli.actions.partition_facts import Places
 from kafkalog_cli.actions.purge import PurgePlan, plan_purge
 from kafkalog_cli.actions.retain.retain import NEVER_MS, line_edits
 from kafkalog_cli.actions.root_state import RootState
-from kafkalog_cli.actions.runs import Clock
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.storage.changing import journal
 from kafkalog_cli.storage.changing.journal import CheckpointEdits
 from kafkalog_cli.storage.changing.manifest import RunInfo
 from kafkalog_cli.storage.changing.removal import remove_files
+from kafkalog_cli.storage.clocks import Clock
 from kafkalog_cli.storage.fs import FileStatus, LockHandle, WritableFilesystem
 from kafkalog_cli.storage.log.draft import Draft
 from kafkalog_cli.storage.log.load_error import LoadFailed

@@ -48,7 +48,7 @@ def _check_finished(work: Work) -> None:
     if manifest is not None and not manifest.discard:
         path = work.partition.path
         command = f"kafkalog undo {shell_word(path)} {shell_word(run_id)}"
-        raise Refused(path=path, reason=f"run {run_id} was cut off half way: {command}")
+        raise Refused(path=path, reason=f"run {run_id} was cut off half way: `{command}` undoes it")
 
 
 def _files(plan: FreePlan, segment: FreeSegment | None) -> tuple[FileStatus, ...]:
@@ -174,7 +174,7 @@ class Freeing:
         try:
             if self._partition_locks.get(plan.path) is None:
                 self._lock_one(plan)  # removed segments may have made room for the lock
-            run, held = session.run_info(()), self._partition_locks[plan.path]
+            run, held = session.shared.run_info(()), self._partition_locks[plan.path]
             remark = record_freed(session.context.fs, freed, run, held=held)
             if remark is not None:
                 self._report("epochs", remark.message, remark.path)
@@ -188,7 +188,8 @@ class Freeing:
             if log_dir is None or self.dry_run:
                 continue
             try:
-                self._locks.enter_context(lock_log_dir(self.session.context.fs, log_dir, self.session.lock_policy))
+                policy = self.session.runner.lock_policy
+                self._locks.enter_context(lock_log_dir(self.session.context.fs, log_dir, policy))
             except NoSpace:
                 self._locks.enter_context(hold(self.session.context.fs, log_dir))
                 self._report("no-lock", "there is no room for the lock, so nobody else has it", log_dir)
@@ -200,7 +201,7 @@ class Freeing:
 
     def _lock_one(self, plan: FreePlan) -> None:
         with suppress(NoSpace):  # then no other process can have the lock
-            lock = lock_partition(self.session.context.fs, plan.path, self.session.lock_policy)
+            lock = lock_partition(self.session.context.fs, plan.path, self.session.runner.lock_policy)
             self._partition_locks[plan.path] = self._locks.enter_context(lock)
             return
         self._partition_locks[plan.path] = None

@@ -8,8 +8,8 @@ from enum import Enum, unique
 from kafkalog_cli.actions.log_plan import LogPlan
 from kafkalog_cli.actions.log_request import LogRequest
 from kafkalog_cli.actions.purge import PurgePlan
-from kafkalog_cli.actions.runs import Clock
 from kafkalog_cli.actions.verify.times import TimestampOddity
+from kafkalog_cli.storage.clocks import Clock
 from kafkalog_cli.storage.log.retention import RetentionPass
 from kafkalog_cli.storage.segments.segment_times import LargestTimestamp
 from kafkalog_cli.storage.settings.topic_config import Setting

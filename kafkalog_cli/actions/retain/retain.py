@@ -6,14 +6,13 @@ from dataclasses import replace
 
 from kafkalog_cli.actions.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.actions.change_plan import Remark, fingerprints_of
-from kafkalog_cli.actions.log_plan import Unready, check_finished, end_of
+from kafkalog_cli.actions.log_plan import RECOVER_FIRST, Unready, check_finished, end_of
 from kafkalog_cli.actions.partition_facts import Places
 from kafkalog_cli.actions.purge import DELAY, apply_purge, plan_purge
 from kafkalog_cli.actions.refusals import Action
 from kafkalog_cli.actions.retain.explain import SIZE_LIMIT, TIME_LIMIT, Retained, fates_of, remarks_of
 from kafkalog_cli.actions.retain.plan import RetainPlan, RetainRequest
 from kafkalog_cli.actions.root_state import RootState
-from kafkalog_cli.actions.runs import Clock
 from kafkalog_cli.actions.session.verb import Verb
 from kafkalog_cli.actions.session.work import Changed, Work
 from kafkalog_cli.errors import ExitCode, Refused
@@ -22,6 +21,7 @@ from kafkalog_cli.storage.changing.changes import Change, Drop
 from kafkalog_cli.storage.changing.manifest import RunInfo
 from kafkalog_cli.storage.changing.removal import partly
 from kafkalog_cli.storage.checkpoints import LineEdit
+from kafkalog_cli.storage.clocks import Clock
 from kafkalog_cli.storage.fs import LockHandle, WritableFilesystem
 from kafkalog_cli.storage.log.draft import Draft
 from kafkalog_cli.storage.log.load_error import LoadFailed
@@ -181,7 +181,7 @@ class _Planning:
         faults = (*end.faults, *(end.index_faults if self._root.is_clean else ()))
         if faults:
             message = f"it is damaged at its end, and stays: {faults[0].message}"
-            self._remarks.append(Remark(last.log.path, message, ExitCode.WARNINGS, faults[0].position))
+            self._remarks.append(Remark(last.log.path, message, ExitCode.WARNINGS, faults[0].position, RECOVER_FIRST))
             high_watermark = min(high_watermark, last.base_offset)
         return RetentionBounds(log_start_offset, end.next_offset, high_watermark)
 

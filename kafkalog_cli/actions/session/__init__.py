@@ -13,7 +13,8 @@ The modules are:
 
 - `options`: the choices of a caller.
 - `verb`: a verb, and the state that all partitions share.
-- `work`: one partition with its disk, its lock, refusals and changes; `session`: all partitions.
+- `work`: one partition with its disk, its lock, refusals and changes; `runner`: runs the verb on it.
+- `session`: all partitions.
 - `observer`: receives results and notes; `lock_warnings`: warnings for readers.
 - `interruptions`: signals; `meter`: progress, and OSError as KafkalogError.
 """

@@ -9,7 +9,7 @@ from kafkalog_cli.actions.session.work import Work
 from kafkalog_cli.errors import KafkalogError, NoSpace, Unreadable
 
 if TYPE_CHECKING:
-    from kafkalog_cli.actions.session.session import Session
+    from kafkalog_cli.actions.session.runner import Runner
 
 
 class Meter:
@@ -18,11 +18,11 @@ class Meter:
     A log that is read a second time (to check the result of a change) adds its size to the expected total.
     """
 
-    def __init__(self, work: Work, session: Session) -> None:
+    def __init__(self, work: Work, runner: Runner) -> None:
         self._work = work
-        self._observer = session.observer
-        self._interruptions = session.interruptions
-        segments = work.partition.segments if session.shared.verb.counts_logs else ()
+        self._observer = runner.observer
+        self._interruptions = runner.interruptions
+        segments = work.partition.segments if runner.shared.verb.counts_logs else ()
         self._sizes = {segment.log.path: segment.log.size_bytes for segment in segments}
         self._left = dict(self._sizes)
 

@@ -44,8 +44,8 @@ class Observer(Protocol):
     def report_now(self, notes: Sequence[Note]) -> None:
         """Report facts before a partition is changed, while the user can still stop the change."""
 
-    def fail(self, error: KafkalogError, *, is_told: bool) -> None:
-        """Report that a partition failed. `is_told`: the error was already reported with another partition."""
+    def fail(self, error: KafkalogError, *, path: str | None = None, is_told: bool) -> None:
+        """Report that the partition at `path` failed. `is_told`: the error was reported with another partition."""
 
     def show(self, result: Any) -> None:
         """Show the result of a verb on a partition."""
@@ -79,7 +79,7 @@ class SilentObserver:
     def report_now(self, notes: Sequence[Note]) -> None:
         """See Observer."""
 
-    def fail(self, error: KafkalogError, *, is_told: bool) -> None:
+    def fail(self, error: KafkalogError, *, path: str | None = None, is_told: bool) -> None:
         """See Observer."""
 
     def show(self, result: Any) -> None:

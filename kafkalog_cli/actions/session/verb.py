@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from kafkalog_cli import __version__
 from kafkalog_cli.actions.partition_facts import Places
 from kafkalog_cli.actions.root_state import Roots
-from kafkalog_cli.actions.runs import Clock
 from kafkalog_cli.actions.session.options import Context, SessionOptions
 from kafkalog_cli.actions.session.work import Work
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.storage.changing.manifest import RunInfo
+from kafkalog_cli.storage.clocks import Clock
 from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.settings.topic_config import Setting
 
 if TYPE_CHECKING:
     from kafkalog_cli.actions.session.session import Session
@@ -33,6 +36,9 @@ class Verb(Generic[RequestT_contra]):
     `run` prints nothing. It raises KafkalogError, and OSError from the disk. `changes`: whether log directories are
     locked. `locks_first`: whether a partition is locked before `run` reads it. `counts_logs`: whether progress counts
     the bytes read from the partitions' logs. `when_locked` is called for each log directory while its lock is held.
+    `is_about_runs`: the verb itself reports the runs that cannot be read.
+    `stops_safely`: an interruption waits for a safe point, and partitions that are not done are named. Otherwise Ctrl-C
+    ends the session at once, as suits a verb that only reads.
     """
 
     name: str
@@ -41,6 +47,8 @@ class Verb(Generic[RequestT_contra]):
     locks_first: Callable[[Partition], bool] = never
     counts_logs: bool = True
     when_locked: Callable[[Session, str, RequestT_contra], None] | None = None
+    is_about_runs: bool = False
+    stops_safely: bool = True
 
 
 @dataclass(slots=True)
@@ -63,6 +71,16 @@ class SharedState:
     named_paths: frozenset[str] = frozenset()
     named_topics: frozenset[str] = frozenset()
     sharers: int = 1
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether the session changes nothing, and so locks nothing."""
+        return self.options.dry_run or not self.verb.changes
+
+    def run_info(self, settings: Sequence[Setting]) -> RunInfo:
+        """Return the run's description for its manifests, with the settings that applied to a partition."""
+        explained = {setting.name: setting.explanation for setting in settings}
+        return RunInfo(self.run_id, self.verb.name, self.argv, self.clock.now_ms, explained, __version__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,31 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from kafkalog_cli.actions.apply_changes import MARKER_STAYS_AWAY, Applied, MarkerState
-from kafkalog_cli.actions.cut_off import cut_off_run, take_back, unread_run
-from kafkalog_cli.actions.partition_facts import PartitionFacts, Places, gather_facts
-from kafkalog_cli.actions.refusals import Action, AppliedRule, Intent, judge, raise_refusals
-from kafkalog_cli.actions.root_state import Roots, RootState
-from kafkalog_cli.actions.runs import Clock
+from kafkalog_cli.actions.change_plan import ChangePlan
+from kafkalog_cli.actions.engine import log_bytes
+from kafkalog_cli.actions.root_state import Roots
 from kafkalog_cli.actions.session.observer import Note
+from kafkalog_cli.actions.session.options import Context
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
 from kafkalog_cli.storage.changing.lock import LockPolicy, lock_partition
 from kafkalog_cli.storage.changing.manifest import RunInfo
+from kafkalog_cli.storage.clocks import Clock
 from kafkalog_cli.storage.fs import LockHandle, WritableFilesystem
 from kafkalog_cli.storage.partition import Partition, open_partition
 from kafkalog_cli.storage.settings.topic_config import Setting
 
 if TYPE_CHECKING:
-    from kafkalog_cli.actions.change_plan import ChangePlan
-    from kafkalog_cli.actions.session.session import Session
+    from kafkalog_cli.actions.partition_facts import PartitionFacts, Places, Replication
+    from kafkalog_cli.actions.refusals import Action, AppliedRule
+    from kafkalog_cli.actions.root_state import RootState
+    from kafkalog_cli.actions.session.runner import Runner
     from kafkalog_cli.actions.session.verb import SharedState
 
 ResultT = TypeVar("ResultT")
-PlanT = TypeVar("PlanT", bound="ChangePlan")
+PlanT = TypeVar("PlanT", bound=ChangePlan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,35 +54,50 @@ class Changed(Generic[PlanT]):
 class Work:
     """One partition that a verb works on, in its own thread or task.
 
+    `task` is the plan of a verb that plans its own work. `size_bytes` is the size of the logs to read (None: of all).
     `log_dir` is None if the partition is in no log directory. `fs` is the filesystem through which the verb must read
     and change the partition. `lock` is the partition's lock while it is held. `must_finish` is true once changes may
     have begun: a request to stop is ignored then.
     """
 
-    def __init__(self, partition: Partition, log_dir: str | None) -> None:
+    def __init__(
+        self, partition: Partition, log_dir: str | None, task: Any = None, size_bytes: int | None = None
+    ) -> None:
         self.partition = partition
         self.log_dir = log_dir
+        self.task = task
+        self.size_bytes = log_bytes(partition) if size_bytes is None else size_bytes
         self.fs: WritableFilesystem
         self.lock: LockHandle | None = None
         self.must_finish = False
-        self._session: Session
+        self._runner: Runner
         self._notes: list[Note] = []
+        self._replication: Replication | None = None
 
-    def bind(self, session: Session, fs: WritableFilesystem) -> None:
-        """Set the session that runs this work in this process, and its metered filesystem."""
-        self._session = session
+    def bind(self, runner: Runner, fs: WritableFilesystem) -> None:
+        """Set the runner that runs this work in this process, and its metered filesystem."""
+        self._runner = runner
         self.fs = fs
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state to pickle, without the lock, the session and the metered filesystem."""
-        left = ("fs", "_session")
+        """Return the state to pickle, without the lock, the runner and the metered filesystem."""
+        left = ("fs", "_runner")
         return {name: value for name, value in self.__dict__.items() if name not in left} | {"lock": None}
 
     # -- what the session knows
 
     @property
     def _shared(self) -> SharedState:
-        return self._session.shared
+        return self._runner.shared
+
+    @property
+    def context(self) -> Context:
+        """The disk, the clocks and the kernels."""
+        return self._shared.context
+
+    def advance(self, size_bytes: int, subject: str = "") -> None:
+        """Report progress, for verbs whose logs the session does not count."""
+        self._runner.observer.advance(size_bytes, subject)
 
     @property
     def dry_run(self) -> bool:
@@ -116,7 +133,7 @@ class Work:
     @property
     def lock_policy(self) -> LockPolicy:
         """How long to wait for a lock."""
-        return self._session.lock_policy
+        return self._runner.lock_policy
 
     @property
     def is_named(self) -> bool:
@@ -142,6 +159,8 @@ class Work:
 
     def note_unread_run(self) -> None:
         """Note a manifest of the partition's last run that is not one of kafkalog's: nothing is done by it."""
+        from kafkalog_cli.actions.cut_off import unread_run
+
         found = unread_run(self.fs, self.partition)
         if found is not None:
             path, reason = found
@@ -149,12 +168,12 @@ class Work:
 
     def report_now(self) -> None:
         """Report the notes now, before the partition is changed and while the user can still stop the change."""
-        self._session.observer.report_now(self._session.unreported(self.take_notes()))
+        self._runner.observer.report_now(self._runner.unreported(self.take_notes()))
 
     def confirm(self, plan: Any) -> None:
         """Ask the user before valid records are removed, except in a dry run. Raises NotChanged, KeyboardInterrupt."""
         if not self.dry_run:
-            self._session.observer.consent(self.partition.path, plan)
+            self._runner.observer.consent(self.partition.path, plan)
 
     # -- before the change
 
@@ -164,6 +183,8 @@ class Work:
         A dry run only notes that the run would be undone. A run that cannot be undone is noted too. Raises
         KafkalogError.
         """
+        from kafkalog_cli.actions.cut_off import cut_off_run, take_back
+
         run_id = cut_off_run(self.fs, self.partition)
         if run_id is None:
             return self.roots.state(self.log_dir, self.partition)
@@ -182,6 +203,8 @@ class Work:
 
     def facts(self) -> PartitionFacts:
         """Gather the facts of the partition. Raises as `gather_facts`."""
+        from kafkalog_cli.actions.partition_facts import gather_facts
+
         return gather_facts(
             self.fs,
             self.partition,
@@ -196,8 +219,11 @@ class Work:
 
         `facts` None: they are gathered here. Raises Refused, UnsupportedFormat.
         """
+        from kafkalog_cli.actions.refusals import Intent, judge, raise_refusals
+
         shared, partition = self._shared, self.partition
         facts = facts or self.facts()
+        self._replication = facts.replication
         is_alone = shared.named_topics == {partition.topic}
         verdicts = judge(
             facts,
@@ -208,6 +234,7 @@ class Work:
                 single_replica=shared.options.single_replica,
                 is_named=is_alone or partition.topic in shared.options.selection.topics,
                 is_named_alone=is_alone,
+                argv=shared.argv,
                 **intent,
             ),
         )
@@ -215,25 +242,41 @@ class Work:
         self.warn(verdicts)
         return facts
 
+    def with_next_steps(self, result: ResultT) -> ResultT:
+        """Return the result of the verb, with the next steps of its plan's remarks ready to paste."""
+        plan = getattr(result, "plan", result)
+        if not isinstance(plan, ChangePlan) or not plan.remarks:
+            return result
+        from kafkalog_cli.actions.next_steps import with_next_steps
+
+        settings = self._shared.settings
+        metadata = None if settings is None else settings.metadata_option
+        plan = replace(plan, remarks=with_next_steps(plan, self._replication, metadata))
+        is_plan = isinstance(result, ChangePlan)
+        return cast(ResultT, plan if is_plan else replace(cast(Any, result), plan=plan))
+
     # -- the change
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the partition's lock, except in a dry run; requests to stop are ignored from here on.
+        """Hold the partition's lock, once, except in a dry run; requests to stop are ignored from here on.
 
         Raises Locked, Refused, NoSpace, and KeyboardInterrupt if a stop was requested before.
         """
-        if self.dry_run:
+        if self.dry_run or self.lock is not None:
             yield
             return
-        with lock_partition(self.fs, self.partition.path, self.lock_policy) as self.lock:
-            self._session.interruptions.safe_point()
-            self.must_finish = True
-            yield
+        try:
+            with lock_partition(self.fs, self.partition.path, self.lock_policy) as self.lock:
+                self._runner.interruptions.safe_point()
+                self.must_finish = True
+                yield
+        finally:
+            self.lock = None
 
     def run_info(self, settings: Sequence[Setting]) -> RunInfo:
         """Return the run's description for its manifest, with the settings that applied to this partition."""
-        return self._session.run_info(settings)
+        return self._shared.run_info(settings)
 
     def change(
         self, plan: PlanT, apply: Callable[[RunInfo], Applied | None], *, warns_first: bool = False

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kafkalog_cli.actions.listing.root import LogDirRoot, Shutdown
+from kafkalog_cli.actions.next_steps import CUT_ACKNOWLEDGED
 from kafkalog_cli.actions.verify.diagnose import Finding, finding
-from kafkalog_cli.actions.verify.diagnoses_of_logs import REPLICATE
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 
 _EFFECT = "after the clean stop a broker keeps it: consumers fail at it, and followers that fetch it stop"
-_STEP = (
-    "as the last in-sync replica, `kafkalog recover PATH` cuts it off and keeps the bytes; with other in-sync replicas,"
-    f" {REPLICATE}"
-)
 
 
 def with_acknowledged(
@@ -37,5 +33,5 @@ def with_acknowledged(
             got=one.got,
             offsets=(one.first_offset, one.last_offset if one.last_offset is not None else one.first_offset),
             broker_effect=_EFFECT,
-            next_step=_STEP,
+            next_step=CUT_ACKNOWLEDGED.text,
         )

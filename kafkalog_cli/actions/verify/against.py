@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kafkalog_cli.actions.next_steps import REPLICATE
 from kafkalog_cli.actions.partition_facts import topic_id_of
 from kafkalog_cli.actions.verify.diagnose import Finding, finding
-from kafkalog_cli.actions.verify.diagnoses_of_logs import REPLICATE
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.actions.verify.replica_records import first_different
 from kafkalog_cli.actions.verify.replica_side import Head, ReplicaSide, ReplicaState, state_at_start
 from kafkalog_cli.errors import shell_word
-from kafkalog_cli.format.batch import Batch
+from kafkalog_cli.format.batch import Batch, BatchArrays
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.kernels import KernelChoice
@@ -193,15 +193,15 @@ def _skip_alike(left: ReplicaSide, right: ReplicaSide) -> None:
     """Skip batches that are the same on both sides, many at once if both sides have column matrices."""
     columns = list(_COMPARED)
     while left.batch_run is not None and right.batch_run is not None:
-        ours, theirs = left.batch_run.batches.matrix, right.batch_run.batches.matrix
+        ours, theirs = left.batch_run.batches, right.batch_run.batches
         rows = min(len(left.batch_run.batches) - left.row, len(right.batch_run.batches) - right.row)
         if not rows:
             if left.head() is None or right.head() is None:
                 return
             continue
-        if ours is None or theirs is None:
+        if not (isinstance(ours, BatchArrays) and isinstance(theirs, BatchArrays)):
             return
-        parts = (ours[columns, left.row : left.row + rows], theirs[columns, right.row : right.row + rows])
+        parts = (ours.matrix[columns, left.row : left.row + rows], theirs.matrix[columns, right.row : right.row + rows])
         alike = (parts[0] == parts[1]).all(axis=0)
         same = rows if alike.all() else int(alike.argmin())
         left.step(same)

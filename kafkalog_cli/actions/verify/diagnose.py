@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from kafkalog_cli.actions.next_steps import filled
 from kafkalog_cli.actions.verify.diagnoses_of_files import FILE_DIAGNOSES
 from kafkalog_cli.actions.verify.diagnoses_of_logs import LOG_DIAGNOSES
 from kafkalog_cli.actions.verify.finding_kinds import Diagnosis, FindingKind, Severity
-from kafkalog_cli.errors import shell_word
 from kafkalog_cli.format.fault import Fault, FaultKind
 
 DIAGNOSES: dict[FindingKind, Diagnosis] = {**LOG_DIAGNOSES, **FILE_DIAGNOSES}
@@ -71,44 +68,10 @@ def _real(offsets: tuple[int, int] | None) -> tuple[int, int] | None:
     return (offsets[0] if offsets[0] >= 0 else offsets[1], offsets[1])
 
 
-def with_path(found: Finding, path: str) -> Finding:
-    """Return the finding with the placeholders in its next step filled in, ready to paste.
-
-    PATH becomes `path`, the path of a partition or a log directory. PATH_AWAY becomes a place for `path` outside its
-    parent directory. FILE becomes the path of the finding itself, and FILE_AWAY such a place for it. FILE_ASIDE becomes
-    a name that brokers ignore.
-    """
-    own = found.path
-    words = {
-        "PATH": path,
-        "PATH_AWAY": place_outside(path),
-        "FILE": own,
-        "FILE_AWAY": place_outside(own),
-        "FILE_ASIDE": f"{own}.aside",
-    }
-    parts = found.next_step.split("`")
-    # Names that were filled in earlier may contain placeholders, but they are quoted. Commands are every second part,
-    # because `shell_word` leaves no backtick in a name.
-    parts[1::2] = (_PLACEHOLDER.sub(lambda one: _filled(one.group(), words), part) for part in parts[1::2])
-    step = "`".join(parts)
+def with_path(found: Finding, path: str, metadata: str | None = None) -> Finding:
+    """Return the finding with the placeholders in its next step filled in, ready to paste; see `filled`."""
+    step = filled(found.next_step, path, found.path, metadata)
     return found if step == found.next_step else replace(found, next_step=step)
-
-
-_PLACEHOLDER = re.compile(r"""'[^']*'|"'"|(?<!\S)(?:PATH|FILE)(?:_AWAY|_ASIDE)?(?!\S)""")
-"""Matches what is quoted, or a placeholder that is a word."""
-
-
-def _filled(text: str, words: Mapping[str, str]) -> str:
-    return shell_word(words[text]) if text in words else text
-
-
-def place_outside(path: str) -> str:
-    """Return a path outside the directory of `path`: the same name, beside that directory."""
-    if os.path.basename(path.rstrip("/")) in {"", ".", ".."}:  # noqa: PTH119 (a name, links are not followed)
-        path = os.path.abspath(path)  # noqa: PTH100
-    parent, _, name = path.rstrip("/").rpartition("/")
-    above = os.path.normpath(f"{parent}/.." if parent else "/" if path.startswith("/") else "..")
-    return os.path.join("" if above == "." else above, name)  # noqa: PTH118
 
 
 _OF_FAULT = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalog_cli.actions.verify.diagnoses_of_logs import REPLICATE
+from kafkalog_cli.actions.next_steps import LOWER_WATERMARK, REPLICATE
 from kafkalog_cli.actions.verify.finding_kinds import Diagnosis, FindingKind, Severity
 
 _INFO, _WARNING, _CORRUPTION = Severity.INFO, Severity.WARNING, Severity.CORRUPTION
@@ -86,6 +86,7 @@ FILE_DIAGNOSES = {
         _STATE,
     ),
     FindingKind.SNAPSHOT_INEXACT: Diagnosis(_WARNING, "a broker reads it all the same", _STATE),
+    FindingKind.ENTRIES_NOT_CHECKED: Diagnosis(_INFO, "none: a broker reads it", ""),
     FindingKind.SNAPSHOTS_MISSING: Diagnosis(
         _WARNING,
         "after a clean stop a broker forgets all producers; after an unclean one it replays the whole log",
@@ -107,7 +108,12 @@ FILE_DIAGNOSES = {
         "look where its log has gone; `kafkalog recover PATH` takes the index away and keeps it",
     ),
     FindingKind.LEFTOVER_CLEANED: Diagnosis(_WARNING, "", "`kafkalog recover PATH` does the same, and keeps it"),
-    FindingKind.LEFTOVER_SWAP: Diagnosis(_WARNING, "", "`kafkalog recover PATH` does the same, and can be undone"),
+    FindingKind.LEFTOVER_SWAP: Diagnosis(
+        _WARNING,
+        "",
+        "`kafkalog recover PATH` does the same, and can be undone. For a damaged file without a segment in its"
+        " place, it prints the command that copies the rest",
+    ),
     FindingKind.LEFTOVER_DELETED: Diagnosis(_INFO, _GOES, ""),
     FindingKind.LEFTOVER_TEMPORARY: Diagnosis(_INFO, "none: it is written over when it is needed again", ""),
     FindingKind.BAD_NAME: Diagnosis(
@@ -142,8 +148,7 @@ FILE_DIAGNOSES = {
     FindingKind.HIGH_WATERMARK_BEYOND_END: Diagnosis(
         _WARNING,
         "a broker that starts lowers it to the end of the log",
-        "with other in-sync replicas, let one of them lead: this replica gets the records from it; as the only replica,"
-        " `kafkalog recover PATH` lowers the line as a broker would",
+        LOWER_WATERMARK.text,
     ),
     FindingKind.LOG_START_BEYOND_END: Diagnosis(
         _CORRUPTION,
@@ -200,6 +205,12 @@ FILE_DIAGNOSES = {
         " itself",
     ),
     FindingKind.METADATA_FILE: Diagnosis(_CORRUPTION, "a broker takes the log directory offline", _WRITES_ID),
+    FindingKind.QUORUM_STATE: Diagnosis(
+        _CORRUPTION,
+        "the node does not start: it cannot read its vote and its epoch",
+        "with the other controllers running, `mv -nT FILE FILE_ASIDE` moves the file away: the node learns epoch and"
+        " leader from them. A controller that voted in the present epoch could then vote again in it",
+    ),
     FindingKind.METADATA_FILE_MISSING: Diagnosis(
         _WARNING,
         "a broker in KRaft mode takes it for a stray: it sets the directory aside and starts an empty partition",

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
+from kafkalog_cli.actions.next_steps import REPLICATE, SALVAGE
 from kafkalog_cli.actions.verify.finding_kinds import Diagnosis, FindingKind, Severity
 
 _INFO, _WARNING, _CORRUPTION = Severity.INFO, Severity.WARNING, Severity.CORRUPTION
 
-REPLICATE = (
-    "stop the broker, and move the directory away with `mv -nT PATH PATH_AWAY`: the broker replicates the partition"
-    " when it starts"
-)
-REPLICATE_OR_SALVAGE = (
-    "as the last in-sync replica, copy what can be read to ./salvaged: `kafkalog recover PATH --salvage salvaged`;"
-    f" with other in-sync replicas, {REPLICATE}"
-)
 _OF_CONTENTS = (
-    f"{REPLICATE_OR_SALVAGE}. Where its checksum is right, a copy and maybe other replicas have the batch, too: then"
+    f"{SALVAGE.text}. Where its checksum is right, a copy and maybe other replicas have the batch, too: then"
     " nothing can be done but to set consumers to the offset after it"
 )
 _READABLE = "nothing has to be done to the log: consumers get the records as they are"
@@ -45,40 +38,40 @@ LOG_DIAGNOSES = {
         "after an unclean stop a broker cuts it off; after a clean one it keeps it, and consumers fail at it",
         _RECOVER,
     ),
-    FindingKind.DAMAGED_RANGE: Diagnosis(_CORRUPTION, _CUTS_AT_IT, REPLICATE_OR_SALVAGE),
+    FindingKind.DAMAGED_RANGE: Diagnosis(_CORRUPTION, _CUTS_AT_IT, SALVAGE.text),
     FindingKind.ZEROED_RANGE: Diagnosis(
         _CORRUPTION,
         "after an unclean stop a broker cuts the log there and sets all later segments aside; where it only reads the"
         " segment at start, it does not start",
-        REPLICATE_OR_SALVAGE,
+        SALVAGE.text,
     ),
-    FindingKind.CRC_MISMATCH: Diagnosis(_CORRUPTION, _CUTS_AT_IT, REPLICATE_OR_SALVAGE),
+    FindingKind.CRC_MISMATCH: Diagnosis(_CORRUPTION, _CUTS_AT_IT, SALVAGE.text),
     FindingKind.UNREADABLE_RANGE: Diagnosis(
         _CORRUPTION,
         "a broker takes the whole log directory offline when it reads there",
-        "work on another disk from now on; " + REPLICATE_OR_SALVAGE,
+        "work on another disk from now on; " + SALVAGE.text,
     ),
     FindingKind.BATCH_TOO_LARGE: Diagnosis(
         _CORRUPTION,
         "a broker reads a batch of any size that lies within the file",
         "if the size is right, verify with a larger limit: `kafkalog verify PATH --max-batch-bytes BYTES`; else "
-        + REPLICATE_OR_SALVAGE,
+        + SALVAGE.text,
     ),
     FindingKind.UNKNOWN_MAGIC: Diagnosis(
         _CORRUPTION,
         "a broker takes it for a batch of the newest format; consumers fail at it",
-        REPLICATE_OR_SALVAGE,
+        SALVAGE.text,
     ),
     FindingKind.OFFSETS_NOT_ASCENDING: Diagnosis(
         _CORRUPTION,
         "a broker notices only where an index entry would go back: then it cuts the segment to nothing, or does not"
         " start; consumers miss records or read them twice",
-        REPLICATE_OR_SALVAGE,
+        SALVAGE.text,
     ),
     FindingKind.OFFSET_OUTSIDE_SEGMENT: Diagnosis(
         _CORRUPTION,
         "a broker that recovers the segment splits it, or does not start",
-        REPLICATE_OR_SALVAGE,
+        SALVAGE.text,
     ),
     FindingKind.OFFSET_GAP: Diagnosis(_INFO, "none: compaction leaves gaps, and consumers pass over them", ""),
     FindingKind.MISSING_OFFSETS: Diagnosis(
@@ -91,11 +84,11 @@ LOG_DIAGNOSES = {
     FindingKind.EPOCH_GOES_BACK: Diagnosis(
         _CORRUPTION,
         "a broker does not notice; replicas that compare epochs may cut their logs at the wrong place",
-        REPLICATE_OR_SALVAGE,
+        SALVAGE.text,
     ),
     FindingKind.EMPTY_SEGMENT: Diagnosis(_INFO, "none: it is kept", ""),
     FindingKind.SEGMENT_TOO_LARGE: Diagnosis(
-        _CORRUPTION, "a broker does not open a segment of 2 GiB or more", REPLICATE_OR_SALVAGE
+        _CORRUPTION, "a broker does not open a segment of 2 GiB or more", SALVAGE.text
     ),
     # batches and records
     FindingKind.FUTURE_TIMESTAMP: Diagnosis(
@@ -150,6 +143,6 @@ LOG_DIAGNOSES = {
     FindingKind.CONTROL_RECORD: Diagnosis(
         _CORRUPTION,
         "a broker that rebuilds the producers' state fails at it, or takes the transaction for still open",
-        REPLICATE_OR_SALVAGE,
+        SALVAGE.text,
     ),
 }

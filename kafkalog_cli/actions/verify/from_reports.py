@@ -34,7 +34,7 @@ _KINDS = {
     FileKind.PARTITION_METADATA: (FindingKind.METADATA_FILE, FindingKind.METADATA_FILE),
     FileKind.META_PROPERTIES: (FindingKind.META_PROPERTIES, FindingKind.META_PROPERTIES),
     FileKind.CLEAN_SHUTDOWN: (FindingKind.SHUTDOWN_MARKER, FindingKind.SHUTDOWN_MARKER),
-    FileKind.QUORUM_STATE: (FindingKind.METADATA_FILE, FindingKind.METADATA_FILE),
+    FileKind.QUORUM_STATE: (FindingKind.QUORUM_STATE, FindingKind.QUORUM_STATE),
 }
 _NOTES = {
     NoteKind.ZERO_TAIL: FindingKind.INDEX_ZERO_TAIL,
@@ -43,6 +43,7 @@ _NOTES = {
     NoteKind.BEYOND_END: FindingKind.SNAPSHOT_BEYOND_END,
     NoteKind.NO_NUMBER: FindingKind.BAD_NAME,
     NoteKind.NOT_OPENED: FindingKind.NOT_READ,
+    NoteKind.NOT_CHECKED: FindingKind.ENTRIES_NOT_CHECKED,
 }
 _SILENT = (NoteKind.LOG_DAMAGE, NoteKind.NO_LOG, NoteKind.LEFT_OVER, NoteKind.BELOW_START)
 """Notes that give no finding here.

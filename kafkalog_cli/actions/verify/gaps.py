@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.actions.reports.segment_walk import BatchRun
 from kafkalog_cli.actions.verify.diagnose import Finding, finding
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.format.batch import DELETE_HORIZON_MASK, RECORD_BATCH, RECORD_BATCH_MAGIC, BatchColumns
+from kafkalog_cli.format.columns import any_row, rows_where
 from kafkalog_cli.storage.names import DirectoryKind, FileKind, WorkState
 from kafkalog_cli.storage.partition import Partition
 
@@ -55,31 +55,25 @@ def cleaner_wrote(batches: BatchColumns) -> bool:
     Producers number the records of a v2 batch without gaps. Headers of older formats have no such mark. A batch whose
     header says 0 records but which contains record bytes is damaged, not cleaned.
     """
-    columns: Any = batches
-    if batches.matrix is not None:
-        spans = columns.last_offset - columns.base_offset + 1
-        thinned = (columns.records_count < spans) & ((columns.records_count > 0) | (columns.size_bytes == _EMPTY_BYTES))
-        cleaned = thinned | (columns.attributes & DELETE_HORIZON_MASK != 0)
-        return bool((cleaned & (columns.magic >= RECORD_BATCH_MAGIC) & (columns.valid != 0)).any())
-    rows = zip(
-        columns.magic, columns.valid, columns.records_count, columns.base_offset, columns.last_offset,
-        columns.attributes, columns.size_bytes, strict=True,
+    return any_row(
+        lambda magic, valid, count, base, last, bits, size: (
+            (magic >= RECORD_BATCH_MAGIC)
+            & (valid != 0)
+            & (
+                (bits & DELETE_HORIZON_MASK != 0)
+                | ((count < last - base + 1) & ((count > 0) | (size == _EMPTY_BYTES)))
+            )
+        ),
+        batches.magic, batches.valid, batches.records_count, batches.base_offset, batches.last_offset,
+        batches.attributes, batches.size_bytes,
     )  # fmt: skip
-    return any(
-        attributes & DELETE_HORIZON_MASK or (count < last - base + 1 and (count > 0 or size == _EMPTY_BYTES))
-        for magic, valid, count, base, last, attributes, size in rows
-        if magic >= RECORD_BATCH_MAGIC and valid
-    )
 
 
 def rows_behind_gaps(batch_run: BatchRun) -> list[int]:
     """Return the rows, except the first, whose offsets do not directly follow those of the previous row."""
-    if batch_run.batches.matrix is not None:
-        columns: Any = batch_run.batches
-        rows: list[int] = ((columns.base_offset[1:] - columns.last_offset[:-1] != 1).nonzero()[0] + 1).tolist()
-        return rows
-    pairs = enumerate(zip(batch_run.last_offset, batch_run.base_offset[1:], strict=False), 1)
-    return [row for row, (before, first) in pairs if first != before + 1]
+    batches = batch_run.batches
+    firsts, lasts = batches.base_offset[1:], batches.last_offset[:-1]
+    return [row + 1 for row in rows_where(lambda first, last: first - last != 1, firsts, lasts)]
 
 
 def has_gap(batch_run: BatchRun) -> bool:

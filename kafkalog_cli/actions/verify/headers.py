@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
 
 from kafkalog_cli.actions.log_range import LogRange
 from kafkalog_cli.actions.reports.segment_walk import BatchRun
@@ -15,6 +14,7 @@ from kafkalog_cli.actions.verify.gaps import cleaner_wrote, has_gap
 from kafkalog_cli.actions.verify.log import Totals, begins_with_zeros, end_kind, in_words, negative_magic_findings
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP, BatchColumns
+from kafkalog_cli.format.columns import least_and_largest
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.storage.fs import Filesystem, ReadableFile
@@ -183,8 +183,8 @@ def _problem(path: str, batch_run: BatchRun) -> Finding | None:
         kind, position = FindingKind.OFFSETS_NOT_ASCENDING, batch_run.position[row]
         return finding(kind, path, message, position=position, expected=f"above {before}",
                        got=f"{first} to {last}", offsets=offsets)  # fmt: skip
-    magic: Any = batch_run.batches.magic
-    if int(magic.max() if hasattr(magic, "max") else max(magic)) <= MAX_MAGIC:
+    magic = batch_run.batches.magic
+    if least_and_largest(magic)[1] <= MAX_MAGIC:
         return None
     row = next(row for row, value in enumerate(magic) if value > MAX_MAGIC)
     message = "a batch with a magic that no Kafka has written"

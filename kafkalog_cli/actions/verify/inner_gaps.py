@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kafkalog_cli.actions.verify.gaps import Gaps
-from kafkalog_cli.format.batch import NO_OFFSET, RECORD_BATCH_MAGIC, Batch
+from kafkalog_cli.format.batch import NO_OFFSET, RECORD_BATCH_MAGIC, Batch, BatchArrays
 from kafkalog_cli.format.records import RecordBlock
 
 
@@ -43,7 +41,7 @@ class InnerGaps:
             self._next_offset = int(block.records.offset[len(block.records) - 1]) + 1
 
     def _look_into(self, block: RecordBlock, batch: Batch, begin: int, end: int) -> None:
-        offsets: Any = block.records.offset
+        offsets = block.records.offset
         first, last = int(offsets[begin]), int(offsets[end - 1])
         is_new_format = batch.magic >= RECORD_BATCH_MAGIC
         lowest = batch.base_offset if is_new_format and not block.begun else self._next_offset
@@ -63,8 +61,8 @@ class InnerGaps:
 
 def _is_dense(block: RecordBlock) -> bool:
     """Whether the batches have as many records as offsets, computed on whole columns; most logs are like this."""
-    if block.batches.matrix is None or block.begun or block.goes_on:
+    part = block.batches.part(block.first_row, block.end_row)
+    if not isinstance(part, BatchArrays) or block.begun or block.goes_on:
         return False
-    part: Any = block.batches.part(block.first_row, block.end_row)
     has_sets = bool((part.base_offset == NO_OFFSET).any())
     return not has_sets and int((part.last_offset - part.base_offset + 1).sum()) == len(block.records)

@@ -18,6 +18,7 @@ from kafkalog_cli.actions.verify.times import TimesSeen
 from kafkalog_cli.actions.verify.txns import AbortedCheck
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import HEADER_SIZE_UP_TO_MAGIC_BYTES, NO_OFFSET, RECORD_BATCH, Batch, BatchColumns
+from kafkalog_cli.format.columns import integers, least_and_largest, rows_where
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.fs import ReadableFile
@@ -144,9 +145,9 @@ class LogCheck:
         self.findings.append(finding(kind, self._path, message, **details))
 
     def _look_at_crcs(self, batches: BatchColumns) -> None:
-        valid: Any = batches.valid
+        valid = batches.valid
         rows = len(valid)
-        if valid.all() if batches.matrix is not None else all(valid):
+        if batches.all_valid():
             self._last_good = int(batches.position[rows - 1])
             return
         for row in range(rows):
@@ -164,22 +165,13 @@ class LogCheck:
 
     def _look_at_counts(self, batches: BatchColumns) -> None:
         """Find batches with more records than offsets, or 0 records and bytes after the header (Kafka skips them)."""
-        counts: Any = batches.records_count
-        if batches.matrix is not None:
-            columns: Any = batches
-            too_many = counts > columns.last_offset - columns.base_offset + 1
-            too_many |= (counts == 0) & (columns.size_bytes > RECORD_BATCH.size)
-            odd = [row for row in (too_many & (columns.magic >= 2)).nonzero()[0].tolist() if batches.valid[row]]
-        else:
-            spans = zip(
-                counts, batches.base_offset, batches.last_offset, batches.magic, batches.valid, batches.size_bytes,
-                strict=True,
-            )  # fmt: skip
-            odd = [
-                row
-                for row, (count, base, last, magic, good, size) in enumerate(spans)
-                if good and magic >= 2 and (count > last - base + 1 or (not count and size > RECORD_BATCH.size))
-            ]
+        odd = rows_where(
+            lambda count, base, last, magic, valid, size: (
+                ((count > last - base + 1) | ((count == 0) & (size > RECORD_BATCH.size))) & (magic >= 2) & (valid != 0)
+            ),
+            batches.records_count, batches.base_offset, batches.last_offset, batches.magic, batches.valid,
+            batches.size_bytes,
+        )  # fmt: skip
         for row in odd[:MAX_TOLD]:
             batch = batches.row(row)
             span = batch.last_offset - batch.base_offset + 1
@@ -196,16 +188,12 @@ class LogCheck:
 
     def _look_at_epochs(self, batches: BatchColumns) -> None:
         """Check that leader epochs never decrease in a log; -1 means no epoch."""
-        column: Any = batches.leader_epoch
-        if batches.matrix is not None:
-            low, high = int(column.min()), int(column.max())
-        else:
-            low, high = min(column), max(column)
+        low, high = least_and_largest(batches.leader_epoch)
         if low == high and low >= self._epoch:
             self._epoch = high
             return
         told = False
-        for row, value in enumerate(column.tolist() if hasattr(column, "tolist") else column):
+        for row, value in enumerate(integers(batches.leader_epoch)):
             if not batches.valid[row]:
                 continue
             if value < NO_LEADER_EPOCH or NO_LEADER_EPOCH < value < self._epoch:

@@ -10,9 +10,9 @@ import struct
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterator
-from typing import Any
 
 from kafkalog_cli.format.batch import LOG_OVERHEAD_BYTES, MINIMUM_ENTRY_SIZE, RECORD_BATCH_MAGIC
+from kafkalog_cli.format.columns import least_and_largest, rows_where
 from kafkalog_cli.format.compression import CompressionFault, codec_name, decompress_into
 from kafkalog_cli.format.limits import MEBIBYTE, Limits
 from kafkalog_cli.format.records import RecordBlock
@@ -29,9 +29,8 @@ def packed_values(block: RecordBlock) -> Iterator[tuple[int, str]]:
 
     Values that only begin like a compressed stream are left out.
     """
-    column: Any = block.batches.magic
-    magics = column[block.first_row : block.end_row]
-    if block.begun or int(magics.min() if hasattr(magics, "min") else min(magics)) >= RECORD_BATCH_MAGIC:
+    magics = block.batches.magic[block.first_row : block.end_row]
+    if block.begun or least_and_largest(magics)[0] >= RECORD_BATCH_MAGIC:
         return
     records, ends = block.records, block.record_ends
     for number in _candidates(block):
@@ -46,15 +45,12 @@ def packed_values(block: RecordBlock) -> Iterator[tuple[int, str]]:
 
 def _candidates(block: RecordBlock) -> Iterator[int]:
     """Yield the records without a key whose values begin with the first byte of a compressed stream."""
-    columns: Any = block.records
-    keys, positions, sizes = columns.key_size, columns.value_position, columns.value_size
-    if columns.matrix is not None:
-        rows = ((keys < 0) & (positions >= 0) & (sizes > LOG_OVERHEAD_BYTES)).nonzero()[0].tolist()
-    else:
-        rows = range(len(keys))
-    for row in rows:
-        is_long = keys[row] < 0 and positions[row] >= 0 and sizes[row] > LOG_OVERHEAD_BYTES
-        if is_long and block.buffer[int(positions[row])] in _FIRST_BYTES:
+    records = block.records
+    for row in rows_where(
+        lambda key_size, position, size: (key_size < 0) & (position >= 0) & (size > LOG_OVERHEAD_BYTES),
+        records.key_size, records.value_position, records.value_size,
+    ):  # fmt: skip
+        if block.buffer[int(records.value_position[row])] in _FIRST_BYTES:
             yield row
 
 

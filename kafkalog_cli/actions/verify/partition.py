@@ -12,9 +12,9 @@ from kafkalog_cli.actions.reports.index_reports import PartitionReports
 from kafkalog_cli.actions.reports.index_verdict import FileReport
 from kafkalog_cli.actions.reports.segment_reports import ReadContext
 from kafkalog_cli.actions.verify.acknowledged import with_acknowledged
+from kafkalog_cli.actions.verify.advice import advised
 from kafkalog_cli.actions.verify.batch_listener import BatchListener, BatchListeners
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault, with_path
-from kafkalog_cli.actions.verify.diagnoses_of_logs import REPLICATE
 from kafkalog_cli.actions.verify.files import bad_names, file_findings, size_findings
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind, Severity
 from kafkalog_cli.actions.verify.gaps import NO_RECORD, GapJudge
@@ -153,7 +153,9 @@ def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verificatio
     if task.wanted is None:
         found += file_findings(read_context.fs, partition)
         found += task.elsewhere
-        found += (one for one in task.facts.findings if one not in found)
+        known = {(one.kind, one.path) for one in task.facts.findings}  # with a next step that knows the metadata log
+        found = [one for one in found if (one.kind, one.path) not in known]
+        found += task.facts.findings
         unread = _unread_logs(found)
         last = _stem(partition.segments[-1].log.path) if partition.segments else ""
         if last in unread and (looked.has_tail_damage or last in _unread_logs(found, (FindingKind.NOT_READ,))):
@@ -172,7 +174,7 @@ def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verificatio
         TargetKind.PARTITION,
         partition.topic,
         partition.number,
-        tuple(with_path(one, partition.path) for one in _advised(found, task.facts)),
+        tuple(advised(found, partition, task.facts)),
         looked.totals,
         log,
         (*_NOT_LOOKED_AT[task.level], *unknown),
@@ -317,27 +319,3 @@ def _epoch_faults(read_context: ReadContext, partition: Partition, log: LogRange
             message = f"epoch {entry.epoch} starts at {entry.start_offset}, the log ends at {log.end}"
             expected, got = f"at most {log.end}", str(entry.start_offset)
             yield finding(FindingKind.ENTRIES_BEHIND_TAIL, path, message, expected=expected, got=got)
-
-
-def _advised(found: Iterable[Finding], facts: TopicFacts) -> Iterator[Finding]:
-    """Yield the findings, with the next step for corruption chosen by the in-sync replicas, if those are known."""
-    replication = facts.replication
-    for one in found:
-        is_general = one.severity is Severity.CORRUPTION and "--salvage" in one.next_step
-        if replication is None or replication.broker_id is None or not is_general:
-            yield one
-            continue
-        others = [broker for broker in replication.isr if broker != replication.broker_id]
-        if others:
-            brokers = ", ".join(map(str, others))
-            step = f"in sync elsewhere ({brokers}): {REPLICATE}"
-        else:
-            step = (
-                "no other replica is in sync: copy what can be read to ./salvaged, then let it start anew:"
-                " `kafkalog recover PATH --salvage salvaged`"
-            )
-        offsets = None
-        if one.first_offset is not None and one.last_offset is not None:
-            offsets = (one.first_offset, one.last_offset)
-        yield finding(one.kind, one.path, one.message, position=one.position, expected=one.expected, got=one.got,
-                      offsets=offsets, broker_effect=one.broker_effect, next_step=step)  # fmt: skip

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kafkalog_cli.actions.listing.root import LogDirRoot
+from kafkalog_cli.actions.next_steps import recover_command
 from kafkalog_cli.actions.partition_facts import Replication
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.actions.verify.diagnose import DIAGNOSES, Finding, finding, of_fault
@@ -110,7 +111,7 @@ class TopicFacts:
     """The facts of the metadata log and the settings about a partition.
 
     `is_compacted` and `is_tiered` are None if no source knows. `unknown_because` says why replicas and topic id are not
-    known; "" if they are.
+    known; "" if they are. `metadata_option` is the `--metadata` of the command line, which printed commands repeat.
     """
 
     replication: Replication | None = None
@@ -119,6 +120,7 @@ class TopicFacts:
     unknown_because: str = ""
     is_in_cleaner_checkpoint: bool = False
     is_tiered: bool | None = None
+    metadata_option: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,13 @@ def topic_facts(  # noqa: PLR0913, PLR0917
     config = settings.topic_config(log_dir, partition.topic)
     is_told = config.remote_storage_enable or config.is_known("remote.storage.enable")
     tiered = config.remote_storage_enable if is_told else None
-    return replace(found, is_compacted=compacted, is_in_cleaner_checkpoint=in_checkpoint, is_tiered=tiered)
+    return replace(
+        found,
+        is_compacted=compacted,
+        is_in_cleaner_checkpoint=in_checkpoint,
+        is_tiered=tiered,
+        metadata_option=settings.metadata_option,
+    )
 
 
 def _facts(partition: Partition, topic_id: TopicIdFile, log_dir: str | None, settings: SettingsSource) -> TopicFacts:
@@ -178,7 +186,7 @@ def _facts(partition: Partition, topic_id: TopicIdFile, log_dir: str | None, set
         compacted = _is_compacted(partition.topic, log_dir, settings)
         because = "no metadata log" if metadata is None else "the metadata log is damaged"
         return TopicFacts(None, compacted, findings, because)
-    problem = _id_problem(partition, topic_id.topic_id, metadata, recover_command(partition, log_dir, settings))
+    problem = _id_problem(partition, topic_id.topic_id, metadata, recover_command(partition.path, log_dir, settings))
     if problem is not None:
         return TopicFacts(None, compacted, (*findings, problem))
     state = metadata.partition(partition.topic, partition.number)
@@ -217,7 +225,7 @@ def _missing_id(
 
 def _id_step(partition: Partition, log_dir: str | None, settings: SettingsSource) -> str:
     """Return the next step that writes partition.metadata."""
-    command = recover_command(partition, log_dir, settings)
+    command = recover_command(partition.path, log_dir, settings)
     step = f"`{command}` writes it with the topic id of the metadata log, before the broker starts"
     if command.endswith(" --metadata DIR"):
         step += ". DIR is the metadata.log.dir of a controller, or a copy of it"
@@ -228,22 +236,10 @@ def _stray_step(partition: Partition, log_dir: str | None, settings: SettingsSou
     """Return a finding about a `-stray` directory, with the command that restores it."""
     if partition.directory.kind is not DirectoryKind.STRAY:
         return ()
-    step = f"`{recover_command(partition, log_dir, settings)}` brings it back if the metadata log has its topic"
+    step = f"`{recover_command(partition.path, log_dir, settings)}` brings it back if the metadata log has its topic"
     message = f"a broker found it not assigned to itself; {step}"  # text output has only the message
     effect = "a broker leaves it alone"
     return (finding(FindingKind.MARKED_DIRECTORY, partition.path, message, broker_effect=effect, next_step=step),)
-
-
-def recover_command(partition: Partition, log_dir: str | None, settings: SettingsSource) -> str:
-    """Return the command `kafkalog recover` for the partition.
-
-    It names the metadata log, unless kafkalog finds the metadata log by itself.
-    """
-    option = settings.metadata_option
-    if option is None and settings.metadata(log_dir) is None:
-        option = "DIR"
-    metadata = "" if option is None else f" --metadata {shell_word(option)}"
-    return f"kafkalog recover {shell_word(partition.path)}{metadata}"
 
 
 def _id_problem(partition: Partition, topic_id: str | None, metadata: ClusterMetadata, recover: str) -> Finding | None:

@@ -6,18 +6,17 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import pairwise
-from typing import Any
 
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.actions.verify.inner_gaps import InnerGaps
 from kafkalog_cli.actions.verify.packed_values import packed_values
 from kafkalog_cli.actions.verify.times import TimesSeen
-from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, NO_TIMESTAMP, Batch, BatchColumns
+from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, NO_TIMESTAMP, Batch, BatchArrays
+from kafkalog_cli.format.columns import Integers, all_set, ascends, least_and_largest, rows_where
 from kafkalog_cli.format.control import decode_control
 from kafkalog_cli.format.fault import Fault
-from kafkalog_cli.format.records import RecordBlock, RecordColumns, field_bytes
+from kafkalog_cli.format.records import RecordArrays, RecordBlock, RecordColumns, field_bytes
 
 MAX_TOLD = 20
 """The largest number of findings of one kind per segment; further findings are only counted."""
@@ -86,8 +85,10 @@ class RecordsCheck:
 
     def _problems(self, block: RecordBlock) -> Iterator[_Problem]:
         """Yield the problems of each batch whose records have all been seen."""
-        if block.records.matrix is not None and _is_array(block) and not (block.begun or block.goes_on):
-            yield from _array_problems(block)
+        records, batches = block.records, block.batches
+        is_part = block.begun or block.goes_on
+        if isinstance(records, RecordArrays) and isinstance(batches, BatchArrays) and not is_part:
+            yield from _array_problems(block, batches, records)
             return
         begin = 0
         rows = enumerate(block.batches.rows(block.first_row, block.end_row), block.first_row)
@@ -140,35 +141,26 @@ def _batch_timestamp(block: RecordBlock, record: int) -> int:
     return int(block.batches.max_timestamp[block.first_row + bisect_right(block.record_ends, record)])
 
 
-def _is_array(block: RecordBlock) -> bool:
-    return hasattr(block.record_ends, "dtype") and block.batches.matrix is not None
-
-
 def _control_rows(block: RecordBlock) -> Iterable[int]:
     """Return the rows of control batches."""
-    first, end = block.first_row, block.end_row
-    batches = block.batches
-    if batches.matrix is not None:
-        part: Any = batches.part(first, end)
-        rows: list[int] = ((part.attributes & CONTROL_MASK != 0) & (part.magic >= 2)).nonzero()[0].tolist()
-        return [first + row for row in rows]
-    return [row for row, batch in enumerate(batches.rows(first, end), first) if batch.is_control]
+    part = block.batches.part(block.first_row, block.end_row)
+    rows = rows_where(lambda bits, magic: (bits & CONTROL_MASK != 0) & (magic >= 2), part.attributes, part.magic)
+    return [block.first_row + row for row in rows]
 
 
 _Problem = tuple[FindingKind, int, str]
 
 
-def _array_problems(block: RecordBlock) -> Iterator[_Problem]:
+def _array_problems(block: RecordBlock, batches: BatchArrays, records: RecordArrays) -> Iterator[_Problem]:
     """Yield the batches whose records contradict the header, computed on whole columns."""
     import numpy as np
 
     first = block.first_row
-    ends = np.asarray(block.record_ends)
+    ends: Integers = np.asarray(block.record_ends)
     starts = np.concatenate((ends[:1] * 0, ends[:-1]))
     rows = np.flatnonzero(ends > starts)
     starts, ends = starts[rows], ends[rows]
-    part: Any = BatchColumns.from_matrix(block.batches.matrix[:, block.first_row : block.end_row][:, rows])
-    records: Any = block.records
+    part = batches.chosen(first + rows)
     offset, base, last = records.offset, part.base_offset, part.last_offset
     bad = ((base != NO_OFFSET) & (offset[starts] < base)) | (offset[ends - 1] > last)
     back = np.flatnonzero(offset[1:] <= offset[:-1]) + 1
@@ -201,24 +193,16 @@ class _BatchSeen:
 
     def see(self, records: RecordColumns, begin: int, end: int) -> None:
         """Add the next records of the batch, at least one."""
-        columns: Any = records
-        offsets, timestamps, valid = (
-            column[begin:end] for column in (columns.offset, columns.timestamp, columns.valid)
-        )
-        if records.matrix is None:
-            is_ordered = all(one < other for one, other in pairwise(offsets))
-            largest, is_valid = max(timestamps), all(valid)
-        else:
-            is_ordered = bool((offsets[1:] > offsets[:-1]).all())
-            largest, is_valid = int(timestamps.max()), bool(valid.all())
+        offsets, timestamps = records.offset[begin:end], records.timestamp[begin:end]
+        largest = int(timestamps[0]) if end - begin == 1 else least_and_largest(timestamps)[1]
         if self._largest is None:
             self.first_offset, self._largest = int(offsets[0]), largest
         else:
             self._is_ordered &= self.last_offset < int(offsets[0])
             self._largest = max(self._largest, largest)
-        self._is_ordered &= is_ordered
-        self._is_valid &= is_valid
-        self.last_offset = int(offsets[-1])
+        self._is_ordered &= end - begin == 1 or ascends(offsets)
+        self._is_valid &= all_set(records.valid[begin:end])
+        self.last_offset = int(offsets[len(offsets) - 1])
 
     def problems(self, row: int, batch: Batch, *, is_whole: bool) -> Iterator[_Problem]:
         """Yield the contradictions between the records and the header of the batch."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, unique
-from typing import Any
 
 from kafkalog_cli.actions.verify.diagnose import Finding, finding
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
-from kafkalog_cli.format.batch import NO_TIMESTAMP, IntColumn
+from kafkalog_cli.format.batch import NO_TIMESTAMP
+from kafkalog_cli.format.columns import IntColumn, least_and_largest, rows_where
 
 TOLERATED_AHEAD_MS = 3_600_000
 """A clock that is wrong by less than an hour is not reported; message.timestamp.after.max.ms has the same default."""
@@ -117,18 +117,13 @@ class TimesSeen:
             got = str(seen.first_timestamp)
             yield finding(kind, path, message, position=seen.position, expected=expected, got=got, offsets=span)
 
-    def _suspects(self, timestamps: IntColumn) -> Iterator[int]:
+    def _suspects(self, timestamps: IntColumn) -> list[int]:
         """Return the rows that may be odd.
 
         For a normal log, the column's minimum and maximum show that there are none.
         """
-        values: Any = timestamps
         least, most = _LAST_SECOND, self._now_ms + TOLERATED_AHEAD_MS
-        if hasattr(values, "nonzero"):
-            low, high = int(values.min()), int(values.max())
-            if low >= least and high <= most:
-                return iter(())
-            return iter(((values < least) & (values != NO_TIMESTAMP) | (values > most)).nonzero()[0].tolist())
-        if min(values) >= least and max(values) <= most:
-            return iter(())
-        return (row for row, value in enumerate(values) if value < least or value > most)
+        low, high = least_and_largest(timestamps)
+        if low >= least and high <= most:
+            return []
+        return rows_where(lambda time: (time < least) & (time != NO_TIMESTAMP) | (time > most), timestamps)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from kafkalog_cli.actions.reports.segment_walk import BatchRun
 from kafkalog_cli.actions.verify.diagnose import Finding, finding
@@ -11,6 +10,7 @@ from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import CONTROL_MASK, TRANSACTIONAL_MASK
+from kafkalog_cli.format.columns import rows_where
 from kafkalog_cli.format.control import ABORT
 from kafkalog_cli.storage.fs import Filesystem, ReadableFile, read_all
 from kafkalog_cli.storage.names import FileKind
@@ -30,12 +30,8 @@ class AbortedCheck:
 
     def see(self, batch_run: BatchRun) -> None:
         """Note the batches that belong to transactions."""
-        batches: Any = batch_run.batches
-        if batches.matrix is not None:
-            rows = (batches.attributes & TRANSACTIONAL_MASK).nonzero()[0].tolist()
-        else:
-            rows = [row for row, bits in enumerate(batches.attributes) if bits & TRANSACTIONAL_MASK]
-        for row in rows:
+        batches = batch_run.batches
+        for row in rows_where(lambda bits: bits & TRANSACTIONAL_MASK != 0, batches.attributes):
             if batches.magic[row] < 2 or not batches.valid[row]:
                 continue
             producer = int(batches.producer_id[row])

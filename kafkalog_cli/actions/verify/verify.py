@@ -1,71 +1,45 @@
-"""Verify everything selected: partitions in parallel, then the log directories that contain them."""
+"""The verb `verify`: partitions in parallel, then the log directories that contain them, and pairs of replicas."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, cast
 
-from kafkalog_cli.actions.engine import THREADS, Engine, Place, log_bytes
-from kafkalog_cli.actions.in_order import Sized
+from kafkalog_cli.actions.engine import log_bytes
 from kafkalog_cli.actions.listing.root import LogDirRoot, read_root, root_above
 from kafkalog_cli.actions.reports.fresh_looks import FreshLooks
 from kafkalog_cli.actions.reports.segment_reports import ReadContext
 from kafkalog_cli.actions.selection import Selection, expand, nothing_selected, partition_paths
+from kafkalog_cli.actions.session.session import Session
+from kafkalog_cli.actions.session.verb import Summary, Verb
+from kafkalog_cli.actions.session.work import Outcome, Work
 from kafkalog_cli.actions.settings import SettingsSource
-from kafkalog_cli.actions.verify.against import Comparison, ReplicaPolicy
+from kafkalog_cli.actions.verify.against import Comparison, ReplicaPolicy, compare
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, with_path
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.actions.verify.partition import Level, TargetKind, Verification, VerifyTask, shown_path
 from kafkalog_cli.actions.verify.places import GivenPolicy, PartitionPlaces, TopicFacts, read_topic_id, topic_facts
+from kafkalog_cli.actions.verify.replica_pairs import ReplicaPairs, paired, side_of
 from kafkalog_cli.actions.verify.root import CHECKED_ROOT_KINDS, findings_across, root_findings, staged_finding
 from kafkalog_cli.actions.verify.settled import removed, settled_findings, settled_verification
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.storage.changing.lock import log_dir_of
 from kafkalog_cli.storage.foreign_layouts import check_layout
 from kafkalog_cli.storage.logdir import PartitionPath
 from kafkalog_cli.storage.names import PARTITION_KINDS, classify_file
 from kafkalog_cli.storage.partition import Partition, directory_name, open_partition
-from kafkalog_cli.storage.settings.topic_config import CLEANUP_POLICY
-
-
-class Watcher(Protocol):
-    """Receives the progress of the run."""
-
-    def expect(self, total_bytes: int) -> None:
-        """Set the number of bytes to check in all."""
-
-    def advance(self, size_bytes: int, subject: str = "") -> None:
-        """Add to the number of bytes checked; called from any thread."""
-
-
-class Failed(NamedTuple):
-    """A path that could not be verified."""
-
-    path: str
-    error: KafkalogError
-
-
-Result = Verification | Failed
+from kafkalog_cli.storage.settings.topic_config import CLEANUP_POLICY, parse_topic_settings
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyRequest:
-    """The options of a verification.
+    """How to verify. `roots` has the state of the log directories by path, which tasks in other processes get once."""
 
-    `jobs` is the number of partitions verified at the same time. `config` holds the settings of `--config`, and
-    `broker_properties` the contents of server.properties (empty: not given). Both map names to text.
-    """
-
-    selection: Selection
     level: Level
-    now_ms: int
-    metadata_path: str | None = None
-    jobs: int = 1
-    progress: Watcher | None = None
-    engine: Engine = THREADS
-    config: Mapping[str, str] = field(default_factory=dict)
-    broker_properties: Mapping[str, str] = field(default_factory=dict)
+    limits: Limits = DEFAULT_LIMITS
+    roots: dict[str, LogDirRoot | None] = field(default_factory=dict)
 
 
 class _Target(NamedTuple):
@@ -80,40 +54,34 @@ class _Target(NamedTuple):
     is_named: bool = False
 
 
-class Verifier:
-    """Iterate over `run` for the results, in the order of the paths; a log directory follows its partitions.
+class VerifyPlanner:
+    """Plans the work of `verify`, for `Session.run_work` with `request`, in the order of the paths.
 
-    A path that cannot be verified gives a `Failed` and does not end the run.
+    A log directory follows its partitions. A path that cannot be verified gives an error and does not end the run.
+    `selection` None: the session's.
     """
 
-    def __init__(self, read_context: ReadContext, request: VerifyRequest) -> None:
-        self._read_context = read_context
-        self._request = request
+    def __init__(self, session: Session, request: VerifyRequest, selection: Selection | None = None) -> None:
+        self._session = session
+        self._fs = session.context.fs
+        self._selection = session.options.selection if selection is None else selection
+        self._config = parse_topic_settings(session.options.config)
         self._places = PartitionPlaces()
         self._roots: dict[str, LogDirRoot | None] = {}
-        self._failed: list[Failed] = []
+        self._failed: list[Outcome[Verification]] = []
         self._settings: SettingsSource | None = None
-        self._verify = _Verify(read_context, self._roots)
-
-    def run(self, paths: Sequence[str]) -> Iterator[Result]:
-        """Yield the results for `paths`.
-
-        Raises PathNotFound, NotKafkaLayout, Unreadable, UsageError for the metadata log.
-        """
-        work = (self._sized(part) for part in self.parts(paths))
-        with self._request.engine.in_order(work, self._request.jobs, "kafkalog-verify") as results:
-            yield from results
+        self.request = replace(request, roots=self._roots)
 
     @property
     def settings(self) -> SettingsSource:
-        """The source of the topics' settings; available once `parts` has yielded its first item."""
+        """The source of the topics' settings; available once `works` has yielded its first item."""
         assert self._settings is not None
         return self._settings
 
     def replica_policy(self, partition: Partition) -> ReplicaPolicy:
         """Return what may explain that a replica lacks batches, from its settings and checkpoints.
 
-        Call it after `parts`. Raises as `SettingsSource.metadata` does.
+        Call it after `works`. Raises as `SettingsSource.metadata` does.
         """
         log_dir = self._log_dir(partition.path)
         root = None if log_dir is None else self._root(log_dir)
@@ -130,38 +98,31 @@ class Verifier:
         log_dir = self._log_dir(path)
         return None if log_dir is None else self._root(log_dir)
 
-    def parts(self, paths: Sequence[str]) -> Iterator[VerifyTask | Result]:
-        """Yield the partitions to verify, without their roots, and the results already known, in order.
+    def works(self, paths: Sequence[str]) -> Iterator[Work | Outcome[Verification]]:
+        """Yield the partitions to verify, each with a VerifyTask, and the results already known, in order.
 
-        Raises as `run`.
+        Raises PathNotFound, NotKafkaLayout, Unreadable, UsageError for the settings and the metadata log.
         """
-        targets = self._targets(paths)
+        session, targets = self._session, self._targets(paths)
         log_dirs = [target.directory.path for target in targets if target.is_root]
         above = {self._log_dir(target.directory.path) for target in targets if not target.is_root}
         known = [*dict.fromkeys([*log_dirs, *sorted(path for path in above if path is not None)])]
-        settings = self._settings = SettingsSource(
-            self._read_context.fs,
-            {name: text for name, text in self._request.config.items() if name != CLEANUP_POLICY},
-            self._request.broker_properties,
-            metadata_path=self._request.metadata_path,
-            log_dirs=known,
-            kernels=self._read_context.choice,
-        )
+        config = {name: text for name, text in self._config.items() if name != CLEANUP_POLICY}
+        settings = self._settings = session.settings_with(config, known)
         for target in targets:
             if not target.is_root and target.wanted is None:
                 meta = settings.meta(self._log_dir(target.directory.path))
-                self._places.add(self._read_context.fs, target.directory, meta)
+                self._places.add(self._fs, target.directory, meta)
         total_bytes = sum(map(self._size_bytes, targets))
-        if self._request.progress is not None:
-            self._request.progress.expect(total_bytes)
-        if self._read_context.choice is not None and not self._request.engine.is_here:
-            self._read_context.choice.expect(total_bytes)  # each process sees only a few of the partitions
+        session.observer.begin(session.shared.verb.name, total_bytes)
+        if not session.options.engine.is_here:
+            session.context.kernels.expect(total_bytes)  # each process sees only a few of the partitions
         across = findings_across([root for path in log_dirs if (root := self._root(path)) is not None])
         yield from self._failed
         if not targets and not self._failed:
-            yield Failed("", nothing_selected(self._read_context.fs, list(paths), self._request.selection))
+            yield _failed("", nothing_selected(self._fs, list(paths), self._selection))
         for target in targets:
-            yield self._part(target, settings, across)
+            yield self._work(target, settings, across)
 
     # ---- the work to do
 
@@ -169,14 +130,14 @@ class Verifier:
         found: list[_Target] = []
         for path in paths:
             try:
-                for match in expand(self._read_context.fs, [path]):
+                for match in expand(self._fs, [path]):
                     found += self._of_path(match)
             except KafkalogError as error:
-                self._failed.append(Failed(path, error))
+                self._failed.append(_failed(path, error))
         return _files_together(found)
 
     def _of_path(self, path: str) -> Iterator[_Target]:
-        fs, selection = self._read_context.fs, self._request.selection
+        fs, selection = self._fs, self._selection
         status = fs.status(path)
         if status is None:
             raise PathNotFound(path=path)
@@ -193,7 +154,7 @@ class Verifier:
                 yield _Target(PartitionPath(trimmed, directory_name(trimmed)), is_root=True)
 
     def _of_file(self, path: str) -> Iterator[_Target]:
-        fs, selection = self._read_context.fs, self._request.selection
+        fs, selection = self._fs, self._selection
         parent, _, name = path.rpartition("/")
         parent = parent or ("/" if path.startswith("/") else ".")
         directory, kind = directory_name(parent), classify_file(name).kind
@@ -208,51 +169,55 @@ class Verifier:
         elif selection.takes(directory):
             yield _Target(PartitionPath(parent, directory), frozenset({name}))
 
-    def _part(self, target: _Target, settings: SettingsSource, across: dict[str, list[Finding]]) -> VerifyTask | Result:
+    def _work(
+        self, target: _Target, settings: SettingsSource, across: dict[str, list[Finding]]
+    ) -> Work | Outcome[Verification]:
         path = target.directory.path
         if target.is_root:
             root = cast(LogDirRoot, self._root(path))
-            level = self._request.level
-            findings = tuple(with_path(one, path) for one in (*self._root_findings(root), *across[path]))
+            level = self.request.level
+            found = (*self._root_findings(root), *across[path])
+            findings = tuple(with_path(one, path, settings.metadata_option) for one in found)
             if target.wanted is not None:
                 findings = tuple(one for one in findings if one.path.rpartition("/")[2] in target.wanted)
             shown = shown_path(path, target.wanted)
-            return Verification(shown, level, TargetKind.LOG_DIR, findings=findings, files=target.wanted)
+            return _known(Verification(shown, level, TargetKind.LOG_DIR, findings=findings, files=target.wanted))
         try:
-            return self._task(target, settings)
+            task = self._task(target, settings)
         except KafkalogError as error:
-            return removed(self._read_context.fs, target.directory, self._request.level) or Failed(path, error)
+            gone = removed(self._fs, target.directory, self.request.level)
+            return _failed(path, error) if gone is None else _known(gone)
+        return Work(task.partition, self._log_dir(path), task, log_bytes(task.partition, target.wanted))
 
     def _task(self, target: _Target, settings: SettingsSource) -> VerifyTask:
-        fs, path, request = self._read_context.fs, target.directory.path, self._request
-        log_dir = self._log_dir(path)
+        fs, path, level = self._fs, target.directory.path, self.request.level
+        log_dir, now_ms = self._log_dir(path), self._session.shared.clock.now_ms
         partition = self._open(target)
         check_layout(fs, path)
         root = None if log_dir is None else self._root(log_dir)
-        advance = None if request.progress is None or not request.engine.is_here else request.progress.advance
         if target.wanted is not None:
-            return VerifyTask(partition, request.level, request.now_ms, wanted=target.wanted, advance=advance)
+            return VerifyTask(partition, level, now_ms, wanted=target.wanted)
         leftover = None if root is None else staged_finding(root, partition.directory.name)
         if leftover is not None:
-            return VerifyTask(partition, request.level, request.now_ms, advance=advance, leftover=leftover)
+            return VerifyTask(partition, level, now_ms, leftover=leftover)
         facts = self._facts(target, partition)
         topic_id = read_topic_id(fs, path)
         elsewhere = tuple(self._places.findings(partition, topic_id.topic_id, settings.meta(log_dir)))
-        return VerifyTask(partition, request.level, request.now_ms, facts=facts, elsewhere=elsewhere, advance=advance)
+        return VerifyTask(partition, level, now_ms, facts=facts, elsewhere=elsewhere)
 
     def _facts(self, target: _Target, partition: Partition) -> TopicFacts:
         log_dir = self._log_dir(partition.path)
         root = None if log_dir is None else self._root(log_dir)
         given = self._given_policy(partition, is_named=target.is_named)
-        topic_id = read_topic_id(self._read_context.fs, partition.path)
+        topic_id = read_topic_id(self._fs, partition.path)
         return topic_facts(partition, topic_id, log_dir, self.settings, given, root)
 
     def _given_policy(self, partition: Partition, *, is_named: bool) -> GivenPolicy:
-        text = self._request.config.get(CLEANUP_POLICY)
+        text = self._config.get(CLEANUP_POLICY)
         if text is None:
             return GivenPolicy()
         policy = frozenset(word.strip() for word in text.split(","))
-        return GivenPolicy(policy, is_named or self._request.selection.topics == {partition.topic})
+        return GivenPolicy(policy, is_named or self._selection.topics == {partition.topic})
 
     def _size_bytes(self, target: _Target) -> int:
         """Return the size in bytes of a target's log files; 0 if they cannot be listed."""
@@ -265,35 +230,18 @@ class Verifier:
 
     def _open(self, target: _Target) -> Partition:
         try:
-            return open_partition(self._read_context.fs, target.directory.path)
+            return open_partition(self._fs, target.directory.path)
         except NotKafkaLayout:
             if target.wanted is None:
                 raise
         return Partition(target.directory.path, target.directory.directory, ())
 
-    def _sized(self, part: VerifyTask | Result) -> Sized[Result]:
-        if not isinstance(part, VerifyTask):
-            return Sized(lambda: part, None)
-        return Sized(lambda: self._verified(part), log_bytes(part.partition, part.wanted))
-
-    def _verified(self, task: VerifyTask) -> Result:
-        path, engine, progress = task.partition.path, self._request.engine, self._request.progress
-        try:
-            log_dir = self._log_dir(path)
-            place = Place(self._read_context.fs, path, log_dir, is_locked=False)
-            return engine.do(self._verify, (task, log_dir), place)
-        except KafkalogError as error:
-            return Failed(path, error)
-        finally:
-            if progress is not None and not engine.is_here:
-                progress.advance(log_bytes(task.partition, task.wanted), path)
-
     # ---- log directories
 
     def _root_findings(self, root: LogDirRoot) -> tuple[Finding, ...]:
         """Return the findings about the root's files, except transient findings in files that a broker is writing."""
-        fs = self._read_context.fs
-        looks = FreshLooks(fs, root.path, is_live=root.is_live, sleep=self._read_context.sleep)
+        fs = self._fs
+        looks = FreshLooks(fs, root.path, is_live=root.is_live, sleep=self._session.context.sleep)
         seen: LogDirRoot | None = root
 
         def look() -> tuple[Finding, ...]:
@@ -308,34 +256,76 @@ class Verifier:
     def _log_dir(self, path: str) -> str | None:
         """Return the log directory of a partition, as it was given if it was, None if there is none."""
         parent = path.rpartition("/")[0]
-        return parent if parent in self._roots else log_dir_of(self._read_context.fs, path)
+        return parent if parent in self._roots else log_dir_of(self._fs, path)
 
     def _root(self, path: str) -> LogDirRoot | None:
         if path not in self._roots:
-            self._roots[path] = root_above(self._read_context.fs, f"{path.rstrip('/')}/0")
+            self._roots[path] = root_above(self._fs, f"{path.rstrip('/')}/0")
         return self._roots[path]
 
 
-def verified(read_context: ReadContext, task: VerifyTask) -> Result:
-    """Return the verification of a partition, or the error that prevented it."""
-    try:
-        return settled_verification(read_context, task)
-    except KafkalogError as error:
-        return Failed(task.partition.path, error)
+def _known(result: Verification) -> Outcome[Verification]:
+    return Outcome(_nothing_to_do(result.path), result)
 
 
-class _Verify:
-    """Verifies a partition in any process; the state of log directories is the same for many and is sent once."""
+def _failed(path: str, error: KafkalogError) -> Outcome[Verification]:
+    return Outcome(_nothing_to_do(path), error=error)
 
-    def __init__(self, read_context: ReadContext, roots: dict[str, LogDirRoot | None]) -> None:
-        self._read_context = read_context
-        self._roots = roots
 
-    def __call__(self, item: tuple[VerifyTask, str | None]) -> Verification:
-        task, log_dir = item
-        return settled_verification(
-            self._read_context, replace(task, root=None if log_dir is None else self._roots[log_dir])
-        )
+def _nothing_to_do(path: str) -> Work:
+    return Work(Partition(path, directory_name(path), ()), None)
+
+
+def _run(work: Work, request: VerifyRequest) -> Verification:
+    context = work.context
+    read_context = ReadContext(work.fs, request.limits, context.kernels, context.sleep)
+    root = None if work.log_dir is None else request.roots[work.log_dir]
+    return settled_verification(read_context, replace(work.task, root=root, advance=work.advance))
+
+
+VERIFY = Verb("verify", _run, changes=False, counts_logs=False, stops_safely=False)
+"""Its work is planned by VerifyPlanner."""
+
+
+# ---- two sides
+
+
+def verify_against(session: Session, request: VerifyRequest, paths: Sequence[str], against: str) -> Summary:
+    """Verify both sides, and compare each partition with its replica on the other side.
+
+    Raises as `VerifyPlanner.works`, `side_of` and `compare`.
+    """
+    fs, selection = session.context.fs, session.options.selection
+    ours, theirs = side_of(fs, list(paths), selection), side_of(fs, [against], selection)
+    found = paired(ours, theirs)
+    verified: set[str] = set()
+
+    def show(result: Verification) -> None:
+        verified.add(result.path)
+        session.observer.show(result)
+
+    planners = []
+    for number, (side, other) in enumerate(((ours, theirs), (theirs, ours))):
+        chosen = found.paths(side, other, number)
+        is_whole = chosen == list(side.paths) and not side.is_named
+        planner = VerifyPlanner(session, request, None if is_whole else Selection())
+        planners.append(planner)
+        if chosen:
+            session.run_work(planner.request, planner.works(chosen), show)
+    return session.run_work(request, _comparisons(session, request, found, verified, planners))
+
+
+def _comparisons(
+    session: Session, request: VerifyRequest, found: ReplicaPairs, verified: set[str], planners: list[VerifyPlanner]
+) -> Iterator[Outcome[Verification]]:
+    fs, kernels = session.context.fs, session.context.kernels
+    for here, there in found.pairs:
+        if {here.path, there.path} <= verified:
+            policy = planners[0].replica_policy(here).with_other(planners[1].replica_policy(there))
+            compared = compare(fs, here, there, request.limits, kernels, policy)
+            yield _known(comparison_of(here, request.level, compared))
+    for partition, alone in found.findings_alone():
+        yield _known(_of_comparison(partition, request.level, (with_path(alone, partition.path),)))
 
 
 def comparison_of(here: Partition, level: Level, compared: Comparison) -> Verification:
@@ -346,11 +336,6 @@ def comparison_of(here: Partition, level: Level, compared: Comparison) -> Verifi
     own = f"{here.path.rstrip('/')}/"
     findings = tuple(with_path(one, here.path if one.path.startswith(own) else one.path) for one in findings)
     return _of_comparison(here, level, findings)
-
-
-def left_alone(here: Partition, level: Level, found: Finding) -> Verification:
-    """Return the result for a partition without another directory to compare it with."""
-    return _of_comparison(here, level, (with_path(found, here.path),))
 
 
 def _of_comparison(here: Partition, level: Level, findings: tuple[Finding, ...]) -> Verification:

@@ -13,10 +13,11 @@ continues.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.limits import Limits
 
 
 class Scanned(NamedTuple):
@@ -30,3 +31,10 @@ class Scanned(NamedTuple):
     consumed_bytes: int
     needed_bytes: int
     fault: Fault | None
+
+
+class Kernels(Protocol):
+    """The module `compiled`, as callers see it that must not import it before it is chosen."""
+
+    def scan(self, view: memoryview, file_position: int, file_end: int, limits: Limits, /) -> Scanned:
+        """Scan as `plain.scan` does."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 import numpy as np
 
 from kafkalog_cli.format.batch import BatchColumns
+from kafkalog_cli.format.columns import Integers
 from kafkalog_cli.format.kernels import Scanned, native, plain
 from kafkalog_cli.format.limits import Limits
 
@@ -56,23 +56,22 @@ def scan(view: memoryview, file_position: int, file_end: int, limits: Limits) ->
     rest = plain.scan(view[consumed:], file_position + consumed, file_end, limits)
     found = rows[:, :count].copy()
     if len(rest.batches):
-        tail = np.array([list(column) for column in rest.batches.columns()], dtype=np.int64)
-        found = np.concatenate((found, tail), axis=1)
+        found = np.concatenate((found, rest.batches.arrays().matrix), axis=1)
     return rest._replace(batches=BatchColumns.from_matrix(found), consumed_bytes=consumed + rest.consumed_bytes)
 
 
-def _scratch_rows() -> Any:
+def _scratch_rows() -> Integers:
     """Return this thread's rows for one call of the scan kernel.
 
     They are reused, because the system would clear new memory at each call.
     """
-    rows = getattr(_scratch, "rows", None)
+    rows: Integers | None = getattr(_scratch, "rows", None)
     if rows is None:
         rows = _scratch.rows = np.empty((15, SCAN_ROWS), dtype=np.int64)
     return rows
 
 
-def record_capacity(counts: Any, starts: Any, ends: Any) -> int:
+def record_capacity(counts: Integers, starts: Integers, ends: Integers) -> int:
     """Return the largest number of rows that the records of these regions can need, whatever the headers state."""
     room = (ends - starts) // SMALLEST_RECORD_BYTES + 1
     return int(np.minimum(np.maximum(counts, 0), room).sum())

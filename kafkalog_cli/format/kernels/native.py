@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -17,6 +18,8 @@ _HEAD = "kafkalog machine code 2"
 _BOOLEAN, _INTEGER = "b", "i"
 _MOST_DIMENSIONS = 2
 _KEPT = frozenset({"NUMBA_CACHE_DIR"})
+_SETTINGS_FILE = "_config_fname"
+"""The variable of Numba with the name of a file of settings in the working directory."""
 _CALLED_BY_LLVM = ("memcpy", "memmove", "memset")
 """The only functions that a kernel may call. LLVM silently uses address 0 for a function that it cannot find."""
 
@@ -60,18 +63,56 @@ def function(name: str) -> Callable[..., Any]:
 def by_our_settings() -> Iterator[None]:
     """Make Numba ignore the user's NUMBA_… variables: they are for other programs, and some disable compilation.
 
-    Numba reads them when it is imported, and again before it compiles.
+    Numba reads them when it is imported, and again before it compiles. The same holds for `.numba_config.yaml` in the
+    working directory, which may be a log directory that belongs to another user.
     """
     is_loaded = "numba" in sys.modules
     keep = _KEPT | {"NUMBA_NUM_THREADS"} if is_loaded else _KEPT  # Numba cannot change it once its threads run
     try:
-        with without_variables("NUMBA_", keep=keep):
+        with without_variables("NUMBA_", keep=keep), _without_file_of_settings(is_loaded=is_loaded):
             if is_loaded:
                 _reload_settings()
             yield
     finally:
         if is_loaded:
             _reload_settings()
+
+
+@contextmanager
+def _without_file_of_settings(*, is_loaded: bool) -> Iterator[None]:
+    """Make Numba ignore the file of settings in the working directory; Numba has no option for that.
+
+    If Numba is imported inside the context, it ignores the file until the process ends.
+    """
+    if is_loaded:
+        former = _name_file_of_settings("")
+        try:
+            yield
+        finally:
+            _name_file_of_settings(former)
+        return
+    missing = object()
+    yaml: Any = sys.modules.get("yaml", missing)
+    modules: dict[str, Any] = sys.modules
+    modules["yaml"] = None  # Numba's import of yaml fails, and it only warns about the file
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="A Numba config file is found")
+            yield
+    finally:
+        del modules["yaml"]
+        if yaml is not missing:
+            modules["yaml"] = yaml
+        if "numba" in modules:
+            _name_file_of_settings("")
+
+
+def _name_file_of_settings(name: str) -> str:
+    """Set the name of Numba's file of settings ("": none) and return the former name."""
+    config: Any = importlib.import_module("numba.core.config")
+    former: str = getattr(config, _SETTINGS_FILE, "")
+    setattr(config, _SETTINGS_FILE, name)
+    return former
 
 
 def _reload_settings() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from kafkalog_cli.errors import DamagedLog, ExitCode, Refused, UnsupportedFormat
 from kafkalog_cli.spark.export.plan import ExportPlan, Progress, check_outside, plan_export
 from kafkalog_cli.spark.export.task import ExportTask, LineRenderer, PieceDone, SeenTask, StagingPlace, TaskDone
 from kafkalog_cli.spark.jobs import JobWatch, JobWatcher, run_tasks
+from kafkalog_cli.spark.sessions import Sessions
 from kafkalog_cli.spark.splits import Task
 from kafkalog_cli.storage.changing.manifest import new_run_id
 from kafkalog_cli.storage.fs import WritableFilesystem
@@ -24,10 +24,7 @@ from kafkalog_cli.storage.publishing.record import ComingFile, RunRecord
 from kafkalog_cli.storage.strict_json import MOST_NUMBER, fields, integer, text
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-Sessions = Callable[[], "AbstractContextManager[SparkSession]"]
-"""Starts a session; called only if there is work."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -26,18 +26,17 @@ from kafkalog_cli.errors import NothingSelected, PathNotFound
 from kafkalog_cli.spark.importing.processes import built
 from kafkalog_cli.spark.importing.task import BuildTask, ScatterTask, Where
 from kafkalog_cli.spark.jobs import JobWatch, JobWatcher, run_tasks
+from kafkalog_cli.spark.sessions import Sessions
 from kafkalog_cli.storage.changing.lock import LockPolicy
 from kafkalog_cli.storage.changing.manifest import new_run_id
 from kafkalog_cli.storage.fs import WritableFilesystem
 from kafkalog_cli.storage.publishing.new_partitions import Completed, NewPartitions, StagedPartition
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 Tasks = Callable[[Sequence[Job], BuildTask, JobWatch], list[JobDone]]
 """Runs the work for each job."""
-Sessions = Callable[[], "AbstractContextManager[SparkSession]"]
-"""Starts a session; called only if there is work."""
 
 
 class Import:
@@ -86,7 +85,7 @@ class Import:
 
         If an earlier run of the same command was cut off after its commit, that run is completed and `find` is not
         called. Raises PathNotFound, Refused, Locked, UsageError, UnsupportedFormat, BadInput, NotSame, NotChanged,
-        NoSpace, HalfPublished. Nothing of the run is visible after any of these but HalfPublished.
+        NotImported, NoSpace, HalfPublished. Nothing of the run is visible after any of these but HalfPublished.
         """
         self._check()
         with self._new as new:
@@ -96,11 +95,9 @@ class Import:
                 return ImportResult(completed=completed)
             planner = self._planner()
             plan = self._planned(planner, find())
-            try:
+            with new.swept(self._run):
                 plan, done = self._built(plan, planner, sessions, watcher)
                 self.publish(done)
-            finally:
-                new.sweep(self._run)
             notes = (*self._notes, *planner.notes, *self._of_times(done))
             return ImportResult(plan, tuple(done), notes, completed)
 
@@ -111,15 +108,13 @@ class Import:
         """
         self._check()
         with self._new as new:
-            try:
+            with new.swept(self._run):
                 completed = new.complete()
                 planner = self._planner()
                 jobs = jobs_of_parts(parts)
                 plan = self._with_jobs(ImportPlan((), None, keep_offsets=keep_offsets), planner, jobs)
                 done = self._build(plan, planner, lambda jobs, work, _: built(jobs, work))
                 self.publish(done)
-            finally:
-                new.sweep(self._run)
             return ImportResult(plan, tuple(done), (*planner.notes, *self._of_times(done)), completed)
 
     def abandon(self) -> None:

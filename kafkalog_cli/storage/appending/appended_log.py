@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.format.batch_encoder import EncodedBatches
+from kafkalog_cli.storage.changing.changes import Content
 from kafkalog_cli.storage.fs import WritableFile
 from kafkalog_cli.storage.log.draft import Draft
 from kafkalog_cli.storage.log.leader_epochs import LeaderEpochs
@@ -33,7 +34,7 @@ class Growth(Protocol):
     def announce(self, names: Iterable[str]) -> None:
         """Record that these files are about to be created, or replaced if they exist."""
 
-    def put(self, name: str, data: bytes) -> None:
+    def put(self, name: str, data: bytes | Content) -> None:
         """Create or replace a file with `data`."""
 
     def sync(self, file: WritableFile) -> None:
@@ -222,7 +223,7 @@ class AppendedLog:
         self._producers.end_offset = self.end_offset
         self._producers.take()
         if name in self._draft and not was_there:
-            self._run.put(name, self._draft.read(name))
+            self._run.put(name, self._draft.content(name))
 
 
 def _first_timestamp(draft: Draft, segment: LoadedSegment) -> int:

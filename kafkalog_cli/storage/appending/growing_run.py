@@ -13,6 +13,7 @@ from contextlib import closing, nullcontext
 from dataclasses import replace
 
 from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed
+from kafkalog_cli.storage.changing.changes import Content
 from kafkalog_cli.storage.changing.durable import (
     NO_HARD_LINKS,
     half_changed,
@@ -158,7 +159,7 @@ class GrowingRun:
         sync(file)
         sync_directory(self._fs, self._directory)
 
-    def put(self, name: str, data: bytes) -> None:
+    def put(self, name: str, data: bytes | Content) -> None:
         """Create or replace a file with `data`. Raises OSError, SyncFailed."""
         self.announce([name])
         is_there = self._fs.status(f"{self._directory}/{name}") is not None

@@ -16,6 +16,7 @@ from kafkalog_cli.storage.changing.durable import (
     sync_directory,
     try_to_remove,
 )
+from kafkalog_cli.storage.changing.lock import PARTITION_LOCK, LockPolicy, lock_partition
 from kafkalog_cli.storage.changing.manifest import Manifest, RunState, read_manifest, run_ids
 from kafkalog_cli.storage.changing.partition_state import difference_of_files, snapshot
 from kafkalog_cli.storage.changing.removal import entries_below
@@ -33,10 +34,11 @@ _METADATA = FileKind.PARTITION_METADATA.value
 _KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 
 
-def is_unfinished(fs: Filesystem, path: str) -> bool:
+def is_unfinished(fs: Filesystem, path: str, base_offset: int = 0) -> bool:
     """Whether a directory has no log, and only files that an interrupted `make_partition` leaves."""
     names = {entry.path.rpartition("/")[2] for entry in fs.list_directory(path)}
-    return names <= {_METADATA, OWN_DIRECTORY, *_files(0)} and segment_file_name(0, FileKind.LOG) not in names
+    log = segment_file_name(base_offset, FileKind.LOG)
+    return names <= {_METADATA, OWN_DIRECTORY, *_files(base_offset)} and log not in names
 
 
 def _files(base_offset: int) -> tuple[str, ...]:
@@ -49,12 +51,14 @@ def make_partition(fs: WritableFilesystem, path: str, topic_id: str | None, now_
 
     Its first offset is `base_offset`; its files have the mtime `now_ms`. A directory that `is_unfinished` is
     completed. A crash leaves an unfinished directory, or a directory that a broker accepts as an empty partition.
-    Raises NotChanged, NoSpace.
+    Raises Refused for any other directory, NotChanged, NoSpace.
     """
     try:
         parent = path.rpartition("/")[0] or "/"
         if fs.status(path) is None:
             fs.make_directory(path)
+        elif not is_unfinished(fs, path, base_offset):
+            raise Refused(path=path, reason="it is there already: another run has made it; append to it as it is")
         try:
             attributes = fs.attributes(parent)
             fs.set_attributes(path, attributes._replace(xattrs=()))
@@ -83,18 +87,54 @@ def make_partition(fs: WritableFilesystem, path: str, topic_id: str | None, now_
         raise not_changed(path, error) from error
 
 
+def make_alone(fs: WritableFilesystem, path: str, topic_id: str | None, now_ms: int, policy: LockPolicy) -> None:
+    """Make a partition under its lock, so that no other run makes it at the same time.
+
+    Raises Locked, Refused, NotChanged, NoSpace, Unreadable.
+    """
+    try:
+        if fs.status(path) is None:
+            with suppress(FileExistsError):
+                fs.make_directory(path)
+    except OSError as error:
+        raise not_changed(path, error) from error
+    try:
+        lock = lock_partition(fs, path, policy)
+    except BaseException:
+        for directory in (f"{path}/{OWN_DIRECTORY}", path):  # nothing is in them, unless another run is at work there
+            with suppress(OSError):
+                fs.remove_directory(directory)
+        raise
+    with lock:
+        make_partition(fs, path, topic_id, now_ms)
+
+
 def remove_partition(fs: WritableFilesystem, path: str, error: BaseException, base_offset: int = 0) -> None:
-    """Remove a directory that `make_partition` created, after `error`; other files in it keep the directory."""
-    try_to_remove(fs, f"{path}/{OWN_DIRECTORY}/lock")
-    with suppress(OSError):
-        fs.remove_directory(f"{path}/{OWN_DIRECTORY}")
+    """Remove a directory that `make_partition` created, after `error`.
+
+    Records, a run or other files in it keep the directory. The lock goes last: until then no other run appends.
+    """
+    own = f"{path}/{OWN_DIRECTORY}"
     with suppress(OSError, KafkalogError):
-        if not any(entry.is_directory for entry in fs.list_directory(path)):
-            for name in (_METADATA, *_files(base_offset)):
-                try_to_remove(fs, f"{path}/{name}")
-            fs.remove_directory(path)
-            if not is_of_a_sync(error):
-                sync_directory(fs, path.rpartition("/")[0] or "/")
+        if _is_in_use(fs, path):
+            return
+        for name in (_METADATA, *_files(base_offset)):
+            try_to_remove(fs, f"{path}/{name}")
+        if fs.status(own) is not None:
+            try_to_remove(fs, f"{own}/{PARTITION_LOCK}")
+            fs.remove_directory(own)
+        fs.remove_directory(path)
+        if not is_of_a_sync(error):
+            sync_directory(fs, path.rpartition("/")[0] or "/")
+
+
+def _is_in_use(fs: Filesystem, path: str) -> bool:
+    """Whether a partition has records, a run, or a directory that is not kafkalog's."""
+    entries = list(fs.list_directory(path))
+    own = [entry.path for entry in entries if entry.is_directory and entry.path.endswith(f"/{OWN_DIRECTORY}")]
+    kept = [one.path.rpartition("/")[2] for directory in own for one in fs.list_directory(directory)]
+    has_records = any(entry.size_bytes and entry.path.endswith(FileKind.LOG.value) for entry in entries)
+    return has_records or not set(kept) <= {PARTITION_LOCK} or sum(entry.is_directory for entry in entries) > len(own)
 
 
 def retire_partition(fs: WritableFilesystem, path: str, manifest: Manifest) -> None:

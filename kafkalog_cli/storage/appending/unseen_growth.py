@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kafkalog_cli.storage.changing.changes import Content
 from kafkalog_cli.storage.changing.durable import replace_file, sync
 from kafkalog_cli.storage.fs import FileAttributes, WritableFile, WritableFilesystem
 
@@ -31,7 +32,7 @@ class UnseenGrowth:
     def announce(self, names: Iterable[str]) -> None:
         """See Growth; does nothing, because there is nothing to undo."""
 
-    def put(self, name: str, data: bytes) -> None:
+    def put(self, name: str, data: bytes | Content) -> None:
         """See Growth. Raises OSError, SyncFailed."""
         replace_file(self._fs, f"{self._directory}/{name}", data, self._attributes)
 

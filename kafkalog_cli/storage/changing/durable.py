@@ -18,13 +18,16 @@ from kafkalog_cli.errors import (
     MarkerLeftAway,
     NoSpace,
     NotChanged,
+    NotImported,
     NotRecorded,
     PartitionLeft,
     PartlyRemoved,
+    RecordNotGone,
     SyncFailed,
     SyncFoundNoSpace,
     Unreadable,
 )
+from kafkalog_cli.storage.changing.changes import Content
 from kafkalog_cli.storage.fs import FileAttributes, FileStatus, Filesystem, WritableFile, WritableFilesystem
 from kafkalog_cli.storage.names import FileKind, WorkState, classify_file
 
@@ -186,7 +189,7 @@ def is_link(fs: WritableFilesystem, path: str, found: FileStatus | None) -> bool
 def replace_file(  # noqa: PLR0913
     fs: WritableFilesystem,
     path: str,
-    content: bytes,
+    content: bytes | Content,
     attributes: FileAttributes | None,
     *,
     temporary: str | None = None,
@@ -205,7 +208,10 @@ def replace_file(  # noqa: PLR0913
         remove_if_there(fs, temporary)
     try:
         with fs.create(beside, given) as file:
-            file.write(0, content)
+            position = 0
+            for piece in (content,) if isinstance(content, bytes) else content.pieces():
+                file.write(position, piece)
+                position += len(piece)
             if keep_mtime and given is not None:
                 fs.set_attributes(beside, given)
             sync(file)
@@ -320,7 +326,14 @@ def marker_left_away(
 
 def marker_kept(path: str, partition: str, run_id: str, error: OSError | KafkalogError) -> KafkalogError:
     """Return the error to raise if no log was changed, but the marker was removed and could not be put back."""
-    return _told(MarkerKept, path, error, partition=partition, run=run_id)
+    told = _told(MarkerKept, path, error, partition=partition, run=run_id)
+    told.details["partition"] = partition  # NoSpace has it too, for `is_marker_kept`
+    return told
+
+
+def is_marker_kept(error: BaseException) -> bool:
+    """Whether `marker_kept` made this error."""
+    return isinstance(error, MarkerKept) or (isinstance(error, NoSpace) and "partition" in error.details)
 
 
 def not_recorded(path: str, error: OSError | KafkalogError) -> KafkalogError:
@@ -339,7 +352,15 @@ def _cause(error: OSError | KafkalogError) -> OSError | KafkalogError:
     return cause if isinstance(cause, (OSError, KafkalogError)) else error
 
 
-def half_published(path: str, error: OSError | SyncFailed) -> KafkalogError:
+def not_imported(path: str, error: OSError | KafkalogError) -> KafkalogError:
+    """Return the error to raise if an import is not committed, but files that nobody sees are left of it."""
+    cause = _cause(error)
+    if isinstance(cause, KafkalogError) and tells_nothing_changed(cause):  # of another process, which has the cause
+        return _told(NotImported, path, OSError(str(cause.details["reason"])))
+    return _told(NotImported, path, cause)
+
+
+def half_published(path: str, error: OSError | SyncFailed | Unreadable) -> KafkalogError:
     """Return the error to raise between the commit of a run and its last rename. The next run completes the renames."""
     return _told(HalfPublished, path, error)
 
@@ -347,6 +368,11 @@ def half_published(path: str, error: OSError | SyncFailed) -> KafkalogError:
 def _told(kind: type[KafkalogError], path: str, error: OSError | KafkalogError, **details: str) -> KafkalogError:
     told = kind(path=path, reason=error_text(error) if isinstance(error, OSError) else str(error), **details)
     return NoSpace(path=path, reason=str(told)) if is_no_room(error) else told
+
+
+def record_not_gone(path: str, error: SyncFailed) -> KafkalogError:
+    """Return the error to raise if a run is complete and synced, but the removal of its record is not."""
+    return _told(RecordNotGone, path, error)
 
 
 def half_changed(

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
 
-from kafkalog_cli.errors import HalfChanged, KafkalogError, PathNotFound, Refused, UnsupportedFormat
+from kafkalog_cli.errors import HalfChanged, KafkalogError, PathNotFound, Refused, UnsupportedFormat, shell_word
 from kafkalog_cli.storage.changing.durable import (
     NO_HARD_LINKS,
     NameChanges,
@@ -76,7 +76,9 @@ def _way_out(fs: WritableFilesystem, directory: str, manifest: Manifest) -> str:
     run_id = manifest.run.run_id
     later = [run for run in run_ids(fs, directory) if run > run_id and _is_done(fs, directory, run)]
     if later:
-        return f"undo the later runs first, the last one first: {', '.join(sorted(later, reverse=True))}"
+        runs = [*sorted(later, reverse=True), run_id]
+        commands = ", ".join(f"`kafkalog undo {shell_word(directory)} {shell_word(run)}`" for run in runs)
+        return f"undo the later runs before it, in this order: {commands}"
     return f"what the run kept lies in {run_directory(directory, run_id)}, where manifest.json tells what it was"
 
 

@@ -27,6 +27,7 @@ from kafkalog_cli.storage.changing.durable import sweep_temporaries
 from kafkalog_cli.storage.changing.posix_lock import descriptor_of
 from kafkalog_cli.storage.followed_links import open_file
 from kafkalog_cli.storage.fs import Filesystem, LockHandle, WritableFilesystem
+from kafkalog_cli.storage.moved_away import moved_aside
 from kafkalog_cli.storage.names import OWN_DIRECTORY, ROOT_KINDS, FileKind
 from kafkalog_cli.storage.partition import holds_partition
 
@@ -256,8 +257,18 @@ def _take_held(  # noqa: PLR0913, PLR0917
 
 
 def hold(fs: WritableFilesystem, directory: str) -> LockHandle:
-    """Keep a directory open without a lock. Raises Refused, Unreadable."""
-    return _hold(fs, directory, real_directory(fs, directory))
+    """Keep a directory open without a lock. Raises Refused, Unreadable.
+
+    A link is refused by the rule of `check_link`. A task of Spark looks the path up again, and by then another user may
+    have swapped the directory for a link.
+    """
+    real = real_directory(fs, directory)
+    if real != directory:
+        try:
+            check_link(fs, directory, real)
+        except OSError as error:
+            raise _refusal(directory, error) from error
+    return _hold(fs, directory, real)
 
 
 def _hold(fs: WritableFilesystem, directory: str, real: str) -> LockHandle:
@@ -312,7 +323,7 @@ def _who(path: str, byte: int) -> str:
 
 def _refusal(path: str, error: OSError) -> KafkalogError:
     if error.errno in (errno.ELOOP, errno.ENXIO):
-        reason = "it is a symbolic link, or no regular file, and is left alone: move it away"
+        reason = f"it is a symbolic link, or no regular file, and is left alone: {moved_aside(path)} moves it away"
         return Refused(path=path, reason=reason)
     kind = NoSpace if error.errno in (errno.ENOSPC, errno.EDQUOT) else Unreadable
     return kind(path=path, reason="nothing was changed" if kind is NoSpace else _text(error))

@@ -5,11 +5,11 @@ Batches that stay whole are copied, and batches without a remaining record are s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkalog_cli.format.batch import (
     CONTROL_MASK,
@@ -17,15 +17,17 @@ from kafkalog_cli.format.batch import (
     NO_SEQUENCE,
     TIMESTAMP_TYPE_MASK,
     Batch,
+    BatchArrays,
     BatchColumns,
 )
 from kafkalog_cli.format.batch_encoder import BatchEncoder, EncodedBatches, WantedBatches
+from kafkalog_cli.format.columns import Octets, any_row
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
 from kafkalog_cli.storage.cleaning.grouping import group_segments
-from kafkalog_cli.storage.cleaning.log import CleanableLog, Damaged, SegmentChunks, in_transactions, type_of_control
+from kafkalog_cli.storage.cleaning.log import CleanableLog, Damaged, SegmentChunks, type_of_control
 from kafkalog_cli.storage.cleaning.marks import GONE, TOMBSTONE, Marks
-from kafkalog_cli.storage.cleaning.output import CleanedSegment, CleanedSegments, FileMaker, IndexLimits, moved
+from kafkalog_cli.storage.cleaning.output import CleanedSegment, CleanedSegments, FileMaker, IndexLimits
 from kafkalog_cli.storage.cleaning.transactions import CleanedTransactions, aborted_between
 from kafkalog_cli.storage.partition import Segment
 from kafkalog_cli.storage.reading.read import RecordReader
@@ -146,9 +148,10 @@ class Cleaner:
 
     def _clean_chunk(self, segment: Segment, chunk: Chunk, place: int) -> int:
         """Write the kept records of a chunk, whose first mark is at `place`; return the position after its marks."""
-        batches: Any = chunk.batches
-        if batches.matrix is not None and len(batches) and (batches.magic >= 2).all() and not in_transactions(batches):
-            return self._clean_columns(segment, chunk, place)
+        batches = chunk.batches
+        is_modern = isinstance(batches, BatchArrays) and len(batches) and bool((batches.magic >= 2).all())
+        if isinstance(batches, BatchArrays) and is_modern and not batches.in_transactions():
+            return self._clean_columns(segment, chunk, batches, place)
         fate, first, first_place = _Fate.DROP, 0, place
         for row, batch in enumerate(chunk.batches.rows()):
             if batch.records_count < 0:  # a compressed message set: its header has no count of records
@@ -164,11 +167,10 @@ class Cleaner:
         self._do(segment, chunk, (first, len(chunk.batches)), first_place, fate)
         return place
 
-    def _clean_columns(self, segment: Segment, chunk: Chunk, place: int) -> int:
+    def _clean_columns(self, segment: Segment, chunk: Chunk, batches: BatchArrays, place: int) -> int:
         """Do the same for a chunk of v2 batches without transactions, all batches at once."""
         import numpy as np
 
-        batches: Any = chunk.batches
         counts = batches.records_count
         ends = np.cumsum(counts)
         begins, total = ends - counts, int(ends[-1])
@@ -259,7 +261,7 @@ class Cleaner:
         batches = chunk.batches.part(first, end)
         begin = int(batches.position[0]) - chunk.position
         last = int(batches.position[end - first - 1]) + int(batches.size_bytes[end - first - 1]) - chunk.position
-        self._write(chunk.view[begin:last], moved(batches, self._out.position))
+        self._write(chunk.view[begin:last], batches.moved(self._out.position))
 
     def _blocks(self, segment: Segment, chunk: Chunk, first: int, end: int) -> Iterator[RecordBlock]:
         for block in self._reader.blocks(chunk, first, end):
@@ -304,24 +306,27 @@ class Cleaner:
         self._do(segment, chunk, (row, row + 1), begin, _Fate.REWRITE if is_kept else _Fate.DROP)
         return place
 
-    def _keep(self, block: RecordBlock, place: int) -> Any:
+    def _keep(self, block: RecordBlock, place: int) -> Sequence[int] | Octets:
         """Return a byte per record of a block, whose first mark is at `place`: 1 if the record stays, else 0."""
         part = self._marks.part(place, place + block.record_count)
-        if block.records.matrix is not None:
+        if block.is_compiled:
             import numpy as np
 
-            return (np.frombuffer(part, dtype=np.uint8) & GONE) ^ GONE
+            stays: Octets = (np.frombuffer(part, dtype=np.uint8) & np.uint8(GONE)) ^ np.uint8(GONE)
+            return stays
         return part.translate(_STAYS)
 
     def _unchanged(self, block: RecordBlock, place: int) -> BatchColumns | None:
         """Return the headers of a block of whole batches if none of them changes, else None."""
-        batches: Any = block.batches.part(block.first_row, block.end_row)
-        if batches.matrix is None or (batches.magic < 2).any() or (batches.attributes & CONTROL_MASK).any():
+        batches = block.batches.part(block.first_row, block.end_row)
+        if not isinstance(batches, BatchArrays) or any_row(
+            lambda bits, magic: (bits & CONTROL_MASK != 0) | (magic < 2), batches.attributes, batches.magic
+        ):
             return None
         _, tombstones = self._marks.kept(place, place + block.record_count)
         return None if tombstones else batches
 
-    def _headers(self, block: RecordBlock, place: int, keep: Any) -> list[Batch]:
+    def _headers(self, block: RecordBlock, place: int, keep: Sequence[int] | Octets) -> list[Batch]:
         """Return the headers of the block's batches after rewriting; for a large batch, from its first kept part."""
         found, begin = [], 0
         for batch, record_end in zip(
@@ -349,7 +354,7 @@ class _LargeBatch:
         self._encoder = encoder
         self._bodies: list[bytes] = []
 
-    def add(self, block: RecordBlock, keep: Any, header: Batch) -> None:
+    def add(self, block: RecordBlock, keep: Sequence[int] | Octets, header: Batch) -> None:
         """Add the kept records of a part, at least one; `header` is the header after the previous parts."""
         is_first = self.header is None
         base_timestamp = None if is_first else header.base_timestamp
@@ -373,7 +378,7 @@ class _LargeBatch:
 _STAYS = bytes((mark & GONE) ^ GONE for mark in range(256))
 
 
-def _of_today(batch: Batch, block: RecordBlock, keep: Any, begin: int, end: int) -> Batch:
+def _of_today(batch: Batch, block: RecordBlock, keep: Sequence[int] | Octets, begin: int, end: int) -> Batch:
     """Return the v2 header for the kept records of a message or compressed message set of v0 or v1."""
     rows = [row for row in range(begin, end) if keep[row]]
     append_time = TIMESTAMP_TYPE_MASK if batch.is_log_append_time else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafkalog_cli.format.columns import Integers, Octets
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.cleaning.key_table import KeySlice
 from kafkalog_cli.storage.cleaning.marks import Marks
@@ -107,7 +108,7 @@ def _entries_for(slots: int) -> int:
     return slots * 5 // 8
 
 
-def _longer(array: Any, size: int) -> Any:
+def _longer(array: Integers, size: int) -> Integers:
     import numpy as np
 
     longer = np.empty(size, dtype=array.dtype)
@@ -122,12 +123,9 @@ def _flags(marks: Marks) -> Any:
     return np.frombuffer(marks.flags, dtype=np.uint8)
 
 
-def _arrays(block: RecordBlock) -> tuple[Any, Any]:
+def _arrays(block: RecordBlock) -> tuple[Octets, Integers]:
     """Return the bytes and the columns of a block as arrays, also if the plain kernels decoded it."""
     import numpy as np
 
-    records: Any = block.records
-    matrix = records.matrix
-    if matrix is None:
-        matrix = np.array(list(records.rows()), dtype=np.int64).T
-    return np.frombuffer(block.buffer, dtype=np.uint8) if len(block.buffer) else np.zeros(0, np.uint8), matrix
+    data = np.frombuffer(block.buffer, dtype=np.uint8) if len(block.buffer) else np.zeros(0, np.uint8)
+    return data, block.records.arrays().matrix

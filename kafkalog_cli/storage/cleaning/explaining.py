@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.storage.cleaning.log import CleanableLog, Damaged, SegmentChunks, in_transactions, type_of_control
+from kafkalog_cli.storage.cleaning.log import CleanableLog, Damaged, SegmentChunks, type_of_control
 from kafkalog_cli.storage.cleaning.marking import MarkingRequest
 from kafkalog_cli.storage.cleaning.sought_keys import SoughtKeys
 from kafkalog_cli.storage.cleaning.transactions import CleanedTransactions, aborted_between
@@ -128,7 +128,7 @@ class _Search:
     def _aborted(self, segment: Segment, chunk: Chunk, transactions: CleanedTransactions) -> set[int]:
         """Return the rows of the chunk's data batches that belong to aborted transactions."""
         found = set()
-        for row in in_transactions(chunk.batches):
+        for row in chunk.batches.in_transactions():
             batch = chunk.batches.row(row)
             if batch.is_control:
                 transactions.pass_control(batch, type_of_control(self._reader, chunk, row, segment.log.path))

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kafkalog_cli.format import txnindex
-from kafkalog_cli.format.batch import CONTROL_MASK, CRC_GOOD, NO_OFFSET, TRANSACTIONAL_MASK, Batch, BatchColumns
+from kafkalog_cli.format.batch import (
+    CRC_GOOD,
+    NO_OFFSET,
+    Batch,
+    BatchArrays,
+    BatchColumns,
+)
 from kafkalog_cli.format.control import control_type
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY
@@ -119,7 +124,7 @@ class SegmentChunks:
             raise Damaged(path, chunks.fault)
 
     def _check(self, path: str, batches: BatchColumns) -> None:
-        if batches.matrix is not None and self._are_sound(batches):
+        if isinstance(batches, BatchArrays) and self._are_sound(batches):
             return
         last = self._last_offset
         for batch in batches.rows():
@@ -138,7 +143,7 @@ class SegmentChunks:
             last = batch.last_offset
         self._last_offset = last
 
-    def _are_sound(self, batches: Any) -> bool:
+    def _are_sound(self, batches: BatchArrays) -> bool:
         """Whether all rows pass, checked at once; False also for batches of v0 and v1, which `_check` then checks."""
         import numpy as np
 
@@ -154,17 +159,6 @@ class SegmentChunks:
             return False
         self._last_offset = int(batches.last_offset[-1])
         return True
-
-
-def in_transactions(batches: BatchColumns) -> list[int]:
-    """Return the rows of control batches and of transactional batches."""
-    mask = CONTROL_MASK | TRANSACTIONAL_MASK
-    columns: Any = batches
-    if batches.matrix is not None:
-        rows: list[int] = (((columns.attributes & mask) != 0) & (columns.magic >= 2)).nonzero()[0].tolist()
-        return rows
-    pairs = zip(batches.attributes, batches.magic, strict=True)
-    return [row for row, (attributes, magic) in enumerate(pairs) if magic >= 2 and attributes & mask]
 
 
 def type_of_control(reader: RecordReader, chunk: Chunk, row: int, path: str) -> int | None:

@@ -10,10 +10,10 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.format.batch import DELETE_HORIZON_MASK, BatchColumns
+from kafkalog_cli.format.batch import DELETE_HORIZON_MASK, RECORD_BATCH_MAGIC, BatchColumns
+from kafkalog_cli.format.columns import rows_where
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.records import RecordBlock
@@ -24,7 +24,6 @@ from kafkalog_cli.storage.cleaning.log import (
     CleanableLog,
     Damaged,
     SegmentChunks,
-    in_transactions,
     type_of_control,
 )
 from kafkalog_cli.storage.cleaning.marks import Marks
@@ -209,7 +208,7 @@ class _Marking:
     ) -> list[tuple[int, int]]:
         """Return the ranges of rows of a chunk whose records are to be read."""
         found, first = [], 0
-        for row in in_transactions(chunk.batches):
+        for row in chunk.batches.in_transactions():
             if self._is_passed_over(segment, chunk, row, tracker, track_from):
                 found.append((first, row))
                 first = row + 1
@@ -289,16 +288,10 @@ def _rows_with_horizon(block: RecordBlock, *, with_legacy: bool) -> list[int]:
 
     A batch is given by its position in the block.
     """
-    first, end = block.first_row, block.end_row
-    columns: Any = block.batches
-    if columns.matrix is not None:
-        has_it = (columns.attributes[first:end] & DELETE_HORIZON_MASK) != 0
-        if with_legacy:
-            has_it |= columns.magic[first:end] < 2
-        rows: list[int] = has_it.nonzero()[0].tolist()
-        return rows
-    pairs = zip(columns.attributes[first:end], columns.magic[first:end], strict=True)
-    return [at for at, (bits, magic) in enumerate(pairs) if bits & DELETE_HORIZON_MASK or (with_legacy and magic < 2)]
+    batches, modern = block.batches.part(block.first_row, block.end_row), RECORD_BATCH_MAGIC if with_legacy else 0
+    return rows_where(
+        lambda bits, magic: (bits & DELETE_HORIZON_MASK != 0) | (magic < modern), batches.attributes, batches.magic
+    )
 
 
 def _bits_for(read_bytes: int, all_bytes: int) -> int:

@@ -6,7 +6,7 @@ import mmap
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.format.records import RecordArrays, RecordBlock
 
 GONE = 1
 """The record is removed: a later record has its key, it has no key, its key is erased, or its tombstone expired."""
@@ -70,8 +70,8 @@ class Marks:
         `at` is the position of the mark of the block's first record.
         """
         records = block.records
-        if records.matrix is not None:
-            self._note_matrix(records, first, end, at, counts=counts)
+        if isinstance(records, RecordArrays):
+            self._note_arrays(records, first, end, at, counts=counts)
             return
         key_size, value_size, flags = records.key_size, records.value_size, self.flags
         for row in range(first, end):
@@ -81,7 +81,7 @@ class Marks:
                 self.keyless += not flags[at + row] & GONE
                 flags[at + row] |= GONE
 
-    def _note_matrix(self, records: Any, first: int, end: int, at: int, *, counts: bool) -> None:
+    def _note_arrays(self, records: RecordArrays, first: int, end: int, at: int, *, counts: bool) -> None:
         import numpy as np
 
         flags = np.frombuffer(self.flags, dtype=np.uint8)[at + first : at + end]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import BatchColumns
@@ -74,7 +74,7 @@ class CleanedSegments:
                 raise ValueError(f"no segment can hold the batch at offset {batches.base_offset[0]}")
             self._close()
             self._begin(int(batches.base_offset[done]))
-            self.write(data[size:], moved(batches.part(done, count), self.position))
+            self.write(data[size:], batches.part(done, count).moved(self.position))
 
     def note_aborted(self, aborted: Sequence[AbortedTxn]) -> None:
         """Add aborted transactions, whose markers were just written, to the transaction index."""
@@ -147,13 +147,3 @@ class CleanedSegments:
             names.append(self._name(kind))
         self._aborted = []
         self.done.append(CleanedSegment(self._base_offset, tuple(names), self.position))
-
-
-def moved(batches: BatchColumns, position: int) -> BatchColumns:
-    """Return the columns of consecutive batches, shifted so that the first batch is at `position`."""
-    shift = position - int(batches.position[0])
-    if batches.matrix is not None:
-        matrix: Any = batches.matrix.copy()
-        matrix[0] += shift
-        return BatchColumns.from_matrix(matrix)
-    return BatchColumns.from_rows([batch._replace(position=batch.position + shift) for batch in batches.rows()])

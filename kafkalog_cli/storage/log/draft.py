@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import copy
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TypeGuard
 
 from kafkalog_cli.errors import PathNotFound, Unreadable
 from kafkalog_cli.storage.changing.changes import Change, Content, Cut, Drop, Move, Put
-from kafkalog_cli.storage.fs import FileStatus, Filesystem, ReadableFile
+from kafkalog_cli.storage.fs import FileStatus, Filesystem, ReadableFile, check_size
 from kafkalog_cli.storage.reading.scan import read_readable
 
 PIECE_BYTES = 1 << 20
-HELD_BYTES = 32 << 20
+HELD_BYTES = 8 << 20
 """New contents are kept in memory up to this size, above it in an unnamed temporary file."""
 
 
@@ -96,15 +96,37 @@ class Draft:
         found = self._now.get(name)
         return found.name if found is not None and _is_the_file(found) else None
 
-    def read(self, name: str) -> bytes:
-        """Return the bytes of a small file. Raises PathNotFound, Unreadable, and OSError with the file's path."""
+    def read(self, name: str, end: int | None = None) -> bytes:
+        """Return the bytes of a small file, up to byte `end`.
+
+        Raises PathNotFound, Unreadable (also for too many bytes), and OSError with the file's path.
+        """
         with self.reader(name) as file:
-            data = bytearray(file.size_bytes)
+            size = file.size_bytes if end is None else min(end, file.size_bytes)
+            check_size(file.path, size)
+            data = bytearray(size)
             try:
-                return bytes(data[: file.read_into(0, memoryview(data))])
+                size = file.read_into(0, memoryview(data))
+                return bytes(memoryview(data)[:size])
             except OSError as error:
                 error.filename = file.path
                 raise
+
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """Yield the bytes of a file in pieces. Raises as `read` does, but reads a file of any size."""
+        with self.reader(name) as file:
+            for position in range(0, file.size_bytes, PIECE_BYTES):
+                buffer = bytearray(min(PIECE_BYTES, file.size_bytes - position))
+                try:
+                    got = file.read_into(position, memoryview(buffer))
+                except OSError as error:
+                    error.filename = file.path
+                    raise
+                yield bytes(buffer[:got])
+
+    def content(self, name: str) -> Content:
+        """Return the bytes of a file, to be written elsewhere."""
+        return _DraftedContent(self, self._spool, self._now[name])
 
     def reader(self, name: str) -> ReadableFile:
         """Open a file as drafted. Raises PathNotFound, NotKafkaLayout, Unreadable."""
@@ -183,6 +205,15 @@ class Draft:
     def put(self, name: str, data: bytes, zeros: int = 0) -> None:
         """Create or replace a file with `data`, followed by `zeros` zero bytes."""
         self._now[name] = _Written(self._spool.add(data), len(data), zeros)
+
+    def put_pieces(self, name: str, pieces: Iterable[bytes]) -> None:
+        """Create or replace a file with bytes that come in pieces; nothing else may be put meanwhile."""
+        starts = [(self._spool.add(piece), len(piece)) for piece in pieces]
+        self._now[name] = _Written(starts[0][0] if starts else 0, sum(size for _, size in starts))
+
+    def take_over(self, name: str, fork: Draft) -> None:
+        """Create or replace a file with what a fork of this draft has under that name."""
+        self._now[name] = fork._now[name]
 
     def slice(self, name: str, source: str, start: int, size_bytes: int) -> None:
         """Create a file from `size_bytes` of `source`, from byte `start` on; `source` must be a file on the disk."""

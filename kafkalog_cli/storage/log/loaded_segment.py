@@ -11,14 +11,19 @@ from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchColumns, wrap_int64
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, OffsetIndex
 from kafkalog_cli.format.layout import Layout
-from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, MOST_INDEX_BYTES, Limits
 from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY, TimeIndex
 from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.log.draft import Draft
 from kafkalog_cli.storage.log.leader_epochs import LeaderEpochs
 from kafkalog_cli.storage.log.load_error import InvalidOffset, LoadFailed, Rebuilt, SegmentOverflow, cannot_read
-from kafkalog_cli.storage.log.producer_state import CompletedTxn, ProducerReplay, ProducerState
+from kafkalog_cli.storage.log.producer_state import (
+    AbortedTransactions,
+    CompletedTxn,
+    ProducerReplay,
+    ProducerState,
+)
 from kafkalog_cli.storage.log.valid_rows import assign_epochs, end_position, valid_rows
 from kafkalog_cli.storage.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.storage.partition import MAX_SEGMENT_BYTES
@@ -298,9 +303,9 @@ class LoadedSegment:
             (self.time_index_name, rebuilt.time_index, TIME_INDEX_ENTRY),
         ):
             was_trimmed = is_at_close and name == self.index_name
-            old = self.draft.read(name) if name in self.draft and not was_trimmed else b""
             full_bytes = self._full_bytes(layout)
-            left = data + old[len(data) : full_bytes]
+            old = self.draft.read(name, full_bytes) if name in self.draft and not was_trimmed else b""
+            left = data + old[len(data) :]
             self.draft.put(name, left, zeros=full_bytes - len(left))
 
     def _full_bytes(self, layout: Layout) -> int:
@@ -314,16 +319,11 @@ class LoadedSegment:
         """
         settings = self._settings
         indexes = GrowingIndexes(self.base_offset, settings.index_interval_bytes, settings.segment_index_bytes)
-        aborted: list[txnindex.AbortedTxn] = []
+        aborted = AbortedTransactions(self.draft.path(self.txn_index_name))
 
         def note(transaction: CompletedTxn) -> None:
             if transaction.is_aborted:
-                stable = state.last_stable_offset(transaction)
-                producer_id, first, last, _ = transaction
-                if aborted and last <= aborted[-1].last_offset:
-                    reason = f"the abort at {last} is not behind that at {aborted[-1].last_offset}"
-                    raise LoadFailed("IllegalArgumentException", f"{self.txn_index_name}: {reason}")
-                aborted.append(txnindex.AbortedTxn(txnindex.CURRENT_VERSION, producer_id, first, last, stable))
+                aborted.add(transaction, state.last_stable_offset(transaction))
 
         producers = ProducerReplay(state, settings.limits, note)
         with self.draft.reader(self.log_name) as log:
@@ -332,8 +332,9 @@ class LoadedSegment:
         if error is None and isinstance(failed := indexes.close(), InvalidOffset):
             error = failed
             error.is_at_close = True
-        txn_index = txnindex.encode(aborted)
-        rebuilt = Rebuilt(valid_bytes, producers.end_offset, indexes.offset_index, indexes.time_index, txn_index)
+        rebuilt = Rebuilt(
+            valid_bytes, producers.end_offset, indexes.offset_index, indexes.time_index, aborted.txn_index
+        )
         if error is not None:
             error.rebuilt = rebuilt
             raise error
@@ -424,10 +425,16 @@ class LoadedSegment:
         The files are not lengthened, because the broker cuts them again when it stops. Raises LoadFailed if there
         are more entries than fit.
         """
+        for name, layout in ((self.index_name, OFFSET_INDEX_ENTRY), (self.time_index_name, TIME_INDEX_ENTRY)):
+            if name in self.draft and self.draft.size_bytes(name) > MOST_INDEX_BYTES:
+                self._check_room(self.draft.size_bytes(name) // layout.size, layout)  # it cannot be opened here
         for opened in (self.offset_index(), self.time_index()):
-            used_bytes, full_bytes = len(opened) * opened.layout.size, self._full_bytes(opened.layout)
-            if used_bytes > full_bytes:
-                raise LoadFailed("IllegalArgumentException", f"newPosition > limit: ({used_bytes} > {full_bytes})")
+            self._check_room(len(opened), opened.layout)
+
+    def _check_room(self, entries: int, layout: Layout) -> None:
+        used_bytes, full_bytes = entries * layout.size, self._full_bytes(layout)
+        if used_bytes > full_bytes:
+            raise LoadFailed("IllegalArgumentException", f"newPosition > limit: ({used_bytes} > {full_bytes})")
 
     def change_suffix(self, new_state: WorkState) -> None:
         """Rename all four files to another work suffix (LogSegment.changeFileSuffixes)."""

@@ -85,8 +85,9 @@ class OpenLog:
                 if batch.max_timestamp > largest:
                     largest, offset = batch.max_timestamp, batch.last_offset
         if largest > last.timestamp:
-            data = timeindex.encode([*entries, (largest, offset)], segment.base_offset)
-            self.draft.put(segment.time_index_name, data)
+            before = entries.data[: len(entries) * entries.layout.size]
+            data = timeindex.encode([(largest, offset)], segment.base_offset)
+            self.draft.put(segment.time_index_name, before + data)
 
     # -- producers and epochs
 
@@ -108,7 +109,7 @@ class OpenLog:
         fork = self.draft.fork()
         self.producers_at_end(fork)
         if name in fork:
-            self.draft.put(name, fork.read(name))
+            self.draft.take_over(name, fork)
 
     def _cut_unused(self, kind: FileKind, index: type[SegmentIndex[Any]]) -> None:
         name = segment_file_name(self.base_offsets[-1], kind)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from kafkalog_cli.format import producer_snapshot
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.storage.log.draft import Draft
 from kafkalog_cli.storage.log.load_error import LoadFailed
 from kafkalog_cli.storage.log.loaded_segment import LoadedSegment, LoadSettings
-from kafkalog_cli.storage.log.producer_state import ProducerState, entries_in_snapshot_order, is_expired
+from kafkalog_cli.storage.log.producer_state import ProducerState, is_expired
 from kafkalog_cli.storage.names import FileKind, WorkState, offset_of_file_name, segment_file_name
 
 
@@ -87,7 +88,8 @@ class ProducerSnapshots:
         if self.end_offset <= self._last_snapshot_offset:
             return
         name = segment_file_name(self.end_offset, FileKind.PRODUCER_SNAPSHOT)
-        self._draft.put(name, producer_snapshot.encode(entries_in_snapshot_order(self.state.producers)))
+        producers = self.state.producers
+        self._draft.put_pieces(name, producer_snapshot.encode_packed(len(producers), producers.in_snapshot_order()))
         self._names[self.end_offset] = name
         self._last_snapshot_offset = self.end_offset
 
@@ -107,10 +109,12 @@ class ProducerSnapshots:
         settings = self._settings
         while self._names:
             offset = max(self._names)
-            entries, faults = producer_snapshot.decode(self._draft.read(self._names[offset]))
+            pieces = partial(self._draft.pieces, self._names[offset])
+            count, faults = producer_snapshot.check(self._draft.size_bytes(self._names[offset]), pieces)
             if any(fault.kind is not FaultKind.TRAILING_BYTES for fault in faults):
                 self._remove(offset)
                 continue
+            entries = producer_snapshot.entries_of(count, pieces())
             self.state.load(
                 entry for entry in entries if not is_expired(entry, settings.now_ms, settings.producer_id_expiration_ms)
             )

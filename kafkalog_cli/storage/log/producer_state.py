@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from itertools import groupby
-from typing import Any, NamedTuple
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, groupby
+from typing import NamedTuple
 
 from kafkalog_cli.errors import Refused
+from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import (
     CONTROL_MASK,
     NO_OFFSET,
@@ -19,11 +21,13 @@ from kafkalog_cli.format.batch import (
     wrap_int32,
     wrap_int64,
 )
+from kafkalog_cli.format.columns import rows_where
 from kafkalog_cli.format.control import ABORT, COMMIT, ControlRecord, control_type, decode_control
 from kafkalog_cli.format.fault import FaultKind
-from kafkalog_cli.format.limits import MOST_PRODUCERS, Limits
+from kafkalog_cli.format.limits import MOST_DATA_BYTES, MOST_PRODUCERS, MOST_PRODUCERS_AT_ONCE, Limits
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.storage.log.load_error import LoadFailed
+from kafkalog_cli.storage.log.producer_table import ProducerTable
 from kafkalog_cli.storage.reading.read import RecordReader
 from kafkalog_cli.storage.reading.scan import Chunk
 
@@ -39,6 +43,7 @@ _CLASSES = {
 
 _JAVA_CLASS = re.compile(r"\((\w+Exception)\)$")
 _NO_EPOCH = -1
+_OF_AN_OPEN_TRANSACTION = 5
 _FLAGS = TRANSACTIONAL_MASK | CONTROL_MASK
 
 
@@ -49,6 +54,60 @@ class CompletedTxn(NamedTuple):
     first_offset: int
     last_offset: int
     is_aborted: bool
+
+
+class EndedTransactions:
+    """The first and last offsets of transactions that have ended, of which a log may have very many."""
+
+    def __init__(self) -> None:
+        self._firsts = array("q")
+        self._lasts = array("q")
+
+    def __len__(self) -> int:
+        return len(self._firsts)
+
+    def __setitem__(self, first_offset: int, last_offset: int) -> None:
+        self._firsts.append(first_offset)
+        self._lasts.append(last_offset)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return zip(self._firsts, self._lasts, strict=True)
+
+    def add(self, others: EndedTransactions) -> None:
+        """Add all of `others`."""
+        self._firsts += others._firsts
+        self._lasts += others._lasts
+
+    def clear(self) -> None:
+        """Remove all transactions."""
+        del self._firsts[:], self._lasts[:]
+
+
+class AbortedTransactions:
+    """The entries of a transaction index, packed. `path` is that of the index, for messages."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._entries = bytearray()
+        self._last_offset: int | None = None
+
+    def add(self, transaction: CompletedTxn, last_stable_offset: int) -> None:
+        """Add a transaction. Raises LoadFailed if its end does not ascend, and Refused for too many transactions."""
+        producer_id, first, last, _ = transaction
+        if self._last_offset is not None and last <= self._last_offset:
+            reason = f"the abort at {last} is not after that at {self._last_offset}"
+            name = self._path.rpartition("/")[2]
+            raise LoadFailed("IllegalArgumentException", f"{name}: {reason}")
+        entry = txnindex.AbortedTxn(txnindex.CURRENT_VERSION, producer_id, first, last, last_stable_offset)
+        self._entries += txnindex.encode([entry])
+        self._last_offset = last
+        if len(self._entries) > MOST_DATA_BYTES:
+            raise Refused(path=self._path, reason=f"more than {MOST_DATA_BYTES} bytes of aborted transactions")
+
+    @property
+    def txn_index(self) -> bytes:
+        """The bytes of the `.txnindex` file."""
+        return bytes(self._entries)
 
 
 class _Marker(NamedTuple):
@@ -62,16 +121,15 @@ class _Marker(NamedTuple):
 class ProducerState:
     """Producers by id, in order of arrival, and transactions by first offset (ProducerStateManager).
 
-    `ongoing` maps the first offset of each open transaction to its producer id. `completed` (unreplicatedTxns) maps
-    the first to the last offset of each ended transaction that is not known to be replicated. `path` is that of the
-    partition, for messages.
+    `ongoing` maps the first offset of each open transaction to its producer id. `completed` (unreplicatedTxns) has
+    the ended transactions that are not known to be replicated. `path` is that of the partition, for messages.
     """
 
     def __init__(self, path: str = "producers") -> None:
         self._path = path
-        self.producers: dict[int, ProducerEntry] = {}
+        self.producers = ProducerTable()
         self.ongoing: dict[int, int] = {}
-        self.completed: dict[int, int] = {}
+        self.completed = EndedTransactions()
 
     def clear(self) -> None:
         """Remove all producers and transactions."""
@@ -82,45 +140,69 @@ class ProducerState:
     def load(self, entries: Iterable[ProducerEntry]) -> None:
         """Add the entries of a snapshot. Raises Refused for too many producers."""
         for entry in entries:
-            self.check_count(len(self.producers))
+            self.check_room()
             self.producers[entry.producer_id] = entry if entry.has_batch else _without_batch(entry)
             if entry.open_txn_first_offset is not None:
                 self.ongoing[entry.open_txn_first_offset] = entry.producer_id
 
-    def check_count(self, count: int) -> None:
-        """Raise Refused if this number of producers is too much to be held in memory."""
-        if count > MOST_PRODUCERS:
+    def check_room(self, updated: int = 0, started: int = 0) -> None:
+        """Raise Refused if the state is too large to be held in memory.
+
+        `updated` is the number of producers that a replay is about to merge into it, `started` that of their open
+        transactions.
+        """
+        count, is_open = len(self.producers), len(self.ongoing) + started
+        if max(count, updated) > MOST_PRODUCERS:
             reason = f"more than {MOST_PRODUCERS} producers have written to it, the most whose state is held in memory"
             raise Refused(path=self._path, reason=reason)
+        if count + (2 * updated if count else updated) + _OF_AN_OPEN_TRANSACTION * is_open > MOST_PRODUCERS_AT_ONCE:
+            reason = f"the state of {count + updated} producers with {is_open} open transactions is not held in memory"
+            raise Refused(path=self._path, reason=reason)
+
+    def take(self, updated: ProducerTable, started: Mapping[int, Iterable[int]]) -> ProducerTable:
+        """Merge the entries of a read or append (ProducerStateManager.update), and return a table to be used next.
+
+        `started` has the first offsets of the transactions of each producer that began in it and are open. Raises
+        Refused for too many producers.
+        """
+        if not len(self.producers):  # most often; then no entry need be copied
+            self.producers, updated = updated, self.producers
+            for producer_id, first_offsets in started.items():
+                self.ongoing.update(dict.fromkeys(first_offsets, producer_id))
+            return updated
+        for entry in updated.entries():
+            self.merge(entry, started.get(entry.producer_id, ()))
+        updated.clear()
+        return updated
 
     @property
     def first_unstable_offset(self) -> int | None:
         """First offset of the first transaction that is open, or ended and not known to be replicated; None if none."""
-        return min((*self.ongoing, *self.completed), default=None)
+        return min(chain(self.ongoing, (first for first, _ in self.completed)), default=None)
 
     def stable_below(self, high_watermark: int) -> int:
         """Return the last stable offset: below it every transaction has ended, and its end is replicated."""
-        unreplicated = (first for first, last in self.completed.items() if last >= high_watermark)
-        return min((high_watermark, *self.ongoing, *unreplicated))
+        unreplicated = (first for first, last in self.completed if last >= high_watermark)
+        return min(chain((high_watermark,), self.ongoing, unreplicated))
 
     def last_stable_offset(self, transaction: CompletedTxn) -> int:
         """Return the last stable offset after the end of `transaction`; call this before `complete`."""
         others = (first for first, producer in self.ongoing.items() if producer != transaction.producer_id)
         return min(others, default=transaction.last_offset + 1)
 
-    def complete(self, transaction: CompletedTxn) -> None:
+    def complete(self, first_offset: int, last_offset: int) -> None:
         """Record the end of a transaction. Raises LoadFailed if it was not open."""
-        if self.ongoing.pop(transaction.first_offset, None) is None:
-            reason = f"Attempted to complete transaction {transaction} which was not started"
+        if self.ongoing.pop(first_offset, None) is None:
+            reason = f"Attempted to complete transaction which was not started: from {first_offset} to {last_offset}"
             raise LoadFailed("IllegalArgumentException", reason)
-        self.completed[transaction.first_offset] = transaction.last_offset
+        self.completed[first_offset] = last_offset
 
     def merge(self, updated: ProducerEntry, started: Iterable[int]) -> None:
         """Merge a producer's entry after one append, or one read of a replay (ProducerStateManager.update).
 
         `started` has the first offsets of the transactions that began in it. Raises Refused for too many producers.
         """
-        self.check_count(len(self.producers))
+        self.check_room()
         current = self.producers.get(updated.producer_id)
         if (
             current is not None
@@ -149,9 +231,10 @@ class ProducerReplay:
         self._state = state
         self._reader = RecordReader(limits)
         self._on_completed = on_completed
-        self._updated: dict[int, ProducerEntry] = {}
+        self._updated = ProducerTable()
         self._started: dict[int, list[int]] = {}
-        self._completed: list[CompletedTxn] = []
+        self._ended = EndedTransactions()
+        self._ended_here = EndedTransactions()
 
     def first_unreadable(self, chunk: Chunk, end_row: int) -> int | None:
         """Return the first row whose control batch has an invalid record, at which recovery ends; None if none has.
@@ -184,21 +267,21 @@ class ProducerReplay:
                     self._control(chunk, batches.row(row))
             else:
                 self._data(batches, list(group), is_transactional=bool(flags))
-        self._state.check_count(len(self._updated))
+        self._state.check_room(len(self._updated), len(self._started))
         if self._on_completed is not None:
             self._merge()
 
     def finish(self) -> None:
         """Merge the pending entries into the state, and end the transactions whose markers were read."""
         self._merge()
-        for transaction in self._completed:
-            self._state.complete(transaction)
-        self._completed.clear()
+        for first_offset, last_offset in self._ended:
+            self._state.complete(first_offset, last_offset)
+        self._ended.clear()
+        self._state.completed.add(self._ended_here)
+        self._ended_here.clear()
 
     def _merge(self) -> None:
-        for producer_id, entry in self._updated.items():
-            self._state.merge(entry, self._started.get(producer_id, ()))
-        self._updated.clear()
+        self._updated = self._state.take(self._updated, self._started)
         self._started.clear()
 
     def _entry(self, producer_id: int) -> ProducerEntry:
@@ -245,13 +328,23 @@ class ProducerReplay:
         first_offset = entry.open_txn_first_offset
         if first_offset is None:
             return
-        completed = CompletedTxn(batch.producer_id, first_offset, batch.base_offset, marker.is_abort)
         if self._on_completed is None:
-            self._completed.append(completed)
+            self._end(batch.producer_id, first_offset, batch.base_offset)
             return
         self._merge()
-        self._on_completed(completed)
-        self._state.complete(completed)
+        self._on_completed(CompletedTxn(batch.producer_id, first_offset, batch.base_offset, marker.is_abort))
+        self._state.complete(first_offset, batch.base_offset)
+
+    def _end(self, producer_id: int, first_offset: int, last_offset: int) -> None:
+        """Note the end of a transaction; if it began in this read, the state never has it as open."""
+        started = self._started.get(producer_id)
+        if started and started[-1] == first_offset:
+            started.pop()
+            if not started:
+                del self._started[producer_id]
+            self._ended_here[first_offset] = last_offset
+        else:
+            self._ended[first_offset] = last_offset
 
     def _marker(self, chunk: Chunk, batch: Batch) -> _Marker | None:
         alone = Chunk(chunk.view, chunk.position, BatchColumns.from_rows([batch]), chunk.generation)
@@ -271,19 +364,6 @@ class ProducerReplay:
         return None
 
 
-def entries_in_snapshot_order(producers: dict[int, ProducerEntry]) -> list[ProducerEntry]:
-    """Return the entries in the order in which a broker writes them: that of a Java HashMap, filled in their order."""
-    capacity = 16
-    while len(producers) > capacity * 3 // 4:
-        capacity *= 2
-
-    def bucket(producer_id: int) -> int:
-        hashed = (producer_id ^ (producer_id >> 32)) & 0xFFFFFFFF
-        return (hashed ^ (hashed >> 16)) & (capacity - 1)
-
-    return [producers[producer_id] for producer_id in sorted(producers, key=bucket)]
-
-
 def is_expired(entry: ProducerEntry, now_ms: int, expiration_ms: int) -> bool:
     """Whether a broker that loads the entry at `now_ms` skips it as expired."""
     # The difference wraps as in Java's long: a timestamp far below zero, from a damaged batch, never expires.
@@ -291,12 +371,7 @@ def is_expired(entry: ProducerEntry, now_ms: int, expiration_ms: int) -> bool:
 
 
 def _rows_of_producers(batches: BatchColumns) -> list[int]:
-    if batches.matrix is not None:
-        columns: Any = batches
-        rows: list[int] = ((columns.producer_id >= 0) & (columns.magic >= 2)).nonzero()[0].tolist()
-        return rows
-    pairs = zip(batches.producer_id, batches.magic, strict=True)
-    return [row for row, (producer_id, magic) in enumerate(pairs) if producer_id >= 0 and magic >= 2]
+    return rows_where(lambda producer, magic: (producer >= 0) & (magic >= 2), batches.producer_id, batches.magic)
 
 
 def _with_batch(batch: Batch, coordinator_epoch: int, txn_first_offset: int) -> ProducerEntry:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from kafkalog_cli.format.columns import rows_where
 from kafkalog_cli.storage.log.leader_epochs import LeaderEpochs
 from kafkalog_cli.storage.reading.scan import Chunk
 
@@ -16,24 +15,17 @@ def end_position(chunk: Chunk, rows: int) -> int:
 
 def valid_rows(chunk: Chunk) -> int:
     """Return the number of batches before the first batch with a bad CRC."""
-    batches: Any = chunk.batches
-    if batches.matrix is not None:
-        import numpy as np
-
-        bad = np.flatnonzero(batches.valid != 1)
-        return int(bad[0]) if len(bad) else len(batches)
-    return next((row for row, valid in enumerate(batches.valid) if valid != 1), len(batches))
+    batches = chunk.batches
+    if batches.all_valid():
+        return len(batches)
+    return next(row for row, valid in enumerate(batches.valid) if not valid)
 
 
 def assign_epochs(chunk: Chunk, rows: int, epochs: LeaderEpochs) -> None:
     """Assign each leader epoch that starts in the first `rows` batches; there are many only in a damaged log."""
     latest = -1 if epochs.latest_epoch is None else epochs.latest_epoch
-    batches: Any = chunk.batches
-    if batches.matrix is not None:
-        later = ((batches.leader_epoch[:rows] > latest) & (batches.magic[:rows] >= 2)).nonzero()[0].tolist()
-    else:
-        later = [row for row in range(rows) if batches.leader_epoch[row] > latest and batches.magic[row] >= 2]
-    for row in later:
+    batches = chunk.batches.part(0, rows)
+    for row in rows_where(lambda epoch, magic: (epoch > latest) & (magic >= 2), batches.leader_epoch, batches.magic):
         epoch = int(batches.leader_epoch[row])
         if epochs.latest_epoch is None or epoch > epochs.latest_epoch:
             epochs.assign(epoch, int(batches.base_offset[row]))

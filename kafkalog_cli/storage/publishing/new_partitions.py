@@ -11,26 +11,28 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed, shell_word
+from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed, Unreadable, shell_word
 from kafkalog_cli.storage.appending.new_partition import remove_all
 from kafkalog_cli.storage.changing.durable import (
     attributes_in,
     half_published,
     is_link,
     not_changed,
-    remove_if_there,
+    not_imported,
     replace_file,
     sync_directory,
+    tells_nothing_changed,
 )
 from kafkalog_cli.storage.changing.lock import LockPolicy, lock_imports, lock_log_dir
 from kafkalog_cli.storage.checkpoints import LineEdit, change_lines
 from kafkalog_cli.storage.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.storage.logdir import OFFSET_CHECKPOINTS
+from kafkalog_cli.storage.moved_away import moved_out
 from kafkalog_cli.storage.named_places import check_named_directory
 from kafkalog_cli.storage.names import (
     DirectoryKind,
@@ -40,7 +42,7 @@ from kafkalog_cli.storage.names import (
     marked_directory_name,
     partition_directory_name,
 )
-from kafkalog_cli.storage.publishing.record import ComingFile, RunRecord, read_record, record_bytes
+from kafkalog_cli.storage.publishing.record import ComingFile, RunRecord, forget_record, read_record, record_bytes
 from kafkalog_cli.storage.strict_json import anything, fields, integer, list_of, table, text
 
 _RECORD = FileKind.IMPORT_RECORD.value
@@ -209,7 +211,7 @@ class NewPartitions:
     ) -> Completed:
         """Commit the run, whose partitions must all be on the disk, and move them to their places.
 
-        `replaces_empty`: an existing partition that never had a record is replaced. Raises Refused, NotChanged and
+        `replaces_empty`: an existing partition that never had a record is replaced. Raises Refused, NotImported and
         NoSpace if the run is not committed. Raises HalfPublished, or Refused if a place was taken since, if the run
         is committed but not complete.
         """
@@ -222,13 +224,38 @@ class NewPartitions:
             record = RunRecord(self.log_dir, run, what, {"inodes": inodes, "aside": aside}, coming)
             replace_file(self._fs, self.record_path, record_bytes(record), attributes_in(self._fs, self.log_dir))
         except (OSError, SyncFailed) as error:
-            raise not_changed(self.log_dir, error) from error
+            raise not_imported(self.log_dir, error) from error  # lines of a checkpoint may have gone
         return self.complete()
+
+    @contextmanager
+    def swept(self, run: str) -> Iterator[None]:
+        """Remove what the body has built and not committed.
+
+        Raises NotImported or NoSpace if the body fails with the message that nothing was changed, but something stays.
+        """
+        try:
+            try:
+                yield
+            finally:
+                self.sweep(run)
+        except KafkalogError as error:
+            if tells_nothing_changed(error) and self._is_left(run):
+                raise not_imported(self.log_dir, error) from error
+            raise
+
+    def _is_left(self, run: str) -> bool:
+        """Whether something that the run has built is there, or may be."""
+        try:
+            entries = self._fs.list_directory(self.log_dir)
+        except (OSError, KafkalogError):
+            return True
+        return any(is_staged(entry.path.rpartition("/")[2], run) for entry in entries)
 
     def complete(self) -> Completed:
         """Move the remaining partitions of a committed run to their places.
 
-        Raises HalfPublished, Refused if another partition is in such a place, UnsupportedFormat for an invalid record.
+        Raises HalfPublished, RecordNotGone, Refused if another partition is in such a place, UnsupportedFormat for an
+        invalid record.
         """
         record = record_of(self._fs, self.log_dir)
         if record is None:
@@ -236,9 +263,8 @@ class NewPartitions:
         try:
             found = [(one.path, self._place(record, one)) for one in record.coming]
             sync_directory(self._fs, self.log_dir)
-            remove_if_there(self._fs, self.record_path)
-            sync_directory(self._fs, self.log_dir)
-        except (OSError, SyncFailed) as error:
+            forget_record(self._fs, self.record_path, self.log_dir)
+        except (OSError, SyncFailed, Unreadable) as error:
             raise half_published(self.log_dir, error) from error
         self.sweep(record.run)
         placed = tuple(name for name, is_there in found if is_there)
@@ -286,9 +312,8 @@ class NewPartitions:
             assert parsed.partition is not None
             self._move(one.path, staged_name(parsed.topic, parsed.partition, record.run, "aside"), found)
         elif self._is_there(one.path):
-            reason = (
-                f"it is there already, and a committed import has {one.staged} for its place: move one of them away"
-            )
+            reason = f"it is there already, and a committed import has {one.staged} for its place"
+            reason = f"{reason}: {moved_out(path)} makes room for it; then the same import again"
             raise Refused(path=path, reason=reason)
         self._move(one.staged, one.path, wanted)
         if not any(

@@ -18,7 +18,6 @@ from kafkalog_cli.storage.changing.durable import (
     attributes_in,
     half_published,
     not_changed,
-    remove_if_there,
     replace_file,
     sync_directory,
     try_to_remove,
@@ -27,7 +26,7 @@ from kafkalog_cli.storage.changing.lock import LockPolicy, lock_own_directory
 from kafkalog_cli.storage.fs import FileAttributes, WritableFilesystem
 from kafkalog_cli.storage.named_places import check_named_directory, check_named_file
 from kafkalog_cli.storage.names import OWN_DIRECTORY
-from kafkalog_cli.storage.publishing.record import ComingFile, RunRecord, read_record, record_bytes
+from kafkalog_cli.storage.publishing.record import ComingFile, RunRecord, forget_record, read_record, record_bytes
 
 _RECORD = "committed.json"
 _ABSENT = (FileNotFoundError, PathNotFound)
@@ -130,7 +129,7 @@ class OutputDirectory:
     def complete(self, record: RunRecord) -> RunRecord:
         """Move the remaining files of a committed run to their places; return the record without them.
 
-        Raises HalfPublished, and Refused if another file is in such a place.
+        Raises HalfPublished, RecordNotGone, and Refused if another file is in such a place.
         """
         done = replace(record, coming=())
         try:
@@ -142,8 +141,8 @@ class OutputDirectory:
             if self._is_kept:
                 if record.coming:
                     self._write(done)
-            elif remove_if_there(self._fs, self._record_path):
-                sync_directory(self._fs, self._own)
+            else:
+                forget_record(self._fs, self._record_path, self.path)
         except (OSError, SyncFailed) as error:
             raise half_published(self.path, error) from error
         self.abandon(record.run)

@@ -6,8 +6,9 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kafkalog_cli.errors import Refused, UnsupportedFormat
-from kafkalog_cli.storage.fs import Filesystem, read_all
+from kafkalog_cli.errors import Refused, SyncFailed, UnsupportedFormat
+from kafkalog_cli.storage.changing.durable import record_not_gone, remove_if_there, sync_directory
+from kafkalog_cli.storage.fs import Filesystem, WritableFilesystem, read_all
 from kafkalog_cli.storage.strict_json import (
     LIMIT_BYTES,
     Form,
@@ -125,3 +126,12 @@ def record_bytes(record: RunRecord) -> bytes:
         reason = f"the record of the run would have {len(content)} bytes, and is read up to {LIMIT_BYTES}"
         raise Refused(path=record.output, reason=f"{reason}: export fewer partitions, or larger files")
     return content
+
+
+def forget_record(fs: WritableFilesystem, path: str, output: str) -> None:
+    """Remove the record of a run of which all files are in their places on the disk. Raises OSError, RecordNotGone."""
+    if remove_if_there(fs, path):
+        try:
+            sync_directory(fs, path.rpartition("/")[0])
+        except SyncFailed as error:
+            raise record_not_gone(output, error) from error

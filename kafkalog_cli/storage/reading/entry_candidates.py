@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkalog_cli.format.batch import CODEC_MASK, LOG_OVERHEAD_BYTES, MINIMUM_ENTRY_SIZE, NO_OFFSET, RECORD_BATCH
+from kafkalog_cli.format.columns import Flags, Integers, Octets
 from kafkalog_cli.format.legacy import KEY_LENGTH_OFFSET, MESSAGE_V0, MESSAGE_V1
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.seven import MESSAGE_SEVEN_MAGIC0, MESSAGE_SEVEN_MAGIC1, MINIMUM_SEVEN_SIZE
@@ -29,13 +30,13 @@ class Candidates(NamedTuple):
     Positions are in the file. The starts ascend.
     """
 
-    start: Any
-    crc_from: Any
-    end: Any
-    stored_crc: Any
-    crc_kind: Any
+    start: Integers
+    crc_from: Integers
+    end: Integers
+    stored_crc: Integers
+    crc_kind: Integers
 
-    def taken(self, rows: Any) -> Candidates:
+    def taken(self, rows: Flags | slice) -> Candidates:
         """Return the candidates that a mask or slice selects."""
         return Candidates(*(column[rows] for column in self))
 
@@ -58,15 +59,15 @@ class Window:
         bytes_in_sight = np.frombuffer(view, dtype=np.uint8)
         self.data = np.concatenate((bytes_in_sight, np.zeros(HEADER_BYTES, dtype=np.uint8)))
 
-    def int32(self, at: Any) -> Any:
+    def int32(self, at: Integers) -> Integers:
         """Return the 32-bit integers at `at`, positions in the window."""
         return _int32(self.data, at)
 
-    def int64(self, at: Any) -> Any:
+    def int64(self, at: Integers) -> Integers:
         """Return the 64-bit integers at `at`, positions in the window. The integers must not be negative."""
         return (self.int32(at) << 32) + (self.int32(at + 4) & 0xFFFFFFFF)
 
-    def int32_anywhere(self, at: Any) -> Any:
+    def int32_anywhere(self, at: Integers) -> Integers:
         """Return the 32-bit integers at `at`, counted from the window's start; read them if they are after the window.
 
         An integer that cannot be read becomes -2.
@@ -144,12 +145,12 @@ def batch_candidates(window: Window, count: int, limits: Limits, enclosing: Encl
     )
 
 
-def _looks_like_v2(window: Window, starts: Any, size: Any) -> Any:
+def _looks_like_v2(window: Window, starts: Integers, size: Integers) -> Flags:
     attributes = starts + RECORD_BATCH.offset["attributes"]
     delta = window.int32(starts + RECORD_BATCH.offset["last_offset_delta"])
     count = window.int32(starts + RECORD_BATCH.offset["records_count"])
     codec = window.data[attributes + 1] & 7
-    return (
+    fits: Flags = (
         (size >= RECORD_BATCH.size - LOG_OVERHEAD_BYTES)
         & (window.data[attributes] == 0)
         & (window.data[attributes + 1] < 0x80)
@@ -158,9 +159,10 @@ def _looks_like_v2(window: Window, starts: Any, size: Any) -> Any:
         & (count >= 0)
         & (count <= delta + 1)
     )
+    return fits
 
 
-def _looks_like_message(window: Window, starts: Any, size: Any, magic: int) -> Any:
+def _looks_like_message(window: Window, starts: Integers, size: Integers, magic: int) -> Flags:
     """Whether key and value fill each message exactly."""
     import numpy as np
 
@@ -195,7 +197,7 @@ def seven_candidates(window: Window, count: int, limits: Limits, enclosing: Encl
     return Candidates(at, at + crc_at + 4, at + 4 + size, stored_crc, np.full(len(starts), IEEE))
 
 
-def _int32(data: Any, at: Any) -> Any:
+def _int32(data: Octets, at: Integers) -> Integers:
     import numpy as np
 
     word = (data[at].astype(np.int64) << 24) | (data[at + 1].astype(np.int64) << 16)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kafkalog_cli.format.batch import NO_OFFSET, RECORD_BATCH, Batch, BatchColumns
+from kafkalog_cli.format.batch import NO_OFFSET, RECORD_BATCH, Batch, BatchArrays, BatchColumns
 from kafkalog_cli.format.compression import CompressionFault, decompress_into
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.kernels import plain_records, plain_seven, strict_messages
@@ -66,7 +66,7 @@ class RecordReader:
         allowance = Allowance(self._limits, ahead=(ahead or self._job is not None) and not is_seven)
         decode = partial(_decode_strictly if self._strict else _decode, timestamps_only=self._timestamps_only)
         plain = partial(_read_plain, chunk, allowance, decode)
-        if chunk.kernels is None or chunk.batches.matrix is None:
+        if chunk.kernels is None or not isinstance(chunk.batches, BatchArrays):
             blocks = plain(first_row, end)
         else:
             if self._compiled is None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from itertools import pairwise
 from threading import Condition, Lock, Thread
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.format.batch import CODEC_MASK
 from kafkalog_cli.format.compression import Codec
@@ -77,7 +77,8 @@ class ReadAhead:
 
     `rows` returns the rows of a chunk to read (None: no records). It is called for one chunk after another, but in a
     thread. `work` is applied to the blocks once threads run. `chosen` replaces the chunks of the scan by others: with
-    fewer batches, or several per chunk. `strict` is passed to the RecordReader.
+    fewer batches, or several per chunk. `strict` is passed to the RecordReader. Without `threads`, nothing is read
+    before the caller requests it, so that many logs can be read side by side.
     """
 
     def __init__(  # noqa: PLR0913
@@ -89,14 +90,16 @@ class ReadAhead:
         chosen: Callable[[Scan], Generator[Chunk, None, None]] | None = None,
         *,
         strict: bool = False,
+        threads: bool = True,
     ) -> None:
         # One buffer each for the chunk in use, the chunks ahead and the chunk being scanned.
-        scan.buffers = _chunks_ahead(rows) + 2
+        scan.buffers = _chunks_ahead(rows) + 2 if threads else 1
         self._chunks = iter(scan) if chosen is None else chosen(scan)
         self._limits = limits
         self._rows = rows
         self._work = work
         self._strict = strict
+        self._threads = threads
 
     def __iter__(self) -> Iterator[ChunkBlocks]:
         try:
@@ -108,7 +111,7 @@ class ReadAhead:
         reader = RecordReader(self._limits, strict=self._strict)
         for chunk in self._chunks:
             yield chunk, self._at_once(reader, chunk)
-            if chunk.kernels is not None:
+            if chunk.kernels is not None and self._threads:
                 break
         else:
             return
@@ -313,7 +316,7 @@ def _packs_little(chunk: Chunk) -> bool:
     """
     import numpy as np
 
-    batches: Any = chunk.batches
+    batches = chunk.batches.arrays()
     packed = batches.size_bytes[np.isin(batches.attributes & CODEC_MASK, (Codec.SNAPPY, Codec.LZ4))]
     return len(packed) > 0 and int(packed.mean()) < SMALL_BATCH_BYTES
 
@@ -332,10 +335,10 @@ def _tasks_of(chunk: Chunk, rows: list[Rows]) -> Iterator[Rows]:
     import numpy as np
 
     for first, end in rows:
-        part = chunk.batches.matrix[:, first:end]
-        if not (part[7] & CODEC_MASK).any():
+        part = chunk.batches.part(first, end).arrays()
+        if not (part.attributes & CODEC_MASK).any():
             yield first, end
             continue
-        turns = (np.cumsum(part[1]) - part[1]) // TASK_BYTES
+        turns = (np.cumsum(part.size_bytes) - part.size_bytes) // TASK_BYTES
         edges = (np.flatnonzero(np.diff(turns)) + first + 1).tolist()
         yield from pairwise([first, *edges, end])

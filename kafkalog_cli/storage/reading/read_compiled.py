@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Protocol
 
 from kafkalog_cli.format.batch import (
     CODEC_MASK,
     CONTROL_MASK,
     RECORD_BATCH,
-    BatchColumns,
+    BatchArrays,
 )
+from kafkalog_cli.format.columns import Integers
 from kafkalog_cli.format.compression import CompressionFault, decompress_into
 from kafkalog_cli.format.kernels.plain_rows import PART_RECORDS
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
@@ -37,7 +38,7 @@ class AtOnce(Protocol):
     """Processes batches directly, without columns of all their records in between."""
 
     def block(
-        self, view: memoryview, batches: BatchColumns, begin: int, regions: tuple[Any, Any]
+        self, view: memoryview, batches: BatchArrays, begin: int, regions: tuple[Integers, Integers]
     ) -> RecordBlock | None:
         """Return a block of the first rows from `begin` on, or None if the first of them cannot be processed directly.
 
@@ -50,7 +51,7 @@ class CompiledReader:
 
     def __init__(self) -> None:
         self._arena = bytearray()
-        self._records: Any = None
+        self._records: Integers | None = None
         self._at_once: AtOnce | None = None
 
     def blocks(
@@ -64,14 +65,14 @@ class CompiledReader:
         """Yield blocks of `rows`, (first row, end row). `read_plain` decodes the rows that the kernels do not."""
         self._at_once = at_once
         first_row, end_row = rows
-        matrix = chunk.batches.matrix
-        for kind, begin, end in _runs(matrix, first_row, end_row):
+        batches = chunk.batches.arrays()
+        for kind, begin, end in _runs(batches.part(first_row, end_row), first_row):
             if kind == _UNUSUAL:
                 yield from read_plain(begin, end)
             elif kind == _UNCOMPRESSED:
-                starts = matrix[0, begin:end] - chunk.position + RECORD_BATCH.size
-                ends = starts - RECORD_BATCH.size + matrix[1, begin:end]
-                yield from self._decode(chunk.batches, begin, chunk.view, starts, ends, read_plain)
+                starts = batches.position[begin:end] - chunk.position + RECORD_BATCH.size
+                ends = starts - RECORD_BATCH.size + batches.size_bytes[begin:end]
+                yield from self._decode(batches, begin, chunk.view, starts, ends, read_plain)
             elif kind == _COMPRESSED:
                 yield from self._decompress(chunk, begin, end, allowance, read_plain)
             else:
@@ -149,7 +150,7 @@ class CompiledReader:
         if len(self._arena) > KEPT_ARENA_BYTES:
             self._arena = bytearray(2 * ARENA_BYTES)
 
-    def _matrix(self, rows: int) -> Any:
+    def _matrix(self, rows: int) -> Integers:
         """Return a matrix with room for at least `rows` records."""
         import numpy as np
 
@@ -166,10 +167,16 @@ class CompiledReader:
 
         if starts:
             view = memoryview(self._arena)
-            yield from self._decode(chunk.batches, first, view, np.array(starts), np.array(ends), read_plain)
+            yield from self._decode(chunk.batches.arrays(), first, view, np.array(starts), np.array(ends), read_plain)
 
     def _decode(  # noqa: PLR0913, PLR0917
-        self, batches: BatchColumns, begin: int, view: memoryview, starts: Any, ends: Any, read_plain: PlainRead
+        self,
+        batches: BatchArrays,
+        begin: int,
+        view: memoryview,
+        starts: Integers,
+        ends: Integers,
+        read_plain: PlainRead,
     ) -> Iterator[RecordBlock]:
         import numpy as np
 
@@ -205,24 +212,28 @@ class CompiledReader:
 
 def _packed(chunk: Chunk, begin: int, end: int) -> Iterator[tuple[int, int, memoryview]]:
     """Yield row, codec and compressed records of each batch; no bytes if the header states no records."""
-    part = chunk.batches.matrix[:, begin:end]
-    columns = (part[0].tolist(), part[1].tolist(), (part[7] & CODEC_MASK).tolist(), part[13].tolist())
+    part = chunk.batches.part(begin, end).arrays()
+    codecs = (part.attributes & CODEC_MASK).tolist()
+    columns = (part.position.tolist(), part.size_bytes.tolist(), codecs, part.records_count.tolist())
     for row, position, size, codec, count in zip(range(begin, end), *columns, strict=True):
         start = position - chunk.position
         yield row, codec, chunk.view[start + RECORD_BATCH.size : start + (size if count > 0 else RECORD_BATCH.size)]
 
 
-def _runs(matrix: Any, first_row: int, end_row: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (kind, begin, end) for each run of consecutive batches that are read in the same way."""
+def _runs(part: BatchArrays, first_row: int) -> Iterator[tuple[int, int, int]]:
+    """Yield (kind, begin, end) for each run of consecutive batches that are read in the same way.
+
+    `part` contains the batches from row `first_row` on.
+    """
     import numpy as np
 
-    part = matrix[:, first_row:end_row]
-    codec = part[7] & CODEC_MASK
+    codec = part.attributes & CODEC_MASK
     kinds = np.where(codec == 0, _UNCOMPRESSED, _COMPRESSED)
-    unusual = (part[5] < 2) | (part[1] < RECORD_BATCH.size) | (codec > 4) | ((part[7] & CONTROL_MASK) != 0)
+    unusual = (part.magic < 2) | (part.size_bytes < RECORD_BATCH.size) | (codec > 4)
+    unusual |= (part.attributes & CONTROL_MASK) != 0
     # The plain path computes a last offset below the base, or a sequence below -1, as Java's wrapping ints do.
-    unusual |= (part[3] < part[2]) | (part[12] < -1)
-    kinds[part[13] > PART_RECORDS] = _LARGE
+    unusual |= (part.last_offset < part.base_offset) | (part.base_sequence < -1)
+    kinds[part.records_count > PART_RECORDS] = _LARGE
     kinds[unusual] = _UNUSUAL
     edges = [0, *(np.flatnonzero(np.diff(kinds)) + 1).tolist(), len(kinds)]
     for begin, end in pairwise(edges):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from kafkalog_cli.format.batch import BatchColumns
+from kafkalog_cli.format.columns import Integers
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.kernels import plain_records
 from kafkalog_cli.format.kernels.plain_rows import PART_RECORDS
-from kafkalog_cli.format.records import RecordBlock, RecordColumns
+from kafkalog_cli.format.records import RecordArrays, RecordBlock, RecordColumns
 
 _NO_RECORDS = RecordColumns.from_rows([])
 
@@ -20,7 +20,7 @@ class LargeBatch:
     `out` is a matrix with room for PART_RECORDS records. The plain twin decodes unusual parts.
     """
 
-    def __init__(self, batches: BatchColumns, row: int, view: memoryview, start: int, end: int, out: Any) -> None:  # noqa: PLR0913, PLR0917
+    def __init__(self, batches: BatchColumns, row: int, view: memoryview, start: int, end: int, out: Integers) -> None:  # noqa: PLR0913, PLR0917
         self._batches = batches
         self._row = row
         self._batch = batches.row(row)
@@ -47,7 +47,7 @@ class LargeBatch:
         row, end = self._row, len(records)
         goes_on = fault is None and begun + end < self._batch.records_count
         faults = {} if fault is None else {row: fault}
-        ends: Any = (end,) if records.matrix is None else np.array([end])
+        ends = np.array([end]) if isinstance(records, RecordArrays) else (end,)
         return RecordBlock(self._view, self._batches, row, row + 1, ends, records, faults, begun, goes_on)
 
     def _parts(self) -> Iterator[tuple[RecordColumns, Fault | None]]:
@@ -57,7 +57,7 @@ class LargeBatch:
 
         decode = native.function(compiled.DECODE_PART)
         buffer = np.frombuffer(self._view, dtype=np.uint8)
-        header = self._batches.matrix[:, self._row : self._row + 1]
+        header = self._batches.arrays().matrix[:, self._row : self._row + 1]
         first, count, here, fault = 0, self._batch.records_count, self._start, None
         while fault is None and first < count:
             wanted = min(PART_RECORDS, count - first)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.batch import (
@@ -16,8 +16,12 @@ from kafkalog_cli.format.batch import (
     Batch,
     BatchColumns,
 )
+from kafkalog_cli.format.columns import Flags, IntColumn, Integers, Octets
 from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.records import RECORD_COLUMN_NAMES, RecordBlock, RecordColumns, field_bytes, read_headers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 COPY_FIELDS = "kafkalog_cli.format.kernels.fields:copy_fields"
 HEADER_BYTES = "kafkalog_cli.format.kernels.fields:header_bytes"
@@ -132,8 +136,8 @@ def rows_of_headers(batches: BatchColumns) -> RecordBlock:
 
     counts = np.asarray(batches.records_count, dtype=np.int64)
     bases = np.asarray(batches.base_offset, dtype=np.int64)
-    ends: Any = np.cumsum(counts)
-    rows: Any = np.zeros((len(RECORD_COLUMN_NAMES), int(ends[-1]) if len(ends) else 0), dtype=np.int64)
+    ends = np.cumsum(counts)
+    rows = np.zeros((len(RECORD_COLUMN_NAMES), int(ends[-1]) if len(ends) else 0), dtype=np.int64)
     rows[0] = np.repeat(bases - (ends - counts), counts) + np.arange(rows.shape[1])
     return RecordBlock(memoryview(b""), batches, 0, len(batches), ends, RecordColumns.from_matrix(rows))
 
@@ -151,11 +155,11 @@ def arrow_of_batches(batches: BatchColumns) -> Any:
 class _Columns:
     """Some records of a block as Arrow arrays, with one method per column."""
 
-    def __init__(self, block: RecordBlock, records: Any, rows: Any) -> None:
+    def __init__(self, block: RecordBlock, records: Integers, rows: Integers) -> None:
         self._block = block
         self._records = records
         self._rows = rows
-        self._is_compiled = block.records.matrix is not None
+        self._is_compiled = block.is_compiled
 
     def offset(self, type: Any) -> Any:  # noqa: A002
         return _pyarrow().array(self._records[0].copy(), type)
@@ -238,9 +242,9 @@ class _Columns:
 
         buffer = np.frombuffer(self._block.buffer, dtype=np.uint8)
         sizes = native.function(HEADER_BYTES)(buffer, self._records)
-        ends: list[Any] = [np.empty(count + 1, dtype=np.int64) for _ in sizes]
-        data: list[Any] = [np.empty(size, dtype=np.uint8) for size in sizes]
-        valid: Any = np.empty(count, dtype=np.uint8)
+        ends = [np.empty(count + 1, dtype=np.int64) for _ in sizes]
+        data = [np.empty(size, dtype=np.uint8) for size in sizes]
+        valid = np.empty(count, dtype=np.uint8)
         native.function(COPY_HEADERS)(buffer, self._records, ends[0], data[0], ends[1], data[1], valid)
         return [_binary(ends[0], data[0], None), _binary(ends[1], data[1], valid != 0)]
 
@@ -252,9 +256,9 @@ class _Columns:
             places = zip(positions.tolist(), sizes.tolist(), strict=True)
             return _pyarrow().array([field_bytes(self._block.buffer, *place) for place in places], type)
         buffer = np.frombuffer(self._block.buffer, dtype=np.uint8)
-        ends: Any = np.empty(len(sizes) + 1, dtype=np.int64)
+        ends = np.empty(len(sizes) + 1, dtype=np.int64)
         room = _pyarrow().allocate_buffer(int(np.maximum(sizes, 0).sum()))  # Arrow's pool has warm pages
-        data: Any = np.frombuffer(room, dtype=np.uint8)
+        data = np.frombuffer(room, dtype=np.uint8)
         native.function(COPY_FIELDS)(buffer, self._records, row, ends, data)
         return _binary(ends, data, sizes >= 0)
 
@@ -262,15 +266,14 @@ class _Columns:
         sizes = self._records[row]
         return _pyarrow().array(sizes.astype("int32"), type, mask=sizes < 0)
 
-    def _of_batches(self, name: str) -> Any:
+    def _of_batches(self, name: str) -> Integers:
         """Return a column of the batches to which the block's records belong."""
         import numpy as np
 
-        return np.asarray(getattr(self._block.batches, name), dtype=np.int64)[
-            self._block.first_row : self._block.end_row
-        ]
+        column: IntColumn = getattr(self._block.batches, name)
+        return np.asarray(column[self._block.first_row : self._block.end_row], dtype=np.int64)
 
-    def _spread(self, values: Any, type: Any) -> Any:  # noqa: A002
+    def _spread(self, values: NDArray[Any], type: Any) -> Any:  # noqa: A002
         """Expand values per batch to values per record. Most batches of a log have equal values."""
         import numpy as np
 
@@ -279,27 +282,23 @@ class _Columns:
         return _pyarrow().array(values[self._rows], type)
 
 
-def _records(block: RecordBlock) -> tuple[Any, Any]:
+def _records(block: RecordBlock) -> tuple[Integers, Integers]:
     """Return the record columns as one matrix, and for each record the index of its batch in the block."""
     import numpy as np
 
-    records = block.records.matrix
-    if records is None:
-        rows: list[tuple[int, ...]] = list(block.records.rows())
-        records = np.array(rows, dtype=np.int64).reshape(len(rows), 11).T
     ends = np.asarray(block.record_ends, dtype=np.int64)
-    counts: Any = np.diff(np.concatenate((np.zeros(1, dtype=np.int64), ends)))
-    return records, np.repeat(np.arange(len(counts)), counts)
+    counts = ends - np.concatenate((np.zeros(1, dtype=np.int64), ends[:-1]))
+    return block.records.arrays().matrix, np.repeat(np.arange(len(counts)), counts)
 
 
-def _largest(records: Any) -> int:
+def _largest(records: Integers) -> int:
     """Return the total size in bytes of the keys or of the values, whichever is larger."""
     import numpy as np
 
     return max(int(np.maximum(records[row + 1], 0).sum()) for row in (_KEY_ROW, _VALUE_ROW))
 
 
-def _binary(ends: Any, data: Any, valid: Any) -> Any:
+def _binary(ends: Integers, data: Octets, valid: Flags | None) -> Any:
     """Return a binary array. `valid` is None if no element is null."""
     import numpy as np
 

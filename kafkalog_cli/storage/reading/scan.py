@@ -6,11 +6,10 @@ from collections import deque
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from enum import Enum, unique
-from typing import Any, cast
 
 from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.kernels import Scanned, plain, plain_seven
+from kafkalog_cli.format.kernels import Kernels, Scanned, plain, plain_seven
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.kernels import LOADED_ROWS, KernelChoice
@@ -44,7 +43,7 @@ class Chunk:
     position: int
     batches: BatchColumns
     generation: Generation
-    kernels: Any = None
+    kernels: Kernels | None = None
 
 
 class _Window:
@@ -156,8 +155,10 @@ class Scan:
         self._deep = deep
         self.buffers = 1
         """The number of chunks that may be in use at the same time, including the chunk that is being scanned."""
+        self.columns_only = False
+        """Whether the chunks have columns but no bytes: bytes of a large batch are then released at once."""
         self._chunk_bytes = CHUNK_BYTES if chunk_bytes is None else chunk_bytes
-        self._kernels: Any = None
+        self._kernels: Kernels | None = None
         self._job = LARGE_TURN.current()
         if seven_base_offset is None:
             self._kernels = self._choice.from_the_start(self.end - start)
@@ -182,22 +183,27 @@ class Scan:
                 self._choose(scanned, self.end - window.position, is_done=False)
                 if self._kernels is not None:
                     chosen, scanned = True, self._scan(view, window.position)
-            self.valid_bytes = window.position + scanned.consumed_bytes
+            position, read_bytes = window.position, len(view)
+            self.valid_bytes = position + scanned.consumed_bytes
+            if self.columns_only:
+                view = memoryview(b"")
+                window.advance(scanned.consumed_bytes)
             if len(scanned.batches):
                 self.good_bytes = _good_end(scanned.batches, self.good_bytes)
-                yield Chunk(view, window.position, scanned.batches, self.generation, self._kernels)
+                yield Chunk(view, position, scanned.batches, self.generation, self._kernels)
             if scanned.fault is not None or not scanned.needed_bytes:
                 self.fault = scanned.fault
                 return
-            if window.is_short and len(view) - scanned.consumed_bytes < scanned.needed_bytes:
-                self.fault = window.fault or _shrunk(window.position + len(view), self.end)
+            if window.is_short and read_bytes - scanned.consumed_bytes < scanned.needed_bytes:
+                self.fault = window.fault or _shrunk(position + read_bytes, self.end)
                 return
             if scanned.consumed_bytes and not chosen:
                 self._choose(scanned, self.end - self.valid_bytes)
                 chosen = True
             usual = self._chunk_bytes if chosen else min(FIRST_CHUNK_BYTES, self._chunk_bytes)
             wanted = max(usual, scanned.needed_bytes)
-            window.advance(scanned.consumed_bytes)
+            if not self.columns_only:
+                window.advance(scanned.consumed_bytes)
             del view
             turns.give()
 
@@ -216,7 +222,7 @@ class Scan:
 
     def _scan(self, view: memoryview, position: int) -> Scanned:
         if self._kernels is not None:
-            return cast(Scanned, self._kernels.scan(view, position, self.end, self.limits))
+            return self._kernels.scan(view, position, self.end, self.limits)
         if self._seven_base_offset is not None:
             return plain_seven.scan_seven(view, position, self.end, self.limits, self._seven_base_offset)
         return plain.scan(view, position, self.end, self.limits)

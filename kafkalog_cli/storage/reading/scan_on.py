@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.storage.fs import ReadableFile
+from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.reading.scan import Generation, Scan
 
 ScanFrom = Callable[[int], Scan]
@@ -58,6 +60,16 @@ class ScanOn:
         broken_at, seven = scan.good_bytes, scan.generation is Generation.SEVEN
         found = next_good_batch(self._file, broken_at + 1, self._limits, seven=seven, broken_at=broken_at)
         return found if found is not None and found < self._end else None
+
+
+def batches_across_damage(
+    file: ReadableFile, start: int, limits: Limits = DEFAULT_LIMITS, choice: KernelChoice | None = None
+) -> Iterator[BatchColumns]:
+    """Yield the batches from byte `start` to the end of a file since 0.8. Damage between them is skipped."""
+    scans = ScanOn(file, start, file.size_bytes, limits, lambda at: Scan(file, start=at, limits=limits, choice=choice))
+    for scan in scans:
+        for chunk in scan:
+            yield chunk.batches
 
 
 def _skipped(begin: int, end: int, fault: Fault) -> Fault:

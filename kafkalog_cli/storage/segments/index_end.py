@@ -8,7 +8,7 @@ from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.index_entries import SegmentIndex
 from kafkalog_cli.format.layout import Layout
-from kafkalog_cli.storage.fs import Filesystem, ReadableFile, read_all
+from kafkalog_cli.storage.fs import Filesystem, ReadableFile, check_size, read_all
 from kafkalog_cli.storage.reading.scan import read_readable
 from kafkalog_cli.storage.reading.unreadable import unreadable
 
@@ -24,11 +24,14 @@ See AbstractIndex.warmEntries.
 def entries_in_use(fs: Filesystem, path: str, kind: type[IndexT], base_offset: int) -> tuple[IndexT, list[Fault]]:
     """Return the index without its unused zero tail, and a fault if it cannot be read. Never raises.
 
-    The tail is found by bisection, so entries after a zero in a damaged index are not found.
+    The tail is found by bisection, so entries after a zero in a damaged index are not found. If too many entries are in
+    use to be read, there is a fault.
     """
     try:
         with fs.open_read(path) as file:
-            return _read(file, kind, base_offset, 0, _count_in_use(file, kind.layout))
+            count = _count_in_use(file, kind.layout)
+            check_size(path, count * kind.layout.size)
+            return _read(file, kind, base_offset, 0, count)
     except KafkalogError as error:
         return kind(b"", base_offset), [unreadable(error)]
 

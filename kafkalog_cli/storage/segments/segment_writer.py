@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
+from collections.abc import Iterator
 from typing import Any, cast
 
 from kafkalog_cli.format import index, timeindex
-from kafkalog_cli.format.batch import NO_TIMESTAMP, BatchColumns, IntColumn
+from kafkalog_cli.format.batch import NO_TIMESTAMP, BatchColumns
+from kafkalog_cli.format.columns import IntColumn
 from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, OffsetIndex
 from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY, TimeIndex
 from kafkalog_cli.storage.log.load_error import InvalidOffset, LoadFailed, SegmentOverflow
 
 MAX_RELATIVE_OFFSET = (1 << 31) - 1
+
+
+class EntryColumns:
+    """The entries of an index that grows, as two columns: a log may have many more entries than fit as objects."""
+
+    def __init__(self, first: array[int] | None = None, second: array[int] | None = None) -> None:
+        self._first = array("q") if first is None else first
+        self._second = array("q") if second is None else second
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return zip(self._first, self._second, strict=True)
+
+    def append(self, entry: tuple[int, int]) -> None:
+        """Add an entry."""
+        self._first.append(entry[0])
+        self._second.append(entry[1])
+
+    @property
+    def last(self) -> tuple[int, int] | None:
+        """The last entry, None if there is none."""
+        return (self._first[-1], self._second[-1]) if self._first else None
+
 
 IndexError_ = InvalidOffset | SegmentOverflow | LoadFailed
 
@@ -28,8 +56,8 @@ class GrowingIndexes:
         self, base_offset: int, index_interval_bytes: int, segment_index_bytes: int, position: int = 0
     ) -> None:
         self.base_offset = base_offset
-        self.offset_entries: list[tuple[int, int]] = []
-        self.time_entries: list[tuple[int, int]] = []
+        self.offset_entries = EntryColumns()
+        self.time_entries = EntryColumns()
         self.max_timestamp = NO_TIMESTAMP
         self.offset_of_max_timestamp = base_offset
         self._interval_bytes = index_interval_bytes
@@ -59,8 +87,8 @@ class GrowingIndexes:
 
     def resume(self, offsets: OffsetIndex, times: TimeIndex, largest: tuple[int, int]) -> None:
         """Continue after the entries of an existing segment. `largest` is its largest timestamp, with its offset."""
-        self.offset_entries = list(offsets)
-        self.time_entries = list(times)
+        self.offset_entries = EntryColumns(*offsets.columns())
+        self.time_entries = EntryColumns(*times.columns())
         self.max_timestamp, self.offset_of_max_timestamp = largest
 
     def begin_below(self, max_timestamp: int) -> None:
@@ -117,8 +145,8 @@ class GrowingIndexes:
         entries = self.offset_entries
         if len(entries) >= self._most_offset_entries:
             return _full("index", len(entries))
-        if entries and offset <= entries[-1][0]:
-            return InvalidOffset(f"offset {offset} is not above {entries[-1][0]}, the last one in the index")
+        if (last := entries.last) and offset <= last[0]:
+            return InvalidOffset(f"offset {offset} is not above {last[0]}, the last one in the index")
         entries.append((offset, position))
         return self._append_time(skip_full_check=False)
 
@@ -126,9 +154,10 @@ class GrowingIndexes:
         entries = self.time_entries
         if not skip_full_check and len(entries) >= self._most_time_entries - 1:
             return _full("time index", len(entries))
-        if entries and self.offset_of_max_timestamp < entries[-1][1]:
-            return InvalidOffset(f"offset {self.offset_of_max_timestamp} is below {entries[-1][1]} in the time index")
-        if self.max_timestamp > (entries[-1][0] if entries else NO_TIMESTAMP):
+        last = entries.last
+        if last and self.offset_of_max_timestamp < last[1]:
+            return InvalidOffset(f"offset {self.offset_of_max_timestamp} is below {last[1]} in the time index")
+        if self.max_timestamp > (last[0] if last else NO_TIMESTAMP):
             entries.append((self.max_timestamp, self.offset_of_max_timestamp))
         return None
 

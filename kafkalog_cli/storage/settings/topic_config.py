@@ -8,7 +8,7 @@ from enum import Enum, unique
 from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar, cast, overload
 
-from kafkalog_cli.errors import UsageError
+from kafkalog_cli.errors import UsageError, did_you_mean
 from kafkalog_cli.format.config_def import ConfigKey, ConfigValue, IllegalValue, config_text, parse_config
 from kafkalog_cli.format.java_text import parse_properties
 from kafkalog_cli.format.limits import MOST_PROPERTIES_BYTES
@@ -357,8 +357,9 @@ def _as_known(setting: Setting, *, is_read: bool) -> Setting:
 
 
 def _hint(name: str) -> str:
-    """Return a hint with the topic-level name if `name` is a broker-level name, else an empty text."""
+    """Return the topic-level name of a broker-level `name`, or a question with names that resemble `name`; else ""."""
     for topic_name, row in TOPIC_KEYS.items():
         if any(name == broker_name.key.name for broker_name in row.broker_names):
             return f" (a broker's; the topic's is {topic_name})"
-    return ""
+    question = did_you_mean(name, TOPIC_KEYS) if name else ""
+    return f". {question}" if question else ""

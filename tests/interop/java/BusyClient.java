@@ -17,6 +17,7 @@ import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.ElectionType;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.TopicExistsException;
@@ -185,9 +186,18 @@ public final class BusyClient {
     }
 
     private void transactions(int number) throws Exception {
-        KafkaProducer<byte[], byte[]> producer = producer(Map.of("transactional.id", "busy-" + number));
+        while (true) {
+            try (KafkaProducer<byte[], byte[]> producer = producer(Map.of("transactional.id", "busy-" + number))) {
+                transactions(producer, new Random(number));
+            } catch (KafkaException ended) {
+                // On a busy host the coordinator may have ended the transaction, or forgotten the producer.
+                System.err.println("a transactional producer begins anew: " + ended);
+            }
+        }
+    }
+
+    private void transactions(KafkaProducer<byte[], byte[]> producer, Random random) throws Exception {
         producer.initTransactions();
-        Random random = new Random(number);
         for (long count = 0; ; count++) {
             producer.beginTransaction();
             for (int record = 0; record <= random.nextInt(6); record++) {

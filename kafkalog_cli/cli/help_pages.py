@@ -1,0 +1,140 @@
+"""Builds the help of a command from its options and from `command_facts`; the man pages are made of the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import Enum
+from inspect import getdoc
+from typing import Any, get_args, get_origin
+
+from typer.models import ArgumentInfo, OptionInfo
+
+from kafkalog_cli.cli.command_facts import EXAMPLES, SUMMARIES, exit_codes_of
+from kafkalog_cli.cli.options import (
+    LIMITS_PANEL,
+    OUTPUT_PANEL,
+    PACE_PANEL,
+    SAFETY_PANEL,
+    SELECTION_PANEL,
+    SETTINGS_PANEL,
+)
+from kafkalog_cli.cli.spark_options import SPARK_PANEL
+from kafkalog_cli.output.help_text import HelpEntry, HelpExample, HelpGroup, HelpPage
+from kafkalog_cli.output.progress import sized
+
+_OWN = "Options"
+_ARGUMENTS = "Arguments"
+_DAILY = (_ARGUMENTS, _OWN)
+_RARE = (SELECTION_PANEL, OUTPUT_PANEL, SAFETY_PANEL, SETTINGS_PANEL, PACE_PANEL, LIMITS_PANEL, SPARK_PANEL)
+_HELP = HelpEntry("-h, --help", "Print this help and exit.")
+
+
+def main_page(groups: dict[str, tuple[str, ...]]) -> HelpPage:
+    """Return the help of kafkalog itself: the commands in their groups."""
+    commands = [
+        HelpGroup(title, [HelpEntry(name, SUMMARIES[name] + ".") for name in names]) for title, names in groups.items()
+    ]
+    options = [
+        HelpEntry("-V, --version", "Print the version and exit."),
+        _HELP,
+        HelpEntry("--install-completion", "Install the completion of words for the current shell."),
+        HelpEntry("--show-completion", "Print the completion script for the current shell."),
+    ]
+    return HelpPage(
+        "kafkalog",
+        "Read, check and repair Apache Kafka log directories, with no broker running",
+        "kafkalog COMMAND [OPTIONS] PATH...",
+        groups=[*commands, HelpGroup(_OWN, options)],
+        examples=[HelpExample(*example) for example in EXAMPLES["kafkalog"]],
+        widest_names=max(map(len, SUMMARIES)),
+        last="`kafkalog help COMMAND` prints the options, examples and exit codes of a command.",
+    )
+
+
+def command_page(name: str, callback: Any) -> HelpPage:
+    """Return the help of a command: its docstring, its options in groups, its examples and exit codes."""
+    summary, *paragraphs = _paragraphs(getdoc(callback) or "")
+    groups: dict[str, list[HelpEntry]] = {}
+    usage = [f"kafkalog {name} [OPTIONS]"]
+    for parameter, annotation in _parameters(callback):
+        info = get_args(annotation)[1]
+        default = _defaults(callback).get(parameter)
+        if isinstance(info, ArgumentInfo):
+            usage.append(str(info.metavar or parameter.upper()))
+            groups.setdefault(_ARGUMENTS, []).append(HelpEntry(usage[-1].strip("[]"), info.help or ""))
+        elif not info.hidden:
+            groups.setdefault(str(info.rich_help_panel or _OWN), []).append(_entry(parameter, annotation, default))
+    groups.setdefault(_OWN, []).append(_HELP)
+    own = [title for title in groups if title not in (*_DAILY, *_RARE)]
+    ordered = [title for title in (*_DAILY, *own, *_RARE) if title in groups]
+    return HelpPage(
+        name,
+        summary.rstrip("."),
+        " ".join(usage),
+        paragraphs,
+        [HelpExample(*example) for example in EXAMPLES[name]],
+        [HelpGroup(title, groups[title]) for title in ordered],
+        [HelpEntry(str(int(code)), f"{meaning}.") for code, meaning in exit_codes_of(name).items()],
+    )
+
+
+def _parameters(callback: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the parameters that are options or arguments, with their annotations."""
+    for name, annotation in callback.__annotations__.items():
+        hints = get_args(annotation)
+        if len(hints) > 1 and isinstance(hints[1], OptionInfo | ArgumentInfo):
+            yield name, annotation
+
+
+def _defaults(callback: Any) -> dict[str, Any]:
+    from inspect import signature
+
+    return {name: parameter.default for name, parameter in signature(callback).parameters.items()}
+
+
+def _entry(parameter: str, annotation: Any, default: Any) -> HelpEntry:
+    kind, info = get_args(annotation)[:2]
+    names = ", ".join(_names(parameter, annotation))
+    kinds = [one for one in (get_args(kind) or (kind,)) if one is not type(None)]
+    value = _plain(kinds[0])
+    if value is not bool:
+        choices = "|".join(str(member.value) for member in value) if issubclass(value, Enum) else ""
+        names += f" {info.metavar or choices or parameter.upper()}"
+    return HelpEntry(
+        names, info.help or "", _default_text(default, info.metavar) if info.show_default is not False else ""
+    )
+
+
+def _plain(kind: Any) -> Any:
+    return get_args(kind)[0] if get_origin(kind) is list else kind
+
+
+def _names(parameter: str, annotation: Any) -> list[str]:
+    """Return an option's names; typer makes two of a parameter that is true or false, unless they are declared."""
+    kind, info = get_args(annotation)[:2]
+    declared = [word for word in (info.default, *(info.param_decls or ())) if isinstance(word, str)]
+    if declared:
+        return sorted(declared, key=len)
+    name = parameter.rstrip("_").replace("_", "-")
+    return [f"--{name}", f"--no-{name}"] if kind is bool else [f"--{name}"]
+
+
+def _default_text(default: Any, metavar: str | None) -> str:
+    """Return the default as text; "" if there is none, or if the option's own text explains it."""
+    if isinstance(default, bool) or default in (None, "", 0) or not _is_value(default):
+        return ""
+    if metavar == "BYTES" and isinstance(default, int):
+        return f"{default}, {sized(default)}" if default >= _MANY_BYTES else str(default)
+    return str(default.value if isinstance(default, Enum) else default)
+
+
+_MANY_BYTES = 1 << 10
+
+
+def _is_value(default: Any) -> bool:
+    return isinstance(default, str | int | float | Enum)
+
+
+def _paragraphs(text: str) -> list[str]:
+    return [re.sub(r"\s+", " ", part).strip() for part in text.split("\n\n") if part.strip()]

@@ -1,0 +1,10 @@
+"""PyInstaller's view of the package: all modules, the files beside them, and kernels as source files.
+
+Numba keeps what it compiles by the path of the source, which a module inside the archive does not have.
+"""
+
+from PyInstaller.utils.hooks import collect_data_files, collect_submodules, copy_metadata
+
+hiddenimports = collect_submodules("kafkalog_cli")
+datas = collect_data_files("kafkalog_cli") + copy_metadata("junitparser")  # which asks for its own version
+module_collection_mode = {"kafkalog_cli.format.kernels": "py", "kafkalog_cli.output.kernels": "py"}

@@ -1,0 +1,105 @@
+"""Whoever owns the working directory plants modules, a Spark and settings there: no command runs or follows them.
+
+An operator works in the log directory that is looked at, and that may belong to another user.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from logs import BASE_TIME_MS, R, batch_v2
+
+ROOT = Path(__file__).parents[2]
+MODULES = (
+    "pyspark", "kafkalog_cli", "json", "numpy", "pyarrow", "numba", "yaml", "socket", "pickle", "struct", "resource", "traceback",
+    "zipfile", "cloudpickle", "sitecustomize", "usercustomize", "llvmlite",
+)  # fmt: skip
+COMMANDS = {
+    "sql": ("sql", "LOGS", "select count(*) as records from orders"),
+    "export": ("export", "LOGS", "--output", "OUT/exported"),
+    "audit": ("audit", "LOGS"),
+    "import": ("import", "OUT/lines", "--log-dir", "OUT/new", "--topic", "orders", "--partitions", "1", "--topic-id", "AAAAAAAAAAAAAAAAAAAAAQ"),
+    "recover": ("recover", "LOGS/orders-0", "--dry-run", "--engine", "spark"),
+}  # fmt: skip
+
+
+def in_a_process(folder, *words, **environment):
+    """A process of its own, as the installed command starts it: the working directory is not on its path."""
+    script = folder.parent.parent / "kafkalog"
+    script.write_text("from kafkalog_cli.__main__ import main\nmain()\n")
+    variables = {name: value for name, value in os.environ.items() if name not in ("SPARK_HOME", "PYTHONSAFEPATH")}
+    path = os.pathsep.join([str(ROOT), environment.pop("PYTHONPATH", "")]).rstrip(os.pathsep)
+    return subprocess.run(
+        [sys.executable, str(script), *map(str, words)], capture_output=True, text=True, cwd=folder, check=False,
+        env={**variables, "PYTHONPATH": path, **environment},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def here(tmp_path):
+    """A log directory with what another user may plant in it and beside it; each would leave a file `ran`."""
+    logs = tmp_path / "broker/logs"
+    (logs / "orders-0").mkdir(parents=True)
+    (logs / "orders-0" / f"{0:020d}.log").write_bytes(batch_v2([R(0, BASE_TIME_MS, b"k", b"v")]))
+    ran = tmp_path / "ran"
+    for name in MODULES:
+        (logs / f"{name}.py").write_text(f"open({str(ran)!r}, 'a').write({name!r})\nraise SystemExit(7)\n")
+    (tmp_path / "broker/jars").mkdir()
+    (tmp_path / "broker/bin").mkdir()
+    submit = tmp_path / "broker/bin/spark-submit"
+    submit.write_text(f"#!/bin/sh\necho spark >> {ran}\nexit 1\n")
+    submit.chmod(0o755)
+    out = tmp_path / "out"
+    (out / "lines").mkdir(parents=True)
+    (out / "lines/a.json").write_text('{"value":"x"}\n')
+    (out / "new").mkdir()
+    (out / "new/meta.properties").write_text("version=1\nnode.id=1\ncluster.id=x\n")
+    return logs
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("command", COMMANDS)
+def test_spark_runs_nothing_of_the_working_directory(here, command, evidence):
+    pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothing of Spark is tested")
+    out, before = here.parent.parent / "out", sorted(here.iterdir())
+    words = [word.replace("LOGS", str(here)).replace("OUT", str(out)) for word in COMMANDS[command]]
+    done = in_a_process(here, *words, "--master", "local[1]")
+    assert (here.parent.parent / "ran").exists() is False, (here.parent.parent / "ran").read_text()
+    assert done.returncode in (0, 3), done.stdout + done.stderr  # 3: there is no partition.metadata
+    assert "Traceback" not in done.stderr
+    added = {path.name for path in here.iterdir()} - {path.name for path in before}
+    assert added <= {".lock"}  # of a writer, in its log directory
+    evidence("R40", 1, len(COMMANDS) + 2)
+
+
+SETTINGS = {"without yaml": "", "with yaml": "def safe_load(file):\n    file.read()\n    raise SystemExit(7)\n"}
+
+
+@pytest.mark.parametrize("case", SETTINGS)
+def test_numba_follows_no_settings_of_the_working_directory(here, case, evidence):
+    """`.numba_config.yaml` could turn compilation off, name a processor, and have code printed."""
+    pytest.importorskip("numba", reason="Numba is not installed")
+    (here / ".numba_config.yaml").write_text("disable_jit: 1\n")
+    modules = here.parent.parent / "modules"
+    modules.mkdir()
+    if SETTINGS[case]:
+        (modules / "yaml.py").write_text(SETTINGS[case])
+    code = (
+        "from kafkalog_cli.storage.kernels import load_compiled\n"
+        "from kafkalog_cli.format.kernels import compiled, native\n"
+        "load_compiled()\n"
+        "with native.by_our_settings(): pass\n"
+        "print(type(native.function(compiled.SCAN)).__name__)\n"
+    )
+    (modules / "load.py").write_text(code)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(modules / "cache")}
+    done = subprocess.run(
+        [sys.executable, str(modules / "load.py")], capture_output=True, text=True, cwd=here, check=False, env=environment
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "CPUDispatcher\n", "")
+    assert not (here.parent.parent / "ran").exists()
+    evidence("R40", 1, len(COMMANDS) + 2)

@@ -1,0 +1,299 @@
+"""Options from KAFKALOG_… variables and from a TOML file: their order, wrong names, and what is never taken from there."""
+
+import importlib
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from kafkalog_cli.cli import configuration
+from kafkalog_cli.cli.app import COMMANDS, run
+from kafkalog_cli.cli.environment import Environment
+
+if sys.version_info >= (3, 11):
+    import tomllib as toml
+else:
+    import tomli as toml
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = str(ROOT / "docs" / "example" / "mixed-0")
+READERS = {
+    *("ls", "dump-log", "dump-index", "lookup-offset", "lookup-time", "read", "verify", "sql", "audit", "warmup")
+}
+
+
+def kafkalog(*argv):
+    out, err = io.BytesIO(), io.BytesIO()
+    code = run(list(argv), Environment(stdout=out, stderr=err))
+    return code, out.getvalue().decode(), err.getvalue().decode()
+
+
+def level(*argv):
+    """The level of a verification, whose output has to be JSON by then."""
+    code, out, err = kafkalog("verify", EXAMPLE, "--format", "json", *argv)
+    assert (code, err) == (0, "")
+    return json.loads(out.splitlines()[0])["level"]
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    """Write the configuration file."""
+    monkeypatch.delenv("KAFKALOG_CONFIG")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    path = tmp_path / "kafkalog" / "config.toml"
+    path.parent.mkdir()
+
+    def write(text):
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_the_order_of_sources(file, monkeypatch):
+    assert level() == "normal"
+    file('level = "quick"\n')
+    assert level() == "quick"
+    file('level = "quick"\n[verify]\nlevel = "deep"\n')
+    assert level() == "deep"
+    monkeypatch.setenv("KAFKALOG_LEVEL", "quick")
+    assert level() == "quick"
+    monkeypatch.setenv("KAFKALOG_VERIFY_LEVEL", "normal")
+    assert level() == "normal"
+    assert level("--level", "deep") == "deep"
+    monkeypatch.setenv("KAFKALOG_VERIFY_LEVEL", "")
+    monkeypatch.setenv("KAFKALOG_LEVEL", "")
+    assert level() == "deep"
+
+
+def test_where_the_file_is(file, tmp_path, monkeypatch):
+    file('level = "quick"\n')
+    other = tmp_path / "other.toml"
+    other.write_text('level = "deep"\n')
+    monkeypatch.setenv("KAFKALOG_CONFIG", str(other))
+    assert level() == "deep"
+    monkeypatch.setenv("KAFKALOG_CONFIG", "")
+    assert level() == "normal"
+    monkeypatch.delenv("KAFKALOG_CONFIG")
+    home = tmp_path / "home"
+    (home / ".config" / "kafkalog").mkdir(parents=True)
+    shutil.copy(other, home / ".config" / "kafkalog" / "config.toml")
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.setenv("HOME", str(home))
+    assert level() == "deep"
+    monkeypatch.setenv("KAFKALOG_CONFIG", str(tmp_path / "none.toml"))
+    assert kafkalog("verify", EXAMPLE)[0] == 10
+
+
+def test_kinds_of_values(file, monkeypatch):
+    file('quiet = true\njobs = 2\nmax-ratio = "50"\n[retain]\ntime-budget = 90\nwait = 0.5\n')
+    assert kafkalog("verify", EXAMPLE) == (0, "", "")
+    monkeypatch.setenv("KAFKALOG_QUIET", "0")
+    assert "mixed-0: OK  offsets 0 to 125" in kafkalog("verify", EXAMPLE)[1]
+    code, out, _ = kafkalog(
+        "retain", EXAMPLE, "--dry-run", "--config", "retention.ms=-1", "--config", "retention.bytes=-1"
+    )
+    assert (code, "nothing to do" in out) == (0, True)
+
+
+def test_json_by_configuration_is_json_in_errors_too(file, monkeypatch):
+    file('[ls]\nformat = "json"\n')
+    assert json.loads(kafkalog("ls", "/no/such")[2])["kind"] == "PathNotFound"
+    assert json.loads(kafkalog("ls", "--nonsense")[2])["exit_code"] == 2
+    assert kafkalog("ls", "/no/such", "--format", "text")[2].startswith("kafkalog: /no/such")
+    assert kafkalog("verify", "/no/such")[2].startswith("kafkalog: /no/such")
+    monkeypatch.setenv("KAFKALOG_FORMAT", "ndjson")
+    assert json.loads(kafkalog("verify", "/no/such")[2])["kind"] == "PathNotFound"
+    monkeypatch.setenv("KAFKALOG_LS_FORMAT", "text")
+    assert kafkalog("ls", "/no/such")[2].startswith("kafkalog: /no/such")
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("KAFKALOG_JOSB", "the variable KAFKALOG_JOSB is unknown. Did you mean KAFKALOG_JOBS"),
+        ("KAFKALOG_VERFY_LEVEL", "Did you mean KAFKALOG_VERIFY_LEVEL"),
+        ("KAFKALOG_ZZZZZZ", "is unknown. kafkalog(1) lists the names"),
+        ("KAFKALOG_ASSUME_OFFLINE", "is refused: --assume-offline is taken from the command line only"),
+        ("KAFKALOG_RECOVER_DISCARD", "is refused: --discard is taken from the command line only"),
+        ("KAFKALOG_RECOVER_METADATA", "is refused: --metadata is taken from the command line only"),
+        ("KAFKALOG_EXPORT_FORMAT", "is refused: --format is taken from the command line only"),
+        ("KAFKALOG_TOPIC", "is refused: --topic is taken from the command line only"),
+    ],
+)
+def test_unknown_and_refused_variables(monkeypatch, name, answer):
+    monkeypatch.setenv(name, "1")
+    code, out, err = kafkalog("verify", EXAMPLE)
+    assert (code, out) == (2, "")
+    assert answer in err
+    assert kafkalog("verify", "--help")[0] == kafkalog("help")[0] == kafkalog("--version")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("josb = 3", "the name josb is unknown. Did you mean jobs?"),
+        ("time_budget = 3", "the name time_budget is unknown. Did you mean time-budget?"),
+        ("[verfy]\njobs = 3", "the table [verfy] is unknown. Did you mean verify?"),
+        ("[verify]\nlevl = 3", "the name levl in [verify] is unknown. Did you mean level?"),
+        (
+            "single-replica = true",
+            "the name single-replica is refused: --single-replica is taken from the command line only",
+        ),
+        ("[retain]\nbroker-config = 'x'", "is refused: --broker-config is taken from the command line only"),
+        ("[ls]\nlevel = 'deep'", "[ls] has no option level"),
+        ("jobs = [1]", "jobs is neither a text, a number, true nor false"),
+        ("jobs = ", "config.toml: "),
+        ("\xff", "config.toml: "),
+    ],
+)
+def test_wrong_files(file, text, answer):
+    file("").write_bytes(text.encode("latin-1"))
+    code, out, err = kafkalog("ls", EXAMPLE)
+    assert (code, out) == (2, "")
+    assert answer in err
+    assert kafkalog("ls", "--help")[0] == 0
+
+
+def test_a_wrong_value_names_its_place(file, monkeypatch):
+    path = file("jobs = -1\n")
+    code, _, err = kafkalog("verify", EXAMPLE)
+    assert code == 2
+    assert f"(from {path})" in re.sub(r"\s*\n\s*", "", err)
+    monkeypatch.setenv("KAFKALOG_JOBS", "many")
+    code, _, err = kafkalog("verify", EXAMPLE)
+    assert code == 2
+    assert "(from KAFKALOG_JOBS)" in err
+    code, _, err = kafkalog("verify", EXAMPLE, "--jobs", "many")
+    assert code == 2
+    assert "(from" not in err
+
+
+def test_a_file_that_is_too_large_or_none(file, tmp_path, monkeypatch):
+    file("#" * (1 << 20) + "\njobs = 2\n")
+    assert kafkalog("verify", EXAMPLE)[0] == 1
+    monkeypatch.setenv("KAFKALOG_CONFIG", str(tmp_path))
+    assert kafkalog("verify", EXAMPLE)[0] == 10
+
+
+def test_what_kubernetes_sets_for_a_service_is_passed_over(monkeypatch):
+    for name in ("SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_HTTP", "PORT", "PORT_80_TCP", "PORT_80_TCP_ADDR"):
+        monkeypatch.setenv(f"KAFKALOG_{name}", "10.0.0.1")
+        monkeypatch.setenv(f"KAFKALOG_WEB_{name}", "10.0.0.1")
+    assert kafkalog("verify", EXAMPLE)[0] == 0
+
+
+NEVER = {
+    "-f",
+    *(
+        "against",
+        "assume-offline",
+        "allow",
+        "batch",
+        "batch-bytes",
+        "before",
+        "by-day",
+        "cluster-metadata-decoder",
+        "codec",
+    ),
+    *("compare", "compression-level", "conf", "config", "coordinator-epoch", "deep-iteration", "delay", "discard"),
+    *("dry-run", "earliest", "engine", "erase-keys", "estimate", "explain", "files", "first-sequence", "force"),
+    *("framing", "free-bytes", "freeable", "from", "from-offset", "from-time", "history", "include-control"),
+    *("index-sanity-check", "indexes-only", "input", "keep", "keep-bytes", "keep-ms", "keep-offsets", "key"),
+    *("key-decoder-class", "key-separator", "keys", "latest", "leader-epoch", "like-broker", "log-dir", "master"),
+    *("max-bytes", "max-records", "max-timestamp", "merge-by-time", "metrics", "mode", "new-offsets", "now"),
+    "offsets-decoder",
+    *("older-than", "output", "partition", "partitions", "passes", "print", "print-data-log", "producer-epoch"),
+    *(
+        "producer-id",
+        "prove",
+        "remote-log-metadata-decoder",
+        "replace-empty",
+        "replaced",
+        "report",
+        "resync",
+        "salvage",
+    ),
+    *("segments", "share-group-state-decoder", "since", "since-recovery-point", "single-replica"),
+    *("skip-record-metadata", "skip-records", "state", "strict", "to", "to-offset", "topic", "topic-id"),
+    *("topic-pattern", "topics", "transaction", "transaction-log-decoder", "transactions", "until"),
+    *("value-decoder-class", "verify-index-only", "version"),
+}
+"""Options of the command line only: paths, what is selected, what is changed or kept, consent, Spark's cluster."""
+
+
+def options():
+    for command, module in COMMANDS.items():
+        for option in typer.main.get_command(importlib.import_module(module).command).params:
+            if option.param_type_name == "option":
+                yield command, option.opts[0].removeprefix("--")
+
+
+def test_each_option_is_decided_on():
+    """A new option goes into one of the two lists."""
+    known = configuration.CONFIGURABLE | configuration.READERS_ONLY
+    assert not NEVER & known
+    assert {option for _, option in options()} == NEVER | known
+
+
+def test_no_writer_takes_a_path_from_outside():
+    assert configuration.READERS <= READERS
+    for command, option in options():
+        if option in {"broker-config", "metadata"}:
+            assert configuration.is_configurable(command, option) == (command in READERS), (command, option)
+    assert set(COMMANDS) - READERS == {
+        *("recover", "roll", "retain", "compact", "truncate", "delete-records", "append", "undo", "purge"),
+        *("export", "import", "demo"),
+    }
+
+
+def test_a_writer_with_everything_set_changes_what_it_changes_without(file, tmp_path, monkeypatch):
+    """Whatever may be configured, a dry run has the same plan."""
+    words = {"level": "deep", "format": "text", "isolation": "read_committed", "kafka-version": "4.2", "sort": "size"}
+    words |= {"time-budget": "2h", "io-bytes-per-s": "50MiB", "redact": True, "memory": "100MiB"}
+    words |= {"quiet": False, "verbose": False}
+    everything = {name: words.get(name, 1_000_000) for name in configuration.CONFIGURABLE}
+    for command in ("retain", "compact", "recover", "roll"):
+        mine = {name for one, name in options() if one == command}
+        line = [command, EXAMPLE, "--dry-run", "--now", "2030-01-01"]
+        line += ["--config", "cleanup.policy=compact,delete"] * (command != "recover")
+        before = kafkalog(*line)
+        file("\n".join(f"{name} = {json.dumps(value)}" for name, value in everything.items() if name in mine))
+        assert kafkalog(*line) == before, command
+        file("")
+
+
+@pytest.mark.parametrize("with_file", [False, True])
+def test_toml_is_imported_for_a_file_only(file, with_file):
+    if with_file:
+        file("jobs = 1\n")
+    code = "import sys; from kafkalog_cli.cli.app import run; run(['lookup-offset', sys.argv[1], '3']);"
+    code += "print(bool({'tomllib', 'tomli'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code, EXAMPLE], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.splitlines()[-1] == str(with_file)
+
+
+PAGE = (ROOT / "docs" / "configuration.md").read_text()
+
+
+def test_the_page_names_every_option():
+    named = set(re.findall(r"^\| `([a-z-]+)` \|", PAGE, re.MULTILINE))
+    assert named == configuration.CONFIGURABLE | configuration.READERS_ONLY
+
+
+def test_the_examples_of_the_page(file):
+    (example,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    path = file(example)
+    values = toml.loads(example)
+    assert {name for name, value in values.items() if isinstance(value, dict)} <= set(COMMANDS)
+    for command in ("verify", "retain", "ls"):
+        code, _, err = kafkalog(
+            command, EXAMPLE, *(["--dry-run", "--config", "retention.ms=-1"] if command == "retain" else [])
+        )
+        assert (code, err) == (0, ""), (path, err)

@@ -1,0 +1,97 @@
+"""`kafkalog demo`: the directory is what it says, the same each time, and each command that it prints runs."""
+
+import io
+import json
+import shlex
+
+import pytest
+
+from kafkalog_cli.actions.demo.contents import GROUP_PARTITION
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.output.demo_text import TOUR
+
+NOW = "2026-11-23T14:00:00Z"
+
+
+def kafkalog(*argv):
+    out, err = io.BytesIO(), io.BytesIO()
+    code = run([str(word) for word in argv], Environment(stdout=out, stderr=err))
+    assert b"internal error" not in err.getvalue(), err.getvalue()
+    return code, out.getvalue().decode(), err.getvalue().decode()
+
+
+@pytest.fixture
+def demo(tmp_path):
+    code, _, err = kafkalog("demo", tmp_path / "a shop", "--now", NOW)
+    assert (code, err) == (0, "")
+    return tmp_path / "a shop"
+
+
+def test_it_has_the_damage_that_it_says_and_no_other(demo):
+    code, out, _ = kafkalog("verify", demo, "--level", "deep", "--format", "json")
+    lines = list(map(json.loads, out.splitlines()))
+    found = {
+        (line["kind"], line["path"].removeprefix(f"{demo}/").partition("/")[0])
+        for line in lines
+        if line["type"] == "finding"
+    }
+    assert code == 4
+    assert ("torn-tail", "orders-1") in found
+    assert ("crc-mismatch", "orders-2") in found
+    whole = {"customers-0", "orders-0", "payments-0", "__consumer_offsets-9"}
+    assert not {place for _, place in found} & whole
+
+
+def test_it_is_the_same_each_time(demo, tmp_path):
+    kafkalog("demo", tmp_path / "other", "--now", NOW)
+    files = sorted(path.relative_to(demo) for path in demo.rglob("*") if path.is_file())
+    assert len(files) > 50
+    assert files == sorted(
+        path.relative_to(tmp_path / "other") for path in (tmp_path / "other").rglob("*") if path.is_file()
+    )
+    assert [name for name in files if (demo / name).read_bytes() != (tmp_path / "other" / name).read_bytes()] == []
+
+
+def test_every_command_of_the_tour_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _, out, _ = kafkalog("demo", "a shop", "--now", NOW)
+    commands = [line.strip() for line in out.splitlines() if line.startswith("  kafkalog ")]
+    assert len(commands) == len(TOUR)
+    codes = []
+    for command in commands:
+        words = shlex.split(command)[1:]
+        if words[0] != "sql":
+            codes.append((words[0], kafkalog(*words)[0]))
+    assert codes == [
+        ("ls", 3),
+        ("verify", 4),
+        ("recover", 3),
+        ("recover", 0),
+        ("recover", 4),
+        ("read", 0),
+        ("compact", 0),
+        ("retain", 0),
+    ]
+
+
+def test_the_group_is_in_the_partition_where_a_coordinator_looks():
+    """As GroupCoordinatorService.partitionFor: Utils.abs(groupId.hashCode()) % partitions."""
+    code = 0
+    for letter in "billing":
+        code = (31 * code + ord(letter)) & 0xFFFFFFFF
+    assert abs(code - (1 << 32 if code >> 31 else 0)) % 50 == GROUP_PARTITION
+
+
+@pytest.mark.parametrize("there", ["full", "file"])
+def test_it_makes_nothing_where_something_is(tmp_path, there):
+    target = tmp_path / "there"
+    if there == "file":
+        target.write_text("mine")
+    else:
+        target.mkdir()
+        (target / "mine").write_text("mine")
+    code, out, err = kafkalog("demo", target)
+    assert (code, out) == (2, "")
+    assert "not empty" in err
+    assert len(list(tmp_path.rglob("*"))) == (1 if there == "file" else 2)

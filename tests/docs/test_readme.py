@@ -1,0 +1,35 @@
+"""README is short, has two marked commands, and its counts stand on the pages that it links."""
+
+import re
+
+from consoles import ROOT
+
+README = (ROOT / "README.md").read_text()
+
+
+def test_it_is_short():
+    assert len(README.splitlines()) < 120
+
+
+def test_two_commands_are_marked():
+    marked = re.findall(r"^<!-- (.*) -->\n```sh\n(.+)\n```$", README, re.MULTILINE)
+    assert [name for name, _ in marked] == ["main command", "test command"]
+    assert README.count("<!--") == 2
+    assert all(command.startswith("python3 -m venv .venv && ") for _, command in marked)
+
+
+def test_counts_stand_on_the_pages_that_are_linked():
+    proofs = re.findall(r"^\| .*\[([^\]]*\d[^\]]*)\]\(([^)]+)\) \|$", README, re.MULTILINE)
+    assert len(proofs) >= 6
+    for words, page in proofs:
+        text = (ROOT / page).read_text()
+        counts = set(re.findall(r"\d[\d,]*", words))
+        assert counts, words
+        for count in counts:
+            assert re.search(rf"(?<![\d,]){count}(?![\d,])", text), (words, page)
+
+
+def test_links_lead_to_files():
+    links = re.findall(r"\]\(([^)#]+)", README)
+    assert len(links) > 20
+    assert [link for link in links if not (ROOT / link).exists()] == []

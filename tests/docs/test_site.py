@@ -1,0 +1,63 @@
+"""The site of docs/ builds without a broken link; its pages name commands and exit codes that exist."""
+
+import re
+from pathlib import Path
+
+import mkdocs.commands.build
+import mkdocs.config
+import mkdocs.exceptions
+import pytest
+import yaml
+
+from kafkalog_cli.cli.app import COMMANDS
+from kafkalog_cli.errors import ExitCode
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+
+def build(target, **changes):
+    config = mkdocs.config.load_config(str(ROOT / "mkdocs.yml"), site_dir=str(target), strict=True, **changes)
+    mkdocs.commands.build.build(config)
+
+
+def test_the_site_builds(tmp_path):
+    build(tmp_path / "site")
+    assert (tmp_path / "site" / "broker-messages" / "no-space-left-on-device" / "index.html").exists()
+
+
+def test_a_broken_link_is_noticed(tmp_path):
+    pages = tmp_path / "docs"
+    pages.mkdir()
+    (pages / "index.md").write_text("[nowhere](nowhere.md)")
+    with pytest.raises(mkdocs.exceptions.Abort):
+        build(tmp_path / "site", docs_dir=str(pages), nav=None)
+
+
+def test_every_command_has_a_row():
+    rows = re.findall(r"^\| `([a-z-]+)", (DOCS / "commands.md").read_text(), re.MULTILINE)
+    assert sorted(rows) == sorted(COMMANDS)
+
+
+def test_exit_codes_are_all_there():
+    codes = re.findall(r"^\| (\d+) \|", (DOCS / "commands.md").read_text(), re.MULTILINE)
+    assert [int(code) for code in codes] == [code.value for code in ExitCode]
+
+
+def test_pods_are_whole():
+    pods = [
+        yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", (DOCS / "kubernetes.md").read_text(), re.S)
+    ]
+    assert len(pods) == 2
+    for pod in pods:
+        assert (pod["apiVersion"], pod["kind"], pod["metadata"]["name"]) == ("v1", "Pod", "kafkalog")
+        container = pod["spec"]["containers"][0]
+        assert {mount["name"] for mount in container["volumeMounts"]} == {
+            volume["name"] for volume in pod["spec"]["volumes"]
+        }
+
+
+def test_links_of_llms_txt_lead_to_files():
+    links = re.findall(r"\]\(([^)]+)\)", (ROOT / "llms.txt").read_text())
+    assert len(links) > 10
+    assert [link for link in links if not (ROOT / link).exists()] == []

@@ -1,0 +1,75 @@
+"""Sequences, flags and messages of negative magic at the boundaries of their ranges, as Kafka's classes have them."""
+
+import struct
+import zlib
+
+import pytest
+from memory_fs import MemoryFilesystem
+
+from kafkalog_cli.format.batch import Batch, increment_sequence
+from kafkalog_cli.storage.reading.header import checked_negative_magic, negative_magics
+
+LARGEST = 2**31 - 1
+TRANSACTIONAL, CONTROL, DELETE_HORIZON, APPEND_TIME = 0x10, 0x20, 0x40, 0x08
+
+
+@pytest.mark.parametrize(
+    ("sequence", "increment", "expected"),
+    [
+        (0, 0, 0),
+        (LARGEST, 0, LARGEST),
+        (LARGEST, 1, 0),
+        (LARGEST, 5, 4),
+        (LARGEST - 1, 1, LARGEST),
+        (LARGEST - 1, 2, 0),
+        (10, -3, -2147483641),  # LARGEST + 3 overflows in Java
+    ],
+)
+def test_sequences_wrap_to_zero(sequence, increment, expected):
+    """DefaultRecordBatch.incrementSequence, in Java's int."""
+    assert increment_sequence(sequence, increment) == expected
+
+
+def batch(magic, attributes):
+    return Batch(0, 61, 0, 0, 0, magic, 0, attributes, 1000, 1000, 7, 0, 0, 1, 1)
+
+
+def test_flags_begin_with_the_format_that_has_them():
+    """RecordBatch of magic 0 and 1 has no transactions; magic 0 has no timestamp type."""
+    flags = TRANSACTIONAL | CONTROL | DELETE_HORIZON | APPEND_TIME
+    found = [
+        (one.is_transactional, one.is_control, one.delete_horizon_ms, one.is_log_append_time)
+        for one in (batch(magic, flags) for magic in (0, 1, 2))
+    ]
+    assert found == [(False, False, None, False), (False, False, None, True), (True, True, 1000, True)]
+    assert batch(2, 0).delete_horizon_ms is None
+
+
+def negative(offset, payload=b"\xff\xff\xff\xff\xff\xff\xff\xff", timestamp=5):
+    body = struct.pack(">bbq", -1, 0, timestamp) + payload
+    return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
+
+
+def opened(data):
+    disk = MemoryFilesystem()
+    disk.add("/x.log", data)
+    return disk.open_read("/x.log")
+
+
+def test_the_smallest_message_of_negative_magic():
+    """LegacyRecord.ensureValid wants 14 bytes behind the size (RECORD_OVERHEAD_V0), and no less."""
+    smallest = negative(3, b"")
+    assert len(smallest) == 12 + 14
+    with opened(smallest) as log:
+        found = checked_negative_magic(log, 0)
+        assert (found.last_offset, found.size_bytes, found.max_timestamp) == (3, 26, 5)
+    with opened(smallest[:-1]) as log:
+        assert checked_negative_magic(log, 0) is None
+
+
+def test_messages_of_negative_magic_up_to_an_end():
+    data = negative(0) + negative(1) + negative(2)
+    size = len(data) // 3
+    with opened(data) as log:
+        for end, count in ((3 * size, 3), (3 * size - 1, 2), (2 * size, 2), (2 * size + 1, 2), (0, 0)):
+            assert [one.base_offset for one in negative_magics(log, 0, end)] == list(range(count)), end

@@ -19,7 +19,7 @@ test-oldest:     ## formats, records and the command line with the lowest versio
 	$(PYTHON) tests/oldest_versions.py build/oldest
 test-fuzz:       ## the property tests with many more examples
 	HYPOTHESIS_PROFILE=nightly $(PYTHON) -m pytest -m "not interop" -p no:randomly
-mutation:        ## boundary mutants of format, storage and actions; MUTATION="run --below kafkalog_cli/storage --sample 50 --seed 2" chooses
+mutation:        ## boundary mutants of the layers from format to ops; MUTATION="run --below kafkalog_cli/broker --sample 50 --seed 2" chooses
 	$(PYTHON) -m tests.mutation map
 	$(PYTHON) -m tests.mutation $(MUTATION)
 test-crash:      ## power cuts, faults, kills, signals: three times the rows of docs/reliability.md

@@ -1,4 +1,4 @@
-"""Mutate the boundaries of format, storage and actions, and report the mutants that no test notices.
+"""Mutate the boundaries of the layers from format to ops, and report the mutants that no test notices.
 
 A mutant swaps `<` and `<=` or `>` and `>=` once, or drops `+ 1` or `- 1` once. The tests that execute its line run on a copy
 of the tree until a test fails. A mutant that survives needs a test, or an entry in tests/mutation/equivalent.txt with the
@@ -19,7 +19,7 @@ from tests.mutation.results import Results, TestMap, digest
 from tests.mutation.runs_of_tests import Chosen, CopiedTree
 
 TREE = Path(__file__).parents[2]
-LAYERS = ["kafkalog_cli/format", "kafkalog_cli/storage", "kafkalog_cli/actions"]
+LAYERS = [f"kafkalog_cli/{layer}" for layer in ("format", "disk", "log", "change", "broker", "ops")]
 KINDS = {"": "not run", "killed": "killed", "hangs": "killed", "survives": "survive", "no": "without a test"}
 """Per first word of a verdict."""
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")

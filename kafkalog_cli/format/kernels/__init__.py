@@ -2,7 +2,7 @@
 
 Each of the three exists twice, and both versions pass the same contract test. The plain version (`plain`,
 `plain_records`, `plain_encode`; for 0.7 only `plain_seven`) is plain Python and starts at once. The compiled version
-(`compiled_*`) pays off from some hundred thousand batches or records on; `storage.kernels` chooses.
+(`compiled_*`) pays off from some hundred thousand batches or records on; `disk.kernels` chooses.
 
 `compiled` is the module that callers of compiled kernels import. `compiling` sets Numba's options, `machine` and
 `memory` give kernels machine instructions, and `native` loads kernels as machine code without importing Numba.

@@ -1,0 +1,20 @@
+"""Mechanisms of a Kafka broker (`storage.internals.log`), which work on a draft of a log's files.
+
+Nothing here writes to the disk. A mechanism takes a `Draft` (package `change`). The difference between the draft and
+the files is the list of changes that the journal makes. Tests compare each mechanism with the real class.
+
+- `log_loader`: LogLoader. It loads a partition from a broker's start to the next clean stop. It removes leftovers,
+  checks indexes, recovers the segments above the recovery point, and cuts the log after the last valid batch.
+- `loaded_segment`, `valid_rows`, `segment_split`: LogSegment.recover; which batches count, and a segment that is split
+  because the offsets of an index have 31 bits.
+- `producer_state`, `producer_snapshots`, `producer_table`: ProducerStateManager and its snapshots, as columns.
+- `leader_epochs`: LeaderEpochFileCache.
+- `open_log`: the log between a start and a stop; `rolling`, `truncation` and `retention` work on it (UnifiedLog).
+- `appended_log`: UnifiedLog.append: rolls, writes, indexes, and updates producers. It writes through a `Growth`, of
+  which `change` has two: `growing_run` for a log that is there, and `unseen_growth` for a new partition.
+- `segment_writer`: the entries of a segment's indexes.
+- `cleaning`: LogCleaner.
+- `load_error`: the exceptions with which loading ends; `LoadFailed` names the Java exception that a broker throws.
+
+An odd batch is a batch that kafkalog's scan rejects and a broker accepts, e.g. with a negative magic.
+"""

@@ -1,0 +1,82 @@
+"""Recognition of a directory by its files: a partition of Kafka, or a directory of a similar program.
+
+Files are recognized by their names, those of similar programs also by their first bytes.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kafkalog_cli.disk.fs import FileStatus, Filesystem
+from kafkalog_cli.disk.names import OWN_DIRECTORY, PARTITION_KINDS, SEGMENT_KINDS, FileKind, FileName, classify_file
+from kafkalog_cli.errors import KafkalogError, UnsupportedFormat
+
+REDPANDA, BOOKKEEPER = "Redpanda", "BookKeeper (Pulsar)"
+
+_REDPANDA_FILE = re.compile(r"[0-9]+-[0-9]+-v[0-9]+\.(log|base_index|compaction_index)")
+"""Base offset, term, and version of the format."""
+_BOOKKEEPER_LOG = re.compile(r"[0-9a-f]{1,16}\.log")
+_BOOKKEEPER_MAGIC = b"BKLO"
+"""The first bytes of an entry log. In a Kafka log they would mean an offset of 4.8e18."""
+
+_UNNUMBERED_KINDS = frozenset({FileKind.LEADER_EPOCH_CHECKPOINT, FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE})
+
+
+def looks_like_partition(entries: list[FileStatus]) -> bool:
+    """Whether a directory with these entries contains files of segments."""
+    return any(_data_kind(classify_file(_name(entry.path))) for entry in entries if entry.is_file)
+
+
+def holds_partition(fs: Filesystem, path: str, entries: list[FileStatus]) -> bool:
+    """Whether a directory with these entries contains a partition's files or those of a similar program.
+
+    The partition's files include `.kafkalog`; `foreign_layout` knows the similar programs.
+    Raises what `foreign_layout` raises.
+    """
+    for entry in entries:
+        name = classify_file(_name(entry.path))
+        if entry.is_directory and name.name == OWN_DIRECTORY:
+            return True
+        if entry.is_file and (
+            name.kind in _UNNUMBERED_KINDS or (name.kind in PARTITION_KINDS and name.offset is not None)
+        ):
+            return True
+    return foreign_layout(fs, path) is not None
+
+
+def foreign_layout(fs: Filesystem, directory: str) -> str | None:
+    """Return the program whose files lie in `directory`; None if they may be Kafka's. Links are followed.
+
+    Raises PathNotFound, NotKafkaLayout, Unreadable for the directory.
+    """
+    for entry in fs.list_directory(directory):
+        name = _name(entry.path)
+        if entry.is_file and _REDPANDA_FILE.fullmatch(name):
+            return REDPANDA
+        if entry.is_file and _BOOKKEEPER_LOG.fullmatch(name) and _start(fs, entry.path) == _BOOKKEEPER_MAGIC:
+            return BOOKKEEPER
+    return None
+
+
+def check_layout(fs: Filesystem, directory: str) -> None:
+    """Raises UnsupportedFormat if the files belong to another known program, and what `foreign_layout` raises."""
+    foreign = foreign_layout(fs, directory)
+    if foreign is not None:
+        raise UnsupportedFormat(path=directory, reason=f"the files are those of {foreign}, not of Kafka")
+
+
+def _data_kind(name: FileName) -> bool:
+    return name.offset is not None and (name.kind in SEGMENT_KINDS or name.kind is FileKind.SEVEN_LOG)
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _start(fs: Filesystem, path: str) -> bytes:
+    try:
+        with fs.open_read(path) as file:
+            data = bytearray(len(_BOOKKEEPER_MAGIC))
+            return bytes(data[: file.read_into(0, memoryview(data))])
+    except (KafkalogError, OSError):
+        return b""

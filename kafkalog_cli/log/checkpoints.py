@@ -1,0 +1,91 @@
+"""The offset checkpoints at the root of a log directory. `change.checkpoint_lines` changes their lines."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from enum import Enum, unique
+from typing import NamedTuple
+
+from kafkalog_cli.disk.fs import Filesystem, read_all
+from kafkalog_cli.disk.names import FileKind
+from kafkalog_cli.errors import KafkalogError, PathNotFound
+from kafkalog_cli.format import checkpoint
+from kafkalog_cli.format.checkpoint import BrokerReading
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.log.logdir import OFFSET_CHECKPOINTS
+from kafkalog_cli.log.reading.unreadable import unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class RootCheckpoints:
+    """The four offset checkpoints of a log directory.
+
+    `offsets` are by (topic, partition). A damaged file contributes the lines that can be read, though a broker reads
+    none of them. `faults` are pairs of path and fault.
+    """
+
+    log_dir: str
+    offsets: dict[FileKind, dict[tuple[str, int], int]]
+    faults: tuple[tuple[str, Fault], ...] = ()
+    readings: tuple[tuple[FileKind, BrokerReading], ...] = ()
+    """How a broker reacts to each damaged file."""
+
+    def offset(self, kind: FileKind, topic: str, partition: int) -> int | None:
+        """Return the offset in a partition's line; None if there is no line."""
+        return self.offsets.get(kind, {}).get((topic, partition))
+
+
+@unique
+class HighWatermarkOrigin(Enum):
+    """The source of a high watermark. The value is its word in JSON output."""
+
+    CHECKPOINT = FileKind.REPLICATION_CHECKPOINT.value
+    LOG_END = "log-end"
+
+
+class HighWatermark(NamedTuple):
+    """The offset below which every in-sync replica has the records, as far as the disk shows."""
+
+    offset: int
+    origin: HighWatermarkOrigin
+
+
+def high_watermark(log_end: int, checkpointed: int | None) -> HighWatermark:
+    """Return the smaller of the log end and `checkpointed`, the partition's line in replication-offset-checkpoint.
+
+    `checkpointed` None: there is no line, and the high watermark is the log end.
+    """
+    if checkpointed is None or checkpointed > log_end:
+        return HighWatermark(log_end, HighWatermarkOrigin.LOG_END)
+    return HighWatermark(checkpointed, HighWatermarkOrigin.CHECKPOINT)
+
+
+def read_root_checkpoints(fs: Filesystem, log_dir: str) -> RootCheckpoints:
+    """Return the offset checkpoints of a log directory. A missing file has no lines, and a damaged file has faults.
+
+    Never raises.
+    """
+    offsets: dict[FileKind, dict[tuple[str, int], int]] = {}
+    faults: list[tuple[str, Fault]] = []
+    readings: list[tuple[FileKind, BrokerReading]] = []
+    for kind in OFFSET_CHECKPOINTS:
+        path = checkpoint_path(log_dir, kind)
+        try:
+            data = read_all(fs, path)
+            entries, found = checkpoint.decode_offsets(data)
+        except PathNotFound:
+            continue
+        except (KafkalogError, OSError) as error:
+            faults.append((path, unreadable(error)))
+            continue
+        offsets[kind] = {(entry.topic, entry.partition): entry.offset for entry in entries}
+        faults += [(path, fault) for fault in found]
+        if found:
+            readings.append((kind, checkpoint.broker_reading(data)))
+    return RootCheckpoints(log_dir, offsets, tuple(faults), tuple(readings))
+
+
+def checkpoint_path(log_dir: str, kind: FileKind) -> str:
+    """Return the path of an offset checkpoint."""
+    return os.path.join(log_dir, kind.value)  # noqa: PTH118 (paths are text)

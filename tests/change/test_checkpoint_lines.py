@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from memory_fs import MemoryFilesystem
 from watched_fs import CHANGES, RecordingFilesystem, every_fault
 
+from kafkalog_cli.change import checkpoint_lines
 from kafkalog_cli.change.checkpoint_lines import LineEdit, OldLines, change_lines, read_old_lines, restore_lines
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import KafkalogError, Locked, Refused
 from kafkalog_cli.format.checkpoint import encode_offsets
-from kafkalog_cli.log import checkpoints
 from kafkalog_cli.log.checkpoints import HighWatermarkOrigin, high_watermark, read_root_checkpoints
 
 RECOVERY, REPLICATION, LOG_START = (
@@ -189,7 +189,7 @@ def test_the_lock_is_on_byte_1_and_held_during_every_change():
 
 
 def test_held_by_another(monkeypatch):
-    monkeypatch.setattr(checkpoints, "_PATIENCE", LockPolicy(0, assume_offline=True))
+    monkeypatch.setattr(checkpoint_lines, "_PATIENCE", LockPolicy(0, assume_offline=True))
     fs = disk({RECOVERY: {("a", 0): 1}})
     with fs.lock("/d/.lock", first_byte=0, exclusive=False):
         change_lines(fs, "/d", [LineEdit(RECOVERY, "a", 0, 2)])
@@ -245,7 +245,7 @@ def test_after_any_crash_each_file_is_the_old_or_the_new(back):
 
 
 def test_no_fault_of_the_disk_spoils_a_file(monkeypatch):
-    monkeypatch.setattr(checkpoints, "_PATIENCE", LockPolicy(0, assume_offline=True))
+    monkeypatch.setattr(checkpoint_lines, "_PATIENCE", LockPolicy(0, assume_offline=True))
     raised = 0
     made = []
 

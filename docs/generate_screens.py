@@ -149,8 +149,10 @@ def _inside(folder: str) -> Iterator[None]:
 
 def _make_logs() -> None:
     shutil.copytree(DOCS / "example", "docs/example")
-    nothing = io.BytesIO()
-    run(["demo", "shop"], Environment(stdout=nothing, stderr=nothing, now_ms=lambda: NOW_MS))
+    printed = io.BytesIO()
+    code = run(["demo", "shop"], Environment(stdout=printed, stderr=printed, now_ms=lambda: NOW_MS))
+    if code:
+        raise RuntimeError(f"demo ended with {code}: {printed.getvalue().decode()}")
     for path in Path("shop").rglob("*"):  # files that are newer than the clock are warned of
         if path.stat().st_mtime > NOW_MS / 1000:
             os.utime(path, (NOW_MS / 1000, NOW_MS / 1000))

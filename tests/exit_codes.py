@@ -22,7 +22,8 @@ def exit_codes_are_listed():
     def run(argv, environment):
         code = real(argv, environment)
         wrong = unlisted(argv, code)
-        assert wrong is None, wrong
+        told = getattr(environment.stderr, "getvalue", bytes)()
+        assert wrong is None, f"{wrong}: {told}"
         return code
 
     app._run = run

@@ -26,9 +26,9 @@ def kafkalog_queries(given: dict[str, Any]) -> dict[str, Query]:
     """By the source `kafkalog` and the export of this package."""
     from pyspark.sql import functions as f
 
+    from kafkalog_cli.disk.fs import RealFilesystem
     from kafkalog_cli.spark import session
     from kafkalog_cli.spark.sql.catalog import Catalog, Reading
-    from kafkalog_cli.storage.fs import RealFilesystem
 
     spark = session(MASTER)
     in_time = {"since": str(given["since_ms"]), "until": str(given["until_ms"])}
@@ -99,10 +99,10 @@ def _common(f: Any, read: Callable[..., Any], given: dict[str, Any], in_time: di
 def _exported(given: dict[str, Any], spark: Any) -> int:
     from contextlib import nullcontext
 
-    from kafkalog_cli.actions.export.request import ExportRequest, FileFormat
+    from kafkalog_cli.disk.fs import RealFilesystem
+    from kafkalog_cli.log.partition import open_partition
+    from kafkalog_cli.ops.export.request import ExportRequest, FileFormat
     from kafkalog_cli.spark.export.job import Export
-    from kafkalog_cli.storage.fs import RealFilesystem
-    from kafkalog_cli.storage.partition import open_partition
 
     fs, now_ms = RealFilesystem(), time.time_ns() // 1_000_000
     folders = sorted(Path(given["data"]).glob(f"{given['plain']}-*"))

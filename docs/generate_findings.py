@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kafkalog_cli.actions.verify.diagnose import DIAGNOSES
-from kafkalog_cli.actions.verify.finding_kinds import FindingKind
+from kafkalog_cli.ops.verify.diagnose import DIAGNOSES
+from kafkalog_cli.ops.verify.finding_kinds import FindingKind
 
 TARGET = Path(__file__).with_name("findings.md")
 
 HEADER = """\
 # What verify can find
 
-Written by `docs/generate_findings.py` from the tables in `kafkalog_cli/actions/verify/diagnoses_of_logs.py` and
+Written by `docs/generate_findings.py` from the tables in `kafkalog_cli/ops/verify/diagnoses_of_logs.py` and
 `diagnoses_of_files.py`, which the command goes by: change those, not this page. A partition or log directory ends with
 exit code 4 if anything in it is a corruption, with 3 if anything is a warning, else with 0. A finding may say more than
 this page: what a broker does with a leftover hangs on what lies beside it, and the next step on the replicas that the

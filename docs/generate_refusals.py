@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kafkalog_cli.actions.refusals import RULES, Action, Rule, RuleOutcome
+from kafkalog_cli.ops.refusals import RULES, Action, Rule, RuleOutcome
 
 TARGET = Path(__file__).with_name("refusals.md")
 
 HEADER = """\
 # When a writer refuses a partition
 
-Written by `docs/generate_refusals.py` from the table in `kafkalog_cli/actions/refusals.py`, which the commands go by:
+Written by `docs/generate_refusals.py` from the table in `kafkalog_cli/ops/refusals.py`, which the commands go by:
 change that, not this page. A refused partition ends with exit code 14 and stays as it is, an unsupported one with 12;
 the other partitions of the run go on. With the flag that lifts a refusal it is a warning, and the reason is still told.
 

@@ -1,6 +1,6 @@
 """A disk for tests: files in memory or real ones, with faults that are put in by name and must fire.
 
-Only what `kafkalog_cli.storage.fs.Filesystem` promises is used, so nothing in the program knows of it.
+Only what `kafkalog_cli.disk.fs.Filesystem` promises is used, so nothing in the program knows of it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 
+from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound, Unreadable
-from kafkalog_cli.storage.fs import FileStatus, Filesystem, ReadableFile
 
 MTIME_MS = 1_600_000_000_000
 

@@ -4,7 +4,7 @@ Content of a file, its attributes and each name in a directory have a durable an
 `sync_directory` make the cached one durable. `image(survival)` is a disk as it is found after a cut. Changes of
 names may survive in any order, but a rename within a directory is one change. Between two directories it is two
 changes: nothing says that both survive. Everything that
-`kafkalog_cli.storage.fs.WritableFilesystem` promises is there, but for symbolic links.
+`kafkalog_cli.disk.fs.WritableFilesystem` promises is there, but for symbolic links.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from kafkalog_cli.disk.fs import FileAttributes, FileStatus, Room
 from kafkalog_cli.errors import NotKafkaLayout, PathNotFound
-from kafkalog_cli.storage.fs import FileAttributes, FileStatus, Room
 
 START_NS = 1_600_000_000_000_000_000
 TORN_BYTES = (0, 1, 512, 4096)

@@ -30,13 +30,13 @@ DISK_CALLS_OF_OS = re.compile("replace|remove|truncate|link|stat|write|pwrite|co
 """Names that methods of strings, lists, arrays and streams have too."""
 MAY_TOUCH_DISK = {
     "__main__.py": "standard descriptors: the version, and the null device where one is closed",
-    "storage/fs.py": "the door",
-    "storage/fs_changes.py": "its changing half",
-    "storage/followed_links.py": "opens what a link leads to",
-    "storage/page_cache.py": "which pages of open files are in memory",
-    "storage/held_directories.py": "the descriptors of directories, by which both halves reach what lies below",
-    "storage/changing/posix_lock.py": "descriptors that locks hang on",
-    "storage/kernels.py": "the cache of compiled kernels, which is no log directory",
+    "disk/fs.py": "the door",
+    "disk/fs_changes.py": "its changing half",
+    "disk/followed_links.py": "opens what a link leads to",
+    "disk/page_cache.py": "which pages of open files are in memory",
+    "disk/held_directories.py": "the descriptors of directories, by which both halves reach what lies below",
+    "disk/posix_lock.py": "descriptors that locks hang on",
+    "disk/kernels.py": "the cache of compiled kernels, which is no log directory",
     "cli/app.py": "points the closed standard output at the null device",
     "format/internal_topics/schema.py": "reads a file of the package itself, through importlib.resources",
 }
@@ -47,15 +47,15 @@ CHANGING_CALLS = re.compile(
 )
 CHANGING_CALLS_OF_OS = re.compile("replace|remove|truncate|link|write|copy2?|move|mknod|mkfifo|removedirs")
 MAY_CHANGE_THE_DISK = {
-    "storage/fs_changes.py": "the only way into a log directory",
-    "storage/followed_links.py": "opens what a link leads to",
-    "storage/changing/posix_lock.py": "locks",
-    "storage/kernels.py": "the cache of compiled kernels, which is no log directory",
+    "disk/fs_changes.py": "the only way into a log directory",
+    "disk/followed_links.py": "opens what a link leads to",
+    "disk/posix_lock.py": "locks",
+    "disk/kernels.py": "the cache of compiled kernels, which is no log directory",
     "__main__.py": "prints the version to a descriptor, and opens the null device where one is closed",
 }
 MAY_ASK_FOR_CHANGES = {
-    "actions/recover/salvage.py": "writes into directories that it makes, outside of any log directory",
-    "actions/demo/making.py": "makes a log directory of its own",
+    "ops/recover/salvage.py": "writes into directories that it makes, outside of any log directory",
+    "ops/demo/making.py": "makes a log directory of its own",
 }
 THE_DOORS_CHANGES = {
     *("create", "open_write", "rename", "link", "unlink", "make_directory", "remove_directory", "sync_directory"),
@@ -215,7 +215,7 @@ def test_only_the_door_changes_the_disk(path):
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_only_storage_asks_the_door_for_changes(path):
     """Actions decide, the journal and what it stands on make: what is changed past it cannot be undone."""
-    if not name_of(path).startswith("storage/"):
+    if not name_of(path).startswith("disk/"):
         asks = list(changes_through_the_door(tree_of(path))) != []
         assert asks == (name_of(path) in MAY_ASK_FOR_CHANGES)
 
@@ -224,7 +224,7 @@ def test_the_door_has_no_other_changes():
     """The list that the rule above goes by is the protocol's."""
     protocol = next(
         node
-        for node in tree_of(PACKAGE / "storage/fs_changes.py").body
+        for node in tree_of(PACKAGE / "disk/fs_changes.py").body
         if isinstance(node, ast.ClassDef) and node.name == "FilesystemChanges"
     )
     methods = {node.name for node in protocol.body if isinstance(node, ast.FunctionDef)}
@@ -255,10 +255,10 @@ def test_the_rules_bite():
     bad = ast.parse(
         "import rich.table\nfrom kafkalog_cli.cli import app\nwith open(x) as f: Path(y).unlink()\nos.replace(a, b)"
     )
-    assert imports_upward("actions/verify/verify.py", bad) == {"cli"}
+    assert imports_upward("ops/verify/verify.py", bad) == {"cli"}
     assert imports_upward("spark/source.py", bad) == {"cli"}
     assert imports_upward("cli/ls.py", bad) == set()
-    assert libraries_elsewhere("actions/verify/verify.py", bad) == {"rich"}
+    assert libraries_elsewhere("ops/verify/verify.py", bad) == {"rich"}
     assert set(disk_calls(bad)) == {"open, line 3", "unlink, line 3", "replace, line 4"}
     lines = "def long():\n" + "    pass\n" * MOST_LINES_OF_A_FUNCTION
     assert list(large_functions("a.py", ast.parse(lines))) == ["a.py:long"]

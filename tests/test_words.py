@@ -20,15 +20,15 @@ PAGES = ("README.md", "CONTRIBUTING.md", "docs/*.md", "docs/broker-messages/*.md
 
 ALLOWED = {
     # (path, rule, what is found): why it stays
-    ("kafkalog_cli/actions/truncate.py", "name", "See LogManager"): "Kafka's class",
-    ("kafkalog_cli/storage/segments/index_end.py", "name", "See AbstractIndex"): "Kafka's class",
+    ("kafkalog_cli/ops/truncate.py", "name", "See LogManager"): "Kafka's class",
+    ("kafkalog_cli/log/segments/index_end.py", "name", "See AbstractIndex"): "Kafka's class",
     ("kafkalog_cli/cli/__init__.py", "file", "COMMAND.py"): "stands for the file of each command",
     ("kafkalog_cli/cli/__init__.py", "file", "COMMAND_run.py"): "stands for a second file of each command",
     ("kafkalog_cli/cli/conversions.py", "name", "`process_value`"): "a function of typer",
     ("kafkalog_cli/output/ndjson.py", "name", "`path_b64`"): "a key of an object, put together from two words",
     ("kafkalog_cli/spark/source.py", "name", "`pushFilters`"): "a method of PySpark",
     ("kafkalog_cli/spark/sql/catalog.py", "name", "`kafkalog.NAME`"): "stands for the name of each table",
-    ("kafkalog_cli/storage/names.py", "name", "`my_topic_0`"): "an example in Kafka's documentation",
+    ("kafkalog_cli/disk/names.py", "name", "`my_topic_0`"): "an example in Kafka's documentation",
 }
 """Exceptions in docstrings and comments. An entry that nothing needs fails a test."""
 

@@ -1,12 +1,12 @@
 """Verifies paths as the command and the library do: a session with the verb, whose results are collected."""
 
-from kafkalog_cli.actions.selection import Selection
-from kafkalog_cli.actions.session.observer import SilentObserver
-from kafkalog_cli.actions.session.options import Context, Pace, SessionOptions
-from kafkalog_cli.actions.session.session import Session
-from kafkalog_cli.actions.verify.verify import VERIFY, VerifyPlanner, VerifyRequest
-from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.ops.selection import Selection
+from kafkalog_cli.ops.session.observer import SilentObserver
+from kafkalog_cli.ops.session.options import Context, Pace, SessionOptions
+from kafkalog_cli.ops.session.session import Session
+from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, VerifyRequest
 
 
 class Results(SilentObserver):

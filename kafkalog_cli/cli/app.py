@@ -20,9 +20,9 @@ from kafkalog_cli.cli.conversions import convert_without_pydantic
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.parser_errors import parser_words
 from kafkalog_cli.cli.terminal import styles_as_wanted
+from kafkalog_cli.disk.kernels import COMPILING
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, did_you_mean, next_step
 from kafkalog_cli.output.messages import Messages
-from kafkalog_cli.storage.kernels import COMPILING
 
 GROUPS = {
     "Look": ("ls", "read", "lookup-offset", "lookup-time", "dump-log", "dump-index"),

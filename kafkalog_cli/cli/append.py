@@ -13,10 +13,10 @@ from kafkalog_cli.cli.options import CodecName, Input, Metrics, OnePartition, Si
 from kafkalog_cli.errors import ExitCode
 
 if TYPE_CHECKING:
-    from kafkalog_cli.actions.append.verb import Appending
     from kafkalog_cli.cli.environment import Environment
     from kafkalog_cli.cli.verbs import VerbRun
-    from kafkalog_cli.storage.partition import Partition
+    from kafkalog_cli.log.partition import Partition
+    from kafkalog_cli.ops.append.verb import Appending
 
 command = typer.Typer(add_completion=False)
 
@@ -147,11 +147,11 @@ def append(  # noqa: PLR0913
     Ctrl-C or SIGTERM ends the run between two batches with exit code 130. The run then prints the number of appended
     records, and the command that appends the rest (--skip-records). Standard input has to be sent again.
     """
-    from kafkalog_cli.actions.append.inputs import AppendInputs, paths_and_files
-    from kafkalog_cli.actions.append.skipping import parse_skipped
-    from kafkalog_cli.actions.append.verb import APPEND, Appending, AppendOptions
-    from kafkalog_cli.actions.append.writing import Writing
     from kafkalog_cli.cli.verbs import begin
+    from kafkalog_cli.ops.append.inputs import AppendInputs, paths_and_files
+    from kafkalog_cli.ops.append.skipping import parse_skipped
+    from kafkalog_cli.ops.append.verb import APPEND, Appending, AppendOptions
+    from kafkalog_cli.ops.append.writing import Writing
     from kafkalog_cli.output.append_view import append_view
 
     environment = environment_of(context)
@@ -180,8 +180,8 @@ def append(  # noqa: PLR0913
 
 def _append(environment: "Environment", run: "VerbRun", appending: "Appending", partitions: "list[Partition]") -> int:
     """Append; if there are several partitions, sort the input first. An interrupted run reports how to continue."""
-    from kafkalog_cli.actions.append.inputs import InputCutOff
-    from kafkalog_cli.actions.session.verb import Summary
+    from kafkalog_cli.ops.append.inputs import InputCutOff
+    from kafkalog_cli.ops.session.verb import Summary
 
     session = run.session
     with ExitStack() as sorted_lines:
@@ -200,7 +200,7 @@ def _append(environment: "Environment", run: "VerbRun", appending: "Appending", 
 
 
 def _report_how_to_go_on(environment: "Environment", run: "VerbRun", appending: "Appending") -> None:
-    from kafkalog_cli.actions.session.observer import Note
+    from kafkalog_cli.ops.session.observer import Note
     from kafkalog_cli.output.append_text import command_that_goes_on, interrupted_words
 
     if run.session.options.dry_run:

@@ -66,9 +66,9 @@ def audit(  # noqa: PLR0913
     codes are those of verify. With --history the runs are kept, and two of them can be compared. Nothing is locked or
     changed in a log directory. Needs the extra `spark`.
     """
-    from kafkalog_cli.actions.selection import Selection
-    from kafkalog_cli.actions.verify.partition import Level
     from kafkalog_cli.cli.audit_run import AuditOptions, AuditRun
+    from kafkalog_cli.ops.selection import Selection
+    from kafkalog_cli.ops.verify.partition import Level
 
     options = AuditOptions(
         selection_of(topic, partition, topic_pattern) or Selection(), Level(level.value), metadata, now,

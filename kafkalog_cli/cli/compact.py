@@ -76,10 +76,10 @@ def compact(  # noqa: PLR0913
     Replaced files are renamed to .deleted. A later run unlinks them after file.delete.delay.ms. With --erase-keys they
     are unlinked at once.
     """
-    from kafkalog_cli.actions.compact.plan import CompactRequest
-    from kafkalog_cli.actions.compact.verb import COMPACT, CompactWork, dirtiest_first, keys_to_erase
-    from kafkalog_cli.actions.size_spec import parse_size_bytes
     from kafkalog_cli.cli.verbs import begin
+    from kafkalog_cli.ops.compact.plan import CompactRequest
+    from kafkalog_cli.ops.compact.verb import COMPACT, CompactWork, dirtiest_first, keys_to_erase
+    from kafkalog_cli.ops.size_spec import parse_size_bytes
     from kafkalog_cli.output.compact_view import compact_view
 
     if estimate and not safety.dry_run:

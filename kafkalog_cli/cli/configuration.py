@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.storage.fs import Filesystem
 
 PREFIX = "KAFKALOG_"
 CONFIG_VARIABLE = "KAFKALOG_CONFIG"
@@ -182,7 +182,7 @@ def _path(fs: Filesystem) -> str:
 def _parsed(fs: Filesystem, path: str) -> dict[str, Any]:
     import sys
 
-    from kafkalog_cli.storage.fs import read_all
+    from kafkalog_cli.disk.fs import read_all
 
     if sys.version_info >= (3, 11):
         import tomllib

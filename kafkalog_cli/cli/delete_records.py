@@ -40,8 +40,8 @@ def delete_records(  # noqa: PLR0913
     Consumers no longer get earlier records, as after kafka-delete-records. Whole segments below the new start are
     renamed to .deleted. Records that share a segment with later records stay on the disk until that segment is removed.
     """
-    from kafkalog_cli.actions.delete_records import DELETE_RECORDS, DeleteRecordsRequest
     from kafkalog_cli.cli.verbs import run_verb
+    from kafkalog_cli.ops.delete_records import DELETE_RECORDS, DeleteRecordsRequest
     from kafkalog_cli.output.log_change_views import delete_records_view
 
     environment = environment_of(context)

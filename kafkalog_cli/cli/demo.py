@@ -23,8 +23,8 @@ def demo(
     It holds three days of a web shop: orders, a compacted topic of customers, payments in transactions, and a consumer
     group's offsets. The broker was killed, a partition ends in half a batch, and another has a flipped bit.
     """
-    from kafkalog_cli.actions.demo.making import make_demo
-    from kafkalog_cli.actions.time_spec import parse_time_ms
+    from kafkalog_cli.ops.demo.making import make_demo
+    from kafkalog_cli.ops.time_spec import parse_time_ms
     from kafkalog_cli.output.demo_text import demo_lines
     from kafkalog_cli.output.stream import ResultStream
 

@@ -38,8 +38,8 @@ def dump_index(  # noqa: PLR0913, PLR0917 options
     rule by which it was written is printed: first offsets (before 2.0), append calls (2.0 to 4.0), or per batch (since
     4.1). Metadata files are printed too.
     """
-    from kafkalog_cli.actions.selection import Selection
     from kafkalog_cli.cli.dump_index_run import DumpIndexRun
+    from kafkalog_cli.ops.selection import Selection
 
     selection = selection_of(topic, partition, topic_pattern) or Selection()
     limits = Limits(max_batch_bytes, max_output_bytes, max_ratio)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kafkalog_cli.actions.reports.root_reports import Ignored, Trouble, index_reports
-from kafkalog_cli.actions.reports.segment_reports import ReadContext
-from kafkalog_cli.actions.selection import Selection
-from kafkalog_cli.actions.session.lock_warnings import LockWarnings
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.ops.reports.root_reports import Ignored, Trouble, index_reports
+from kafkalog_cli.ops.reports.segment_reports import ReadContext
+from kafkalog_cli.ops.selection import Selection
+from kafkalog_cli.ops.session.lock_warnings import LockWarnings
 from kafkalog_cli.output.index_json import IndexJson
 from kafkalog_cli.output.index_text import report_lines
 from kafkalog_cli.output.messages import Messages

@@ -8,15 +8,17 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalog_cli.actions.dump.segment import MAX_INT32, DumpOptions, SegmentDump
-from kafkalog_cli.actions.session.lock_warnings import LockWarnings
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.disk.fs import ReadableFile
+from kafkalog_cli.disk.names import FileKind, classify_file
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.java_text import parse_long
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.ops.dump.segment import MAX_INT32, DumpOptions, SegmentDump
+from kafkalog_cli.ops.session.lock_warnings import LockWarnings
 from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
 from kafkalog_cli.output.dump_printer import SegmentPrinter, SevenPrinter, TextPrinter
 from kafkalog_cli.output.dump_reports import DumpReports
@@ -26,13 +28,11 @@ from kafkalog_cli.output.java_path import java_absolute_path, java_path
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.seven_text import SevenText
 from kafkalog_cli.output.stream import ResultStream, printable
-from kafkalog_cli.storage.fs import ReadableFile
-from kafkalog_cli.storage.names import FileKind, classify_file
 
 if TYPE_CHECKING:
-    from kafkalog_cli.actions.ranges import Range
-    from kafkalog_cli.actions.selection import Selection
     from kafkalog_cli.cli.dump_sidecar_run import SidecarDump
+    from kafkalog_cli.ops.ranges import Range
+    from kafkalog_cli.ops.selection import Selection
     from kafkalog_cli.output.dump_compiled import CompiledLogText
     from kafkalog_cli.output.progress import Progress
     from kafkalog_cli.output.record_json_printer import JsonPrinter
@@ -148,12 +148,12 @@ class DumpLogRun:
         if not paths:
             return []
         # Imported here, like the sidecars below: these take a third of the start-up of a small dump.
-        from kafkalog_cli.actions.selection import Selection, select_files
+        from kafkalog_cli.ops.selection import Selection, select_files
 
         files = select_files(self._fs, paths, selection or Selection())
         if self._request.wanted is None:
             return files
-        from kafkalog_cli.actions.ranges import segments_in_range
+        from kafkalog_cli.ops.ranges import segments_in_range
 
         return segments_in_range(self._fs, files, self._request.wanted)
 
@@ -184,8 +184,8 @@ class DumpLogRun:
             self._fail(path, None, f"cannot be read: {error.strerror or error}")
 
     def _dump_sidecar(self, path: str, name: str, suffix: str) -> None:
-        from kafkalog_cli.actions.dump.sidecar import GivesUp
         from kafkalog_cli.cli.dump_sidecar_run import SidecarDump, SidecarOptions
+        from kafkalog_cli.ops.dump.sidecar import GivesUp
 
         if self._sidecars is None:
             request = self._request
@@ -209,10 +209,10 @@ class DumpLogRun:
 
         With --verify-index-only only wrong entries are printed, with --index-sanity-check only the object of the file.
         """
-        from kafkalog_cli.actions.reports.index_verdict import FileReport
-        from kafkalog_cli.actions.reports.root_reports import index_reports
-        from kafkalog_cli.actions.reports.segment_reports import ReadContext
-        from kafkalog_cli.actions.selection import Selection
+        from kafkalog_cli.ops.reports.index_verdict import FileReport
+        from kafkalog_cli.ops.reports.root_reports import index_reports
+        from kafkalog_cli.ops.reports.segment_reports import ReadContext
+        from kafkalog_cli.ops.selection import Selection
         from kafkalog_cli.output.index_json import IndexJson
         from kafkalog_cli.output.ndjson import JsonLines
 
@@ -307,8 +307,8 @@ class DumpLogRun:
         request = self._request
         start, end = 0, request.max_bytes
         if request.wanted is not None:
-            from kafkalog_cli.actions.ranges import window
-            from kafkalog_cli.storage.partition import segment_of_file
+            from kafkalog_cli.log.partition import segment_of_file
+            from kafkalog_cli.ops.ranges import window
 
             segment = segment_of_file(self._fs, path)
             if segment is not None and not segment.is_seven:
@@ -329,10 +329,10 @@ class DumpLogRun:
         )
 
     def _json_printer(self, path: str, name: str) -> JsonPrinter:
+        from kafkalog_cli.log.partition import directory_name
         from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, topic_decode
         from kafkalog_cli.output.record_json_printer import JsonPrinter
         from kafkalog_cli.output.redact import NO_REDACTION
-        from kafkalog_cli.storage.partition import directory_name
 
         directory = directory_name(path.rpartition("/")[0] or ("/" if path.startswith("/") else "."))
         context = SegmentContext(directory.topic, directory.partition, name, name.endswith(".kafka"))

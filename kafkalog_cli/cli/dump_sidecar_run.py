@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kafkalog_cli.actions.dump.sidecar import GivesUp, check_offset_index, check_time_index
+from kafkalog_cli.disk.fs import Filesystem, read_all
+from kafkalog_cli.disk.pair_spool import PairSpool
 from kafkalog_cli.format import producer_snapshot, txnindex
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.java_text import parse_long
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.timeindex import TimeIndex
+from kafkalog_cli.ops.dump.sidecar import GivesUp, check_offset_index, check_time_index
 from kafkalog_cli.output.dump_reports import DumpReports
 from kafkalog_cli.output.dump_sidecar_text import aborted_txn_line, producer_line
 from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
 from kafkalog_cli.output.java_path import java_absolute_path
 from kafkalog_cli.output.stream import ResultStream
-from kafkalog_cli.storage.fs import Filesystem, read_all
-from kafkalog_cli.storage.pair_spool import PairSpool
 
 
 @dataclass(frozen=True, slots=True)

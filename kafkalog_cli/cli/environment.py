@@ -12,12 +12,12 @@ import typer
 
 from kafkalog_cli.cli.configuration import Configuration
 from kafkalog_cli.cli.terminal import Terminal, standard_terminal
-from kafkalog_cli.storage.clocks import wall_clock_ms
-from kafkalog_cli.storage.fs import RealFilesystem, WritableFilesystem
-from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.disk.clocks import wall_clock_ms
+from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
+from kafkalog_cli.disk.kernels import KernelChoice
 
 if TYPE_CHECKING:
-    from kafkalog_cli.actions.session.options import Context
+    from kafkalog_cli.ops.session.options import Context
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -45,7 +45,7 @@ class Environment:
     @property
     def context(self) -> Context:
         """The part of the environment that a session uses."""
-        from kafkalog_cli.actions.session.options import Context
+        from kafkalog_cli.ops.session.options import Context
 
         return Context(self.fs, self.kernels, self.now_ms, self.clock, self.sleep)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafkalog_cli.actions.export.request import ExportRequest, FileFormat, OnDamage
-from kafkalog_cli.actions.ranges import Range
-from kafkalog_cli.actions.read.request import Isolation
-from kafkalog_cli.actions.selection import Selection
-from kafkalog_cli.actions.session.lock_warnings import LockWarnings
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.options import wanted_range
 from kafkalog_cli.errors import DamagedLog, UsageError
+from kafkalog_cli.ops.export.request import ExportRequest, FileFormat, OnDamage
+from kafkalog_cli.ops.ranges import Range
+from kafkalog_cli.ops.read.request import Isolation
+from kafkalog_cli.ops.selection import Selection
+from kafkalog_cli.ops.session.lock_warnings import LockWarnings
 from kafkalog_cli.output.export_json import EXPORTED, export_counts, exported_object
 from kafkalog_cli.output.export_lines import ExportLines
 from kafkalog_cli.output.export_text import export_lines

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kafkalog_cli.actions.retain.free import FreeRequest
-from kafkalog_cli.actions.retain.freeing import FREE, Freeing
-from kafkalog_cli.actions.size_spec import parse_size_bytes
 from kafkalog_cli.cli.verbs import begin
 from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.ops.retain.free import FreeRequest
+from kafkalog_cli.ops.retain.freeing import FREE, Freeing
+from kafkalog_cli.ops.size_spec import parse_size_bytes
 from kafkalog_cli.output.freed import free_view
 
 if TYPE_CHECKING:
-    from kafkalog_cli.actions.session.options import SessionOptions
     from kafkalog_cli.cli.environment import Environment
     from kafkalog_cli.cli.groups import Printing
+    from kafkalog_cli.ops.session.options import SessionOptions
 
 
 def free(  # noqa: PLR0913, PLR0917

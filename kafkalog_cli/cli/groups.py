@@ -50,8 +50,8 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafkalog_cli.actions.session.options import SessionOptions
     from kafkalog_cli.cli.environment import Environment
+    from kafkalog_cli.ops.session.options import SessionOptions
 
 
 class Topics(NamedTuple):
@@ -184,8 +184,8 @@ def session_options(  # noqa: PLR0913
 
     `changes`: whether the verb changes log directories.
     """
-    from kafkalog_cli.actions.selection import Selection
-    from kafkalog_cli.actions.session.options import Pace, SessionOptions
+    from kafkalog_cli.ops.selection import Selection
+    from kafkalog_cli.ops.session.options import Pace, SessionOptions
 
     pattern = topics.topic_pattern if isinstance(topics, Topics) else None
     jobs = 0 if pacing is None else pacing.jobs

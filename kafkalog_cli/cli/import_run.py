@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from functools import partial
 from shlex import join
 
-from kafkalog_cli.actions.importing.inputs import input_files
-from kafkalog_cli.actions.importing.request import ImportRequest, command_of
-from kafkalog_cli.actions.importing.results import ImportResult
-from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.groups import Printing, Safety, SettingSources
 from kafkalog_cli.cli.times import now_of
+from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.errors import Refused
+from kafkalog_cli.log.settings.topic_config import parse_topic_settings, read_broker_properties
+from kafkalog_cli.ops.importing.inputs import input_files
+from kafkalog_cli.ops.importing.request import ImportRequest, command_of
+from kafkalog_cli.ops.importing.results import ImportResult
+from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.output.import_json import IMPORTED, imported_objects
 from kafkalog_cli.output.import_text import import_lines
 from kafkalog_cli.output.messages import Messages
@@ -25,8 +27,6 @@ from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.spark.importing.job import Import
 from kafkalog_cli.spark.java import need_pyspark
 from kafkalog_cli.spark.sessions import Sessions
-from kafkalog_cli.storage.changing.lock import LockPolicy
-from kafkalog_cli.storage.settings.topic_config import parse_topic_settings, read_broker_properties
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,8 @@ def lookup_offset(  # noqa: PLR0913, PLR0917 options
     If no record has the offset, the next record is printed. The answer includes the way in which it was found. Without
     an index, or with a wrong one, the segment is read from its start, and the answer reports that.
     """
-    from kafkalog_cli.actions.lookup import by_offset as lookup
     from kafkalog_cli.cli.lookup_run import LookupPrinter, one_partition
+    from kafkalog_cli.ops.lookup import by_offset as lookup
 
     environment = environment_of(context)
     chosen = one_partition(environment, path, topic, partition)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkalog_cli.actions.broker_view import log_bounds
-from kafkalog_cli.actions.session.lock_warnings import LockWarnings
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.lookup_run import (
     LOOKUP,
@@ -16,10 +14,12 @@ from kafkalog_cli.cli.lookup_run import (
     offsets_before_time,
 )
 from kafkalog_cli.errors import ExitCode, KafkalogError, OffsetOutOfRange, combined_exit_code
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.broker_view import log_bounds
+from kafkalog_cli.ops.session.lock_warnings import LockWarnings
 from kafkalog_cli.output.lookup_text import broker_note, how, partition_line, topic_line
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.stream import ResultStream
-from kafkalog_cli.storage.partition import Partition
 
 
 class TopicAnswers:

@@ -12,8 +12,8 @@ from kafkalog_cli.cli.times import now_of
 from kafkalog_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from kafkalog_cli.actions.session.options import SessionOptions
     from kafkalog_cli.cli.ls_usage import UsageOptions
+    from kafkalog_cli.ops.session.options import SessionOptions
 
 command = typer.Typer(add_completion=False)
 
@@ -86,8 +86,8 @@ def ls(  # noqa: PLR0913
     --topics, --sort and --freeable show what fills the disk instead, with sums per log directory and a total.
     The settings for --freeable have the same sources as those of retain and compact. Nothing is locked or changed.
     """
-    from kafkalog_cli.actions.selection import Selection
     from kafkalog_cli.cli.ls_run import LsRequest, LsRun
+    from kafkalog_cli.ops.selection import Selection
 
     environment = environment_of(context)
     selection = selection_of(topics.topic, topics.partition, topics.topic_pattern) or Selection()
@@ -122,8 +122,8 @@ def _planning(
 def _usage_options(paths: list[str], space: Space, planning: "SessionOptions | None") -> "UsageOptions | None":
     if not (space.by_topic or space.freeable) and space.sort is None:
         return None
-    from kafkalog_cli.actions.listing.usage import SortKey
     from kafkalog_cli.cli.ls_usage import UsageOptions
+    from kafkalog_cli.ops.listing.usage import SortKey
 
     if space.sort is SortName.FREEABLE and planning is None:
         raise UsageError(reason="--sort freeable goes with --freeable")

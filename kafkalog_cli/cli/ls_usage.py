@@ -7,16 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkalog_cli.actions.listing.usage import SortKey, Usage, by_log_dir, by_topic, in_order, usage_of
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError
+from kafkalog_cli.ops.listing.usage import SortKey, Usage, by_log_dir, by_topic, in_order, usage_of
 
 if TYPE_CHECKING:
-    from kafkalog_cli.actions.listing.listing import PartitionListing
-    from kafkalog_cli.actions.listing.paths import Listing
-    from kafkalog_cli.actions.listing.root import LogDirRoot
-    from kafkalog_cli.actions.listing.usage import Freeable
-    from kafkalog_cli.actions.session.options import SessionOptions
     from kafkalog_cli.cli.environment import Environment
+    from kafkalog_cli.ops.listing.listing import PartitionListing
+    from kafkalog_cli.ops.listing.paths import Listing
+    from kafkalog_cli.ops.listing.root import LogDirRoot
+    from kafkalog_cli.ops.listing.usage import Freeable
+    from kafkalog_cli.ops.session.options import SessionOptions
     from kafkalog_cli.output.ndjson import JsonLines
     from kafkalog_cli.output.stream import ResultStream
 
@@ -94,10 +94,10 @@ class UsageRun:
     def _freeable(self) -> tuple[dict[str, Freeable], ExitCode]:
         if self._options.planning is None or not self._found:
             return {}, ExitCode.OK
-        from kafkalog_cli.actions.listing.freeable import FREEABLE, freeable_of
         from kafkalog_cli.cli.groups import Printing
         from kafkalog_cli.cli.options import OutputFormat
         from kafkalog_cli.cli.verbs import begin
+        from kafkalog_cli.ops.listing.freeable import FREEABLE, freeable_of
         from kafkalog_cli.output.listing_json import PARTITION
         from kafkalog_cli.output.views import View
 

@@ -13,10 +13,10 @@ from kafkalog_cli.cli.times import time_of
 from kafkalog_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from kafkalog_cli.actions.ranges import Range
-    from kafkalog_cli.actions.selection import Selection
-    from kafkalog_cli.actions.session.options import Pace
     from kafkalog_cli.cli.environment import Environment
+    from kafkalog_cli.ops.ranges import Range
+    from kafkalog_cli.ops.selection import Selection
+    from kafkalog_cli.ops.session.options import Pace
 
 PathsArgument = Annotated[
     list[str] | None,
@@ -191,7 +191,7 @@ Now = Annotated[
 
 def _warn_of_seconds(context: typer.Context, settings: list[str] | None) -> list[str] | None:
     """Warn of each time span that seems to be in seconds: Kafka's unit is milliseconds."""
-    from kafkalog_cli.actions.time_spec import days_in_seconds
+    from kafkalog_cli.ops.time_spec import days_in_seconds
 
     for setting in settings or ():
         name, _, text = setting.partition("=")
@@ -337,12 +337,12 @@ def default_jobs() -> int:
 
 def pace_of(jobs: int, time_budget: str | None, io_bytes_per_s: str | None) -> Pace:
     """Return the Pace of these options. Raises UsageError."""
-    from kafkalog_cli.actions.session.options import Pace
+    from kafkalog_cli.ops.session.options import Pace
 
     if time_budget is None and io_bytes_per_s is None:
         return Pace(jobs or default_jobs())
-    from kafkalog_cli.actions.size_spec import parse_size_bytes
-    from kafkalog_cli.actions.time_spec import parse_seconds
+    from kafkalog_cli.ops.size_spec import parse_size_bytes
+    from kafkalog_cli.ops.time_spec import parse_seconds
 
     seconds = None if time_budget is None else parse_seconds(time_budget)
     size_bytes = None if io_bytes_per_s is None else parse_size_bytes(io_bytes_per_s)
@@ -355,7 +355,7 @@ def selection_of(topics: list[str] | None, partitions: list[int] | None, topic_p
     """Return the selection of these options; None without any of them. Raises UsageError."""
     if not topics and not partitions and topic_pattern is None:
         return None
-    from kafkalog_cli.actions.selection import Selection
+    from kafkalog_cli.ops.selection import Selection
 
     try:
         pattern = None if topic_pattern is None else re.compile(topic_pattern)
@@ -376,7 +376,7 @@ def wanted_range(  # noqa: PLR0913, PLR0917 one for each option
     """Return the range of these options; None without any of them. Raises UsageError."""
     if all(value is None for value in (from_offset, to_offset, since, until, key)):
         return None
-    from kafkalog_cli.actions.ranges import Range
+    from kafkalog_cli.ops.ranges import Range
 
     return Range(
         from_offset,
@@ -393,6 +393,6 @@ def delay_ms_of(delay: str | None, *, keeps: bool) -> int | None:
         raise UsageError(reason="--delay does not go with --keep: nothing is named .deleted")
     if delay is None:
         return None
-    from kafkalog_cli.actions.time_spec import parse_duration_ms
+    from kafkalog_cli.ops.time_spec import parse_duration_ms
 
     return parse_duration_ms(delay)

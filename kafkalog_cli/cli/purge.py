@@ -39,9 +39,9 @@ def purge(  # noqa: PLR0913
     The last run stays until it is undone if it was interrupted. Partitions of a committed import stay until the
     import is completed.
     """
-    from kafkalog_cli.actions.purge import PURGE, PurgeRequest
-    from kafkalog_cli.actions.time_spec import parse_duration_ms
     from kafkalog_cli.cli.verbs import begin
+    from kafkalog_cli.ops.purge import PURGE, PurgeRequest
+    from kafkalog_cli.ops.time_spec import parse_duration_ms
     from kafkalog_cli.output.runs import purge_view
 
     request = PurgeRequest(parse_duration_ms(older_than))

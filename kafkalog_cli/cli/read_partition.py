@@ -6,18 +6,18 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from kafkalog_cli.actions.read.fetches import Fetches
-from kafkalog_cli.actions.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.ops.read.fetches import Fetches
+from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.output.kcat_text import KcatText, Token
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.read_printer import ReadPrinter, RecordPrinter, write_fetch
 from kafkalog_cli.output.read_text import ReadText
 from kafkalog_cli.output.read_text_compiled import CompiledReadText
 from kafkalog_cli.output.stream import ResultStream
-from kafkalog_cli.storage.partition import Partition, Segment
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,21 +5,21 @@ from __future__ import annotations
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 
-from kafkalog_cli.actions.read.log_read import LogRead
-from kafkalog_cli.actions.read.merged import merged_by_time
-from kafkalog_cli.actions.read.request import Isolation, ReadRequest, Start
-from kafkalog_cli.actions.session.lock_warnings import LockWarnings
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.lookup_run import chosen_partitions
 from kafkalog_cli.cli.read_partition import PartitionRead, RecordOutput
 from kafkalog_cli.cli.times import time_of
 from kafkalog_cli.errors import ExitCode, KafkalogError, OffsetOutOfRange, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.read.log_read import LogRead
+from kafkalog_cli.ops.read.merged import merged_by_time
+from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start
+from kafkalog_cli.ops.session.lock_warnings import LockWarnings
 from kafkalog_cli.output.kcat_text import parse_kcat_format
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.read_text import FIELDS
 from kafkalog_cli.output.stream import ResultStream
-from kafkalog_cli.storage.partition import Partition
 
 MERGE_BYTES = 64 << 20
 LEAST_CHUNK_BYTES = 64 << 10

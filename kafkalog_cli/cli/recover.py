@@ -10,9 +10,9 @@ from kafkalog_cli.cli.spark_options import EngineName
 from kafkalog_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from kafkalog_cli.actions.recover.plan import RecoverMode
-    from kafkalog_cli.actions.session.options import SessionOptions
     from kafkalog_cli.cli.environment import Environment
+    from kafkalog_cli.ops.recover.plan import RecoverMode
+    from kafkalog_cli.ops.session.options import SessionOptions
 
 command = typer.Typer(add_completion=False)
 
@@ -81,7 +81,7 @@ def recover(  # noqa: PLR0913
     If the disk reports errors, nothing is cut that could not be read, and --salvage reads the rest. Ctrl-C and SIGTERM
     end the run after the partitions that are in work. The other partitions are listed (exit code 130).
     """
-    from kafkalog_cli.actions.recover.plan import RecoverMode
+    from kafkalog_cli.ops.recover.plan import RecoverMode
 
     if not paths:
         raise UsageError(reason="recover needs a PATH; see kafkalog recover --help")
@@ -110,10 +110,10 @@ def _recover(  # noqa: PLR0913, PLR0917
     own: dict[str, bool],
     printing: Printing,
 ) -> int:
-    from kafkalog_cli.actions.recover.plan import RecoverMode
-    from kafkalog_cli.actions.recover.recover import RecoverRequest
-    from kafkalog_cli.actions.recover.verb import RECOVER, partitions_to_recover, report_damaged_checkpoints
     from kafkalog_cli.cli.verbs import begin
+    from kafkalog_cli.ops.recover.plan import RecoverMode
+    from kafkalog_cli.ops.recover.recover import RecoverRequest
+    from kafkalog_cli.ops.recover.verb import RECOVER, partitions_to_recover, report_damaged_checkpoints
     from kafkalog_cli.output.recover_view import recover_view
 
     run = begin(environment, RECOVER, recover_view(), options, printing)
@@ -127,9 +127,9 @@ def _recover(  # noqa: PLR0913, PLR0917
 def _salvage(
     environment: "Environment", options: "SessionOptions", paths: list[str], target: str, printing: Printing
 ) -> int:
-    from kafkalog_cli.actions.recover.recover import RecoverRequest
-    from kafkalog_cli.actions.recover.salvage import SALVAGE, SalvageRequest, make_target
     from kafkalog_cli.cli.verbs import begin
+    from kafkalog_cli.ops.recover.recover import RecoverRequest
+    from kafkalog_cli.ops.recover.salvage import SALVAGE, SalvageRequest, make_target
     from kafkalog_cli.output.recover_view import salvage_view
 
     run = begin(environment, SALVAGE, salvage_view(), options, printing)

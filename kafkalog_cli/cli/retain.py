@@ -70,9 +70,9 @@ def retain(  # noqa: PLR0913
     limits do not count: the oldest segments of all partitions are unlinked at once, but never compacted topics,
     internal topics or active segments.
     """
-    from kafkalog_cli.actions.retain.plan import RetainRequest
-    from kafkalog_cli.actions.retain.retain import RETAIN
     from kafkalog_cli.cli.verbs import run_verb
+    from kafkalog_cli.ops.retain.plan import RetainRequest
+    from kafkalog_cli.ops.retain.retain import RETAIN
     from kafkalog_cli.output.log_change_views import retain_view
 
     environment = environment_of(context)

@@ -34,8 +34,8 @@ def roll(  # noqa: PLR0913
     segment.bytes, if segment.ms have passed since the timestamps of its first batch, if an index is full, or if its
     offsets reach 2^31. An active segment without records is never rolled.
     """
-    from kafkalog_cli.actions.roll import ROLL, RollRequest
     from kafkalog_cli.cli.verbs import run_verb
+    from kafkalog_cli.ops.roll import ROLL, RollRequest
     from kafkalog_cli.output.log_change_views import roll_view
 
     environment = environment_of(context)

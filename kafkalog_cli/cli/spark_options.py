@@ -10,7 +10,7 @@ import typer
 from kafkalog_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from kafkalog_cli.actions.engine import Engine
+    from kafkalog_cli.ops.engine import Engine
 
 SPARK_PANEL = "Spark"
 Master = Annotated[
@@ -62,7 +62,7 @@ def engine_of(  # noqa: PLR0913
 
     Raises UsageError for options that exclude each other, KafkalogError without PySpark.
     """
-    from kafkalog_cli.actions.engine import THREADS
+    from kafkalog_cli.ops.engine import THREADS
 
     if engine is EngineName.LOCAL:
         if conf or master != DEFAULT_MASTER:

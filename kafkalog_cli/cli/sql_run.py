@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from kafkalog_cli.actions.read.request import Isolation
-from kafkalog_cli.actions.selection import expand
-from kafkalog_cli.actions.session.meter import of_the_system
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, PathNotFound, Refused, UsageError
+from kafkalog_cli.ops.read.request import Isolation
+from kafkalog_cli.ops.selection import expand
+from kafkalog_cli.ops.session.meter import of_the_system
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.sql_output import Heading, Written, write_cells, write_lines, write_parquet
 from kafkalog_cli.output.sql_rows import arrow_parts, row_cells, row_lines
@@ -118,7 +118,7 @@ class SqlRun:
         return write_lines(self._out.write_bytes, parts, most)
 
     def _write_file(self, result: Result, path: str) -> Written:
-        from kafkalog_cli.storage.new_file import new_file
+        from kafkalog_cli.disk.new_file import new_file
 
         names, most = _names(result), self._options.max_rows
         full_path = os.path.abspath(path)  # noqa: PTH100
@@ -134,7 +134,7 @@ class SqlRun:
 
     def _check_output(self, path: str, paths: list[str]) -> None:
         """Check that the output is a new file outside of the paths. Raises UsageError, Refused, PathNotFound."""
-        from kafkalog_cli.storage.named_places import check_new_file
+        from kafkalog_cli.disk.named_places import check_new_file
 
         fs, full_path = self._environment.fs, os.path.abspath(path)  # noqa: PTH100
         check_new_file(fs, path, "sql")

@@ -37,8 +37,8 @@ def truncate(  # noqa: PLR0913
     offset cannot be split, so the log may end earlier. Removed records are kept for `kafkalog undo`. The marker of a
     clean shutdown is removed too: the next broker recovers every partition of the log directory.
     """
-    from kafkalog_cli.actions.truncate import TRUNCATE, TruncateRequest
     from kafkalog_cli.cli.verbs import run_verb
+    from kafkalog_cli.ops.truncate import TRUNCATE, TruncateRequest
     from kafkalog_cli.output.log_change_views import truncate_view
 
     environment = environment_of(context)

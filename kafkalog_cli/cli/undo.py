@@ -31,8 +31,8 @@ def undo(  # noqa: PLR0913
     partition has changed since the run, for example because a broker has started on it. A run that was interrupted can
     be undone too, and so can an undo.
     """
-    from kafkalog_cli.actions.undo_verb import UNDO, partitions_to_undo
     from kafkalog_cli.cli.verbs import begin
+    from kafkalog_cli.ops.undo_verb import UNDO, partitions_to_undo
     from kafkalog_cli.output.runs import undo_view
 
     if "/" in run or run in (".", ".."):

@@ -8,16 +8,17 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from kafkalog_cli.actions.reports.index_verdict import counted
-from kafkalog_cli.actions.session.interruptions import Interruptions
-from kafkalog_cli.actions.session.observer import Note
-from kafkalog_cli.actions.session.options import SessionOptions
-from kafkalog_cli.actions.session.session import Session
-from kafkalog_cli.actions.session.verb import Summary, Verb
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.groups import Printing
 from kafkalog_cli.cli.terminal import Consent
+from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
 from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.ops.reports.index_verdict import counted
+from kafkalog_cli.ops.session.interruptions import Interruptions
+from kafkalog_cli.ops.session.observer import Note
+from kafkalog_cli.ops.session.options import SessionOptions
+from kafkalog_cli.ops.session.session import Session
+from kafkalog_cli.ops.session.verb import Summary, Verb
 from kafkalog_cli.output.dry_run_text import DryRunCounts
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines, json_path
@@ -25,10 +26,9 @@ from kafkalog_cli.output.paint import paint_of
 from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stream import ResultStream, Undisturbed, printable
 from kafkalog_cli.output.views import FAILED, FAILURES, Detail, View, kind_of
-from kafkalog_cli.storage.named_places import check_named_file, replace_named_file
 
 if TYPE_CHECKING:
-    from kafkalog_cli.storage.partition import Partition
+    from kafkalog_cli.log.partition import Partition
 
 
 @dataclass(frozen=True, slots=True)

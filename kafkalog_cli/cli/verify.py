@@ -87,10 +87,10 @@ def verify(  # noqa: PLR0913
     Each finding has its file and byte, what a broker would do about it, and the next step. Fine partitions are only
     counted, in the last line. Nothing is changed, and no lock is taken.
     """
-    from kafkalog_cli.actions.verify.partition import Level
-    from kafkalog_cli.actions.verify.verify import VERIFY, VerifyPlanner, VerifyRequest, verify_against
     from kafkalog_cli.cli.verbs import begin
     from kafkalog_cli.cli.verify_output import VerifyOutput
+    from kafkalog_cli.ops.verify.partition import Level
+    from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, VerifyRequest, verify_against
     from kafkalog_cli.output.verify_view import verify_view
 
     if against is not None and spark.engine is EngineName.SPARK:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
-from kafkalog_cli.actions.verify.finding_kinds import Severity
-from kafkalog_cli.actions.verify.partition import Level, Verification
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.groups import Printing
 from kafkalog_cli.cli.verify_reports import VerifyReports
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError
+from kafkalog_cli.ops.verify.finding_kinds import Severity
+from kafkalog_cli.ops.verify.partition import Level, Verification
 from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.output.verify_text import VerifyText
 

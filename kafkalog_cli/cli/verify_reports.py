@@ -12,8 +12,8 @@ from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError
 from kafkalog_cli.output.stream import ResultStream
 
 if TYPE_CHECKING:
-    from kafkalog_cli.actions.verify.diagnose import Finding
-    from kafkalog_cli.actions.verify.partition import Verification
+    from kafkalog_cli.ops.verify.diagnose import Finding
+    from kafkalog_cli.ops.verify.partition import Verification
     from kafkalog_cli.output.ci_report import CiReport
 
 KINDS = ("junit", "sarif", "github")
@@ -51,7 +51,7 @@ class VerifyReports:
     def check_files(self) -> None:
         """Raise KafkalogError if a file cannot be written, before anything is checked."""
         for place in filter(None, self._reports):
-            from kafkalog_cli.storage.named_places import check_named_file
+            from kafkalog_cli.disk.named_places import check_named_file
 
             check_named_file(self._environment.fs, place)
 
@@ -91,7 +91,7 @@ class VerifyReports:
                 self._out.write(text)
 
     def _replace(self, place: str, text: str) -> None:
-        from kafkalog_cli.storage.named_places import replace_named_file
+        from kafkalog_cli.disk.named_places import replace_named_file
 
         environment = self._environment
         try:

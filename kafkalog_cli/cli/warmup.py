@@ -20,9 +20,9 @@ def warmup(
     This takes 20 to 90 seconds of processor time, once for each version of kafkalog and of Python. Otherwise the first
     run on much data compiles them. The compiled code is kept in $NUMBA_CACHE_DIR, or in the cache of the user.
     """
+    from kafkalog_cli.disk.kernels import COMPILING, cache_directory, is_warm, reason_of, warm_up_kernels
     from kafkalog_cli.output.stream import ResultStream
     from kafkalog_cli.output.waiting import Waiting
-    from kafkalog_cli.storage.kernels import COMPILING, cache_directory, is_warm, reason_of, warm_up_kernels
 
     environment = environment_of(context)
     out, errors = ResultStream(environment.stdout), ResultStream(environment.stderr)

@@ -28,7 +28,7 @@ from kafkalog_cli.library.verbs import (
     verify,
 )
 from kafkalog_cli.library.warning import LogWarning
-from kafkalog_cli.storage.reading.record_arrow import record_schema
+from kafkalog_cli.log.reading.record_arrow import record_schema
 
 __all__ = [
     "Appended",

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
-from kafkalog_cli.actions.append.append import AppendPlan
-from kafkalog_cli.actions.append.making import is_left_empty, is_topic_id, partition_to_make
-from kafkalog_cli.actions.append.verb import APPEND_ARROW, Appending, AppendOptions, ArrowInput
-from kafkalog_cli.actions.append.writing import Writing
-from kafkalog_cli.actions.session.options import Context
-from kafkalog_cli.actions.session.work import Changed
+from kafkalog_cli.disk.fs import WritableFilesystem
+from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import Refused, UsageError
 from kafkalog_cli.library.verbs import Call, Run, VerbOptions
-from kafkalog_cli.storage.fs import WritableFilesystem
-from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.partition import Partition, open_partition
+from kafkalog_cli.log.partition import Partition, open_partition
+from kafkalog_cli.ops.append.append import AppendPlan
+from kafkalog_cli.ops.append.making import is_left_empty, is_topic_id, partition_to_make
+from kafkalog_cli.ops.append.verb import APPEND_ARROW, Appending, AppendOptions, ArrowInput
+from kafkalog_cli.ops.append.writing import Writing
+from kafkalog_cli.ops.session.options import Context
+from kafkalog_cli.ops.session.work import Changed
 
 CodecName = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 Ending = Literal["commit", "abort", "open"]

@@ -7,21 +7,21 @@ from datetime import datetime
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from kafkalog_cli.actions.broker_view import log_bounds
-from kafkalog_cli.actions.damage import damaged_log
-from kafkalog_cli.actions.read.log_read import LogRead
-from kafkalog_cli.actions.read.request import Isolation, ReadRequest, Start
-from kafkalog_cli.actions.selection import Selection, select_partitions
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import DamagedLog, UsageError
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.library.times import epoch_ms
 from kafkalog_cli.library.verbs import OnPath, VerbOptions
 from kafkalog_cli.library.warning import warn
-from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.partition import Partition
-from kafkalog_cli.storage.reading.record_arrow import arrow_of_batches, record_batches, record_schema
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.reading.record_arrow import arrow_of_batches, record_batches, record_schema
+from kafkalog_cli.ops.broker_view import log_bounds
+from kafkalog_cli.ops.damage import damaged_log
+from kafkalog_cli.ops.read.log_read import LogRead
+from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start
+from kafkalog_cli.ops.selection import Selection, select_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -168,8 +168,8 @@ class PartitionLog(OnPath):
         Locked, BadInput, NoSpace, NotChanged, HalfChanged (`kafkalog undo` restores the previous state), UsageError,
         and the exceptions of iterating over `data`. Warns with LogWarning.
         """
-        from kafkalog_cli.actions.append.writing import Writing
         from kafkalog_cli.library.appending import append_arrow
+        from kafkalog_cli.ops.append.writing import Writing
 
         writing = Writing(
             codec=codec,

@@ -8,31 +8,31 @@ from datetime import datetime
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 
-from kafkalog_cli.actions.selection import Selection
-from kafkalog_cli.actions.session.observer import Note, SilentObserver
-from kafkalog_cli.actions.session.options import Context, Pace, SessionOptions
-from kafkalog_cli.actions.session.session import Session
-from kafkalog_cli.actions.session.verb import Summary, Verb
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.library.times import epoch_ms
 from kafkalog_cli.library.warning import warn
-from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.selection import Selection
+from kafkalog_cli.ops.session.observer import Note, SilentObserver
+from kafkalog_cli.ops.session.options import Context, Pace, SessionOptions
+from kafkalog_cli.ops.session.session import Session
+from kafkalog_cli.ops.session.verb import Summary, Verb
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
     from typing_extensions import Unpack
 
-    from kafkalog_cli.actions.compact.plan import CompactPlan
-    from kafkalog_cli.actions.delete_records import DeleteRecordsPlan
-    from kafkalog_cli.actions.purge import PurgePlan
-    from kafkalog_cli.actions.recover.verb import Recovered
-    from kafkalog_cli.actions.retain.plan import RetainPlan
-    from kafkalog_cli.actions.roll import RollPlan
-    from kafkalog_cli.actions.session.work import Changed
-    from kafkalog_cli.actions.truncate import TruncatePlan
-    from kafkalog_cli.actions.undo_verb import Undone
-    from kafkalog_cli.actions.verify.partition import Verification
+    from kafkalog_cli.ops.compact.plan import CompactPlan
+    from kafkalog_cli.ops.delete_records import DeleteRecordsPlan
+    from kafkalog_cli.ops.purge import PurgePlan
+    from kafkalog_cli.ops.recover.verb import Recovered
+    from kafkalog_cli.ops.retain.plan import RetainPlan
+    from kafkalog_cli.ops.roll import RollPlan
+    from kafkalog_cli.ops.session.work import Changed
+    from kafkalog_cli.ops.truncate import TruncatePlan
+    from kafkalog_cli.ops.undo_verb import Undone
+    from kafkalog_cli.ops.verify.partition import Verification
 
     Paths: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
 
@@ -162,8 +162,8 @@ def verify(
 
     Each Verification has its findings. Raises NotKafkaLayout, Unreadable, PathNotFound.
     """
-    from kafkalog_cli.actions.verify.partition import Level
-    from kafkalog_cli.actions.verify.verify import VERIFY, VerifyPlanner, VerifyRequest
+    from kafkalog_cli.ops.verify.partition import Level
+    from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, VerifyRequest
 
     call = Call(VERIFY, paths, {"topics": topics, "partitions": partitions})
     planner = VerifyPlanner(call.session, VerifyRequest(Level(level)))
@@ -182,9 +182,9 @@ def recover(
 
     Raises UsageError, PathNotFound, NotKafkaLayout, NothingSelected. Failures of single partitions are in `errors`.
     """
-    from kafkalog_cli.actions.recover.plan import RecoverMode
-    from kafkalog_cli.actions.recover.recover import RecoverRequest
-    from kafkalog_cli.actions.recover.verb import RECOVER, partitions_to_recover
+    from kafkalog_cli.ops.recover.plan import RecoverMode
+    from kafkalog_cli.ops.recover.recover import RecoverRequest
+    from kafkalog_cli.ops.recover.verb import RECOVER, partitions_to_recover
 
     call = Call(RECOVER, paths, options)
     partitions = partitions_to_recover(call.session, call.paths)
@@ -194,7 +194,7 @@ def recover(
 
 def roll(paths: Paths, *, force: bool = False, **options: Unpack[VerbOptions]) -> Run[Changed[RollPlan]]:
     """Start new segments as `kafkalog roll` does. Raises as `recover`."""
-    from kafkalog_cli.actions.roll import ROLL, RollRequest
+    from kafkalog_cli.ops.roll import ROLL, RollRequest
 
     return Call(ROLL, paths, options).on_logs(RollRequest, force=force)
 
@@ -208,8 +208,8 @@ def retain(
     **options: Unpack[VerbOptions],
 ) -> Run[Changed[RetainPlan]]:
     """Remove the segments that are past retention as `kafkalog retain` does. Raises as `recover`."""
-    from kafkalog_cli.actions.retain.plan import RetainRequest
-    from kafkalog_cli.actions.retain.retain import RETAIN
+    from kafkalog_cli.ops.retain.plan import RetainRequest
+    from kafkalog_cli.ops.retain.retain import RETAIN
 
     what = {"delay_ms": delay_ms, "keeps": keep, "explains": explain, "now_is_given": "now" in options}
     return Call(RETAIN, paths, options).on_logs(RetainRequest, **what)
@@ -230,8 +230,8 @@ def compact(
 
     Raises as `recover`.
     """
-    from kafkalog_cli.actions.compact.plan import CompactRequest
-    from kafkalog_cli.actions.compact.verb import COMPACT, CompactWork, dirtiest_first
+    from kafkalog_cli.ops.compact.plan import CompactRequest
+    from kafkalog_cli.ops.compact.verb import COMPACT, CompactWork, dirtiest_first
 
     call = Call(COMPACT, paths, options)
     partitions = call.session.writable_partitions(call.paths)
@@ -245,7 +245,7 @@ def truncate(
     path: Paths, offset: int, *, discard: bool = False, **options: Unpack[VerbOptions]
 ) -> Run[Changed[TruncatePlan]]:
     """Truncate the log of one partition to `offset`, the first offset removed. Raises as `recover`."""
-    from kafkalog_cli.actions.truncate import TRUNCATE, TruncateRequest
+    from kafkalog_cli.ops.truncate import TRUNCATE, TruncateRequest
 
     call = Call(TRUNCATE, path, options)
     partitions = call.session.one_partition(call.paths[0])
@@ -257,7 +257,7 @@ def delete_records(
     path: Paths, before_offset: int, *, delay_ms: int | None = None, keep: bool = False, **options: Unpack[VerbOptions]
 ) -> Run[Changed[DeleteRecordsPlan]]:
     """Move the log start offset of one partition to `before_offset`; -1: to the high watermark. Raises as `recover`."""
-    from kafkalog_cli.actions.delete_records import DELETE_RECORDS, DeleteRecordsRequest
+    from kafkalog_cli.ops.delete_records import DELETE_RECORDS, DeleteRecordsRequest
 
     call = Call(DELETE_RECORDS, path, options)
     partitions = call.session.one_partition(call.paths[0])
@@ -267,7 +267,7 @@ def delete_records(
 
 def undo(path: Paths, run: str, **options: Unpack[VerbOptions]) -> Run[Undone]:
     """Undo a run on all partitions under `path` that have it. Raises as `recover`."""
-    from kafkalog_cli.actions.undo_verb import UNDO, partitions_to_undo
+    from kafkalog_cli.ops.undo_verb import UNDO, partitions_to_undo
 
     call = Call(UNDO, path, options)
     return call.run(run, partitions_to_undo(call.session, call.paths[0], run))
@@ -278,7 +278,7 @@ def purge(paths: Paths, *, older_than_ms: int = 604_800_000, **options: Unpack[V
 
     `older_than_ms`: the age from which a run's files are removed.
     """
-    from kafkalog_cli.actions.purge import PURGE, PurgeRequest
+    from kafkalog_cli.ops.purge import PURGE, PurgeRequest
 
     call = Call(PURGE, paths, options)
     return call.run(PurgeRequest(older_than_ms), call.session.partitions(call.paths))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkalog_cli.actions.append.append import AppendPlan
 from kafkalog_cli.format.compression import codec_name
+from kafkalog_cli.ops.append.append import AppendPlan
 
 APPENDED = "kafkalog.appended/1"
 

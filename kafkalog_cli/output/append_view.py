@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kafkalog_cli.actions.append.append import AppendPlan
-from kafkalog_cli.actions.session.work import Changed
+from kafkalog_cli.ops.append.append import AppendPlan
+from kafkalog_cli.ops.session.work import Changed
 from kafkalog_cli.output.append_json import APPENDED, appended_fields
 from kafkalog_cli.output.append_text import append_words
 from kafkalog_cli.output.log_change_text import Said, undo_words

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from kafkalog_cli.actions.audit.audit import Audited, Failed, PartitionStatistics
-from kafkalog_cli.actions.audit.compare import AuditChange
-from kafkalog_cli.actions.audit.keys import KeyCounts
+from kafkalog_cli.ops.audit.audit import Audited, Failed, PartitionStatistics
+from kafkalog_cli.ops.audit.compare import AuditChange
+from kafkalog_cli.ops.audit.keys import KeyCounts
 from kafkalog_cli.output.ndjson import JsonLines, json_path
 from kafkalog_cli.output.verify_json import FINDING, finding_object, verification_object
 

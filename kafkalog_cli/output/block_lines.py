@@ -12,8 +12,8 @@ from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.output.large_fields import has_large
 
 if TYPE_CHECKING:
-    from kafkalog_cli.storage.reading.read_ahead import Read
-    from kafkalog_cli.storage.reading.read_compiled import AtOnce
+    from kafkalog_cli.log.reading.read_ahead import Read
+    from kafkalog_cli.log.reading.read_compiled import AtOnce
 
 OUT_BYTES = 12 << 20
 """The usual size of a chunk's lines; only the written part of a buffer takes memory."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from enum import Enum, unique
 from typing import Protocol
 
-from kafkalog_cli.actions.verify.diagnose import Finding
-from kafkalog_cli.actions.verify.partition import Verification
 from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.ops.verify.diagnose import Finding
+from kafkalog_cli.ops.verify.partition import Verification
 
 
 @unique

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkalog_cli.actions.compact.plan import CompactPlan
-from kafkalog_cli.actions.reports.index_verdict import counted
+from kafkalog_cli.broker.cleaning.choosing import Dirt, UpTo
+from kafkalog_cli.broker.cleaning.explaining import Reason, RecordFate
+from kafkalog_cli.ops.compact.plan import CompactPlan
+from kafkalog_cli.ops.reports.index_verdict import counted
 from kafkalog_cli.output.human import iso_time
 from kafkalog_cli.output.stream import printable
-from kafkalog_cli.storage.cleaning.choosing import Dirt, UpTo
-from kafkalog_cli.storage.cleaning.explaining import Reason, RecordFate
 
 _UNTIL = {
     UpTo.ACTIVE_SEGMENT: "it is in the active segment, until that is rolled",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkalog_cli.actions.compact.erasure import Erasure, Holder
-from kafkalog_cli.actions.compact.plan import Compaction, CompactPlan
-from kafkalog_cli.actions.retain.plan import RetainPlan
+from kafkalog_cli.broker.cleaning.explaining import RecordFate
+from kafkalog_cli.ops.compact.erasure import Erasure, Holder
+from kafkalog_cli.ops.compact.plan import Compaction, CompactPlan
+from kafkalog_cli.ops.retain.plan import RetainPlan
 from kafkalog_cli.output.log_change_json import retention_fields
 from kafkalog_cli.output.ndjson import json_path
-from kafkalog_cli.storage.cleaning.explaining import RecordFate
 
 COMPACTION = "kafkalog.compaction/1"
 

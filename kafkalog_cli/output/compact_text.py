@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafkalog_cli.actions.apply_changes import Applied
-from kafkalog_cli.actions.compact.plan import Choice, Compaction, CompactPlan
-from kafkalog_cli.actions.reports.index_verdict import counted
+from kafkalog_cli.broker.cleaning.choosing import UpTo
 from kafkalog_cli.errors import shell_word
+from kafkalog_cli.ops.apply_changes import Applied
+from kafkalog_cli.ops.compact.plan import Choice, Compaction, CompactPlan
+from kafkalog_cli.ops.reports.index_verdict import counted
 from kafkalog_cli.output.human import TextColumn, TextTable, cell
 from kafkalog_cli.output.log_change_text import undo_words
 from kafkalog_cli.output.progress import sized
-from kafkalog_cli.storage.cleaning.choosing import UpTo
 
 _WHY_NOT = {
     Choice.NOTHING_DIRTY: "all records are clean or in the active segment (kafkalog roll --force closes it)",

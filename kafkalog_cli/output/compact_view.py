@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafkalog_cli.actions.compact.plan import Choice, CompactPlan
-from kafkalog_cli.actions.session.work import Changed
+from kafkalog_cli.ops.compact.plan import Choice, CompactPlan
+from kafkalog_cli.ops.session.work import Changed
 from kafkalog_cli.output.compact_explain_text import explain_lines
 from kafkalog_cli.output.compact_json import COMPACTION, compaction_fields
 from kafkalog_cli.output.compact_text import compaction_undo_words, compaction_words, dry_run_table

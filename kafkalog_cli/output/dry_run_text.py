@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from kafkalog_cli.actions.reports.index_verdict import counted
+from kafkalog_cli.ops.reports.index_verdict import counted
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.views import FAILED
 

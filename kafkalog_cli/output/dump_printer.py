@@ -13,9 +13,9 @@ from kafkalog_cli.output.seven_text import SevenText
 from kafkalog_cli.output.stream import ResultStream
 
 if TYPE_CHECKING:  # a small dump must start at once
+    from kafkalog_cli.log.reading.read_ahead import Read
     from kafkalog_cli.output.block_lines import BlockLines
     from kafkalog_cli.output.dump_compiled import CompiledLogText
-    from kafkalog_cli.storage.reading.read_ahead import Read
 
 
 class SegmentPrinter(Protocol):

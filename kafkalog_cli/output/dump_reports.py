@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 
+from kafkalog_cli.disk.pair_spool import PairSpool
 from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
-from kafkalog_cli.storage.pair_spool import PairSpool
 
 Pairs = list[tuple[int, int]]
 

@@ -9,7 +9,7 @@ from kafkalog_cli.output.ndjson import json_path
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafkalog_cli.actions.export.files import MadeFile
+    from kafkalog_cli.ops.export.files import MadeFile
 
 EXPORTED = "kafkalog.exported/1"
 

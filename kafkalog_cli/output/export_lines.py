@@ -6,10 +6,10 @@ import io
 from collections.abc import Callable
 
 from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, topic_decode
 from kafkalog_cli.output.record_json_printer import JsonPrinter
 from kafkalog_cli.output.stream import ResultStream
-from kafkalog_cli.storage.partition import Partition
 
 
 class ExportLines:

@@ -10,7 +10,7 @@ from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 
 if TYPE_CHECKING:
-    from kafkalog_cli.actions.export.files import MadeFile
+    from kafkalog_cli.ops.export.files import MadeFile
 
 
 def export_lines(files: Iterable[MadeFile]) -> Iterator[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkalog_cli.actions.reports.index_verdict import counted
-from kafkalog_cli.actions.retain.free import Freed
+from kafkalog_cli.ops.reports.index_verdict import counted
+from kafkalog_cli.ops.retain.free import Freed
 from kafkalog_cli.output.ndjson import json_path
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.recover_json import remark_object

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kafkalog_cli.actions.verify.diagnose import Finding
-from kafkalog_cli.actions.verify.finding_kinds import Severity
-from kafkalog_cli.actions.verify.partition import Verification
 from kafkalog_cli.errors import ExitCode, KafkalogError, next_step
+from kafkalog_cli.ops.verify.diagnose import Finding
+from kafkalog_cli.ops.verify.finding_kinds import Severity
+from kafkalog_cli.ops.verify.partition import Verification
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.verify_text import verification_summary
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from kafkalog_cli.output.ndjson import json_path
 
 if TYPE_CHECKING:
-    from kafkalog_cli.actions.importing.planning import Job
-    from kafkalog_cli.actions.importing.results import ImportResult
+    from kafkalog_cli.ops.importing.planning import Job
+    from kafkalog_cli.ops.importing.results import ImportResult
 
 IMPORTED = "kafkalog.imported/1"
 

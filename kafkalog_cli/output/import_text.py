@@ -9,7 +9,7 @@ from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 
 if TYPE_CHECKING:
-    from kafkalog_cli.actions.importing.results import ImportPlan, ImportResult
+    from kafkalog_cli.ops.importing.results import ImportPlan, ImportResult
 
 
 def import_lines(result: ImportResult, log_dir: str, *, dry_run: bool) -> Iterator[str]:

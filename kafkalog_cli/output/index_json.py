@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kafkalog_cli.actions.reports.index_verdict import Entry, FileNote, FileReport, Style, Verdict
+from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.ops.reports.index_verdict import Entry, FileNote, FileReport, Style, Verdict
 from kafkalog_cli.output.ndjson import JsonLines, json_path
-from kafkalog_cli.storage.names import FileKind
 
 INDEX_ENTRY = "kafkalog.index-entry/1"
 TIME_INDEX_ENTRY = "kafkalog.time-index-entry/1"

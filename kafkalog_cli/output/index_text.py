@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from kafkalog_cli.actions.reports.index_verdict import ANY_STYLE, Entry, FileReport, Style, Verdict, counted
+from kafkalog_cli.disk.names import FileKind, WorkState
 from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.ops.reports.index_verdict import ANY_STYLE, Entry, FileReport, Style, Verdict, counted
 from kafkalog_cli.output.stream import printable
-from kafkalog_cli.storage.names import FileKind, WorkState
 
 KIND_NAMES: dict[FileKind, str] = {
     FileKind.LOG: "log",

@@ -14,11 +14,11 @@ from datetime import datetime, timezone
 from junitparser import Attr, Error, Failure, JUnitXml, SystemErr, SystemOut, TestCase, TestSuite
 
 from kafkalog_cli import __version__
-from kafkalog_cli.actions.reports.index_verdict import counted
-from kafkalog_cli.actions.verify.diagnose import Finding
-from kafkalog_cli.actions.verify.finding_kinds import Severity
-from kafkalog_cli.actions.verify.partition import Verification
 from kafkalog_cli.errors import ExitCode, KafkalogError, next_step
+from kafkalog_cli.ops.reports.index_verdict import counted
+from kafkalog_cli.ops.verify.diagnose import Finding
+from kafkalog_cli.ops.verify.finding_kinds import Severity
+from kafkalog_cli.ops.verify.partition import Verification
 from kafkalog_cli.output.ci_report import ReportedRun
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.verify_text import finding_lines

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kafkalog_cli.actions.listing.listing import BytesByKind, PartitionListing
-from kafkalog_cli.actions.listing.paths import FileListing, Listing
-from kafkalog_cli.actions.listing.root import LogDirRoot, Shutdown
-from kafkalog_cli.actions.listing.segments import SegmentListing
-from kafkalog_cli.actions.reports.index_verdict import counted
+from kafkalog_cli.disk.fs import FileStatus
+from kafkalog_cli.disk.names import DirectoryKind
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.listing.listing import BytesByKind, PartitionListing
+from kafkalog_cli.ops.listing.paths import FileListing, Listing
+from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
+from kafkalog_cli.ops.listing.segments import SegmentListing
+from kafkalog_cli.ops.reports.index_verdict import counted
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
 from kafkalog_cli.output.paint import paint_of
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import ResultStream, printable
-from kafkalog_cli.storage.fs import FileStatus
-from kafkalog_cli.storage.names import DirectoryKind
-from kafkalog_cli.storage.partition import Partition
 
 PARTITION_COLUMNS = (
     TextColumn("PARTITION"),

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from kafkalog_cli.actions.listing.listing import BytesByKind, PartitionListing
-from kafkalog_cli.actions.listing.paths import FileListing, Listing
-from kafkalog_cli.actions.listing.reads import LocatedFault
-from kafkalog_cli.actions.listing.root import LogDirRoot
-from kafkalog_cli.actions.listing.segments import SegmentListing
+from kafkalog_cli.disk.fs import FileStatus
+from kafkalog_cli.disk.names import FileName
 from kafkalog_cli.format.quorum_state import QuorumState
+from kafkalog_cli.log.open_transactions import OpenTransaction
+from kafkalog_cli.log.partition import Partition, PartitionFile
+from kafkalog_cli.ops.listing.listing import BytesByKind, PartitionListing
+from kafkalog_cli.ops.listing.paths import FileListing, Listing
+from kafkalog_cli.ops.listing.reads import LocatedFault
+from kafkalog_cli.ops.listing.root import LogDirRoot
+from kafkalog_cli.ops.listing.segments import SegmentListing
 from kafkalog_cli.output.ndjson import JsonLines, json_path
-from kafkalog_cli.storage.fs import FileStatus
-from kafkalog_cli.storage.names import FileName
-from kafkalog_cli.storage.open_transactions import OpenTransaction
-from kafkalog_cli.storage.partition import Partition, PartitionFile
 
 PARTITION = "kafkalog.partition/1"
 SEGMENT = "kafkalog.segment/1"

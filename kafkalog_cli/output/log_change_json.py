@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafkalog_cli.log.settings.topic_config import Setting
 from kafkalog_cli.output.ndjson import json_path
 from kafkalog_cli.output.recover_json import change_object, remark_object
-from kafkalog_cli.storage.settings.topic_config import Setting
 
 if TYPE_CHECKING:
-    from kafkalog_cli.actions.delete_records import DeleteRecordsPlan
-    from kafkalog_cli.actions.log_plan import LogPlan
-    from kafkalog_cli.actions.retain.plan import RetainPlan, SegmentFate
-    from kafkalog_cli.actions.roll import RollPlan
-    from kafkalog_cli.actions.truncate import TruncatePlan
+    from kafkalog_cli.ops.delete_records import DeleteRecordsPlan
+    from kafkalog_cli.ops.log_plan import LogPlan
+    from kafkalog_cli.ops.retain.plan import RetainPlan, SegmentFate
+    from kafkalog_cli.ops.roll import RollPlan
+    from kafkalog_cli.ops.truncate import TruncatePlan
 
 ROLL = "kafkalog.roll/1"
 RETENTION = "kafkalog.retention/1"

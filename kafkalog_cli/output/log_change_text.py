@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kafkalog_cli.actions.apply_changes import Applied
-from kafkalog_cli.actions.change_plan import describe
-from kafkalog_cli.actions.delete_records import DeleteRecordsPlan
-from kafkalog_cli.actions.log_plan import LogPlan
-from kafkalog_cli.actions.reports.index_verdict import counted
-from kafkalog_cli.actions.retain.plan import RetainPlan
-from kafkalog_cli.actions.roll import RollPlan
-from kafkalog_cli.actions.truncate import TruncatePlan
 from kafkalog_cli.errors import shell_word
+from kafkalog_cli.log.checkpoints import HighWatermarkOrigin
+from kafkalog_cli.ops.apply_changes import Applied
+from kafkalog_cli.ops.change_plan import describe
+from kafkalog_cli.ops.delete_records import DeleteRecordsPlan
+from kafkalog_cli.ops.log_plan import LogPlan
+from kafkalog_cli.ops.reports.index_verdict import counted
+from kafkalog_cli.ops.retain.plan import RetainPlan
+from kafkalog_cli.ops.roll import RollPlan
+from kafkalog_cli.ops.truncate import TruncatePlan
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.recover_text import line_edit_words, remark_lines
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.views import Detail
-from kafkalog_cli.storage.checkpoints import HighWatermarkOrigin
 
 
 class Said(NamedTuple):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kafkalog_cli.actions.delete_records import DeleteRecordsPlan
-from kafkalog_cli.actions.retain.plan import RetainPlan
-from kafkalog_cli.actions.roll import RollPlan
-from kafkalog_cli.actions.session.work import Changed
-from kafkalog_cli.actions.truncate import TruncatePlan
+from kafkalog_cli.ops.delete_records import DeleteRecordsPlan
+from kafkalog_cli.ops.retain.plan import RetainPlan
+from kafkalog_cli.ops.roll import RollPlan
+from kafkalog_cli.ops.session.work import Changed
+from kafkalog_cli.ops.truncate import TruncatePlan
 from kafkalog_cli.output.log_change_json import (
     DELETED_RECORDS,
     RETENTION,

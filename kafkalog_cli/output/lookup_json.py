@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkalog_cli.actions.lookup.broker_answers import BrokerAnswer
-from kafkalog_cli.actions.lookup.by_offset import Found
 from kafkalog_cli.format.batch import NO_OFFSET
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.lookup.broker_answers import BrokerAnswer
+from kafkalog_cli.ops.lookup.by_offset import Found
 from kafkalog_cli.output.ndjson import Rendered, json_path
 from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext, topic_decode
-from kafkalog_cli.storage.partition import Partition
 
 
 def found_object(found: Found, partition: Partition) -> dict[str, Any]:

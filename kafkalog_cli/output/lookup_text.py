@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kafkalog_cli.actions.lookup.broker_answers import BrokerAnswer
-from kafkalog_cli.actions.lookup.by_offset import Found
 from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.records import RecordBlock, header_views, view_of
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.lookup.broker_answers import BrokerAnswer
+from kafkalog_cli.ops.lookup.by_offset import Found
 from kafkalog_cli.output.human import iso_time
 from kafkalog_cli.output.large_fields import java_pieces
 from kafkalog_cli.output.stream import printable
-from kafkalog_cli.storage.partition import Partition
 
 
 def found_lines(found: Found) -> Iterator[str]:

@@ -11,8 +11,8 @@ from kafkalog_cli.output.stream import ResultStream, printable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kafkalog_cli.actions.session.observer import Note
     from kafkalog_cli.errors import ExitCode, KafkalogError
+    from kafkalog_cli.ops.session.observer import Note
     from kafkalog_cli.output.ndjson import JsonLines
     from kafkalog_cli.output.paint import Colour
 

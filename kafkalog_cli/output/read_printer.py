@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from kafkalog_cli.actions.read.fetches import Fetch
 from kafkalog_cli.format.message_set_send import encode_start
 from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.log.reading.read_ahead import Read
+from kafkalog_cli.ops.read.fetches import Fetch
 from kafkalog_cli.output.block_lines import BlockLines, WriteBytes, can_render
 from kafkalog_cli.output.read_text_compiled import CompiledReadText
 from kafkalog_cli.output.stream import FLUSH_CHARACTERS, ResultStream
-from kafkalog_cli.storage.reading.read_ahead import Read
 
 
 class RecordPrinter(Protocol):

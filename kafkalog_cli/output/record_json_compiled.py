@@ -8,9 +8,9 @@ from kafkalog_cli.format.batch import BatchArrays
 from kafkalog_cli.format.columns import Integers, Octets
 from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
+from kafkalog_cli.log.reading.read_compiled import AtOnce
 from kafkalog_cli.output.block_lines import ReadyLines, Render, RenderedBlock, WriteBytes
 from kafkalog_cli.output.record_json import BATCH, RECORD, RecordJsonOptions, SegmentContext, line_start
-from kafkalog_cli.storage.reading.read_compiled import AtOnce
 
 RENDER_BATCHES = "kafkalog_cli.output.kernels.ndjson:render_batches"
 RENDER_RECORDS = "kafkalog_cli.output.kernels.ndjson:render_records"

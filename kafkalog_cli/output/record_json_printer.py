@@ -15,7 +15,7 @@ from kafkalog_cli.output.record_json_compiled import CompiledRecordJson
 from kafkalog_cli.output.stream import ResultStream
 
 if TYPE_CHECKING:
-    from kafkalog_cli.storage.reading.read_ahead import Read
+    from kafkalog_cli.log.reading.read_ahead import Read
 
 
 class JsonPrinter:

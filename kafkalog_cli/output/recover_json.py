@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkalog_cli.actions.change_plan import Remark
+from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put
+from kafkalog_cli.ops.change_plan import Remark
 from kafkalog_cli.output.ndjson import json_path
-from kafkalog_cli.storage.changing.changes import Change, Cut, Drop, Move, Put
 
 if TYPE_CHECKING:
-    from kafkalog_cli.actions.recover.plan import RecoverPlan
-    from kafkalog_cli.actions.recover.salvage import Copied
+    from kafkalog_cli.ops.recover.plan import RecoverPlan
+    from kafkalog_cli.ops.recover.salvage import Copied
 
 RECOVERY = "kafkalog.recovery/1"
 SALVAGE = "kafkalog.salvage/1"

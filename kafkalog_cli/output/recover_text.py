@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkalog_cli.actions.change_plan import Remark, describe
-from kafkalog_cli.actions.recover.plan import RecoverPlan
-from kafkalog_cli.actions.recover.salvage import Copied, LostOffsets
-from kafkalog_cli.actions.reports.index_verdict import counted
+from kafkalog_cli.log.checkpoints import LineEdit
+from kafkalog_cli.ops.change_plan import Remark, describe
+from kafkalog_cli.ops.recover.plan import RecoverPlan
+from kafkalog_cli.ops.recover.salvage import Copied, LostOffsets
+from kafkalog_cli.ops.reports.index_verdict import counted
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.views import Detail
-from kafkalog_cli.storage.checkpoints import LineEdit
 
 
 def plan_lines(plan: RecoverPlan, *, with_changes: bool) -> Iterator[str]:

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from kafkalog_cli.actions.recover.salvage import Copied
-from kafkalog_cli.actions.recover.verb import Recovered
 from kafkalog_cli.errors import shell_word
+from kafkalog_cli.ops.recover.salvage import Copied
+from kafkalog_cli.ops.recover.verb import Recovered
 from kafkalog_cli.output.recover_json import RECOVERY, SALVAGE, plan_object, salvage_object
 from kafkalog_cli.output.recover_text import plan_lines, recovery_question, salvage_lines
 from kafkalog_cli.output.views import View

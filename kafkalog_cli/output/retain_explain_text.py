@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkalog_cli.actions.retain.plan import RetainPlan, SegmentFate, Stay
+from kafkalog_cli.broker.retention import RetentionPass
+from kafkalog_cli.log.segments.segment_times import LargestTimestamp, TimestampOrigin
+from kafkalog_cli.ops.retain.plan import RetainPlan, SegmentFate, Stay
 from kafkalog_cli.output.human import iso_time
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
-from kafkalog_cli.storage.log.retention import RetentionPass
-from kafkalog_cli.storage.segments.segment_times import LargestTimestamp, TimestampOrigin
 
 
 def explain_lines(plan: RetainPlan) -> Iterator[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkalog_cli.actions.intent import Action
-from kafkalog_cli.actions.purge import PurgePlan
-from kafkalog_cli.actions.reports.index_verdict import counted
-from kafkalog_cli.actions.undo import UndoPlan, UndoResult, UndoStep
-from kafkalog_cli.actions.undo_verb import Undone
 from kafkalog_cli.errors import shell_word
+from kafkalog_cli.ops.intent import Action
+from kafkalog_cli.ops.purge import PurgePlan
+from kafkalog_cli.ops.reports.index_verdict import counted
+from kafkalog_cli.ops.undo import UndoPlan, UndoResult, UndoStep
+from kafkalog_cli.ops.undo_verb import Undone
 from kafkalog_cli.output.ndjson import json_path
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable

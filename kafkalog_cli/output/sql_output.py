@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from kafkalog_cli.disk.staged_file import StagedFile
 from kafkalog_cli.output.human import TextColumn, TextTable, write_table
 from kafkalog_cli.output.sql_rows import lines_of
 from kafkalog_cli.output.stream import ResultStream, printable
-from kafkalog_cli.storage.publishing.staged_file import StagedFile
 
 GROUP_ROWS, GROUP_BYTES = 1 << 17, 64 << 20
 """The limits of a row group of a Parquet file: reaching either one ends it."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kafkalog_cli.actions.listing.listing import PartitionListing
-from kafkalog_cli.actions.listing.root import LogDirRoot
-from kafkalog_cli.actions.listing.usage import Freeable, TopicUsage, Usage
+from kafkalog_cli.ops.listing.listing import PartitionListing
+from kafkalog_cli.ops.listing.root import LogDirRoot
+from kafkalog_cli.ops.listing.usage import Freeable, TopicUsage, Usage
 from kafkalog_cli.output.listing_json import LOGDIR, PARTITION, log_dir_object, partition_object
 from kafkalog_cli.output.ndjson import JsonLines, json_path
 

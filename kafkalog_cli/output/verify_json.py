@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkalog_cli.actions.verify.diagnose import Finding
-from kafkalog_cli.actions.verify.finding_kinds import Severity
-from kafkalog_cli.actions.verify.partition import Verification
+from kafkalog_cli.ops.verify.diagnose import Finding
+from kafkalog_cli.ops.verify.finding_kinds import Severity
+from kafkalog_cli.ops.verify.partition import Verification
 from kafkalog_cli.output.ndjson import json_path
 
 FINDING = "kafkalog.finding/1"

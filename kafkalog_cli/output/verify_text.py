@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from kafkalog_cli.actions.reports.index_verdict import counted
-from kafkalog_cli.actions.verify.diagnose import Finding
-from kafkalog_cli.actions.verify.finding_kinds import FindingKind, Severity
-from kafkalog_cli.actions.verify.partition import TargetKind, Verification
 from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.ops.reports.index_verdict import counted
+from kafkalog_cli.ops.verify.diagnose import Finding
+from kafkalog_cli.ops.verify.finding_kinds import FindingKind, Severity
+from kafkalog_cli.ops.verify.partition import TargetKind, Verification
 from kafkalog_cli.output.paint import NO_PAINT, Colour, Paint, paint_of
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import ResultStream, printable

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from kafkalog_cli.actions.verify.finding_kinds import Severity
-from kafkalog_cli.actions.verify.partition import Verification
+from kafkalog_cli.ops.verify.finding_kinds import Severity
+from kafkalog_cli.ops.verify.partition import Verification
 from kafkalog_cli.output.verify_json import FINDING, VERIFICATION, finding_object, verification_object
 from kafkalog_cli.output.views import FAILURES, Listener, View
 

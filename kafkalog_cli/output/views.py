@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from kafkalog_cli.actions.session.work import Changed
+from kafkalog_cli.ops.session.work import Changed
 
 if TYPE_CHECKING:
     from kafkalog_cli.errors import KafkalogError

@@ -16,7 +16,12 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli import __version__
-from kafkalog_cli.actions.audit.audit import (
+from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, Refused, UsageError
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.audit.audit import (
     Audited,
     AuditedLogDir,
     AuditTask,
@@ -25,24 +30,19 @@ from kafkalog_cli.actions.audit.audit import (
     audit_task,
     log_dir_of,
 )
-from kafkalog_cli.actions.audit.columns import audit_table
-from kafkalog_cli.actions.audit.history import run_of
-from kafkalog_cli.actions.reports.segment_reports import ReadContext
-from kafkalog_cli.actions.same_place import PartitionIdentities
-from kafkalog_cli.actions.selection import Selection
-from kafkalog_cli.actions.session.observer import SilentObserver
-from kafkalog_cli.actions.session.options import Context, SessionOptions
-from kafkalog_cli.actions.session.session import Session
-from kafkalog_cli.actions.session.work import Outcome, Work
-from kafkalog_cli.actions.verify.partition import Level, TargetKind, Verification
-from kafkalog_cli.actions.verify.verify import VERIFY, VerifyPlanner, VerifyRequest
-from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, Refused, UsageError
-from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.ops.audit.columns import audit_table
+from kafkalog_cli.ops.audit.history import run_of
+from kafkalog_cli.ops.reports.segment_reports import ReadContext
+from kafkalog_cli.ops.same_place import PartitionIdentities
+from kafkalog_cli.ops.selection import Selection
+from kafkalog_cli.ops.session.observer import SilentObserver
+from kafkalog_cli.ops.session.options import Context, SessionOptions
+from kafkalog_cli.ops.session.session import Session
+from kafkalog_cli.ops.session.work import Outcome, Work
+from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification
+from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, VerifyRequest
 from kafkalog_cli.spark.jobs import JobWatch, JobWatcher, run_tasks
 from kafkalog_cli.spark.sessions import Sessions
-from kafkalog_cli.storage.fs import RealFilesystem, WritableFilesystem
-from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.partition import Partition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

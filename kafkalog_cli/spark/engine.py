@@ -14,13 +14,13 @@ from threading import Condition, Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from kafkalog_cli.actions.engine import Place, Threads
-from kafkalog_cli.actions.in_order import InOrder, Sized
-from kafkalog_cli.actions.same_place import PartitionIdentity, sight
+from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import KafkalogError, PathNotFound
+from kafkalog_cli.ops.engine import Place, Threads
+from kafkalog_cli.ops.in_order import InOrder, Sized
+from kafkalog_cli.ops.same_place import PartitionIdentity, sight
 from kafkalog_cli.spark.jobs import is_another_try, run_tasks
 from kafkalog_cli.spark.sessions import command_session
-from kafkalog_cli.storage.fs import Filesystem
 
 if TYPE_CHECKING:
     from pyspark import Broadcast

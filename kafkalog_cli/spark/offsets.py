@@ -7,22 +7,22 @@ from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
 
-from kafkalog_cli.actions.broker_view import BrokerView, BrokerViews, LogBounds, log_bounds
-from kafkalog_cli.actions.lookup.by_time import lookup_time
-from kafkalog_cli.actions.read.growing_end import growing_end
-from kafkalog_cli.actions.read.request import Isolation
-from kafkalog_cli.actions.selection import Selection, expand, nothing_selected, partitions_taken
+from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.disk.names import DirectoryKind, DirectoryName
 from kafkalog_cli.errors import NothingSelected, OffsetOutOfRange, UsageError
 from kafkalog_cli.format.murmur2 import partition_of_key
+from kafkalog_cli.log.logdir import Takes
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.broker_view import BrokerView, BrokerViews, LogBounds, log_bounds
+from kafkalog_cli.ops.lookup.by_time import lookup_time
+from kafkalog_cli.ops.read.growing_end import growing_end
+from kafkalog_cli.ops.read.request import Isolation
+from kafkalog_cli.ops.selection import Selection, expand, nothing_selected, partitions_taken
 from kafkalog_cli.spark.offset_limits import LATEST, LimitKind, OffsetLimit, TopicPartition, names_of
 from kafkalog_cli.spark.options import ProducerPartitioner, SourceOptions
 from kafkalog_cli.spark.partition_counts import partition_counts
 from kafkalog_cli.spark.paths import local_path
 from kafkalog_cli.spark.record_range import RecordRange
-from kafkalog_cli.storage.fs import Filesystem
-from kafkalog_cli.storage.logdir import Takes
-from kafkalog_cli.storage.names import DirectoryKind, DirectoryName
-from kafkalog_cli.storage.partition import Partition
 
 LEFT_OUT = (DirectoryKind.DELETE, DirectoryKind.FUTURE, DirectoryKind.STRAY)
 """Directories that a broker does not serve to clients; they are read only if their own path is given."""

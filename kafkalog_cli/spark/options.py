@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from enum import Enum, unique
 from typing import Any, NamedTuple, TypeVar
 
-from kafkalog_cli.actions.read.request import Isolation
 from kafkalog_cli.errors import UsageError
+from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.spark.offset_limits import (
     LimitKind,
     OffsetLimit,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kafkalog_cli.actions.listing.root import broker_root
+from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import KafkalogError, UsageError
-from kafkalog_cli.storage.fs import Filesystem
-from kafkalog_cli.storage.partition import Partition
-from kafkalog_cli.storage.settings.cluster_metadata import ClusterMetadata, metadata_log_in, read_cluster_metadata
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, metadata_log_in, read_cluster_metadata
+from kafkalog_cli.ops.listing.root import broker_root
 
 
 def partition_counts(fs: Filesystem, partitions: list[Partition], given: int | None) -> dict[str, int]:

@@ -11,8 +11,8 @@ import json
 import re
 from typing import NamedTuple
 
-from kafkalog_cli.actions.time_spec import parse_time_ms
 from kafkalog_cli.errors import UsageError
+from kafkalog_cli.ops.time_spec import parse_time_ms
 
 OF_RECORDS = ("fromOffset", "toOffset", "since", "until")
 

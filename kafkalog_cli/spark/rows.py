@@ -6,23 +6,23 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from kafkalog_cli.actions.broker_view import BrokerViews, log_bounds
-from kafkalog_cli.actions.damage import damaged_log
-from kafkalog_cli.actions.read.log_read import LogRead, SegmentRead
-from kafkalog_cli.actions.read.request import Isolation, ReadRequest
-from kafkalog_cli.actions.read.visible import VisibleChunk
+from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import KafkalogError, OffsetOutOfRange
 from kafkalog_cli.format.batch import NO_OFFSET, BatchColumns
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.log.reading.record_arrow import headers_tell, record_batches, record_schema, rows_of_headers
+from kafkalog_cli.log.reading.scan import Chunk
+from kafkalog_cli.ops.broker_view import BrokerViews, log_bounds
+from kafkalog_cli.ops.damage import damaged_log
+from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead
+from kafkalog_cli.ops.read.request import Isolation, ReadRequest
+from kafkalog_cli.ops.read.visible import VisibleChunk
 from kafkalog_cli.spark.options import Mode
 from kafkalog_cli.spark.schema import FAULT, RECORDS, SourceColumn, arrow_schema, arrow_type, headers_tell_all
 from kafkalog_cli.spark.splits import Piece, Task
-from kafkalog_cli.storage.fs import Filesystem
-from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.partition import open_partition
-from kafkalog_cli.storage.reading.record_arrow import headers_tell, record_batches, record_schema, rows_of_headers
-from kafkalog_cli.storage.reading.scan import Chunk
 
 MOST_ROWS = 1 << 16
 MOST_BYTES = 32 << 20

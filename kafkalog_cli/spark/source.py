@@ -7,6 +7,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, DataSourceStreamReader
 
+from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.spark.offsets import partitions_of, ranges_of
 from kafkalog_cli.spark.options import SourceOptions, check_faults_are_shown, read_options, stream_options
@@ -14,7 +15,6 @@ from kafkalog_cli.spark.planned import carried, planned
 from kafkalog_cli.spark.rows import Wanted, rows_of
 from kafkalog_cli.spark.schema import SourceColumn, columns_of, headers_tell_all, spark_schema
 from kafkalog_cli.spark.splits import TIMES_OF_HEADERS, tasks_of
-from kafkalog_cli.storage.fs import RealFilesystem
 
 
 class KafkalogDataSource(DataSource):

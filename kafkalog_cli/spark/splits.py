@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.batch import NO_OFFSET, Batch
+from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.log.reading.header import header_at
+from kafkalog_cli.log.segments.log_end import HeaderChain
+from kafkalog_cli.log.segments.segment_search import SegmentIndexes
 from kafkalog_cli.spark.offsets import OffsetRange
-from kafkalog_cli.storage.fs import Filesystem
-from kafkalog_cli.storage.partition import Partition, Segment
-from kafkalog_cli.storage.reading.header import header_at
-from kafkalog_cli.storage.segments.log_end import HeaderChain
-from kafkalog_cli.storage.segments.segment_search import SegmentIndexes
 
 SPLIT_BYTES = 128 << 20
 """A larger range is divided into several tasks."""

@@ -17,9 +17,11 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from kafkalog_cli.actions.broker_view import BrokerViews, log_bounds
-from kafkalog_cli.actions.read.growing_end import growing_end
+from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import NothingSelected, OffsetOutOfRange
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.broker_view import BrokerViews, log_bounds
+from kafkalog_cli.ops.read.growing_end import growing_end
 from kafkalog_cli.spark.offset_limits import TopicPartition, is_latest
 from kafkalog_cli.spark.offsets import OffsetRange, check_limit, name_of, partitions_of, start_of
 from kafkalog_cli.spark.options import SourceOptions
@@ -27,8 +29,6 @@ from kafkalog_cli.spark.planned import carried, planned
 from kafkalog_cli.spark.rows import Wanted, rows_of
 from kafkalog_cli.spark.schema import SourceColumn
 from kafkalog_cli.spark.splits import tasks_of
-from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.partition import Partition
 
 Offsets = dict[TopicPartition, int]
 StreamOffset = dict[str, dict[str, int]]

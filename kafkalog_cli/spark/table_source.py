@@ -9,11 +9,11 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import DamagedLog, UsageError
 from kafkalog_cli.spark.arrow_types import arrow_schema_of
 from kafkalog_cli.spark.options import Mode
 from kafkalog_cli.spark.tables import TABLES, Table, Task
-from kafkalog_cli.storage.fs import RealFilesystem
 
 MOST_ROWS = 1 << 13
 _MOST_MS = ((1 << 63) - 1) // 1000

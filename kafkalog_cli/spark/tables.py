@@ -6,23 +6,23 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import Enum, unique
 from typing import Any, NamedTuple, TypeVar
 
-from kafkalog_cli.actions.tables import cluster
-from kafkalog_cli.actions.tables.batches import BatchRow, batches
-from kafkalog_cli.actions.tables.committed_offsets import (
+from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.format.internal_topics.records import CLUSTER_METADATA, CONSUMER_OFFSETS, TRANSACTION_STATE
+from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
+from kafkalog_cli.log.settings.metadata_image import BrokerState
+from kafkalog_cli.ops.tables import cluster
+from kafkalog_cli.ops.tables.batches import BatchRow, batches
+from kafkalog_cli.ops.tables.committed_offsets import (
     CommittedOffset,
     OffsetCommit,
     committed_offsets,
     offset_commits,
 )
-from kafkalog_cli.actions.tables.coordinator_log import CoordinatorEntry, OnDamage, coordinator_entries
-from kafkalog_cli.actions.tables.groups import Group, GroupMember, group_members, groups
-from kafkalog_cli.actions.tables.segments import SegmentRow, segments
-from kafkalog_cli.actions.tables.transactions import Transaction, transactions
-from kafkalog_cli.format.internal_topics.records import CLUSTER_METADATA, CONSUMER_OFFSETS, TRANSACTION_STATE
-from kafkalog_cli.storage.fs import Filesystem
-from kafkalog_cli.storage.partition import open_partition
-from kafkalog_cli.storage.settings.cluster_metadata import ClusterMetadata
-from kafkalog_cli.storage.settings.metadata_image import BrokerState
+from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry, OnDamage, coordinator_entries
+from kafkalog_cli.ops.tables.groups import Group, GroupMember, group_members, groups
+from kafkalog_cli.ops.tables.segments import SegmentRow, segments
+from kafkalog_cli.ops.tables.transactions import Transaction, transactions
 
 Rows = Callable[[Filesystem, list[str], OnDamage], Iterator[Any]]
 """A function that returns rows of partition directories: NamedTuples with the table's columns, times in epoch ms."""

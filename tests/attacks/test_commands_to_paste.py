@@ -14,11 +14,11 @@ import pytest
 from test_links import PARTITION, PLAIN, facts, kafkalog, own, place, printed  # noqa: F401
 from test_manifests import document, files_of
 
-from kafkalog_cli.actions.importing.request import repeated_command
-from kafkalog_cli.actions.verify.diagnose import finding, with_path
-from kafkalog_cli.actions.verify.finding_kinds import FindingKind
+from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import HalfChanged, MarkerKept, as_typed, shell_word
-from kafkalog_cli.storage.fs import RealFilesystem
+from kafkalog_cli.ops.importing.request import repeated_command
+from kafkalog_cli.ops.verify.diagnose import finding, with_path
+from kafkalog_cli.ops.verify.finding_kinds import FindingKind
 
 HOSTILE = {
     "spaces": "a b  c",

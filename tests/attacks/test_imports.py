@@ -14,13 +14,13 @@ from test_links import PARTITION, facts, kafkalog, link_of_another_user, place, 
 from test_manifests import ABSENT, ABSURD, paths, put
 from watched_fs import WatchedFilesystem
 
-from kafkalog_cli.actions.importing.inputs import input_files
+from kafkalog_cli.change.new_partition import make_partition
+from kafkalog_cli.change.publishing.new_partitions import NewPartitions, StagedPartition, staged_name
+from kafkalog_cli.change.publishing.output_directory import OutputDirectory
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.errors import BadInput, KafkalogError
-from kafkalog_cli.storage.appending.new_partition import make_partition
-from kafkalog_cli.storage.changing.lock import LockPolicy
-from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.publishing.new_partitions import NewPartitions, StagedPartition, staged_name
-from kafkalog_cli.storage.publishing.output_directory import OutputDirectory
+from kafkalog_cli.ops.importing.inputs import input_files
 
 RUN = "20260101T000000.000Z-import-abcd"
 RECORD = ".kafkalog-import"
@@ -256,7 +256,7 @@ class Lockless(Swapping):
 @pytest.mark.parametrize("name", ["ld", f"ld/{PARTITION}"])
 def test_directories_are_held_where_there_is_no_lock(place, name, evidence):
     """`--assume-offline`: a swap at any call leads nowhere, as with locks."""
-    from kafkalog_cli.storage.changing.lock import lock_log_dir, lock_partition
+    from kafkalog_cli.disk.lock import lock_log_dir, lock_partition
 
     before = facts(place / "victim")
     policy = LockPolicy(assume_offline=True, sleep=lambda _: None)

@@ -19,10 +19,10 @@ from watched_fs import WatchedFilesystem
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.disk.lock import LockPolicy, lock_partition
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.storage.changing.lock import LockPolicy, lock_partition
-from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.kernels import KernelChoice
 
 NOW_MS = 1_895_000_000_000
 RUN = "20260101T000000.000Z-recover-abcd"

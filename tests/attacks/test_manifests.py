@@ -14,7 +14,7 @@ from evidence import SCALE
 from test_links import COMMANDS, PARTITION, RUN, facts, kafkalog, own, place  # noqa: F401
 from test_sizes import MOST_RSS_BYTES, measured
 
-from kafkalog_cli.storage.fs import RealFilesystem
+from kafkalog_cli.disk.fs import RealFilesystem
 
 CHECKPOINTS = (
     "recovery-point-offset-checkpoint",

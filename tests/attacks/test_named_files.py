@@ -10,12 +10,12 @@ import os
 import pytest
 from test_links import PARTITION, facts, kafkalog, link_of_another_user, place  # noqa: F401
 
+from kafkalog_cli.change.publishing.output_directory import OutputDirectory
+from kafkalog_cli.change.publishing.record import ComingFile, RunRecord, record_bytes
+from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem
+from kafkalog_cli.disk.named_places import check_named_file
+from kafkalog_cli.disk.new_file import new_file
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.storage.fs import FileAttributes, RealFilesystem
-from kafkalog_cli.storage.named_places import check_named_file
-from kafkalog_cli.storage.new_file import new_file
-from kafkalog_cli.storage.publishing.output_directory import OutputDirectory
-from kafkalog_cli.storage.publishing.record import ComingFile, RunRecord, record_bytes
 
 RUN = "20260101T000000.000Z-export-abcd"
 NOW_MS = 1_895_000_000_000

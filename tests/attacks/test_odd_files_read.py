@@ -24,8 +24,8 @@ from watched_fs import WatchedFilesystem
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.storage.fs import RealFilesystem
 
 SECRET = "0c4nary5ecret"
 MOST_SECONDS = 300

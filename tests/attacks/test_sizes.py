@@ -13,19 +13,19 @@ from pathlib import Path
 import pytest
 from test_links import PARTITION, PLAIN, place, printed  # noqa: F401
 
-from kafkalog_cli.actions.append.columns import NdjsonReader
-from kafkalog_cli.actions.append.reading import PieceLines, parse_ndjson, read_records
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import BadInput
+from kafkalog_cli.format import strict_json
 from kafkalog_cli.format.limits import (
     MOST_CHECKPOINT_BYTES,
     MOST_DOCUMENT_BYTES,
     MOST_INPUT_LINE_BYTES,
     MOST_PROPERTIES_BYTES,
 )
-from kafkalog_cli.storage import strict_json
-from kafkalog_cli.storage.checkpoints import LineEdit, change_lines
-from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.names import FileKind
+from kafkalog_cli.log.checkpoints import LineEdit, change_lines
+from kafkalog_cli.ops.append.columns import NdjsonReader
+from kafkalog_cli.ops.append.reading import PieceLines, parse_ndjson, read_records
 
 SIZE_BYTES = 2 << 30
 MOST_RSS_BYTES = 300 << 20
@@ -107,7 +107,7 @@ def test_a_long_line_of_an_input(place, kind, evidence):
 
 
 def test_a_line_as_long_as_the_limit_is_read(monkeypatch):
-    for name in ("kafkalog_cli.actions.append.reading.MOST_INPUT_LINE_BYTES",):
+    for name in ("kafkalog_cli.ops.append.reading.MOST_INPUT_LINE_BYTES",):
         monkeypatch.setattr(name, 40)
     line = b'{"value":"' + b"x" * 28 + b'"}'
     assert len(line) == 40

@@ -22,12 +22,12 @@ from spark_reading import rows_of, tasks
 from test_links import PARTITION, facts, place  # noqa: F401
 from test_odd_files_read import STEM, at_most, device, of_another_user, socket_at, tree
 
-from kafkalog_cli.actions.export.request import OnDamage
-from kafkalog_cli.actions.verify.partition import Level
+from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.ops.export.request import OnDamage
+from kafkalog_cli.ops.verify.partition import Level
 from kafkalog_cli.spark.sql.catalog import Catalog
 from kafkalog_cli.spark.tables import TABLES
-from kafkalog_cli.storage.fs import RealFilesystem
 
 SECRET = "0c4nary5ecret"
 STEMS = ("00000000000000000000", "00000000000000000057", STEM)

@@ -5,9 +5,9 @@ import shutil
 import pytest
 from test_links import COMMANDS, PARTITION, kafkalog, place  # noqa: F401  (a fixture)
 
-from kafkalog_cli.storage.changing.durable import replace_file, temporary_of
-from kafkalog_cli.storage.fs import FileAttributes, RealFilesystem
-from kafkalog_cli.storage.new_file import new_file
+from kafkalog_cli.disk.durable import replace_file, temporary_of
+from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem
+from kafkalog_cli.disk.new_file import new_file
 
 
 def tree(directory):

@@ -89,7 +89,7 @@ def test_numba_follows_no_settings_of_the_working_directory(here, case, evidence
     if SETTINGS[case]:
         (modules / "yaml.py").write_text(SETTINGS[case])
     code = (
-        "from kafkalog_cli.storage.kernels import load_compiled\n"
+        "from kafkalog_cli.disk.kernels import load_compiled\n"
         "from kafkalog_cli.format.kernels import compiled, native\n"
         "load_compiled()\n"
         "with native.by_our_settings(): pass\n"

@@ -13,8 +13,8 @@ from makers import CONTROL, START_MS, TRANSACTIONAL, batch, record
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.storage.kernels import KernelChoice
 
 ROOT = "/logs"
 PARTITION = f"{ROOT}/topic-0"

@@ -16,7 +16,7 @@ _FORKS = """
 import os, sys
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.disk.kernels import KernelChoice
 for line in sys.stdin.read().splitlines():
     child = os.fork()
     if not child:

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 from faulty_fs import BytesFile
 
+from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import Header, RecordBlock, field_bytes, read_headers
-from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.reading.read import RecordReader
-from kafkalog_cli.storage.reading.scan import Scan
+from kafkalog_cli.log.reading.read import RecordReader
+from kafkalog_cli.log.reading.scan import Scan
 
 PLAIN = KernelChoice(forced=False)
 COMPILED = KernelChoice(forced=True)

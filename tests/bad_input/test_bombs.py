@@ -47,7 +47,7 @@ ALONE = """
 import sys
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.disk.kernels import KernelChoice
 def status(word):
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(word))
 choice = KernelChoice(forced=sys.argv[1] == "compiled")

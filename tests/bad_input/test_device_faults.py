@@ -11,13 +11,13 @@ from log_directory import FILES, FIRST_LOG, LAST_LOG, PARTITION, ROOT, SIDECARS,
 from makers import SmallLog, batch, log_seven, record, words
 from reading import PLAIN, Fact, outcome_of, read
 
+from kafkalog_cli.disk.fs import RealFilesystem, read_all
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.storage.fs import RealFilesystem, read_all
-from kafkalog_cli.storage.reading.header import header_at
-from kafkalog_cli.storage.reading.resync import next_good_batch
-from kafkalog_cli.storage.reading.scan import FIRST_CHUNK_BYTES, Scan
+from kafkalog_cli.log.reading.header import header_at
+from kafkalog_cli.log.reading.resync import next_good_batch
+from kafkalog_cli.log.reading.scan import FIRST_CHUNK_BYTES, Scan
 
 PATH = "/t-0/00000000000000000000.log"
 BLOCK = 4096

@@ -9,18 +9,18 @@ from large_files import ENTRIES, FIRST, SECOND, WRITERS, partition, snapshot, sp
 from makers import START_MS, batch, record
 from peaks import BOMBS, peaks
 
-from kafkalog_cli.actions.reports import log_questions
-from kafkalog_cli.actions.reports.index_reports import PartitionReports
-from kafkalog_cli.actions.reports.index_verdict import NoteKind, Verdict
-from kafkalog_cli.actions.reports.segment_reports import ReadContext
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.limits import MEBIBYTE, MOST_INDEX_BYTES
 from kafkalog_cli.format.producer_snapshot import ProducerEntry, decode, encode
-from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.names import FileKind
+from kafkalog_cli.ops.reports import log_questions
+from kafkalog_cli.ops.reports.index_reports import PartitionReports
+from kafkalog_cli.ops.reports.index_verdict import NoteKind, Verdict
+from kafkalog_cli.ops.reports.segment_reports import ReadContext
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is in KiB on Linux")
 

@@ -9,15 +9,15 @@ import pytest
 from makers import GZIP, START_MS, batch, record
 from peaks import BOMBS, peaks
 
-from kafkalog_cli.actions.append.arrow import ArrowReader
-from kafkalog_cli.actions.append.json_line import SMALL_BYTES, parse_json_line
-from kafkalog_cli.actions.importing import lines as importing_lines
+from kafkalog_cli.broker import producer_state
+from kafkalog_cli.broker.producer_state import ProducerState
+from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import Refused
 from kafkalog_cli.format.limits import MEBIBYTE, MOST_JSON_LINE_BYTES, MOST_JSON_LINE_VALUES, MOST_WIDE_JSON_LINE_BYTES
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
-from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.log import producer_state
-from kafkalog_cli.storage.log.producer_state import ProducerState
+from kafkalog_cli.ops.append.arrow import ArrowReader
+from kafkalog_cli.ops.append.json_line import SMALL_BYTES, parse_json_line
+from kafkalog_cli.ops.importing import lines as importing_lines
 
 MOST_MEBIBYTES = 300
 LOG = "00000000000000000000.log"

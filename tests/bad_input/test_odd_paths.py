@@ -15,8 +15,8 @@ from reading import deadline
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.storage.kernels import KernelChoice
 
 GOOD = batch(0, [record(0, b"key", b"value")])
 LOG = "00000000000000000000.log"

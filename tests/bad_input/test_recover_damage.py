@@ -15,8 +15,8 @@ from test_verify_truncation import HEADER_BYTES, brute_force, entry_at
 from verifying import bad, beside, verified
 from writers import kafkalog
 
-from kafkalog_cli.actions.verify.partition import Level
 from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.ops.verify.partition import Level
 
 SINCE_EIGHT = [log for log in LOGS if not log.is_seven]
 FOLDER, OUT = "/log/t-0", "/out"

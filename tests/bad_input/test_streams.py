@@ -106,7 +106,7 @@ def test_closed_standard_input_and_error_change_nothing(large):
 def test_no_log_is_opened_under_a_standard_descriptor(large):
     code = (
         "import os, sys, kafkalog_cli.__main__ as main\n"
-        "import kafkalog_cli.storage.fs as fs\n"
+        "import kafkalog_cli.disk.fs as fs\n"
         "real = os.open\n"
         "def spy(path, *rest, **more):\n"
         "    number = real(path, *rest, **more)\n"

@@ -11,11 +11,11 @@ from reading import deadline
 from test_flipped_bits import ALL_BITS, place
 from verifying import Told, bad, beside, verified
 
-from kafkalog_cli.actions.verify.partition import Level
 from kafkalog_cli.format.batch import RECORD_BATCH
 from kafkalog_cli.format.layout import Layout
 from kafkalog_cli.format.legacy import MESSAGE_V0
 from kafkalog_cli.format.seven import MESSAGE_SEVEN_MAGIC1
+from kafkalog_cli.ops.verify.partition import Level
 
 UNSEEN: dict[str, tuple[Layout, dict[str, Iterable[int]]]] = {
     # What no CRC covers is found by what lies beside: base offsets by the index, by their order and by the offsets of

@@ -11,10 +11,10 @@ from reading import deadline
 from test_lying_lengths import INT32, LIES, counted  # noqa: F401 counts its tests too
 from verifying import verified
 
-from kafkalog_cli.actions.verify.diagnose import Finding
-from kafkalog_cli.actions.verify.finding_kinds import FindingKind as Kind
-from kafkalog_cli.actions.verify.finding_kinds import Severity
-from kafkalog_cli.actions.verify.partition import Level
+from kafkalog_cli.ops.verify.diagnose import Finding
+from kafkalog_cli.ops.verify.finding_kinds import FindingKind as Kind
+from kafkalog_cli.ops.verify.finding_kinds import Severity
+from kafkalog_cli.ops.verify.partition import Level
 
 LOG, INDEX, TIME_INDEX = (f"{0:020}{suffix}" for suffix in (".log", ".index", ".timeindex"))
 EPOCHS = {"leader-epoch-checkpoint": b"0\n1\n3 0\n"}

@@ -15,8 +15,8 @@ from makers import START_MS
 from naive_reader import read_batches, read_records, read_seven, seven_payloads
 from verifying import verified
 
-from kafkalog_cli.actions.verify.finding_kinds import Severity
-from kafkalog_cli.actions.verify.partition import Level
+from kafkalog_cli.ops.verify.finding_kinds import Severity
+from kafkalog_cli.ops.verify.partition import Level
 
 LOG, SEVEN_LOG = f"{0:020}.log", f"{0:020}.kafka"
 RECORDS = [R(at, START_MS + at, b"key%d" % at, b"value %d" % at) for at in range(4)]

@@ -9,7 +9,7 @@ from test_verify_bits import PARTS
 from verifying import bad, verified
 from writers import RECOVER
 
-from kafkalog_cli.actions.verify.partition import Level
+from kafkalog_cli.ops.verify.partition import Level
 
 FIRST, SECOND, END = (f"{offset:020d}" for offset in (0, 6, 10))
 ALL_BITS, TEXT_BITS = range(8), range(7)

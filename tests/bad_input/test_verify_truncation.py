@@ -12,11 +12,11 @@ from naive_reader import read_batches
 from reading import deadline
 from verifying import beside, verified
 
-from kafkalog_cli.actions.verify.diagnose import Finding
-from kafkalog_cli.actions.verify.finding_kinds import FindingKind as Kind
-from kafkalog_cli.actions.verify.finding_kinds import Severity
-from kafkalog_cli.actions.verify.partition import Level
 from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.ops.verify.diagnose import Finding
+from kafkalog_cli.ops.verify.finding_kinds import FindingKind as Kind
+from kafkalog_cli.ops.verify.finding_kinds import Severity
+from kafkalog_cli.ops.verify.partition import Level
 
 ids = {"ids": lambda log: log.name}
 SINCE_EIGHT = [log for log in LOGS if not log.is_seven]

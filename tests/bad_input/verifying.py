@@ -10,12 +10,12 @@ from logs import indexes
 from makers import SmallLog
 from naive_reader import read_batches
 
-from kafkalog_cli.actions.reports.segment_reports import ReadContext
-from kafkalog_cli.actions.verify.diagnose import Finding
-from kafkalog_cli.actions.verify.finding_kinds import Severity
-from kafkalog_cli.actions.verify.partition import Level, Verification, VerifyTask, verify_partition
-from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.partition import open_partition
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.ops.reports.segment_reports import ReadContext
+from kafkalog_cli.ops.verify.diagnose import Finding
+from kafkalog_cli.ops.verify.finding_kinds import Severity
+from kafkalog_cli.ops.verify.partition import Level, Verification, VerifyTask, verify_partition
 
 FOLDER = "/topic-0"
 NOW_MS = 1_700_000_000_000

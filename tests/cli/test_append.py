@@ -14,7 +14,7 @@ from strategies import contents, headers, timestamps
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.disk.kernels import KernelChoice
 
 NOW_MS = 1795228795800
 NOW = ("--now", str(NOW_MS), "--single-replica", "--config", f"segment.ms={2**62}")
@@ -366,7 +366,7 @@ def test_without_a_topic_id_it_is_told(root):
 
 
 def test_without_a_topic_id_it_is_told_before_anything_is_made(root, monkeypatch):
-    from kafkalog_cli.actions.append import making
+    from kafkalog_cli.ops.append import making
 
     made, err = root / "new-3", io.BytesIO()
     seen, make = [], making.make_alone

@@ -8,7 +8,7 @@ import pytest
 from logs import BASE_TIME_MS
 from test_append import ANY_TIME, NOW, kafkalog, tree
 
-from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.disk.kernels import KernelChoice
 
 LINES = [
     json.dumps({"key": f"k{at % 500}", "value": "vä" * (at % 90), "timestamp_ms": BASE_TIME_MS + at}).encode()

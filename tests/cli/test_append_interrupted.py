@@ -15,8 +15,8 @@ from naive_reader import read_batches, read_records
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.murmur2 import partition_of_key
-from kafkalog_cli.storage.kernels import KernelChoice
 
 NOW_MS = 1795228795800
 SETTINGS = (
@@ -150,7 +150,7 @@ def several(root):
 
 @pytest.mark.parametrize("more", [(), ("--producer-id", "9", "--first-sequence", "0", "--transaction", "commit")])
 def test_several_partitions(several, monkeypatch, tmp_path, more):
-    from kafkalog_cli.actions.append.partitioning import SortedLines
+    from kafkalog_cli.ops.append.partitioning import SortedLines
 
     whole = SortedLines.pieces
 

@@ -6,9 +6,9 @@ import shlex
 
 import pytest
 
-from kafkalog_cli.actions.demo.contents import GROUP_PARTITION
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.ops.demo.contents import GROUP_PARTITION
 from kafkalog_cli.output.demo_text import TOUR
 
 NOW = "2026-11-23T14:00:00Z"

@@ -17,8 +17,8 @@ from index_model import PER_BATCH, Spec, batch_v2, indexes, offset_index, time_i
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.kernels import KernelChoice
 
 UUID = "bGFiLWNsdXN0ZXItMDAwMA"
 

@@ -12,7 +12,9 @@ import zlib
 from pathlib import Path
 
 import pytest
-from actions.test_verify_places import (
+from faulty_fs import FaultyFilesystem
+from logs import BASE_TIME_MS, R, batch_v2, message_set, write_segment
+from ops.test_verify_places import (
     CONTROL,
     FIRST,
     GOOD,
@@ -27,18 +29,16 @@ from actions.test_verify_places import (
     topic_id,
     with_crc,
 )
-from faulty_fs import FaultyFilesystem
-from logs import BASE_TIME_MS, R, batch_v2, message_set, write_segment
 
-from kafkalog_cli.actions.verify.diagnose import DIAGNOSES, finding, with_path
-from kafkalog_cli.actions.verify.finding_kinds import FindingKind, Severity
+from kafkalog_cli.change.publishing.new_partitions import staged_name
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.moved_away import place_outside
 from kafkalog_cli.format import producer_snapshot
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
-from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.moved_away import place_outside
-from kafkalog_cli.storage.publishing.new_partitions import staged_name
+from kafkalog_cli.ops.verify.diagnose import DIAGNOSES, finding, with_path
+from kafkalog_cli.ops.verify.finding_kinds import FindingKind, Severity
 
 COMMAND = re.compile(r"`([^`]+)`")
 RUN = ("kafkalog", "sudo", "mv", "cp", "rm", "sed")
@@ -517,10 +517,10 @@ def _(corpus):
 def _(corpus):
     """As a run leaves it that is killed after its commit, by what it wrote of its command line."""
     pytest.importorskip("pyspark")
-    from kafkalog_cli.actions.importing.request import ImportRequest, command_of
-    from kafkalog_cli.storage.appending.new_partition import make_partition
-    from kafkalog_cli.storage.fs import RealFilesystem
-    from kafkalog_cli.storage.publishing.new_partitions import NewPartitions, StagedPartition
+    from kafkalog_cli.change.new_partition import make_partition
+    from kafkalog_cli.change.publishing.new_partitions import NewPartitions, StagedPartition
+    from kafkalog_cli.disk.fs import RealFilesystem
+    from kafkalog_cli.ops.importing.request import ImportRequest, command_of
 
     class CutOff(NewPartitions):
         def complete(self):
@@ -623,7 +623,7 @@ def test_the_next_steps(corpus, tmp_path, monkeypatch, kind, make):
     made = make(corpus)
     argv, fs = made if isinstance(made, tuple) else (made, None)
     if kind is FindingKind.LOCKED:
-        from storage.test_lock import held_by_another_process
+        from disk.test_lock import held_by_another_process
 
         with held_by_another_process(DISK / ".lock"):
             _, found = findings(argv)

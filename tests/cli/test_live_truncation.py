@@ -9,7 +9,7 @@ from log_directories import PARTITION, ROOT, batch
 from test_live import busy_disk
 from writers import NOW_MS, kafkalog
 
-from kafkalog_cli.storage.fs import RealFilesystem
+from kafkalog_cli.disk.fs import RealFilesystem
 
 HOLD = "import fcntl, sys; file = open(sys.argv[1], 'w'); fcntl.lockf(file, fcntl.LOCK_EX); print(); sys.stdin.read()"
 ACTIVE = "t-0/00000000000000000014"

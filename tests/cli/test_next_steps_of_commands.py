@@ -10,11 +10,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from actions.test_verify_places import log_dir, metadata_log, partition, ten_batches, topic
 from logs import BASE_TIME_MS, write_segment
+from ops.test_verify_places import log_dir, metadata_log, partition, ten_batches, topic
 from test_every_next_step import DISK, LOG, OTHER, PARTITION, changed, from_corpus, kafkalog, sound, starts
 
-from kafkalog_cli.actions.refusals import RULES
+from kafkalog_cli.ops.refusals import RULES
 
 COMMAND = re.compile(r"`((?:kafkalog|mv|cp|rm|sed) [^`]+)`")
 UNDO = re.compile(r"undo: ((?:kafkalog undo|mv) .+)")

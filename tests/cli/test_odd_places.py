@@ -16,8 +16,8 @@ from trials import RETAINS, Trial, check_words
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.storage.fs import RealFilesystem
 
 LAST = "00000000000000000115"
 COMMANDS = {

@@ -18,11 +18,11 @@ from logs import BASE_TIME_MS, R, batch_v2, write_segment
 from making_changes import files
 from watched_fs import WatchedFilesystem
 
-from kafkalog_cli.actions.session.interruptions import Interruptions
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.storage.fs import RealFilesystem
+from kafkalog_cli.ops.session.interruptions import Interruptions
 
 MARKER = ".kafka_cleanshutdown"
 NAMES = [f"t-{number}" for number in range(8)]
@@ -442,7 +442,7 @@ def test_waiting_for_a_lock_can_be_interrupted(tmp_path, path):
 
 CHILD = """
 import os, signal, sys, time
-from kafkalog_cli.actions.session import interruptions
+from kafkalog_cli.ops.session import interruptions
 number = int(sys.argv[1])
 wish = interruptions.Interruptions()
 with wish.watched():

@@ -6,14 +6,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from storage.test_lock import held_by_another_process
+from disk.test_lock import held_by_another_process
 from test_undo import NOW_MS, fits_its_schema, kafkalog, partitions, tree
 from watched_fs import FailingFilesystem, RecordingFilesystem
 
-from kafkalog_cli.storage.changing.changes import Cut, Drop, Move
-from kafkalog_cli.storage.changing.journal import apply
-from kafkalog_cli.storage.changing.manifest import RunInfo
-from kafkalog_cli.storage.fs import RealFilesystem
+from kafkalog_cli.change.changes import Cut, Drop, Move
+from kafkalog_cli.change.journal import apply
+from kafkalog_cli.change.manifest import RunInfo
+from kafkalog_cli.disk.fs import RealFilesystem
 
 DAY_MS = 86_400_000
 LOG, DELETED = "00000000000000000000.log", "00000000000000000000.log.deleted"

@@ -16,9 +16,9 @@ from naive_reader import read_batches
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.message_set_send import ErrorCode, decode, decode_several, encode_several, encode_start
-from kafkalog_cli.storage.kernels import KernelChoice
 
 FOLDER = "/logs/orders-3"
 FIRST, SECOND = f"{FOLDER}/{0:020d}.log", f"{FOLDER}/{40:020d}.log"

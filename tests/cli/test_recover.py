@@ -11,8 +11,8 @@ from watched_fs import WatchedFilesystem
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import Unreadable
-from kafkalog_cli.storage.fs import RealFilesystem
 
 MARKER = ".kafka_cleanshutdown"
 

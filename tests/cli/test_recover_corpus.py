@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog_cli.broker.leader_epochs import LeaderEpochs
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.format import checkpoint, producer_snapshot
-from kafkalog_cli.storage.log.leader_epochs import LeaderEpochs
 
 REFUSED = {
     "crash-flip-offset": "IllegalArgumentException",

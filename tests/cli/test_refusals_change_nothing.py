@@ -10,9 +10,9 @@ from typing import NamedTuple
 import pytest
 from metadata_logs import batches, partition, topic_id, value
 
-from kafkalog_cli.actions.refusals import RULES, Action, RuleOutcome
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.ops.refusals import RULES, Action, RuleOutcome
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example" / "mixed-0"
 YEAR_2040 = ("--now", "2040-01-01T00:00:00Z")
@@ -236,8 +236,8 @@ def test_a_refusal_changes_nothing(data, name, action):
 
 def test_a_lock_that_is_held_changes_nothing(data, monkeypatch):
     """As where a broker runs: the lock of log.dir cannot be had."""
-    from kafkalog_cli.actions.session import session as sessions
     from kafkalog_cli.errors import Locked
+    from kafkalog_cli.ops.session import session as sessions
 
     def held(_fs, log_dir, _policy):
         raise Locked(path=log_dir, reason="a broker is running (pid 1)")

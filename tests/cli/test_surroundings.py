@@ -12,8 +12,8 @@ import pytest
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.storage import kernels
-from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.disk import kernels
+from kafkalog_cli.disk.kernels import KernelChoice
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "example"

@@ -13,7 +13,7 @@ import pytest
 from trials import READERS, RECOVERED, TORN, UNPRIVILEGED, WRITERS, Trial, check_words, logs, tree
 from watched_fs import CHANGES, FailingFilesystem, RecordingFilesystem
 
-from kafkalog_cli.storage.fs import RealFilesystem
+from kafkalog_cli.disk.fs import RealFilesystem
 
 NO_WAY_ON = {"EACCES": "run it as the user that the broker runs as", "EROFS": "mount the file system read-write"}
 

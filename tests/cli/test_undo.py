@@ -10,21 +10,21 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from disk.test_lock import held_by_another_process
 from journal_cases import Bytes
 from jsonschema import Draft202012Validator
 from memory_fs import MemoryFilesystem
-from storage.test_lock import held_by_another_process
 from watched_fs import FailingFilesystem, RecordingFilesystem
 
+from kafkalog_cli.change.changes import Cut, Drop, Move, Put
+from kafkalog_cli.change.clean_marker import hold_marker, release_marker
+from kafkalog_cli.change.journal import CheckpointEdits, apply
+from kafkalog_cli.change.manifest import RunInfo
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.storage.changing.changes import Cut, Drop, Move, Put
-from kafkalog_cli.storage.changing.clean_marker import hold_marker, release_marker
-from kafkalog_cli.storage.changing.journal import CheckpointEdits, apply
-from kafkalog_cli.storage.changing.manifest import RunInfo
-from kafkalog_cli.storage.checkpoints import LineEdit
-from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.names import FileKind
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.names import FileKind
+from kafkalog_cli.log.checkpoints import LineEdit
 
 CASES = ["txn", "crash-torn", "clean-asis", "crash-zero-tail", "upgraded", "v1", "retention"]
 NOW_MS = 4_000_000_000_000

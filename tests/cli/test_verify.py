@@ -10,11 +10,11 @@ import crc32c
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkalog_cli.actions.verify.diagnose import finding
-from kafkalog_cli.actions.verify.finding_kinds import FindingKind
-from kafkalog_cli.actions.verify.partition import Level, Verification
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.ops.verify.diagnose import finding
+from kafkalog_cli.ops.verify.finding_kinds import FindingKind
+from kafkalog_cli.ops.verify.partition import Level, Verification
 from kafkalog_cli.output.verify_json import verification_object
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.actions.session.work import Work
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.ops.session.work import Work
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
 COMMANDS = {

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.storage.fs import RealFilesystem
+from kafkalog_cli.disk.fs import RealFilesystem
 
 ROOT = Path(__file__).parents[2]
 TORN, RECOVERED = "torn-0", "recovered-0"

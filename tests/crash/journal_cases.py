@@ -8,12 +8,12 @@ from itertools import combinations
 
 from memory_fs import START_NS, MemoryFilesystem
 
-from kafkalog_cli.storage.changing.changes import Cut, Drop, Move, Put
-from kafkalog_cli.storage.changing.journal import CheckpointEdits, apply
-from kafkalog_cli.storage.changing.manifest import RunInfo
-from kafkalog_cli.storage.checkpoints import LineEdit
-from kafkalog_cli.storage.fs import FileAttributes
-from kafkalog_cli.storage.names import FileKind
+from kafkalog_cli.change.changes import Cut, Drop, Move, Put
+from kafkalog_cli.change.journal import CheckpointEdits, apply
+from kafkalog_cli.change.manifest import RunInfo
+from kafkalog_cli.disk.fs import FileAttributes
+from kafkalog_cli.disk.names import FileKind
+from kafkalog_cli.log.checkpoints import LineEdit
 
 ROOT = "/logs"
 PARTITION = "/logs/t-0"

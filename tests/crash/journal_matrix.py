@@ -23,8 +23,8 @@ from journal_cases import (
 from memory_fs import SURVIVALS, MemoryFilesystem
 from watched_fs import Call, RecordingFilesystem
 
-from kafkalog_cli.storage.changing.journal_undo import check_undo, undo
-from kafkalog_cli.storage.changing.manifest import MANIFEST, RunState, read_manifest
+from kafkalog_cli.change.journal_undo import check_undo, undo
+from kafkalog_cli.change.manifest import MANIFEST, RunState, read_manifest
 
 Wrap = Callable[[object], object]
 

@@ -39,13 +39,13 @@ from writers import (
 )
 
 import kafkalog_cli as kl
-from kafkalog_cli.actions.append.writing import Writing
-from kafkalog_cli.actions.session.options import Context
+from kafkalog_cli.change import journal
+from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.library import appending, verbs
-from kafkalog_cli.storage.changing import journal
-from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.partition import open_partition
+from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.ops.append.writing import Writing
+from kafkalog_cli.ops.session.options import Context
 
 
 @dataclass(frozen=True)

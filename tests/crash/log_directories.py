@@ -14,7 +14,7 @@ from logs import BASE_TIME_MS, R, aborted_txns, batch_v2, end_marker, indexes, m
 from memory_fs import DEFAULT, START_NS, MemoryFilesystem
 from naive_reader import read_batches, read_records
 
-from kafkalog_cli.storage.fs import FileAttributes
+from kafkalog_cli.disk.fs import FileAttributes
 
 ROOT = "/log"
 PARTITION = f"{ROOT}/t-0"

@@ -21,7 +21,7 @@ from watched_fs import FAULTS, FailingFilesystem, RecordingFilesystem
 from writer_matrix import own_tree
 from writers import KEPT, MONTH_MS, NOW_MS, OUT, ROOT, SETTINGS, kafkalog, runs_of
 
-from kafkalog_cli.storage.changing import journal_undo
+from kafkalog_cli.change import journal_undo
 
 GROUPS, RUNS_OF_A_GROUP, STEPS = 12, 12 if SCALE == 1 else 17 * SCALE, 50
 MODES = ((), ("--like-broker",), ("--indexes-only",))

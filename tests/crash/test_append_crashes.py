@@ -22,7 +22,7 @@ from writers import (
     undo_all,
 )
 
-from kafkalog_cli.storage.appending import growing_run
+from kafkalog_cli.change import growing_run
 
 IMAGES, FAULTS_A_CASE = 12, 10
 

@@ -11,11 +11,11 @@ from memory_fs import SURVIVALS
 from test_journal_crashes import DropSync, SwapRenames
 from watched_fs import RecordingFilesystem, WatchedFilesystem, every_fault
 
+from kafkalog_cli.change.clean_marker import HELD_MARKER, hold_marker, read_held_marker, release_marker
+from kafkalog_cli.change.journal_undo import check_undo, undo
+from kafkalog_cli.change.manifest import RunState, read_manifest
+from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem
 from kafkalog_cli.errors import KafkalogError, NotChanged, SyncFailed
-from kafkalog_cli.storage.changing.clean_marker import HELD_MARKER, hold_marker, read_held_marker, release_marker
-from kafkalog_cli.storage.changing.journal_undo import check_undo, undo
-from kafkalog_cli.storage.changing.manifest import RunState, read_manifest
-from kafkalog_cli.storage.fs import FileAttributes, RealFilesystem
 
 MARKER = f"{ROOT}/.kafka_cleanshutdown"
 HELD = f"{ROOT}/{HELD_MARKER}"

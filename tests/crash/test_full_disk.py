@@ -7,10 +7,10 @@ import subprocess
 import pytest
 from test_undo import changes_of, kafkalog, tree
 
+from kafkalog_cli.change.journal import apply
+from kafkalog_cli.change.manifest import RunInfo
+from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.storage.changing.journal import apply
-from kafkalog_cli.storage.changing.manifest import RunInfo
-from kafkalog_cli.storage.fs import RealFilesystem
 
 KIB = 1 << 10
 INFO = RunInfo("run-1", "test", (), 0)

@@ -5,22 +5,22 @@ import os
 from copy import deepcopy
 
 import pytest
+from change.test_new_partitions import ALL, NAMES, ROOT, committed_image, empty_disk, left, run, seen
 from cli.test_undo import fits_its_schema
-from storage.test_lock import held_by_another_process
-from storage.test_new_partitions import ALL, NAMES, ROOT, committed_image, empty_disk, left, run, seen
+from disk.test_lock import held_by_another_process
 from watched_fs import RecordingFilesystem, every_fault
 from writers import NOW_MS, kafkalog
 
-from kafkalog_cli.storage.changing.lock import IMPORT_BYTE
-from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.names import FileKind
-from kafkalog_cli.storage.publishing.new_partitions import (
+from kafkalog_cli.change.publishing.new_partitions import (
     NewPartitions,
     StagedPartition,
     is_staged,
     record_of,
     staged_name,
 )
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.lock import IMPORT_BYTE
+from kafkalog_cli.disk.names import FileKind
 
 FAULTS_OF_REMOVAL = ("EIO", "EACCES", "EINTR")
 LATER_MS = NOW_MS + 3_600_000_000

@@ -16,9 +16,9 @@ from watched_fs import FailingFilesystem
 from writer_matrix import copy, own_tree
 from writers import NEW_ID, NOW_MS, kafkalog
 
-from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.publishing.new_partitions import is_staged
+from kafkalog_cli.change.publishing.new_partitions import is_staged
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.kernels import KernelChoice
 
 pytest.importorskip("pyspark")
 

@@ -6,9 +6,9 @@ from journal_matrix import Matrix
 from memory_fs import SURVIVALS
 from watched_fs import RecordingFilesystem, WatchedFilesystem
 
+from kafkalog_cli.change.journal_undo import undo
+from kafkalog_cli.change.manifest import read_manifest
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.storage.changing.journal_undo import undo
-from kafkalog_cli.storage.changing.manifest import read_manifest
 
 NAMES = list(PLANS)
 

@@ -25,13 +25,13 @@ from journal_matrix import the_tree
 from memory_fs import MemoryFilesystem
 from watched_fs import Call, FailingFilesystem, RecordingFilesystem, WatchedFilesystem, every_fault
 
+from kafkalog_cli.change.changes import Cut, Drop, Move, Put
+from kafkalog_cli.change.journal import apply
+from kafkalog_cli.change.journal_undo import check_undo, undo
+from kafkalog_cli.change.manifest import RunState, read_manifest
+from kafkalog_cli.change.partition_state import snapshot
+from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import HalfChanged, KafkalogError, Locked, NoSpace, NotChanged, Refused, Unreadable
-from kafkalog_cli.storage.changing.changes import Cut, Drop, Move, Put
-from kafkalog_cli.storage.changing.journal import apply
-from kafkalog_cli.storage.changing.journal_undo import check_undo, undo
-from kafkalog_cli.storage.changing.manifest import RunState, read_manifest
-from kafkalog_cli.storage.changing.partition_state import snapshot
-from kafkalog_cli.storage.fs import RealFilesystem
 
 SYNCS = ("sync", "sync_directory")
 

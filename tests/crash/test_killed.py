@@ -15,7 +15,7 @@ from evidence import SCALE
 from partitions_on_disk import SOUND_NAMES, all_records, read, write
 from writers import RETAIN_NOTHING, ROLL, ROOT, SETTINGS, Left, kafkalog
 
-from kafkalog_cli.storage.fs import RealFilesystem
+from kafkalog_cli.disk.fs import RealFilesystem
 
 KILLS = 20 * SCALE
 GROUPS = 4
@@ -23,14 +23,14 @@ MORE_KILLS = 30
 AT_WORK = """
     import sys
     from unittest import mock
-    from kafkalog_cli.actions import roll, undo_verb
-    from kafkalog_cli.actions.append import verb
-    from kafkalog_cli.actions.recover import verb as recover_verb
-    from kafkalog_cli.actions.retain import retain
+    from kafkalog_cli.ops import roll, undo_verb
+    from kafkalog_cli.ops.append import verb
+    from kafkalog_cli.ops.recover import verb as recover_verb
+    from kafkalog_cli.ops.retain import retain
     from kafkalog_cli.cli import app, verbs
     from kafkalog_cli.cli.environment import Environment
-    from kafkalog_cli.storage.changing import journal
-    from kafkalog_cli.storage.changing import journal_undo
+    from kafkalog_cli.change import journal
+    from kafkalog_cli.change import journal_undo
     {planted}
     environment = Environment()
     with mock.patch("secrets.token_hex", return_value="0001"):

@@ -12,7 +12,7 @@ from watched_fs import RecordingFilesystem
 from writer_matrix import BESIDE_THE_MARKER, WriterMatrix, made_records, own_tree, undo_new
 from writers import MAKE, NEW, kafkalog
 
-from kafkalog_cli.storage.appending import new_partition
+from kafkalog_cli.change import new_partition
 
 FIXTURES = MAKE.fixtures
 

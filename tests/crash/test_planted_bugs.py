@@ -27,9 +27,10 @@ from writers import (
     ids,
 )
 
-from kafkalog_cli.actions.recover import salvage
+from kafkalog_cli.change import journal_undo
+from kafkalog_cli.disk import durable
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.storage.changing import durable, journal_undo
+from kafkalog_cli.ops.recover import salvage
 
 SOME = [(RECOVER, "three"), (RECOVER, "swap"), (LIKE_BROKER, "deleted"), (INDEXES_ONLY, "torn"), (SALVAGE, "one"),
         (UNDO, "three"), (UNDO, "torn"), (PURGE, "three"), (RETAIN, "sound")]  # fmt: skip

@@ -10,10 +10,10 @@ from library_writers import LIBRARY_CASES
 from told import READ_ONLY, Told, candidates
 from writers import APPENDS, CASES, FREE, MAKE, RETAIN_AT_ONCE, ROLL, ids
 
-from kafkalog_cli.actions import apply_changes
-from kafkalog_cli.actions.retain import freeing
+from kafkalog_cli.change import removal
 from kafkalog_cli.errors import next_step
-from kafkalog_cli.storage.changing import removal
+from kafkalog_cli.ops import apply_changes
+from kafkalog_cli.ops.retain import freeing
 
 ALL = (*CASES, *APPENDS, *LIBRARY_CASES)
 A_CASE = 7

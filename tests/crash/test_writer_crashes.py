@@ -20,8 +20,8 @@ from writers import (
     ids,
 )
 
-from kafkalog_cli.actions import undo
-from kafkalog_cli.storage.changing.manifest import RunState
+from kafkalog_cli.change.manifest import RunState
+from kafkalog_cli.ops import undo
 
 A_CHANGE = 7
 """So many distinct images of a command that changes a sound log; those of all others are all looked at."""

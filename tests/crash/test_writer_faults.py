@@ -11,7 +11,8 @@ from watched_fs import FAULTS, READS, FailingFilesystem
 from writer_matrix import Image, WriterMatrix, known_good, own_tree
 from writers import CASES, CHANGERS, WRITERS, Kind, ids, runs_of
 
-from kafkalog_cli.storage.changing import durable, journal
+from kafkalog_cli.change import journal
+from kafkalog_cli.disk import durable
 
 A_CASE, A_CHANGE = 142, 6
 """So many faults of each command on each log directory, and of those on sound logs; all of them in a night."""

@@ -18,10 +18,10 @@ import typer
 from log_directories import BASE_TIME_MS, FIXTURES, OWN, PARTITION, ROOT, SOUND, log_directory
 from memory_fs import SURVIVALS, MemoryFilesystem
 
+from kafkalog_cli.change import journal
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.storage.changing import journal
-from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.disk.kernels import KernelChoice
 
 NOW_MS = 1_795_000_000_000
 MONTH_MS = 30 * 86_400_000

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from metadata_logs import batches, partition, topic_id, value
 
-from kafkalog_cli.actions.verify.finding_kinds import FindingKind
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.ops.verify.finding_kinds import FindingKind
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs"))

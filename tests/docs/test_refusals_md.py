@@ -3,7 +3,7 @@
 import importlib.util
 from pathlib import Path
 
-from kafkalog_cli.actions.refusals import RULES
+from kafkalog_cli.ops.refusals import RULES
 
 ROOT = Path(__file__).parents[2]
 

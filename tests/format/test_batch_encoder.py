@@ -19,6 +19,7 @@ from logs import (
 from naive_reader import read_batches, read_records, read_seven, seven_payloads
 from strategies import batches_v2, contents, logs, producers, records, timestamps
 
+from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.batch_encoder import BatchEncoder, WantedBatches, encode_end_marker
 from kafkalog_cli.format.compression import compress, decompress
@@ -30,9 +31,8 @@ from kafkalog_cli.format.legacy_encoder import (
     encode_seven_set,
 )
 from kafkalog_cli.format.limits import Limits
-from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.reading.read import RecordReader
-from kafkalog_cli.storage.reading.scan import Scan
+from kafkalog_cli.log.reading.read import RecordReader
+from kafkalog_cli.log.reading.scan import Scan
 
 KERNELS = [pytest.param(False, id="plain"), pytest.param(True, id="compiled", marks=pytest.mark.slow)]
 V2 = (batches_v2,)

@@ -7,7 +7,7 @@ import pytest
 from memory_fs import MemoryFilesystem
 
 from kafkalog_cli.format.batch import Batch, increment_sequence
-from kafkalog_cli.storage.reading.header import checked_negative_magic, negative_magics
+from kafkalog_cli.log.reading.header import checked_negative_magic, negative_magics
 
 LARGEST = 2**31 - 1
 TRANSACTIONAL, CONTROL, DELETE_HORIZON, APPEND_TIME = 0x10, 0x20, 0x40, 0x08

@@ -19,13 +19,13 @@ from test_twin import read_naively
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.compression import compress
 from kafkalog_cli.format.kernels import plain_records
-from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.reading import read as plain_read
-from kafkalog_cli.storage.reading import read_compiled, read_large
-from kafkalog_cli.storage.reading.read import RecordReader
-from kafkalog_cli.storage.reading.scan import Scan
+from kafkalog_cli.log.reading import read as plain_read
+from kafkalog_cli.log.reading import read_compiled, read_large
+from kafkalog_cli.log.reading.read import RecordReader
+from kafkalog_cli.log.reading.scan import Scan
 
 KERNELS = [pytest.param(False, id="plain"), pytest.param(True, id="compiled", marks=pytest.mark.slow)]
 HAVE_THE_SIZE = (plain_records, plain_read, read_compiled, read_large)

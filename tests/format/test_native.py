@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog_cli.disk.kernels import cache_directory
 from kafkalog_cli.format.kernels.native import MachineCode, pack, unpack
-from kafkalog_cli.storage.kernels import cache_directory
 
 pytest.importorskip("numba")
 
@@ -41,7 +41,7 @@ READ = """
 import sys, json, io
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.disk.kernels import KernelChoice
 answers = []
 for forced in (False, True):
     for mode in ([], ["--deep-iteration"], ["--print-data-log"], ["--print-data-log", "--format", "json"]):
@@ -54,7 +54,7 @@ ASK_AT_ONCE = """
 import sys, json, threading
 import llvmlite.binding as llvm
 from kafkalog_cli.format.kernels import native
-from kafkalog_cli.storage import kernels
+from kafkalog_cli.disk import kernels
 native.use(native.unpack(kernels._machine_code_file().read_bytes(), kernels._made_for()))
 make, made = llvm.create_mcjit_compiler, []
 llvm.create_mcjit_compiler = lambda *arguments: made.append(make(*arguments)) or made[-1]
@@ -78,7 +78,7 @@ def test_a_warm_run_reads_with_machine_code_and_without_numba(tmp_path):
     )
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     # Whoever needs a kernel first compiles those of all layers.
-    first = "from kafkalog_cli.storage.kernels import KernelChoice; KernelChoice(forced=True).from_the_start()"
+    first = "from kafkalog_cli.disk.kernels import KernelChoice; KernelChoice(forced=True).from_the_start()"
     subprocess.run([sys.executable, "-c", first], env=environment, check=True, cwd=ROOT)
     segment = ROOT / "docs" / "example" / "mixed-0" / "00000000000000000000.log"
     command = [sys.executable, "-c", READ, str(segment)]

@@ -6,9 +6,9 @@ from hypothesis import given
 from naive_reader import NaiveBatch, NaiveRecord, read_batches, read_records
 from strategies import Wanted, logs
 
-from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.reading.read import RecordReader
-from kafkalog_cli.storage.reading.scan import Scan
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.log.reading.read import RecordReader
+from kafkalog_cli.log.reading.scan import Scan
 
 KERNELS = [pytest.param(False, id="plain"), pytest.param(True, id="compiled", marks=pytest.mark.slow)]
 

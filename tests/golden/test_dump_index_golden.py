@@ -13,7 +13,7 @@ import pytest
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.disk.kernels import KernelChoice
 
 HEALTHY = [
     *(f"v2-{name}" for name in ("none", "gzip", "snappy", "lz4", "zstd", "large", "logappend", "mixed")),

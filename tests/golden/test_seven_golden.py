@@ -7,8 +7,8 @@ from faulty_fs import BytesFile
 from naive_reader import read_seven, seven_payloads
 from test_dump_log_golden import dump
 
-from kafkalog_cli.storage.reading.read import RecordReader
-from kafkalog_cli.storage.reading.scan import Scan
+from kafkalog_cli.log.reading.read import RecordReader
+from kafkalog_cli.log.reading.scan import Scan
 
 CODECS = {"0": "NoCompressionCodec", "1": "GZIPCompressionCodec", "2": "SnappyCompressionCodec"}
 

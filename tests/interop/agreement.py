@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.output.dump_version import NEWEST
-from kafkalog_cli.storage.kernels import KernelChoice
 
 
 class Ran(NamedTuple):

@@ -9,23 +9,23 @@ from typing import NamedTuple
 from change_cases import BROKER, Changed, Settled, line_of
 from loader_cases import MARKER, MARKER_BYTES, NOW_MS, contents, file_differences, write
 
-from kafkalog_cli.actions.append.append import AppendRequest, apply_append, next_sequence, plan_append
-from kafkalog_cli.actions.append.batching import BatchMaker
-from kafkalog_cli.actions.append.gathering import blocks
-from kafkalog_cli.actions.append.reading import NewRecord
-from kafkalog_cli.actions.append.writing import Writing
-from kafkalog_cli.actions.apply_changes import MarkerState
-from kafkalog_cli.actions.root_state import Roots
-from kafkalog_cli.actions.settings import SettingsSource
+from kafkalog_cli.broker.open_log import OpenLog
+from kafkalog_cli.change.draft import Draft
+from kafkalog_cli.change.manifest import RunInfo
+from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.batch_encoder import encode_end_marker
 from kafkalog_cli.format.records import Header
-from kafkalog_cli.storage.changing.manifest import RunInfo
-from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.log.draft import Draft
-from kafkalog_cli.storage.log.open_log import OpenLog
-from kafkalog_cli.storage.partition import open_partition
+from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.ops.append.append import AppendRequest, apply_append, next_sequence, plan_append
+from kafkalog_cli.ops.append.batching import BatchMaker
+from kafkalog_cli.ops.append.gathering import blocks
+from kafkalog_cli.ops.append.reading import NewRecord
+from kafkalog_cli.ops.append.writing import Writing
+from kafkalog_cli.ops.apply_changes import MarkerState
+from kafkalog_cli.ops.root_state import Roots
+from kafkalog_cli.ops.settings import SettingsSource
 
 
 class AppendCase(NamedTuple):

@@ -11,25 +11,25 @@ import damage
 from loader_cases import DAY_MS, MARKER, MARKER_BYTES, NOW_MS, RealLoader, Start, contents, file_differences, write
 from making_changes import make
 
-from kafkalog_cli.actions.apply_changes import MarkerState
-from kafkalog_cli.actions.delete_records import DeleteRecordsRequest, apply_delete_records, plan_delete_records
-from kafkalog_cli.actions.log_request import LogRequest
-from kafkalog_cli.actions.retain.plan import RetainRequest
-from kafkalog_cli.actions.retain.retain import apply_retain, plan_retain
-from kafkalog_cli.actions.roll import RollRequest, apply_roll, plan_roll
-from kafkalog_cli.actions.root_state import Roots
-from kafkalog_cli.actions.settings import SettingsSource
-from kafkalog_cli.actions.truncate import TruncatePlan, apply_truncate, plan_truncate
+from kafkalog_cli.broker.open_log import OpenLog
+from kafkalog_cli.broker.truncation import truncate_to
+from kafkalog_cli.change.change_order import in_log_order
+from kafkalog_cli.change.draft import Draft
+from kafkalog_cli.change.manifest import RunInfo
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import OffsetOutOfRange
-from kafkalog_cli.storage.changing.change_order import in_log_order
-from kafkalog_cli.storage.changing.manifest import RunInfo
-from kafkalog_cli.storage.checkpoints import change_lines
-from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.log.draft import Draft
-from kafkalog_cli.storage.log.open_log import OpenLog
-from kafkalog_cli.storage.log.truncation import truncate_to
-from kafkalog_cli.storage.names import FileKind
-from kafkalog_cli.storage.partition import open_partition
+from kafkalog_cli.log.checkpoints import change_lines
+from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.ops.apply_changes import MarkerState
+from kafkalog_cli.ops.delete_records import DeleteRecordsRequest, apply_delete_records, plan_delete_records
+from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.ops.retain.plan import RetainRequest
+from kafkalog_cli.ops.retain.retain import apply_retain, plan_retain
+from kafkalog_cli.ops.roll import RollRequest, apply_roll, plan_roll
+from kafkalog_cli.ops.root_state import Roots
+from kafkalog_cli.ops.settings import SettingsSource
+from kafkalog_cli.ops.truncate import TruncatePlan, apply_truncate, plan_truncate
 
 VERBS = ("retain", "roll", "truncate", "delete-records")
 EXPIRATION_MS = 2**31 - 1

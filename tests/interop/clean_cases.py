@@ -9,18 +9,18 @@ from change_cases import RealLogs, Settled, bases, dated
 from loader_cases import DAY_MS, MARKER, MARKER_BYTES, NOW_MS, Source, comparable, contents, offsets_in, write
 from naive_reader import read_batches, read_records
 
-from kafkalog_cli.actions.compact.apply import apply_compact
-from kafkalog_cli.actions.compact.choose import plan_compact
-from kafkalog_cli.actions.compact.plan import CompactRequest
-from kafkalog_cli.actions.root_state import Roots
-from kafkalog_cli.actions.settings import SettingsSource
+from kafkalog_cli.change.manifest import RunInfo
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format import txnindex
-from kafkalog_cli.storage.changing.manifest import RunInfo
-from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.partition import open_partition
-from kafkalog_cli.storage.reading.read import RecordReader
-from kafkalog_cli.storage.reading.scan import Scan
+from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.log.reading.read import RecordReader
+from kafkalog_cli.log.reading.scan import Scan
+from kafkalog_cli.ops.compact.apply import apply_compact
+from kafkalog_cli.ops.compact.choose import plan_compact
+from kafkalog_cli.ops.compact.plan import CompactRequest
+from kafkalog_cli.ops.root_state import Roots
+from kafkalog_cli.ops.settings import SettingsSource
 
 FS = RealFilesystem()
 FLAVOURS = "ptgwoearv"

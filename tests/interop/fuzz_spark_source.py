@@ -23,9 +23,9 @@ from real_kafka import real_kafka_here  # noqa: E402
 from spark_connector import connector_jars  # noqa: E402
 from spark_topics import FIRST_MS, SETTINGS, STEP_MS, logs_of, make_topics  # noqa: E402
 
-from kafkalog_cli.actions.lookup.by_time import lookup_time  # noqa: E402
-from kafkalog_cli.storage.fs import RealFilesystem  # noqa: E402
-from kafkalog_cli.storage.partition import open_partition  # noqa: E402
+from kafkalog_cli.disk.fs import RealFilesystem  # noqa: E402
+from kafkalog_cli.log.partition import open_partition  # noqa: E402
+from kafkalog_cli.ops.lookup.by_time import lookup_time  # noqa: E402
 
 OF_PATIENCE = {
     "kafkaConsumer.pollTimeoutMs": "1500",

@@ -12,15 +12,15 @@ from typing import NamedTuple
 import damage
 from making_changes import make
 
+from kafkalog_cli.broker.load_error import LoadFailed
+from kafkalog_cli.broker.loaded_segment import LoadSettings
+from kafkalog_cli.broker.log_loader import LogLoader, StartState
+from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format import producer_snapshot
-from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.log.draft import Draft
-from kafkalog_cli.storage.log.load_error import LoadFailed
-from kafkalog_cli.storage.log.loaded_segment import LoadSettings
-from kafkalog_cli.storage.log.log_loader import LogLoader, StartState
 
 NOW_MS = 1_795_000_000_000
 MOST_SOURCE_BYTES = 1 << 20

@@ -12,8 +12,8 @@ from typing import NamedTuple
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 HOLDER = """
 import sys
-from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.changing.lock import LockPolicy, lock_log_dir
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.lock import LockPolicy, lock_log_dir
 with lock_log_dir(RealFilesystem(), sys.argv[1], LockPolicy()):
     print("held", flush=True)
     sys.stdin.read()

@@ -6,11 +6,11 @@ import time
 import pytest
 from broker import broker
 
-from kafkalog_cli.actions.tables.committed_offsets import committed_offsets
-from kafkalog_cli.actions.tables.coordinator_log import coordinator_entries
-from kafkalog_cli.actions.tables.groups import groups
-from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.partition import open_partition
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.ops.tables.committed_offsets import committed_offsets
+from kafkalog_cli.ops.tables.coordinator_log import coordinator_entries
+from kafkalog_cli.ops.tables.groups import groups
 
 kafka = pytest.importorskip("kafka")
 

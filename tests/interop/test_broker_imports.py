@@ -12,7 +12,7 @@ from exporting import export
 from importing import import_into
 from recovering import complaints
 
-from kafkalog_cli.storage.publishing.new_partitions import staged_name
+from kafkalog_cli.change.publishing.new_partitions import staged_name
 
 pytestmark = pytest.mark.xdist_group("broker")
 

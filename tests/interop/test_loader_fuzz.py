@@ -25,9 +25,9 @@ from loader_cases import (
 from log_directories import batch
 from sampling import part_of
 
-from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.partition import open_partition
-from kafkalog_cli.storage.segments.log_end import segment_end
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.log.segments.log_end import segment_end
 
 pytestmark = pytest.mark.xdist_group("loader")  # what its fixtures make is made once
 

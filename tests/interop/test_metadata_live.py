@@ -6,8 +6,8 @@ import subprocess
 import pytest
 from metadata_logs import RandomRecords, batches, leader_change, snapshot, value
 
-from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.settings.cluster_metadata import read_cluster_metadata
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.log.settings.cluster_metadata import read_cluster_metadata
 
 
 @pytest.fixture(scope="module")

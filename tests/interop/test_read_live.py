@@ -12,7 +12,7 @@ from random_segments import random_log
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.storage.kernels import KernelChoice
+from kafkalog_cli.disk.kernels import KernelChoice
 
 FIELDS = ("timestamp", "partition", "offset", "epoch", "headers", "key", "value")
 

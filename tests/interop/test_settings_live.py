@@ -6,20 +6,20 @@ import subprocess
 
 import pytest
 
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.checkpoint import encode_offsets
 from kafkalog_cli.format.config_def import IllegalValue, NumberRange, config_text, parse_config
 from kafkalog_cli.format.java_text import parse_properties
-from kafkalog_cli.storage.checkpoints import LineEdit, change_lines
-from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.names import FileKind
-from kafkalog_cli.storage.settings.topic_config import (
+from kafkalog_cli.log.checkpoints import LineEdit, change_lines
+from kafkalog_cli.log.settings.topic_config import (
     ConfigLayers,
     read_broker_properties,
     resolve_broker_settings,
     resolve_topic_config,
 )
-from kafkalog_cli.storage.settings.topic_config_table import BROKER_KEYS, TOPIC_KEYS
+from kafkalog_cli.log.settings.topic_config_table import BROKER_KEYS, TOPIC_KEYS
 
 FS = RealFilesystem()
 

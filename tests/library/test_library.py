@@ -15,9 +15,9 @@ from strategies import logs as any_logs
 
 import kafkalog_cli as kl
 from kafkalog_cli import library, spark
+from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import OffsetOutOfRange, UsageError
 from kafkalog_cli.library import logs as module
-from kafkalog_cli.storage.kernels import KernelChoice
 
 ROOT = Path(__file__).parents[2]
 pa = pytest.importorskip("pyarrow")

@@ -17,9 +17,9 @@ from strategies import contents, headers, timestamps
 from test_append import kafkalog, tree
 
 import kafkalog_cli as kl
+from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import BadInput, Locked, Refused, UsageError
 from kafkalog_cli.library import appending
-from kafkalog_cli.storage.kernels import KernelChoice
 
 pa = pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.filterwarnings("ignore::kafkalog_cli.LogWarning")

@@ -2,12 +2,12 @@
 
 from faulty_fs import BytesFile
 
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.log.reading.read import RecordReader
+from kafkalog_cli.log.reading.scan import Scan
 from kafkalog_cli.output.block_lines import OUT_BYTES, BlockLines
 from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext
 from kafkalog_cli.output.record_json_compiled import CompiledRecordJson
-from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.reading.read import RecordReader
-from kafkalog_cli.storage.reading.scan import Scan
 
 CONTEXT = SegmentContext("orders", 3, "00000000000000000000.log")
 SEVEN = SegmentContext("orders", 3, "00000000000000000000.kafka", is_seven=True)

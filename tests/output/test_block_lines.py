@@ -5,13 +5,13 @@ from bad_input.makers import batch, record
 from faulty_fs import BytesFile
 from output_segments import CONTEXT, plain_lines
 
+from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
+from kafkalog_cli.log.reading import scan
+from kafkalog_cli.log.reading.read_ahead import ReadAhead
+from kafkalog_cli.log.reading.scan import Scan
 from kafkalog_cli.output.block_lines import BlockLines, RenderedBlock
 from kafkalog_cli.output.record_json_compiled import CompiledRecordJson
-from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.reading import scan
-from kafkalog_cli.storage.reading.read_ahead import ReadAhead
-from kafkalog_cli.storage.reading.scan import Scan
 
 pytestmark = pytest.mark.slow
 

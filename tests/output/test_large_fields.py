@@ -10,6 +10,7 @@ import pytest
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.java_string import java_string
 from kafkalog_cli.output import large_fields
 from kafkalog_cli.output.large_fields import (
@@ -21,7 +22,6 @@ from kafkalog_cli.output.large_fields import (
     utf8_pieces,
 )
 from kafkalog_cli.output.ndjson import json_text
-from kafkalog_cli.storage.kernels import KernelChoice
 
 TEXTS = (
     b"",

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from kafkalog_cli import __version__
-from kafkalog_cli.storage import kernels
+from kafkalog_cli.disk import kernels
 
 
 @pytest.fixture

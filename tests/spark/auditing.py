@@ -3,10 +3,10 @@
 import pytest
 from exporting import no_session, tasks_here
 
-from kafkalog_cli.actions.selection import Selection
-from kafkalog_cli.actions.verify.partition import Level
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.ops.selection import Selection
+from kafkalog_cli.ops.verify.partition import Level
 from kafkalog_cli.spark import audit_job as module
-from kafkalog_cli.storage.fs import RealFilesystem
 
 NOW_MS = 1_795_300_000_000
 """A time after the corpus was made (November 2026)."""

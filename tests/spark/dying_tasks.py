@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.storage.fs import RealFilesystem
+from kafkalog_cli.disk.fs import RealFilesystem
 
 
 class Disk(RealFilesystem):

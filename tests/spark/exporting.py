@@ -13,12 +13,12 @@ import pyarrow.dataset as ds  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 from pyspark.serializers import CloudPickleSerializer  # noqa: E402
 
-from kafkalog_cli.actions.export.request import ExportRequest, FileFormat  # noqa: E402
-from kafkalog_cli.actions.selection import Selection  # noqa: E402
+from kafkalog_cli.disk.fs import RealFilesystem  # noqa: E402
+from kafkalog_cli.ops.export.request import ExportRequest, FileFormat  # noqa: E402
+from kafkalog_cli.ops.selection import Selection  # noqa: E402
 from kafkalog_cli.output.export_lines import ExportLines  # noqa: E402
 from kafkalog_cli.spark.export import job  # noqa: E402
 from kafkalog_cli.spark.export.plan import exported_partitions  # noqa: E402
-from kafkalog_cli.storage.fs import RealFilesystem  # noqa: E402
 
 NOW_MS = 1_700_000_000_000
 PICKLER = CloudPickleSerializer()

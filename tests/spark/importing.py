@@ -6,12 +6,12 @@ import pytest
 from exporting import PICKLER, no_session, pa, tasks_here
 
 import kafkalog_cli as kl
-from kafkalog_cli.actions.importing.inputs import input_files
-from kafkalog_cli.actions.importing.request import ImportRequest, command_of
-from kafkalog_cli.actions.settings import SettingsSource
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.lock import LockPolicy
+from kafkalog_cli.ops.importing.inputs import input_files
+from kafkalog_cli.ops.importing.request import ImportRequest, command_of
+from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.spark.importing import job
-from kafkalog_cli.storage.changing.lock import LockPolicy
-from kafkalog_cli.storage.fs import RealFilesystem
 
 NOW_MS = 1_700_000_000_000
 COLUMNS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")

@@ -40,9 +40,9 @@ class Asked:
     def as_sql(self, node, random):
         """As `kafkalog sql` does."""
         del random
+        from kafkalog_cli.disk.fs import RealFilesystem
         from kafkalog_cli.spark.sql.catalog import Catalog, Reading
         from kafkalog_cli.spark.sql.query import query
-        from kafkalog_cli.storage.fs import RealFilesystem
 
         self._drop_views()
         catalog = Catalog(RealFilesystem(), [str(self._folder)])

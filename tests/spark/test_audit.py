@@ -16,20 +16,20 @@ from test_spark_rows import log_dir
 from verify_session import verified
 
 import kafkalog_cli as kl
-from kafkalog_cli.actions.audit.audit import Failed
-from kafkalog_cli.actions.compact.choose import plan_compact
-from kafkalog_cli.actions.compact.plan import CompactRequest
-from kafkalog_cli.actions.listing.paths import Lister
-from kafkalog_cli.actions.root_state import Roots
-from kafkalog_cli.actions.selection import Selection
-from kafkalog_cli.actions.settings import SettingsSource
-from kafkalog_cli.actions.verify.partition import Level
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode, KafkalogError, NotKafkaLayout, PathNotFound, combined_exit_code
+from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.ops.audit.audit import Failed
+from kafkalog_cli.ops.compact.choose import plan_compact
+from kafkalog_cli.ops.compact.plan import CompactRequest
+from kafkalog_cli.ops.listing.paths import Lister
+from kafkalog_cli.ops.root_state import Roots
+from kafkalog_cli.ops.selection import Selection
+from kafkalog_cli.ops.settings import SettingsSource
+from kafkalog_cli.ops.verify.partition import Level
 from kafkalog_cli.spark import audit_job as module
-from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.names import FileKind
-from kafkalog_cli.storage.partition import open_partition
 
 STATES = ("data", "before", "after", "before2", "after2", "running", "after-restart", "after-cleaner")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

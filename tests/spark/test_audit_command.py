@@ -9,9 +9,9 @@ from logs import BASE_TIME_MS, R, batch_v2
 from test_export_command import ROOT, kafkalog
 from test_spark_rows import log_dir
 
-from kafkalog_cli.actions.audit.history import History
-from kafkalog_cli.actions.same_place import sight
 from kafkalog_cli.errors import NoSpace
+from kafkalog_cli.ops.audit.history import History
+from kafkalog_cli.ops.same_place import sight
 from kafkalog_cli.spark import audit
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -204,7 +204,7 @@ def test_workers_that_see_another_disk(tmp_path, schemas, monkeypatch):
         seen = sight(place, host)
         return seen._replace(host="elsewhere", meta=None) if place.log_dir == str(disks[0]) else seen
 
-    monkeypatch.setattr("kafkalog_cli.actions.same_place.sight", other)
+    monkeypatch.setattr("kafkalog_cli.ops.same_place.sight", other)
     code, out, errors = kafkalog("audit", *disks, "--level", "quick", "--format", "json")
     lines = [json.loads(line) for line in out.splitlines()]
     assert (code, lines[-1]["failures"], lines[-1]["partitions"]) == (5, 1, 1)

@@ -10,12 +10,12 @@ from memory_fs import MemoryFilesystem
 from test_spark_rows import log_dir
 from watched_fs import RecordingFilesystem, every_fault
 
-from kafkalog_cli.actions.audit.audit import AuditedLogDir
-from kafkalog_cli.actions.audit.columns import audit_schema, audit_table
-from kafkalog_cli.actions.audit.compare import AuditChangeKind, changes, replaced
-from kafkalog_cli.actions.audit.history import History, rows_of, run_of
+from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import KafkalogError, UnsupportedFormat
-from kafkalog_cli.storage.fs import RealFilesystem
+from kafkalog_cli.ops.audit.audit import AuditedLogDir
+from kafkalog_cli.ops.audit.columns import audit_schema, audit_table
+from kafkalog_cli.ops.audit.compare import AuditChangeKind, changes, replaced
+from kafkalog_cli.ops.audit.history import History, rows_of, run_of
 
 DAY_MS = 86_400_000
 PLACE = "/home/history"

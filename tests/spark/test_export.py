@@ -12,16 +12,16 @@ from logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker, message, 
 from test_spark_rows import corpus_partitions, log_dir
 
 import kafkalog_cli as kl
-from kafkalog_cli.actions.export import files as export_files
-from kafkalog_cli.actions.export import writers
-from kafkalog_cli.actions.export.columns import CORE, export_schema
-from kafkalog_cli.actions.export.files import NO_DAY, by_day, escaped
-from kafkalog_cli.actions.export.request import OnDamage
-from kafkalog_cli.actions.ranges import Range
-from kafkalog_cli.actions.read.request import Isolation
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import DamagedLog, DamagedTail, ExitCode, KafkalogError, Refused, UsageError
+from kafkalog_cli.ops.export import files as export_files
+from kafkalog_cli.ops.export import writers
+from kafkalog_cli.ops.export.columns import CORE, export_schema
+from kafkalog_cli.ops.export.files import NO_DAY, by_day, escaped
+from kafkalog_cli.ops.export.request import OnDamage
+from kafkalog_cli.ops.ranges import Range
+from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.spark import rows, splits
 
 DAY_MS = 86_400_000

@@ -19,9 +19,9 @@ from test_spark_rows import log_dir
 from test_spark_sessions import every_log
 
 import kafkalog_cli as kl
-from kafkalog_cli.actions.same_place import sight
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.ops.same_place import sight
 from kafkalog_cli.spark.jobs import attempt, run_tasks
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -199,7 +199,7 @@ def test_a_disk_that_is_full_is_said(tmp_path, monkeypatch):
 def test_workers_that_see_another_disk(tmp_path, monkeypatch):
     folder = log_dir(tmp_path / "log", batch_v2([R(0, BASE_TIME_MS, b"k", b"v")]))
     monkeypatch.setattr(
-        "kafkalog_cli.actions.same_place.sight", lambda place, host, _: sight(place, host)._replace(inode=1)
+        "kafkalog_cli.ops.same_place.sight", lambda place, host, _: sight(place, host)._replace(inode=1)
     )
     code, said, errors = kafkalog("export", folder, "--output", tmp_path / "out")
     assert (code, said, files(tmp_path / "out")) == (14, "", [])

@@ -10,14 +10,14 @@ from logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
 from test_spark_rows import log_dir
 from watched_fs import CHANGES, WatchedFilesystem
 
-from kafkalog_cli.actions.export.request import FileFormat, OnDamage
-from kafkalog_cli.actions.read.request import Isolation, ReadRequest
+from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import ExitCode, KafkalogError, OffsetOutOfRange, Refused, UnsupportedFormat, UsageError
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
+from kafkalog_cli.ops.export.request import FileFormat, OnDamage
+from kafkalog_cli.ops.read.request import Isolation, ReadRequest
 from kafkalog_cli.spark import splits
-from kafkalog_cli.storage.fs import RealFilesystem
 
 TOPIC_ID, OTHER_ID = "WuCVu3LJQ7OFqDRBv1fkdw", "AuCVu3LJQ7OFqDRBv1fkdw"
 

@@ -17,13 +17,13 @@ from test_export import records as odd_records
 from test_spark_rows import corpus_partitions, log_dir
 
 import kafkalog_cli as kl
-from kafkalog_cli.actions.export.request import OnDamage
-from kafkalog_cli.actions.importing import proving
-from kafkalog_cli.actions.importing.building import build
+from kafkalog_cli.change.publishing.new_partitions import is_staged
+from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import BadInput, ExitCode, NothingSelected, NotSame, PathNotFound, Refused, UsageError
+from kafkalog_cli.ops.export.request import OnDamage
+from kafkalog_cli.ops.importing import proving
+from kafkalog_cli.ops.importing.building import build
 from kafkalog_cli.spark.importing import task
-from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.publishing.new_partitions import is_staged
 
 ID, OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
 

@@ -16,7 +16,7 @@ from test_export_command import ROOT, kafkalog, many
 from test_import import ID
 from test_spark_rows import log_dir
 
-from kafkalog_cli.storage.publishing.new_partitions import is_staged
+from kafkalog_cli.change.publishing.new_partitions import is_staged
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

@@ -11,10 +11,10 @@ from logs import BASE_TIME_MS, R, batch_v2
 from test_spark_rows import log_dir
 from watched_fs import FailingFilesystem
 
-from kafkalog_cli.actions.verify.finding_kinds import FindingKind
+from kafkalog_cli.change.publishing.new_partitions import is_staged, staged_name
+from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import HalfPublished
-from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.publishing.new_partitions import is_staged, staged_name
+from kafkalog_cli.ops.verify.finding_kinds import FindingKind
 
 
 class NoRename(FailingFilesystem):

@@ -7,9 +7,9 @@ import pytest
 from exporting import pa, pq
 from importing import NOW_MS, import_into, new_log_dir, records, seen
 
+from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import BadInput, ExitCode, KafkalogError, NothingSelected, PathNotFound, UsageError
 from kafkalog_cli.spark.importing import task
-from kafkalog_cli.storage.kernels import KernelChoice
 
 VALUES = pa.array([b"x", b"y"])
 PLACES = pa.array([0, 0], pa.int32())

@@ -11,14 +11,14 @@ import pytest
 from exporting import pa
 from importing import NOW_MS, new_log_dir, seen
 
-from kafkalog_cli.actions.importing.request import ImportRequest
-from kafkalog_cli.actions.importing.scattering import Places
-from kafkalog_cli.actions.settings import SettingsSource
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.lock import LockPolicy, lock_owner
 from kafkalog_cli.errors import BadInput, NotChanged
+from kafkalog_cli.ops.importing.request import ImportRequest
+from kafkalog_cli.ops.importing.scattering import Places
+from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.spark.importing import job, processes
 from kafkalog_cli.spark.importing.task import Where, scattered
-from kafkalog_cli.storage.changing.lock import LockPolicy, lock_owner
-from kafkalog_cli.storage.fs import RealFilesystem
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere one process builds them")
 

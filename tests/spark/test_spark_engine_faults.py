@@ -15,13 +15,13 @@ import pytest
 from clusters import spark_environment
 from test_spark_engine import COMPACT, NOW, SPARK, kafkalog, tree
 
-from kafkalog_cli.actions.engine import Place
-from kafkalog_cli.actions.same_place import sight
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.lock import lock_owner
 from kafkalog_cli.errors import Refused
-from kafkalog_cli.storage.changing.lock import lock_owner
-from kafkalog_cli.storage.fs import RealFilesystem
+from kafkalog_cli.ops.engine import Place
+from kafkalog_cli.ops.same_place import sight
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

@@ -19,14 +19,14 @@ from retried_tasks import Heard
 from test_export_command import ROOT, kafkalog, many
 from test_spark_rows import log_dir
 
-from kafkalog_cli.actions.engine import log_bytes
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import Refused
+from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.output import progress
 from kafkalog_cli.spark.jobs import JobWatch, run_tasks
-from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.partition import open_partition
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

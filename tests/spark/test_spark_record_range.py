@@ -97,7 +97,7 @@ def test_a_time_moves_the_start(folder):
 def test_little_is_read_for_little(folder, monkeypatch):
     """Neither partitions nor segments that cannot have anything are opened."""
     opened = []
-    from kafkalog_cli.storage import fs
+    from kafkalog_cli.disk import fs
 
     original = fs.RealFilesystem.open_read
 

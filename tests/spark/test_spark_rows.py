@@ -10,10 +10,10 @@ from spark_reading import offsets, pa, rows, subset, tasks
 from strategies import logs as any_logs
 
 import kafkalog_cli as kl
+from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import DamagedLog, KafkalogError, OffsetOutOfRange
 from kafkalog_cli.spark import rows as module
 from kafkalog_cli.spark.schema import BY_NAME
-from kafkalog_cli.storage.kernels import KernelChoice
 
 EVERY_COLUMN = {"includeHeaders": "true", "includeBatchMetadata": "true"}
 
@@ -229,7 +229,7 @@ def test_what_no_column_needs_is_not_read(kernels, tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("decompressed")
 
-    monkeypatch.setattr("kafkalog_cli.storage.reading.read.RecordReader.blocks", refuse)
+    monkeypatch.setattr("kafkalog_cli.log.reading.read.RecordReader.blocks", refuse)
     assert offsets(folder) == list(range(20))
     assert rows(folder, subset("topic", "codec", "position")).num_rows == 20
     for name in ("value", "timestamp", "sequence"):

@@ -7,14 +7,14 @@ from logs import BASE_TIME_MS, R, batch_v2
 from spark_reading import tasks
 from watched_fs import WatchedFilesystem
 
-from kafkalog_cli.actions.broker_view import BrokerViews, broker_view
-from kafkalog_cli.actions.export.request import ExportRequest
-from kafkalog_cli.actions.listing.root import root_above
-from kafkalog_cli.actions.ranges import Range
-from kafkalog_cli.actions.selection import Selection
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.ops.broker_view import BrokerViews, broker_view
+from kafkalog_cli.ops.export.request import ExportRequest
+from kafkalog_cli.ops.listing.root import root_above
+from kafkalog_cli.ops.ranges import Range
+from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.spark import source as source_module
 from kafkalog_cli.spark.export import plan as export_plan
-from kafkalog_cli.storage.fs import RealFilesystem
 
 MANY = 12
 CHECKPOINT = "0\n1\norders 3 7\n"

@@ -10,9 +10,9 @@ from logs import BASE_TIME_MS, R, batch_v2, message, message_set, write_segment
 from spark_reading import rows, rows_of, subset, tasks
 
 import kafkalog_cli as kl
+from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.spark import splits
-from kafkalog_cli.storage.kernels import KernelChoice
 
 
 @pytest.fixture

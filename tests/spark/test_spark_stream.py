@@ -15,13 +15,13 @@ pytest.importorskip("pyspark.sql.streaming.datasource", reason="this PySpark has
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 import kafkalog_cli as kl
-from kafkalog_cli.actions.read.growing_end import growing_end
-from kafkalog_cli.actions.read.request import Isolation
+from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import KafkalogError, NothingSelected, OffsetOutOfRange, UsageError
+from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.ops.read.growing_end import growing_end
+from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.spark.offset_limits import TopicPartition
 from kafkalog_cli.spark.stream import limited
-from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.partition import open_partition
 
 ALL = ReadAllAvailable()
 PRODUCER = (7, 0, 0)

@@ -6,22 +6,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from kafkalog_cli.actions.export.files import MadeFile
-from kafkalog_cli.actions.export.progress import progress_of, state_of
-from kafkalog_cli.actions.export.request import ExportRequest
-from kafkalog_cli.actions.read.committed import ReadNote
+from kafkalog_cli.change.manifest import new_run_id
+from kafkalog_cli.change.publishing.output_directory import OutputDirectory
+from kafkalog_cli.change.publishing.record import ComingFile, RunRecord
+from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.errors import DamagedLog, ExitCode, Refused, UnsupportedFormat, UsageError
+from kafkalog_cli.format.strict_json import MOST_NUMBER, fields, integer, text
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.export.files import MadeFile
+from kafkalog_cli.ops.export.progress import progress_of, state_of
+from kafkalog_cli.ops.export.request import ExportRequest
+from kafkalog_cli.ops.read.committed import ReadNote
 from kafkalog_cli.spark.export.plan import ExportPlan, Progress, check_outside, plan_export
 from kafkalog_cli.spark.export.task import ExportTask, LineRenderer, PieceDone, SeenTask, StagingPlace, TaskDone
 from kafkalog_cli.spark.jobs import JobWatch, JobWatcher, run_tasks
 from kafkalog_cli.spark.sessions import Sessions
 from kafkalog_cli.spark.splits import Task
-from kafkalog_cli.storage.changing.manifest import new_run_id
-from kafkalog_cli.storage.fs import WritableFilesystem
-from kafkalog_cli.storage.partition import Partition
-from kafkalog_cli.storage.publishing.output_directory import OutputDirectory
-from kafkalog_cli.storage.publishing.record import ComingFile, RunRecord
-from kafkalog_cli.storage.strict_json import MOST_NUMBER, fields, integer, text
 
 if TYPE_CHECKING:
     pass

@@ -7,21 +7,21 @@ import socket
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kafkalog_cli.actions.broker_view import BrokerViews, log_bounds
-from kafkalog_cli.actions.export.progress import LogProgress, change_since
-from kafkalog_cli.actions.export.request import ExportRequest
-from kafkalog_cli.actions.lookup.by_time import lookup_time
-from kafkalog_cli.actions.partition_facts import topic_id_of
-from kafkalog_cli.actions.read.committed import ReadNote
-from kafkalog_cli.actions.read.growing_end import growing_end
-from kafkalog_cli.actions.same_place import PartitionIdentities, PartitionIdentity
-from kafkalog_cli.actions.selection import Selection
+from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.disk.names import ROOT_KINDS, FileKind
 from kafkalog_cli.errors import NothingSelected, Refused
+from kafkalog_cli.log.partition import Partition, directory_name, looks_like_partition
+from kafkalog_cli.ops.broker_view import BrokerViews, log_bounds
+from kafkalog_cli.ops.export.progress import LogProgress, change_since
+from kafkalog_cli.ops.export.request import ExportRequest
+from kafkalog_cli.ops.lookup.by_time import lookup_time
+from kafkalog_cli.ops.partition_facts import topic_id_of
+from kafkalog_cli.ops.read.committed import ReadNote
+from kafkalog_cli.ops.read.growing_end import growing_end
+from kafkalog_cli.ops.same_place import PartitionIdentities, PartitionIdentity
+from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.spark.offsets import OffsetRange, check_unique, name_of, served_partitions
 from kafkalog_cli.spark.splits import TIMES_OF_FILES, Task, tasks_of
-from kafkalog_cli.storage.fs import Filesystem
-from kafkalog_cli.storage.names import ROOT_KINDS, FileKind
-from kafkalog_cli.storage.partition import Partition, directory_name, looks_like_partition
 
 _TELLING = tuple(kind for kind in ROOT_KINDS if kind is not FileKind.LOCK)
 """Files that exist only in a log directory."""

@@ -6,27 +6,27 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
-from kafkalog_cli.actions.broker_view import BrokerViews
-from kafkalog_cli.actions.damage import damaged_log
-from kafkalog_cli.actions.export.columns import core_schema, export_schema, exported
-from kafkalog_cli.actions.export.files import MadeFile, PartitionFiles, Source, Target
-from kafkalog_cli.actions.export.progress import record_digest
-from kafkalog_cli.actions.export.request import ExportRequest, FileFormat, OnDamage
-from kafkalog_cli.actions.partition_facts import topic_id_of
-from kafkalog_cli.actions.read.committed import ReadNote
-from kafkalog_cli.actions.read.log_read import LogRead, SegmentRead
-from kafkalog_cli.actions.read.request import ReadRequest
-from kafkalog_cli.actions.same_place import PartitionIdentities, PartitionIdentity
+from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem, WritableFilesystem
+from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import DamagedLog, DamagedTail, ExitCode
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.log.partition import Partition, open_partition
+from kafkalog_cli.log.reading.record_arrow import record_batches
+from kafkalog_cli.ops.broker_view import BrokerViews
+from kafkalog_cli.ops.damage import damaged_log
+from kafkalog_cli.ops.export.columns import core_schema, export_schema, exported
+from kafkalog_cli.ops.export.files import MadeFile, PartitionFiles, Source, Target
+from kafkalog_cli.ops.export.progress import record_digest
+from kafkalog_cli.ops.export.request import ExportRequest, FileFormat, OnDamage
+from kafkalog_cli.ops.partition_facts import topic_id_of
+from kafkalog_cli.ops.read.committed import ReadNote
+from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead
+from kafkalog_cli.ops.read.request import ReadRequest
+from kafkalog_cli.ops.same_place import PartitionIdentities, PartitionIdentity
 from kafkalog_cli.spark.jobs import attempt
 from kafkalog_cli.spark.rows import capped
 from kafkalog_cli.spark.splits import Piece, Task
-from kafkalog_cli.storage.fs import FileAttributes, RealFilesystem, WritableFilesystem
-from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.partition import Partition, open_partition
-from kafkalog_cli.storage.reading.record_arrow import record_batches
 
 MOST_TOLD = 1000
 """The most damaged places that a task reports; further places are counted."""

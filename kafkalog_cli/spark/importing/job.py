@@ -8,29 +8,29 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kafkalog_cli.actions.importing.inputs import InputFile
-from kafkalog_cli.actions.importing.planning import (
+from kafkalog_cli.change.manifest import new_run_id
+from kafkalog_cli.change.publishing.new_partitions import Completed, NewPartitions, StagedPartition
+from kafkalog_cli.disk.fs import WritableFilesystem
+from kafkalog_cli.disk.lock import LockPolicy
+from kafkalog_cli.errors import NothingSelected, PathNotFound
+from kafkalog_cli.ops.importing.inputs import InputFile
+from kafkalog_cli.ops.importing.planning import (
     Job,
     Planner,
     ids_of_files,
     jobs_of_files,
     jobs_of_parts,
 )
-from kafkalog_cli.actions.importing.request import ImportRequest
-from kafkalog_cli.actions.importing.results import ImportPlan, ImportResult, JobDone
-from kafkalog_cli.actions.importing.scattering import Part, Places
-from kafkalog_cli.actions.partition_facts import places_of_partitions
-from kafkalog_cli.actions.read.committed import ReadNote
-from kafkalog_cli.actions.settings import SettingsSource
-from kafkalog_cli.errors import NothingSelected, PathNotFound
+from kafkalog_cli.ops.importing.request import ImportRequest
+from kafkalog_cli.ops.importing.results import ImportPlan, ImportResult, JobDone
+from kafkalog_cli.ops.importing.scattering import Part, Places
+from kafkalog_cli.ops.partition_facts import places_of_partitions
+from kafkalog_cli.ops.read.committed import ReadNote
+from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.spark.importing.processes import built
 from kafkalog_cli.spark.importing.task import BuildTask, ScatterTask, Where
 from kafkalog_cli.spark.jobs import JobWatch, JobWatcher, run_tasks
 from kafkalog_cli.spark.sessions import Sessions
-from kafkalog_cli.storage.changing.lock import LockPolicy
-from kafkalog_cli.storage.changing.manifest import new_run_id
-from kafkalog_cli.storage.fs import WritableFilesystem
-from kafkalog_cli.storage.publishing.new_partitions import Completed, NewPartitions, StagedPartition
 
 if TYPE_CHECKING:
     pass

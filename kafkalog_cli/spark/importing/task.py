@@ -7,21 +7,21 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from kafkalog_cli.actions.importing.building import TopicStyle, build
-from kafkalog_cli.actions.importing.inputs import KNOWN_COLUMNS, PLACE_COLUMNS, InputFile, batches
-from kafkalog_cli.actions.importing.merging import in_offset_order
-from kafkalog_cli.actions.importing.planning import Job
-from kafkalog_cli.actions.importing.proving import prove
-from kafkalog_cli.actions.importing.results import JobDone
-from kafkalog_cli.actions.importing.scattering import Part, Places, Scatter
+from kafkalog_cli.change.new_partition import remove_all
+from kafkalog_cli.change.publishing.new_partitions import make_staged, staged_name
+from kafkalog_cli.disk.durable import attributes_in
+from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.disk.lock import LockPolicy, lock_log_dir
 from kafkalog_cli.errors import BadInput
+from kafkalog_cli.ops.importing.building import TopicStyle, build
+from kafkalog_cli.ops.importing.inputs import KNOWN_COLUMNS, PLACE_COLUMNS, InputFile, batches
+from kafkalog_cli.ops.importing.merging import in_offset_order
+from kafkalog_cli.ops.importing.planning import Job
+from kafkalog_cli.ops.importing.proving import prove
+from kafkalog_cli.ops.importing.results import JobDone
+from kafkalog_cli.ops.importing.scattering import Part, Places, Scatter
 from kafkalog_cli.spark.jobs import attempt
-from kafkalog_cli.storage.appending.new_partition import remove_all
-from kafkalog_cli.storage.changing.durable import attributes_in
-from kafkalog_cli.storage.changing.lock import LockPolicy, lock_log_dir
-from kafkalog_cli.storage.fs import RealFilesystem, WritableFilesystem
-from kafkalog_cli.storage.kernels import KernelChoice
-from kafkalog_cli.storage.publishing.new_partitions import make_staged, staged_name
 
 _ROWS = "kafkalog-rows"
 """The topic in the names of directories that hold rows of several partitions."""

@@ -10,20 +10,20 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from kafkalog_cli.actions.importing.inputs import KNOWN_COLUMNS
-from kafkalog_cli.actions.importing.request import ImportRequest, topic_ids
-from kafkalog_cli.actions.importing.scattering import Part, Places
-from kafkalog_cli.actions.importing.taking import taken
-from kafkalog_cli.actions.settings import SettingsSource
+from kafkalog_cli.change.manifest import new_run_id
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.lock import LockPolicy, lock_imports
 from kafkalog_cli.errors import UsageError
+from kafkalog_cli.log.settings.topic_config import parse_topic_settings
+from kafkalog_cli.ops.importing.inputs import KNOWN_COLUMNS
+from kafkalog_cli.ops.importing.request import ImportRequest, topic_ids
+from kafkalog_cli.ops.importing.scattering import Part, Places
+from kafkalog_cli.ops.importing.taking import taken
+from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.spark.importing.job import Import
 from kafkalog_cli.spark.importing.task import Where, scattered
 from kafkalog_cli.spark.options import flag, positive
 from kafkalog_cli.spark.paths import local_path
-from kafkalog_cli.storage.changing.lock import LockPolicy, lock_imports
-from kafkalog_cli.storage.changing.manifest import new_run_id
-from kafkalog_cli.storage.fs import RealFilesystem
-from kafkalog_cli.storage.settings.topic_config import parse_topic_settings
 
 _CONFIG = "config."
 _OPTIONS = (

@@ -10,8 +10,10 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafkalog_cli.actions.read.request import Isolation
+from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import UsageError
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.spark.offsets import check_unique, served_partitions
 from kafkalog_cli.spark.options import Mode
 from kafkalog_cli.spark.record_range import RecordRange
@@ -28,8 +30,6 @@ from kafkalog_cli.spark.schema import (
 )
 from kafkalog_cli.spark.sql.ranges import ScanRange
 from kafkalog_cli.spark.tables import TABLES, Table
-from kafkalog_cli.storage.fs import Filesystem
-from kafkalog_cli.storage.partition import Partition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,0 +1,396 @@
+"""Writes the records of a log that stay, by their marks (Cleaner.cleanInto, MemoryRecords.filterTo).
+
+Batches that stay whole are copied, and batches without a remaining record are skipped. Only other batches are decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import pairwise
+from typing import NamedTuple
+
+from kafkalog_cli.broker.cleaning.grouping import group_segments
+from kafkalog_cli.broker.cleaning.log import CleanableLog, Damaged, SegmentChunks, type_of_control
+from kafkalog_cli.broker.cleaning.marks import GONE, TOMBSTONE, Marks
+from kafkalog_cli.broker.cleaning.output import CleanedSegment, CleanedSegments, FileMaker, IndexLimits
+from kafkalog_cli.broker.cleaning.transactions import CleanedTransactions, aborted_between
+from kafkalog_cli.format.batch import (
+    CONTROL_MASK,
+    DELETE_HORIZON_MASK,
+    NO_SEQUENCE,
+    TIMESTAMP_TYPE_MASK,
+    Batch,
+    BatchArrays,
+    BatchColumns,
+)
+from kafkalog_cli.format.batch_encoder import BatchEncoder, EncodedBatches, WantedBatches
+from kafkalog_cli.format.columns import Octets, any_row
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.records import RecordBlock, RecordColumns
+from kafkalog_cli.log.partition import Segment
+from kafkalog_cli.log.reading.read import RecordReader
+from kafkalog_cli.log.reading.scan import Chunk
+from kafkalog_cli.log.segments.log_end import segment_end
+
+_NO_RECORDS = RecordColumns.from_rows([])
+
+
+class LastRecord(NamedTuple):
+    """The end of an active producer's batches: the last offset of its data, None if its last batch is a marker."""
+
+    last_data_offset: int | None
+    producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningRequest:
+    """Settings of a cleaning: the current time, delete.retention.ms, limits of segments, active producers by id.
+
+    `first_uncleanable` ends the round. The batch that ends just below it stays, empty if necessary, to keep the
+    offset.
+    """
+
+    now_ms: int
+    delete_retention_ms: int
+    first_uncleanable: int
+    segment_bytes: int
+    indexes: IndexLimits
+    producers: Mapping[int, LastRecord]
+
+
+class CleanedGroup(NamedTuple):
+    """A group of segments, given by their positions, and the segments that replace them."""
+
+    sources: range
+    segments: tuple[CleanedSegment, ...]
+
+
+class CleaningCounts:
+    """Result of a cleaning in records, batches and bytes.
+
+    `lost_ends` counts batches of v0 and v1 that ended a round and had no remaining record: Kafka's cleaner fails there.
+    """
+
+    def __init__(self) -> None:
+        self.records_read = self.records_kept = 0
+        self.bytes_read = self.bytes_written = 0
+        self.batches_copied = self.batches_rewritten = self.batches_emptied = self.batches_gone = 0
+        self.lost_ends = 0
+
+    def followed_by(self, again: CleaningCounts) -> CleaningCounts:
+        """Return the counts of two cleanings, where `again` read the segments that this cleaning wrote."""
+        both = CleaningCounts()
+        both.records_read, both.bytes_read = self.records_read, self.bytes_read
+        both.records_kept, both.bytes_written = again.records_kept, again.bytes_written
+        both.batches_copied = again.batches_copied
+        both.batches_rewritten = self.batches_rewritten + again.batches_rewritten
+        both.batches_emptied = again.batches_emptied
+        both.batches_gone = self.batches_gone + again.batches_gone
+        both.lost_ends = self.lost_ends + again.lost_ends
+        return both
+
+
+class _Fate(IntEnum):
+    """How the cleaner treats a batch."""
+
+    COPY = 0
+    REWRITE = 1
+    EMPTY = 2
+    DROP = 3
+
+
+class Cleaner:
+    """Cleans the segments of a log up to the end offset of `marks`, group by group: iterate over `groups`."""
+
+    def __init__(self, log: CleanableLog, marks: Marks, request: CleaningRequest, files: FileMaker) -> None:
+        self.counts = CleaningCounts()
+        self._log = log
+        self._marks = marks
+        self._request = request
+        self._files = files
+        self._reader = RecordReader(log.limits)
+        self._encoder = BatchEncoder()
+        self._transactions = CleanedTransactions()
+        self._out: CleanedSegments
+        self._set_end = 0  # the end of the marks of the compressed message set that is being rewritten
+        self._horizon_ms = request.now_ms + request.delete_retention_ms
+
+    def groups(self) -> Iterator[CleanedGroup]:
+        """Write the new segments of each group. Raises Damaged, and errors of opening, reading and writing files."""
+        log, request = self._log, self._request
+        aborts = log.aborts()
+        sizes = [size for size in log.sizes if size.base_offset < self._marks.end_offset]
+        index_bytes = request.indexes.segment_index_bytes
+        for places in group_segments(sizes, request.segment_bytes, index_bytes, request.first_uncleanable):
+            segments = [log.segments[at] for at in places]
+            mtime_ms = segments[-1].log.mtime_ms
+            self._out = CleanedSegments(self._files, segments[0].base_offset, request.indexes, mtime_ms)
+            for at, segment in enumerate(segments):
+                is_last = at + 1 == len(segments)
+                upper = self._next_offset(segment) if is_last else segments[at + 1].base_offset
+                self._transactions.expect(aborted_between(aborts, segment.base_offset, upper))
+                self._clean(segment)
+            if self._out.is_all_below:
+                message = "what would stay of the segment lies below its name: a broker's cleaner gives up here too"
+                raise Damaged(segments[0].log.path, Fault(FaultKind.INVALID_ENTRY, 0, message))
+            yield CleanedGroup(places, tuple(self._out.close()))
+
+    def _next_offset(self, segment: Segment) -> int:
+        return segment_end(self._log.fs, segment, like_clean_start=False).next_offset
+
+    def _clean(self, segment: Segment) -> None:
+        place = self._marks.start_of(segment.base_offset)
+        self.counts.bytes_read += segment.log.size_bytes
+        for chunk in SegmentChunks(self._log, segment):
+            place = self._clean_chunk(segment, chunk, place)
+
+    def _clean_chunk(self, segment: Segment, chunk: Chunk, place: int) -> int:
+        """Write the kept records of a chunk, whose first mark is at `place`; return the position after its marks."""
+        batches = chunk.batches
+        is_modern = isinstance(batches, BatchArrays) and len(batches) and bool((batches.magic >= 2).all())
+        if isinstance(batches, BatchArrays) and is_modern and not batches.in_transactions():
+            return self._clean_columns(segment, chunk, batches, place)
+        fate, first, first_place = _Fate.DROP, 0, place
+        for row, batch in enumerate(chunk.batches.rows()):
+            if batch.records_count < 0:  # a compressed message set: its header has no count of records
+                self._do(segment, chunk, (first, row), first_place, fate)
+                first, fate, place = row + 1, _Fate.DROP, self._rewrite_set(segment, chunk, row, place)
+                first_place = place
+                continue
+            found = self._fate(segment, chunk, row, batch, place)
+            if found is not fate:
+                self._do(segment, chunk, (first, row), first_place, fate)
+                fate, first, first_place = found, row, place
+            place += batch.records_count
+        self._do(segment, chunk, (first, len(chunk.batches)), first_place, fate)
+        return place
+
+    def _clean_columns(self, segment: Segment, chunk: Chunk, batches: BatchArrays, place: int) -> int:
+        """Do the same for a chunk of v2 batches without transactions, all batches at once."""
+        import numpy as np
+
+        counts = batches.records_count
+        ends = np.cumsum(counts)
+        begins, total = ends - counts, int(ends[-1])
+        marks = np.frombuffer(self._marks.part(place, place + total), dtype=np.uint8)
+        kept, tombstones = (
+            found[ends] - found[begins]
+            for found in (np.concatenate(([0], np.cumsum(each))) for each in (marks & GONE == 0, marks == TOMBSTONE))
+        )
+        lacks_horizon = (tombstones > 0) & (batches.attributes & DELETE_HORIZON_MASK == 0)
+        fates = np.where((kept == counts) & ~lacks_horizon, _Fate.COPY, _Fate.REWRITE)
+        fates[kept == 0] = _Fate.DROP
+        may_stay = (batches.producer_id >= 0) | (batches.last_offset + 1 == self._request.first_uncleanable)
+        for row in np.flatnonzero((kept == 0) & may_stay).tolist():
+            if self._is_retained(batches.row(row)):
+                fates[row] = _Fate.EMPTY
+        self.counts.records_read += total
+        self.counts.records_kept += int(kept.sum())
+        edges = [0, *(np.flatnonzero(np.diff(fates)) + 1).tolist(), len(fates)]
+        for first, end in pairwise(edges):
+            self._do(segment, chunk, (first, end), place + int(begins[first]), _Fate(fates[first]))
+        return place + total
+
+    # -- deciding
+
+    def _fate(self, segment: Segment, chunk: Chunk, row: int, batch: Batch, place: int) -> _Fate:
+        count = batch.records_count
+        kept, tombstones = self._marks.kept(place, place + count)
+        self.counts.records_read += count
+        horizon_ms = batch.delete_horizon_ms
+        wants_horizon = tombstones > 0
+        if batch.is_control:
+            may_go = self._transactions.pass_control(batch, type_of_control(self._reader, chunk, row, segment.log.path))
+            is_over = may_go and horizon_ms is not None and horizon_ms <= self._request.now_ms
+            kept, wants_horizon = (0 if is_over else count), may_go
+            self._out.note_aborted(self._transactions.take_kept())
+        elif self._transactions.pass_data(
+            batch.last_offset, batch.producer_id, is_transactional=batch.is_transactional
+        ):
+            kept = 0
+        self.counts.records_kept += kept
+        if not kept:
+            return _Fate.EMPTY if self._is_retained(batch) else _Fate.DROP
+        if kept == count and batch.magic >= 2 and not (wants_horizon and horizon_ms is None):
+            return _Fate.COPY
+        return _Fate.REWRITE
+
+    def _is_retained(self, batch: Batch) -> bool:
+        """Whether a batch stays, as an empty batch, although none of its records stay."""
+        if batch.last_offset + 1 == self._request.first_uncleanable:
+            if batch.magic >= 2:
+                return True
+            self.counts.lost_ends += 1
+            return False
+        last = self._request.producers.get(batch.producer_id) if batch.producer_id >= 0 else None
+        if last is None:
+            return False
+        if last.last_data_offset is not None:
+            return batch.last_offset == last.last_data_offset
+        return batch.is_control and batch.producer_epoch == last.producer_epoch
+
+    # -- writing
+
+    def _do(self, segment: Segment, chunk: Chunk, rows: tuple[int, int], place: int, fate: _Fate) -> None:
+        """Apply `fate` to the batches in `rows`, whose first mark is at `place`."""
+        first, end = rows
+        if first == end:
+            return
+        counts, count = self.counts, end - first
+        if fate is _Fate.COPY:
+            counts.batches_copied += count
+            self._copy(chunk, first, end)
+        elif fate is _Fate.REWRITE:
+            counts.batches_rewritten += count
+            self._rewrite(segment, chunk, first, end, place)
+        elif fate is _Fate.EMPTY:
+            counts.batches_emptied += count
+            wanted = WantedBatches(chunk.batches.part(first, end), (0,) * count, (0,) * count)
+            made = self._encoder.encode(memoryview(b""), _NO_RECORDS, wanted, self._out.position)
+            self._write(made.data, made.batches)
+        else:
+            counts.batches_gone += count
+
+    def _write(self, data: memoryview, batches: BatchColumns) -> None:
+        self.counts.bytes_written += len(data)
+        self._out.write(data, batches)
+
+    def _copy(self, chunk: Chunk, first: int, end: int) -> None:
+        batches = chunk.batches.part(first, end)
+        begin = int(batches.position[0]) - chunk.position
+        last = int(batches.position[end - first - 1]) + int(batches.size_bytes[end - first - 1]) - chunk.position
+        self._write(chunk.view[begin:last], batches.moved(self._out.position))
+
+    def _blocks(self, segment: Segment, chunk: Chunk, first: int, end: int) -> Iterator[RecordBlock]:
+        for block in self._reader.blocks(chunk, first, end):
+            for fault in block.faults.values():
+                raise Damaged(segment.log.path, fault)
+            yield block
+
+    def _rewrite(self, segment: Segment, chunk: Chunk, first: int, end: int, place: int) -> None:
+        """Encode batches again: some records are removed, or a delete horizon is set, or v0 and v1 become v2."""
+        large = _LargeBatch(self._encoder)
+        for block in self._blocks(segment, chunk, first, end):
+            keep = self._keep(block, place)
+            if block.begun or block.goes_on:
+                if any(keep):
+                    large.add(block, keep, large.header or self._headers(block, place, keep)[0])
+                if block.goes_on:
+                    place += block.record_count
+                    continue
+                made = large.finish(self._out.position)
+                large = _LargeBatch(self._encoder)
+            else:
+                ends = [int(end) for end in block.record_ends]
+                headers = self._unchanged(block, place)
+                if headers is None:
+                    headers = BatchColumns.from_rows(self._headers(block, place, keep))
+                wanted = WantedBatches(headers, [0, *ends[:-1]], ends, keep)
+                made = self._encoder.encode(block.buffer, block.records, wanted, self._out.position)
+            place += block.record_count
+            self._write(made.data, made.batches)
+
+    def _rewrite_set(self, segment: Segment, chunk: Chunk, row: int, place: int) -> int:
+        """Rewrite a compressed message set as a v2 batch if a record stays; return the position after its marks."""
+        batch, begin = chunk.batches.row(row), place
+        self._transactions.pass_data(batch.last_offset, batch.producer_id, is_transactional=False)
+        for block in self._blocks(segment, chunk, row, row + 1):
+            place += block.record_count
+        self._set_end = place
+        kept, _ = self._marks.kept(begin, place)
+        self.counts.records_read += place - begin
+        self.counts.records_kept += kept
+        is_kept = kept or self._is_retained(batch)
+        self._do(segment, chunk, (row, row + 1), begin, _Fate.REWRITE if is_kept else _Fate.DROP)
+        return place
+
+    def _keep(self, block: RecordBlock, place: int) -> Sequence[int] | Octets:
+        """Return a byte per record of a block, whose first mark is at `place`: 1 if the record stays, else 0."""
+        part = self._marks.part(place, place + block.record_count)
+        if block.is_compiled:
+            import numpy as np
+
+            stays: Octets = (np.frombuffer(part, dtype=np.uint8) & np.uint8(GONE)) ^ np.uint8(GONE)
+            return stays
+        return part.translate(_STAYS)
+
+    def _unchanged(self, block: RecordBlock, place: int) -> BatchColumns | None:
+        """Return the headers of a block of whole batches if none of them changes, else None."""
+        batches = block.batches.part(block.first_row, block.end_row)
+        if not isinstance(batches, BatchArrays) or any_row(
+            lambda bits, magic: (bits & CONTROL_MASK != 0) | (magic < 2), batches.attributes, batches.magic
+        ):
+            return None
+        _, tombstones = self._marks.kept(place, place + block.record_count)
+        return None if tombstones else batches
+
+    def _headers(self, block: RecordBlock, place: int, keep: Sequence[int] | Octets) -> list[Batch]:
+        """Return the headers of the block's batches after rewriting; for a large batch, from its first kept part."""
+        found, begin = [], 0
+        for batch, record_end in zip(
+            block.batches.rows(block.first_row, block.end_row), block.record_ends, strict=True
+        ):
+            end = int(record_end)
+            header = batch if batch.magic >= 2 else _of_today(batch, block, keep, begin, end)
+            start = place + begin - block.begun
+            behind = self._set_end if batch.records_count < 0 else start + batch.records_count
+            # A control batch is rewritten only to set its delete horizon.
+            wants_one = batch.is_control or self._marks.kept(start, behind)[1] > 0
+            if wants_one and batch.delete_horizon_ms is None:
+                bits = header.attributes | DELETE_HORIZON_MASK
+                header = header._replace(attributes=bits, base_timestamp=self._horizon_ms)
+            found.append(header)
+            begin = end
+        return found
+
+
+class _LargeBatch:
+    """A batch whose records come in several blocks."""
+
+    def __init__(self, encoder: BatchEncoder) -> None:
+        self.header: Batch | None = None
+        self._encoder = encoder
+        self._bodies: list[bytes] = []
+
+    def add(self, block: RecordBlock, keep: Sequence[int] | Octets, header: Batch) -> None:
+        """Add the kept records of a part, at least one; `header` is the header after the previous parts."""
+        is_first = self.header is None
+        base_timestamp = None if is_first else header.base_timestamp
+        made, body = self._encoder.body(block.buffer, block.records, header, keep=keep, base_timestamp=base_timestamp)
+        self._bodies.append(body)
+        last_row = max(row for row in range(block.record_count) if keep[row])
+        is_old = block.batches.magic[block.first_row] < 2
+        self.header = header._replace(
+            base_timestamp=made.base_timestamp,
+            max_timestamp=made.max_timestamp if is_first else max(made.max_timestamp, header.max_timestamp),
+            last_offset=int(block.records.offset[last_row]) if is_old else header.last_offset,
+            records_count=made.records_count + (0 if is_first else header.records_count),
+        )
+
+    def finish(self, position: int) -> EncodedBatches:
+        """Return the encoded batch, for `position` in its file."""
+        assert self.header is not None
+        return self._encoder.finish(self.header, self._bodies, position)
+
+
+_STAYS = bytes((mark & GONE) ^ GONE for mark in range(256))
+
+
+def _of_today(batch: Batch, block: RecordBlock, keep: Sequence[int] | Octets, begin: int, end: int) -> Batch:
+    """Return the v2 header for the kept records of a message or compressed message set of v0 or v1."""
+    rows = [row for row in range(begin, end) if keep[row]]
+    append_time = TIMESTAMP_TYPE_MASK if batch.is_log_append_time else 0
+    return batch._replace(
+        base_offset=int(block.records.offset[rows[0]]),
+        last_offset=int(block.records.offset[rows[-1]]),
+        leader_epoch=_NONE,
+        attributes=batch.codec | append_time,
+        producer_id=_NONE,
+        producer_epoch=_NONE,
+        base_sequence=NO_SEQUENCE,
+    )
+
+
+_NONE = -1

@@ -1,0 +1,326 @@
+"""Loads a partition as a broker does, on a draft of its files (Kafka's LogLoader, and UnifiedLog around it)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+from kafkalog_cli.broker.leader_epochs import LeaderEpochs
+from kafkalog_cli.broker.load_error import InvalidOffset, LoadFailed, SegmentOverflow
+from kafkalog_cli.broker.loaded_segment import LoadedSegment, LoadSettings
+from kafkalog_cli.broker.producer_snapshots import ProducerSnapshots, segments_between
+from kafkalog_cli.broker.segment_split import split_segment
+from kafkalog_cli.change.draft import Draft
+from kafkalog_cli.disk.names import SEGMENT_KINDS, FileKind, WorkState, offset_of_file_name, segment_file_name
+from kafkalog_cli.format import partition_metadata
+
+ResultT = TypeVar("ResultT")
+
+_LONG_MAX = (1 << 63) - 1
+_INDEX_SUFFIXES = tuple(kind.value for kind in SEGMENT_KINDS - {FileKind.LOG})
+
+
+@dataclass(frozen=True, slots=True)
+class StartState:
+    """The state of the partition in its log directory when the broker starts.
+
+    The offsets come from the checkpoints, 0 without an entry. `is_clean`: the last broker stopped cleanly.
+    """
+
+    is_clean: bool
+    recovery_point: int = 0
+    log_start_offset: int = 0
+
+
+class CutSegment(NamedTuple):
+    """The bytes that recovery cut from a segment: `size_bytes` from byte `position` on."""
+
+    base_offset: int
+    position: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedLog:
+    """The state of a broker that has loaded the partition.
+
+    `recovered` has the base offsets of the segments that were checked and whose indexes were rebuilt, `cut` the
+    bytes that this cut off. `removed` has the base offsets of the segments that are now `.deleted`.
+    """
+
+    log_start_offset: int
+    log_end_offset: int
+    first_base_offset: int
+    recovery_point: int
+    first_unstable_offset: int | None
+    recovered: tuple[int, ...] = ()
+    cut: tuple[CutSegment, ...] = ()
+    removed: tuple[int, ...] = ()
+
+
+class LogLoader:
+    """Loads the partition of `draft` as Kafka 4.2 does, up to the state after the broker's next clean stop."""
+
+    def __init__(self, draft: Draft, start: StartState, settings: LoadSettings) -> None:
+        self._draft = draft
+        self._start = start
+        self._settings = settings
+        self._segments: dict[int, LoadedSegment] = {}
+        self._epochs = LeaderEpochs()
+        self._snapshots = ProducerSnapshots(draft, settings)
+        self._recovered: list[int] = []
+        self._cut: list[CutSegment] = []
+        self._removed: list[int] = []
+
+    def load(self) -> LoadedLog:
+        """Load the partition. Raises LoadFailed if the broker cannot; the draft keeps the changes made until then."""
+        self._epochs = self._read_epochs()
+        drop_deleted(self._draft)
+        complete_swaps(self._draft, self._settings)
+        self._retry_after_splits(self._open_segments)
+        recovery_point, end_offset = self._retry_after_splits(self._recover)
+        self._active().make_room()
+        self._epochs.truncate_from_end(end_offset)
+        log_start_offset = self._start.log_start_offset
+        if not self._settings.is_tiered:
+            log_start_offset = max(log_start_offset, min(self._segments))
+        # A broker truncates at the checkpoint's offset here, even if the first base offset is larger: when the first
+        # segment is missing, the first epoch keeps its start.
+        self._epochs.truncate_from_start(self._start.log_start_offset)
+        self._snapshots.remove_strays(tuple(self._segments))
+        self._snapshots.rebuild(self._ascending(), log_start_offset, end_offset, from_clean_stop=self._start.is_clean)
+        unstable = self._look_up_first_unstable(log_start_offset, end_offset)
+        recovery_point = max(recovery_point, log_start_offset, min(self._segments))
+        self._check_partition_metadata()
+        self._stop_cleanly(recovery_point, end_offset)
+        return LoadedLog(
+            log_start_offset,
+            end_offset,
+            min(self._segments),
+            recovery_point,
+            unstable,
+            tuple(dict.fromkeys(self._recovered)),
+            tuple(self._cut),
+            tuple(self._removed),
+        )
+
+    # -- segments
+
+    def _ascending(self) -> list[LoadedSegment]:
+        return [self._segments[base_offset] for base_offset in sorted(self._segments)]
+
+    def _active(self) -> LoadedSegment:
+        return self._segments[max(self._segments)]
+
+    def _read_epochs(self) -> LeaderEpochs:
+        name = FileKind.LEADER_EPOCH_CHECKPOINT.value
+        if name not in self._draft:
+            self._draft.put(name, b"")
+        data = self._draft.read(name)
+        return LeaderEpochs.from_file(data) if data else LeaderEpochs()
+
+    def _retry_after_splits(self, step: Callable[[], ResultT]) -> ResultT:
+        while True:
+            try:
+                return step()
+            except SegmentOverflow as overflow:
+                self._split(overflow.base_offset)
+
+    def _split(self, base_offset: int) -> None:
+        """Split a segment. Its old files are not kept if it was still being opened, because it is not known yet."""
+        is_known = base_offset in self._segments
+        segment = self._segments.pop(base_offset, None) or LoadedSegment(self._draft, base_offset, self._settings)
+        parts = split_segment(segment, self._draft, self._settings, keep_old=is_known)
+        bases = {part.base_offset for part in parts}
+        self._segments.update({part.base_offset: part for part in parts})
+        if not is_known:
+            return
+        if base_offset != min(bases):
+            # LocalLog.replaceSegments compares only the first new segment with the old segment, and so forgets a later
+            # part that has the old base offset.
+            self._segments.pop(base_offset, None)
+        if base_offset not in bases:
+            self._snapshots.mark_deleted([base_offset])
+        self._removed.append(base_offset)
+
+    def _open_segments(self) -> None:
+        self._segments.clear()
+        for name in self._draft.names():
+            if name.endswith(_INDEX_SUFFIXES):
+                offset = _offset(name)
+                if segment_file_name(offset, FileKind.LOG) not in self._draft:
+                    self._draft.drop(name)
+            elif name.endswith(FileKind.LOG.value):
+                segment = LoadedSegment(self._draft, _offset(name), self._settings)
+                if segment.check_opened():
+                    self._recover_opened(segment)
+                self._segments[segment.base_offset] = segment
+
+    def _recover_opened(self, segment: LoadedSegment) -> None:
+        """Recover a segment whose indexes are missing or bad; later segments stay even if this cuts the segment."""
+        try:
+            self._recover_segment(segment)
+        except InvalidOffset as error:
+            raise LoadFailed("InvalidOffsetException", str(error)) from error
+
+    def _recover_segment(self, segment: LoadedSegment) -> int:
+        """Rebuild the producer state up to a segment and recover the segment; return the number of bytes cut."""
+        snapshots = ProducerSnapshots(self._draft, self._settings)
+        snapshots.rebuild(self._ascending(), self._start.log_start_offset, segment.base_offset, from_clean_stop=False)
+        before = segment.size_bytes
+        cut_bytes, end_offset = segment.recover(snapshots.state, self._epochs)
+        self._recovered.append(segment.base_offset)
+        if cut_bytes:
+            self._cut.append(CutSegment(segment.base_offset, before - cut_bytes, cut_bytes))
+        snapshots.end_offset = snapshots.end_offset if end_offset is None else end_offset
+        snapshots.take()
+        return cut_bytes
+
+    def _recover(self) -> tuple[int, int]:
+        """Recover the segments that were not flushed; return the recovery point and the log's end."""
+        if not self._start.is_clean:
+            self._recover_unflushed()
+        end_offset = self._end_offset_if_above_start()
+        if not self._segments:
+            self._create_segment(self._start.log_start_offset)
+        if self._start.is_clean and end_offset is not None:
+            return end_offset, end_offset
+        if end_offset is None:
+            end_offset = self._active().next_offset()
+        return min(self._start.recovery_point, end_offset), end_offset
+
+    def _recover_unflushed(self) -> None:
+        # A recovery point of 2^63-1 recovers nothing, not even the active segment.
+        unflushed = segments_between(self._ascending(), self._start.recovery_point, _LONG_MAX)
+        for position, segment in enumerate(unflushed):
+            try:
+                cut_bytes = self._recover_segment(segment)
+            except InvalidOffset:
+                before = segment.size_bytes
+                cut_bytes = segment.empty()
+                if cut_bytes:
+                    self._cut.append(CutSegment(segment.base_offset, before - cut_bytes, cut_bytes))
+            if cut_bytes:
+                segment.next_offset()  # the broker logs this offset, and fails if it cannot determine it
+                removed = unflushed[position + 1 :]
+                self._remove(removed)
+                self._snapshots.mark_deleted([segment.base_offset for segment in removed])
+                return
+
+    def _end_offset_if_above_start(self) -> int | None:
+        """Return the log's end; None if there are no segments.
+
+        A log that ends below its log start offset is removed; this returns None too.
+        """
+        if not self._segments:
+            return None
+        end_offset = self._active().next_offset()
+        if end_offset >= self._start.log_start_offset:
+            return end_offset
+        self._remove(self._ascending())  # without `.deleted` snapshots: truncate_fully removes all snapshots
+        self._epochs.clear()
+        self._snapshots.truncate_fully(self._start.log_start_offset)
+        return None
+
+    def _remove(self, segments: Iterable[LoadedSegment]) -> None:
+        base_offsets = [segment.base_offset for segment in segments]
+        for base_offset in base_offsets:
+            self._segments.pop(base_offset).change_suffix(WorkState.DELETED)
+        self._removed += base_offsets
+
+    def _create_segment(self, base_offset: int) -> None:
+        for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
+            self._draft.put(segment_file_name(base_offset, kind), b"")
+        self._segments[base_offset] = LoadedSegment(self._draft, base_offset, self._settings)
+
+    # -- the end
+
+    def _look_up_first_unstable(self, log_start_offset: int, end_offset: int) -> int | None:
+        """Return the first unstable offset, None if there is none.
+
+        The broker looks the offset up in the log, and gets the first offset of its batch. Raises LoadFailed.
+        """
+        unstable = self._snapshots.state.first_unstable_offset
+        if unstable is None:
+            return None
+        offset = max(unstable, log_start_offset)
+        if offset >= end_offset:
+            return offset
+        if offset < min(self._segments):  # it is in tiered storage
+            return offset
+        for segment in segments_between(self._ascending(), offset, None):
+            found = segment.find_first(offset)
+            if found is not None:
+                return found  # the first offset of the batch, which may differ from `offset`
+        return end_offset
+
+    def _check_partition_metadata(self) -> None:
+        name = FileKind.PARTITION_METADATA.value
+        if name in self._draft:
+            _, faults = partition_metadata.decode(self._draft.read(name))
+            if faults:
+                raise LoadFailed("KafkaStorageException", f"{name}: {faults[0].message}")
+
+    def _stop_cleanly(self, recovery_point: int, end_offset: int) -> None:
+        """Write the files that a clean stop writes; its flush opens the indexes of all segments not yet flushed."""
+        for segment in segments_between(self._ascending(), recovery_point, end_offset + 1):
+            segment.offset_index()
+            segment.time_index()
+        for segment in self._ascending():
+            segment.stop_cleanly()
+        if self._epochs.is_changed:
+            name = FileKind.LEADER_EPOCH_CHECKPOINT.value
+            self._draft.put(name, self._epochs.encode())
+            self._draft.drop(name + WorkState.TEMPORARY.value)  # the broker writes this file and renames it
+
+
+def drop_deleted(draft: Draft) -> None:
+    """Remove the files marked `.deleted`, except snapshots of the metadata log."""
+    for name in draft.names():
+        if name.endswith(WorkState.DELETED.value) and not name.endswith(_SNAPSHOT_DELETED):
+            draft.drop(name)
+
+
+def complete_swaps(draft: Draft, settings: LoadSettings) -> None:
+    """Undo or complete an interrupted cleaning or split of segments (the first three passes of LogLoader)."""
+    cleaned, swaps = [], []
+    for name in draft.names():
+        if name.endswith(WorkState.CLEANED.value):
+            cleaned.append((_offset(name), name))
+        elif name.endswith(WorkState.SWAP.value):
+            swaps.append(name)
+    first_cleaned = min(cleaned, default=None)
+    for name in swaps:
+        offset = _offset(name)
+        if first_cleaned is not None and offset >= first_cleaned[0]:
+            draft.drop(name)
+    for _, name in cleaned:
+        draft.drop(name)
+    _swap_in(draft, settings, [name for name in swaps if name in draft])
+
+
+def _swap_in(draft: Draft, settings: LoadSettings, swaps: list[str]) -> None:
+    log_suffix = FileKind.LOG.value + WorkState.SWAP.value
+    segments = [
+        LoadedSegment(draft, _offset(name), settings, WorkState.SWAP) for name in swaps if name.endswith(log_suffix)
+    ]
+    if segments:
+        first, end = min(s.base_offset for s in segments), max(s.next_offset() for s in segments)
+        for name in draft.names():
+            offset = offset_of_file_name(name)
+            if not name.endswith(WorkState.SWAP.value) and offset is not None and first <= offset < end:
+                draft.drop(name)
+    for name in draft.names():
+        if name.endswith(WorkState.SWAP.value):
+            draft.move(name, name.removesuffix(WorkState.SWAP.value))
+
+
+_SNAPSHOT_DELETED = FileKind.METADATA_SNAPSHOT.value + WorkState.DELETED.value
+
+
+def _offset(name: str) -> int:
+    offset = offset_of_file_name(name)
+    if offset is None:
+        raise LoadFailed("NumberFormatException", f"{name} has no offset in its name")
+    return offset

@@ -1,0 +1,31 @@
+"""The valid batches of a chunk during recovery: their number, the byte where they end, and their leader epochs."""
+
+from __future__ import annotations
+
+from kafkalog_cli.broker.leader_epochs import LeaderEpochs
+from kafkalog_cli.format.columns import rows_where
+from kafkalog_cli.log.reading.scan import Chunk
+
+
+def end_position(chunk: Chunk, rows: int) -> int:
+    """Return the byte after the first `rows` batches of a chunk."""
+    batches = chunk.batches
+    return int(batches.position[rows - 1]) + int(batches.size_bytes[rows - 1]) if rows else int(batches.position[0])
+
+
+def valid_rows(chunk: Chunk) -> int:
+    """Return the number of batches before the first batch with a bad CRC."""
+    batches = chunk.batches
+    if batches.all_valid():
+        return len(batches)
+    return next(row for row, valid in enumerate(batches.valid) if not valid)
+
+
+def assign_epochs(chunk: Chunk, rows: int, epochs: LeaderEpochs) -> None:
+    """Assign each leader epoch that starts in the first `rows` batches; there are many only in a damaged log."""
+    latest = -1 if epochs.latest_epoch is None else epochs.latest_epoch
+    batches = chunk.batches.part(0, rows)
+    for row in rows_where(lambda epoch, magic: (epoch > latest) & (magic >= 2), batches.leader_epoch, batches.magic):
+        epoch = int(batches.leader_epoch[row])
+        if epochs.latest_epoch is None or epoch > epochs.latest_epoch:
+            epochs.assign(epoch, int(batches.base_offset[row]))

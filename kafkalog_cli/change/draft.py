@@ -1,0 +1,386 @@
+"""A draft: the files of a partition directory as they would be after the planned changes."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import TypeGuard
+
+from kafkalog_cli.change.changes import Change, Content, Cut, Drop, Move, Put
+from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile, check_size
+from kafkalog_cli.errors import PathNotFound, Unreadable
+from kafkalog_cli.log.reading.scan import read_readable
+
+PIECE_BYTES = 1 << 20
+HELD_BYTES = 8 << 20
+"""New contents are kept in memory up to this size, above it in an unnamed temporary file."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """Bytes of the file that is on the disk under `name`: `size_bytes` from byte `start` on.
+
+    `is_copy`: the drafted file is a copy of these bytes. Otherwise it is that file, renamed or cut, and `start` is 0.
+    """
+
+    name: str
+    start: int
+    size_bytes: int
+    is_copy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A part of the spool, followed by `zeros` zero bytes."""
+
+    start: int
+    length: int
+    zeros: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        return self.length + self.zeros
+
+
+_Bytes = _Stored | _Written
+
+
+class Draft:
+    """The regular files of `directory` by name, to be read and changed; nothing on the disk changes.
+
+    Plans are made with a draft: the broker's mechanisms run on it, and `changes` lists the changes to the disk.
+    A draft is also a `Filesystem` that contains only the drafted files of its directory.
+    """
+
+    def __init__(self, fs: Filesystem, directory: str) -> None:
+        self.fs = fs
+        self.directory = directory
+        entries = [entry for entry in fs.list_directory(directory) if entry.is_file]
+        self._before = {entry.path.rpartition("/")[2]: entry for entry in entries}
+        self._now: dict[str, _Bytes] = {n: _Stored(n, 0, entry.size_bytes) for n, entry in self._before.items()}
+        self._spool = _Spool()
+        self.unopened: list[Unreadable] = []
+        """Errors of files that could not be opened, by this draft or its forks: a plan made without them may be wrong.
+
+        The list is shared with the forks.
+        """
+
+    def fork(self) -> Draft:
+        """Return a copy of this draft; later changes to one do not affect the other."""
+        fork = copy.copy(self)
+        fork._now = dict(self._now)
+        return fork
+
+    def differences(self, other: Draft) -> set[str]:
+        """Return the names of the files that differ between this draft and `other`, its fork or its origin."""
+        return {name for name in self._now.keys() | other._now.keys() if self._now.get(name) != other._now.get(name)}
+
+    # -- reading
+
+    def names(self) -> list[str]:
+        """Return the names of the files, sorted."""
+        return sorted(self._now)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._now
+
+    def size_bytes(self, name: str) -> int:
+        """Return the size of a file, which must exist."""
+        return self._now[name].size_bytes
+
+    def name_on_disk(self, name: str) -> str | None:
+        """Return the name that a drafted file has on the disk; None if it is written by the draft or does not exist."""
+        found = self._now.get(name)
+        return found.name if found is not None and _is_the_file(found) else None
+
+    def read(self, name: str, end: int | None = None) -> bytes:
+        """Return the bytes of a small file, up to byte `end`.
+
+        Raises PathNotFound, Unreadable (also for too many bytes), and OSError with the file's path.
+        """
+        with self.reader(name) as file:
+            size = file.size_bytes if end is None else min(end, file.size_bytes)
+            check_size(file.path, size)
+            data = bytearray(size)
+            try:
+                size = file.read_into(0, memoryview(data))
+                return bytes(memoryview(data)[:size])
+            except OSError as error:
+                error.filename = file.path
+                raise
+
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """Yield the bytes of a file in pieces. Raises as `read` does, but reads a file of any size."""
+        with self.reader(name) as file:
+            for position in range(0, file.size_bytes, PIECE_BYTES):
+                buffer = bytearray(min(PIECE_BYTES, file.size_bytes - position))
+                try:
+                    got = file.read_into(position, memoryview(buffer))
+                except OSError as error:
+                    error.filename = file.path
+                    raise
+                yield bytes(buffer[:got])
+
+    def content(self, name: str) -> Content:
+        """Return the bytes of a file, to be written elsewhere."""
+        return _DraftedContent(self, self._spool, self._now[name])
+
+    def reader(self, name: str) -> ReadableFile:
+        """Open a file as drafted. Raises PathNotFound, NotKafkaLayout, Unreadable."""
+        path = self.path(name)
+        found = self._now.get(name)
+        if found is None:
+            raise PathNotFound(path=path)
+        if isinstance(found, _Stored):
+            return _StoredFile(path, self._open(found.name), found)
+        return _WrittenFile(path, self._spool, found)
+
+    def _open(self, name: str) -> ReadableFile:
+        try:
+            return self.fs.open_read(self.path(name))
+        except Unreadable as error:
+            self.unopened.append(error)
+            raise
+
+    def path(self, name: str) -> str:
+        """Return the path of `name`."""
+        return f"{self.directory}/{name}"
+
+    # -- the protocol Filesystem
+
+    def open_read(self, path: str) -> ReadableFile:
+        """See `Filesystem`."""
+        return self.reader(self._name(path))
+
+    def status(self, path: str) -> FileStatus | None:
+        """See `Filesystem`; new files have no inode and an mtime of 0."""
+        name = path.rpartition("/")[2]
+        if path != self.path(name) or name not in self._now:
+            return None
+        return self._status(name)
+
+    def list_directory(self, path: str) -> list[FileStatus]:
+        """See `Filesystem`; lists only the draft's directory, and only its regular files."""
+        if path.rstrip("/") != self.directory.rstrip("/"):
+            raise PathNotFound(path=path)
+        return [self._status(name) for name in self.names()]
+
+    def _name(self, path: str) -> str:
+        name = path.rpartition("/")[2]
+        if path != self.path(name):
+            raise PathNotFound(path=path)
+        return name
+
+    def _status(self, name: str) -> FileStatus:
+        now = self._now[name]
+        if isinstance(now, _Stored):
+            return self._before[now.name]._replace(path=self.path(name), size_bytes=now.size_bytes)
+        return FileStatus(self.path(name), now.size_bytes, 0, 0, is_directory=False, is_file=True, is_symlink=False)
+
+    # -- changes
+
+    def drop(self, name: str) -> None:
+        """Remove a file; do nothing if it does not exist."""
+        self._now.pop(name, None)
+
+    def move(self, old: str, new: str) -> None:
+        """Rename a file, replacing any file with the new name; do nothing if `old` does not exist."""
+        if old in self._now:
+            self._now[new] = self._now.pop(old)
+
+    def cut(self, name: str, size_bytes: int) -> None:
+        """Shorten a file to `size_bytes`; do nothing if it is not longer."""
+        now = self._now[name]
+        if size_bytes >= now.size_bytes:
+            return
+        if isinstance(now, _Stored):
+            self._now[name] = replace(now, size_bytes=size_bytes)
+        else:
+            length = min(now.length, size_bytes)
+            self._now[name] = _Written(now.start, length, size_bytes - length)
+
+    def put(self, name: str, data: bytes, zeros: int = 0) -> None:
+        """Create or replace a file with `data`, followed by `zeros` zero bytes."""
+        self._now[name] = _Written(self._spool.add(data), len(data), zeros)
+
+    def put_pieces(self, name: str, pieces: Iterable[bytes]) -> None:
+        """Create or replace a file with bytes that come in pieces; nothing else may be put meanwhile."""
+        starts = [(self._spool.add(piece), len(piece)) for piece in pieces]
+        self._now[name] = _Written(starts[0][0] if starts else 0, sum(size for _, size in starts))
+
+    def take_over(self, name: str, fork: Draft) -> None:
+        """Create or replace a file with what a fork of this draft has under that name."""
+        self._now[name] = fork._now[name]
+
+    def slice(self, name: str, source: str, start: int, size_bytes: int) -> None:
+        """Create a file from `size_bytes` of `source`, from byte `start` on; `source` must be a file on the disk."""
+        found = self._now[source]
+        assert isinstance(found, _Stored)
+        self._now[name] = _Stored(found.name, found.start + start, size_bytes, is_copy=True)
+
+    def changes(self) -> list[Change]:
+        """Return the changes from the files on the disk to the drafted files, in an order that is safe to interrupt.
+
+        Removals come first: if a later segment remained after a log that is cut, the gap between them would go
+        unnoticed. Raises ValueError if files exchanged their names.
+        """
+        kept = {now.name: name for name, now in self._now.items() if _is_the_file(now)}
+        drops: list[Change] = [Drop(name) for name in sorted(self._before) if name not in kept and self._goes(name)]
+        moves = _in_order({old: new for old, new in kept.items() if old != new})
+        cuts: list[Change] = []
+        puts: list[Change] = []
+        for name, now in sorted(self._now.items()):
+            if isinstance(now, _Stored) and not now.is_copy:
+                before = self._before[now.name].size_bytes
+                cuts += [Cut(name, before, now.size_bytes)] if now.size_bytes < before else []
+                continue
+            replaces = name in self._before and name not in kept
+            before_bytes = self._size_if_prefix(name, now) if replaces else None
+            if before_bytes is None:
+                puts.append(Put(name, _DraftedContent(self, self._spool, now), replaces))
+            elif before_bytes > now.size_bytes:
+                cuts.append(Cut(name, before_bytes, now.size_bytes))
+        return [*drops, *moves, *cuts, *puts]
+
+    def _goes(self, name: str) -> bool:
+        """Whether the file on the disk must be removed: the draft has no `name`, or renames another file to it."""
+        now = self._now.get(name)
+        return now is None or _is_the_file(now)
+
+    def _size_if_prefix(self, name: str, now: _Bytes) -> int | None:
+        """Return the size of the file on the disk if it begins with all bytes drafted for its name, else None."""
+        before = self._before[name].size_bytes
+        if before < now.size_bytes:
+            return None
+        with self.fs.open_read(self.path(name)) as file:
+            position = 0
+            for piece in _DraftedContent(self, self._spool, now).pieces():
+                buffer = bytearray(len(piece))
+                got, fault = read_readable(file, position, memoryview(buffer))
+                if fault is not None or got < len(piece) or buffer != piece:
+                    return None
+                position += len(piece)
+        return before
+
+
+class _Spool:
+    """All written contents, one after the other; a draft and its forks share a spool."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.SpooledTemporaryFile(HELD_BYTES)  # noqa: SIM115  (lives as long as the draft)
+        self._size_bytes = 0
+
+    def add(self, data: bytes) -> int:
+        """Append `data` and return its position."""
+        start = self._size_bytes
+        self._file.seek(start)
+        self._file.write(data)
+        self._size_bytes += len(data)
+        return start
+
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        """Read bytes from `position` on into `buffer`; return their number."""
+        self._file.seek(position)
+        data = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+class _DraftedFile:
+    """The common part of the two kinds of drafted files."""
+
+    path: str
+    size_bytes: int
+
+    def close(self) -> None:
+        """Do nothing: a subclass that holds an open file closes it."""
+
+    def __enter__(self) -> _DraftedFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        self.close()
+
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        raise NotImplementedError
+
+
+class _StoredFile(_DraftedFile):
+    """A part of a file that is on the disk."""
+
+    def __init__(self, path: str, file: ReadableFile, part: _Stored) -> None:
+        self.path = path
+        self.size_bytes = part.size_bytes
+        self._file = file
+        self._start = part.start
+
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        rest = max(0, self.size_bytes - position)
+        return self._file.read_into(self._start + position, buffer[:rest] if len(buffer) > rest else buffer)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _WrittenFile(_DraftedFile):
+    """A file that exists in the draft only."""
+
+    def __init__(self, path: str, spool: _Spool, part: _Written) -> None:
+        self.path = path
+        self.size_bytes = part.size_bytes
+        self._spool = spool
+        self._part = part
+
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        wanted = min(len(buffer), max(0, self.size_bytes - position))
+        written = max(0, min(wanted, self._part.length - position))
+        done = self._spool.read_into(self._part.start + position, buffer[:written]) if written else 0
+        buffer[done:wanted] = bytes(wanted - done)
+        return wanted
+
+
+class _DraftedContent(Content):
+    """The bytes of a drafted file, in pieces, for writing it to the disk."""
+
+    def __init__(self, draft: Draft, spool: _Spool, part: _Bytes) -> None:
+        self._draft = draft
+        self._spool = spool
+        self._part = part
+
+    @property
+    def size_bytes(self) -> int:
+        return self._part.size_bytes
+
+    def pieces(self) -> Iterator[bytes]:
+        draft, part = self._draft, self._part
+        file: ReadableFile
+        if isinstance(part, _Written):
+            file = _WrittenFile("", self._spool, part)
+        else:
+            file = _StoredFile("", draft.fs.open_read(draft.path(part.name)), part)
+        with file:
+            for position in range(0, part.size_bytes, PIECE_BYTES):
+                buffer = bytearray(min(PIECE_BYTES, part.size_bytes - position))
+                got = file.read_into(position, memoryview(buffer))
+                yield bytes(buffer[:got])
+
+
+def _is_the_file(now: _Bytes) -> TypeGuard[_Stored]:
+    return isinstance(now, _Stored) and not now.is_copy
+
+
+def _in_order(moves: dict[str, str]) -> list[Change]:
+    """Return the renames in an order in which each new name is free."""
+    ordered: list[Change] = []
+    rest = dict(sorted(moves.items()))
+    while rest:
+        free = [old for old, new in rest.items() if new not in rest]
+        if not free:
+            raise ValueError(f"renames in a circle: {rest}")
+        ordered.extend(Move(old, rest.pop(old)) for old in free)
+    return ordered

@@ -1,0 +1,214 @@
+"""A run that appends to the files of a partition, and can be undone.
+
+Its contents are not known beforehand. So its manifest lists the growing file with its size, the replaced files (the
+old file is kept under a second name) and the created files. The manifest on the disk has a name before the file is
+touched. An interrupted run keeps the state GROWING: its records stay, with an incomplete batch at the end at worst.
+Later runs do not undo it by themselves; `undo` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import replace
+
+from kafkalog_cli.change.changes import Content
+from kafkalog_cli.change.journal import CheckpointEdits
+from kafkalog_cli.change.journal_check import attributes_of_new
+from kafkalog_cli.change.journal_undo import remove_run, restore, sweep
+from kafkalog_cli.change.manifest import (
+    ChangeKind,
+    Manifest,
+    PlannedChange,
+    RunInfo,
+    RunState,
+    run_directory,
+    runs_directory,
+    write_manifest,
+)
+from kafkalog_cli.change.partition_state import snapshot
+from kafkalog_cli.disk.durable import (
+    NO_HARD_LINKS,
+    half_changed,
+    not_changed,
+    read_pieces,
+    replace_file,
+    sync,
+    sync_directory,
+    write_with_holes,
+)
+from kafkalog_cli.disk.fs import WritableFile, WritableFilesystem
+from kafkalog_cli.disk.lock import real_directory
+from kafkalog_cli.disk.turns import turn_of
+from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed
+from kafkalog_cli.log.checkpoints import LineEdit, change_lines
+
+
+class GrowingRun:
+    """A run on the partition `directory`, for which the caller has the lock.
+
+    `grows` names the files that will grow, `checkpoints` the lines that may change. The constructor raises Refused,
+    NoSpace and NotChanged; nothing is changed then.
+    """
+
+    def __init__(
+        self,
+        fs: WritableFilesystem,
+        directory: str,
+        *,
+        run: RunInfo,
+        grows: Iterable[str],
+        checkpoints: CheckpointEdits | None = None,
+    ) -> None:
+        self._fs = fs
+        self._directory = real_directory(fs, directory).rstrip("/") or "/"
+        self._run_directory = run_directory(self._directory, run.run_id)
+        self._checkpoints = checkpoints
+        self._files: list[WritableFile] = []
+        self._announced: set[str] = set()
+        try:
+            sweep(fs, self._directory)
+            self._begin(run, list(grows))
+        except (OSError, EOFError, SyncFailed) as error:
+            raise not_changed(self._directory, error) from error
+
+    def _begin(self, run: RunInfo, grows: list[str]) -> None:
+        fs, edits = self._fs, () if self._checkpoints is None else self._checkpoints.edits
+        before = snapshot(fs, self._directory, self._log_dir, edits)
+        planned = [self._planned_growth(name) for name in grows]
+        try:
+            fs.make_directory(self._run_directory)
+        except FileExistsError as error:
+            raise Refused(path=self._run_directory, reason="there is a run of this name") from error
+        try:
+            fs.set_attributes(self._run_directory, fs.attributes(self._directory))
+            self._attributes = attributes_of_new(fs, self._directory, before)
+            self._manifest = Manifest(run, RunState.GROWING, self._directory, before, tuple(planned), edits)
+            write_manifest(fs, self._directory, self._manifest, self._attributes)
+            sync_directory(fs, runs_directory(self._directory))
+            sync_directory(fs, self._directory)
+        except BaseException:
+            remove_run(fs, self._run_directory)
+            raise
+
+    @property
+    def _log_dir(self) -> str | None:
+        return None if self._checkpoints is None else self._checkpoints.log_dir
+
+    def _planned_growth(self, name: str) -> PlannedChange:
+        path = f"{self._directory}/{name}"
+        status = self._fs.status(path)
+        if status is None or not status.is_file or status.is_symlink:
+            raise Refused(path=path, reason="it is a symbolic link, or no regular file")
+        attributes = self._fs.attributes(path)
+        if attributes.link_count > 1:
+            raise Refused(path=path, reason="it has a second link: a copy made of links would be changed with it")
+        return PlannedChange(ChangeKind.GROW, name, from_bytes=status.size_bytes, mtime_ns=attributes.mtime_ns)
+
+    def _replaced(self, name: str) -> PlannedChange:
+        """Keep a file under a second name, as a copy if the file system has no hard links."""
+        path, kept = f"{self._directory}/{name}", f"{name}.old"
+        try:
+            self._fs.link(path, f"{self._run_directory}/{kept}")
+        except OSError as error:
+            if error.errno not in NO_HARD_LINKS:
+                raise
+            self._copy(path, f"{self._run_directory}/{kept}")
+        return PlannedChange(ChangeKind.REPLACE, name, kept=kept)
+
+    def _copy(self, path: str, to: str) -> None:
+        attributes, status = self._fs.attributes(path), self._fs.status(path)
+        size_bytes = 0 if status is None else status.size_bytes
+        with (
+            closing(read_pieces(self._fs, path, 0, size_bytes)) as pieces,
+            self._fs.create(to, attributes) as file,
+        ):
+            write_with_holes(file, 0, pieces)
+            self._fs.set_attributes(to, attributes)
+            sync(file)
+
+    # -- writing
+
+    def announce(self, names: Iterable[str]) -> None:
+        """Record that these files are about to be created, or replaced if they exist. Raises OSError, SyncFailed."""
+        new = [name for name in names if name not in self._announced]
+        if not new:
+            return
+        planned = [self._planned(name) for name in new]
+        self._announced.update(new)
+        if any(change.kept for change in planned):
+            sync_directory(self._fs, self._run_directory)  # kept files must exist before the manifest names them
+        self._manifest = replace(self._manifest, changes=(*self._manifest.changes, *planned))
+        write_manifest(self._fs, self._directory, self._manifest, self._attributes)
+
+    def _planned(self, name: str) -> PlannedChange:
+        if self._fs.status(f"{self._directory}/{name}") is None:
+            return PlannedChange(ChangeKind.MAKE, name)
+        return self._replaced(name)
+
+    def growing(self, name: str) -> WritableFile:
+        """Open a file that grows; create the file if it was announced and does not exist."""
+        path = f"{self._directory}/{name}"
+        is_there = self._fs.status(path) is not None
+        file = self._fs.open_write(path) if is_there else self._fs.create(path, self._attributes)
+        self._files.append(file)
+        return file
+
+    def sync(self, file: WritableFile) -> None:
+        """Sync the written bytes of the file, and its name, to the disk. Raises SyncFailed."""
+        sync(file)
+        sync_directory(self._fs, self._directory)
+
+    def put(self, name: str, data: bytes | Content) -> None:
+        """Create or replace a file with `data`. Raises OSError, SyncFailed."""
+        self.announce([name])
+        is_there = self._fs.status(f"{self._directory}/{name}") is not None
+        replace_file(
+            self._fs,
+            f"{self._directory}/{name}",
+            data,
+            None if is_there else self._attributes,
+            temporary=f"{self._run_directory}/new",
+        )
+
+    def change_lines(self, edits: Sequence[LineEdit]) -> None:
+        """Change the partition's lines in the checkpoints. Raises the errors of `checkpoints.change_lines`."""
+        if edits and self._log_dir is not None:
+            with turn_of(self._log_dir):
+                change_lines(self._fs, self._log_dir, edits)
+
+    # -- the end
+
+    def finish(self, facts: Mapping[str, object], edits: Sequence[LineEdit]) -> Manifest:
+        """Change the checkpoint lines, then write the manifest with the state DONE; all files must be synced before."""
+        self._close()
+        with nullcontext() if self._log_dir is None else turn_of(self._log_dir):
+            self.change_lines(edits)
+            after = snapshot(self._fs, self._directory, self._log_dir, self._manifest.edits)
+            run = self._manifest.run
+            done = replace(self._manifest, state=RunState.DONE, after=after, finished_ms=run.now_ms, facts=dict(facts))
+            write_manifest(self._fs, self._directory, done, self._attributes)
+        self._manifest = done
+        return done
+
+    def take_back(self, error: BaseException) -> KafkalogError | None:
+        """Restore all files after `error`.
+
+        Returns the exception to raise, None if `error` is neither an OSError nor a KafkalogError. Raises HalfChanged
+        if the files cannot be restored, or if a sync failed, because the state of the disk is then unknown.
+        """
+        run = self._manifest.run
+        self._close()
+        if isinstance(error, SyncFailed):
+            raise half_changed(self._directory, run.run_id, error, without_marker=run.holds_marker) from error
+        try:
+            restore(self._fs, self._directory, self._manifest, self._log_dir)
+        except (OSError, EOFError, KafkalogError) as second:
+            raise half_changed(self._directory, run.run_id, error, without_marker=run.holds_marker) from second
+        remove_run(self._fs, self._run_directory)
+        return not_changed(self._directory, error) if isinstance(error, (OSError, KafkalogError)) else None
+
+    def _close(self) -> None:
+        for file in self._files:
+            file.close()
+        self._files.clear()

@@ -1,0 +1,406 @@
+"""Applying the changes of a plan so that the run can be undone, also after a crash at any system call.
+
+The partition's `.kafkalog/<run id>/` contains the new files until they get their names, the removed files, the bytes
+that were cut off, and the manifest. The log is changed only after all of these are on the disk.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+
+from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put, Staged
+from kafkalog_cli.change.journal_check import attributes_of_new, check_changes
+from kafkalog_cli.change.journal_undo import links_of_run, remove_run, restore, sweep
+from kafkalog_cli.change.manifest import (
+    ChangeKind,
+    FileFacts,
+    Manifest,
+    PlannedChange,
+    RunInfo,
+    RunState,
+    run_directory,
+    runs_directory,
+    write_manifest,
+)
+from kafkalog_cli.change.partition_state import facts_of, snapshot
+from kafkalog_cli.disk.durable import (
+    NO_HARD_LINKS,
+    NameChanges,
+    half_changed,
+    not_changed,
+    read_pieces,
+    sync,
+    sync_directory,
+    write_with_holes,
+)
+from kafkalog_cli.disk.fs import FileAttributes, FileStatus, LockHandle, WritableFile, WritableFilesystem
+from kafkalog_cli.disk.lock import LockPolicy, lock_partition, real_directory
+from kafkalog_cli.disk.turns import turn_of
+from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed
+from kafkalog_cli.log.checkpoints import LineEdit, change_lines
+
+_orders = count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointEdits:
+    """The partition's lines in the checkpoints of `log_dir` as they will be after the changes."""
+
+    log_dir: str
+    edits: tuple[LineEdit, ...]
+
+
+def apply(  # noqa: PLR0913
+    fs: WritableFilesystem,
+    directory: str,
+    changes: Sequence[Change] | Prepare,
+    *,
+    run: RunInfo,
+    discard: bool = False,
+    checkpoints: CheckpointEdits | None = None,
+    facts: Mapping[str, object] | None = None,
+    held: LockHandle | None = None,
+    policy: LockPolicy | None = None,
+) -> Manifest | None:
+    """Make `changes` in `directory` in order, then the edits of the checkpoints. Return the manifest of the run.
+
+    The result is None if there is nothing to change. `changes` may be a function: it is called when the directory of
+    the run exists, writes the new files there, and returns the changes.
+    `held` is the partition's lock if the caller has it; otherwise the lock is taken here with `policy`.
+    `discard`: removed data is not kept, and the run cannot be undone.
+
+    Raises Refused if the directory is not in the state that the plan was made for, and ValueError if the plan
+    contradicts itself. Raises Locked, NoSpace or NotChanged if everything is as it was, and HalfChanged if `undo`
+    must be called.
+    """
+    if not callable(changes):
+        told = [change for change in changes if not isinstance(change, Cut) or change.from_bytes != change.to_bytes]
+        if not told and (checkpoints is None or not checkpoints.edits):
+            return None
+        changes = partial(_as_told, told)
+    directory = real_directory(fs, directory)
+    lock = held if held is not None else lock_partition(fs, directory, policy or LockPolicy())
+    # The turn is held from here on: undo needs the manifest to record the lines exactly as the edits find them.
+    turn = nullcontext() if checkpoints is None or not checkpoints.edits else turn_of(checkpoints.log_dir)
+    try:
+        with turn:
+            return _Application(fs, directory, changes, run, discard, checkpoints).run(facts or {})
+    finally:
+        if held is None and lock is not None:
+            lock.release()
+
+
+class StagingArea:
+    """The run's own directory, where it writes the files of its Put changes before there is a manifest."""
+
+    def __init__(self, fs: WritableFilesystem, path: str, attributes: FileAttributes) -> None:
+        self._fs = fs
+        self._path = path
+        self._attributes = attributes
+        self._mtimes_ms: dict[str, int] = {}
+
+    def create(self, name: str, mtime_ms: int | None) -> WritableFile:
+        """Create a file. `mtime_ms` (epoch milliseconds, or None) is its mtime from `finish` on. Raises OSError."""
+        file = self._fs.create(f"{self._path}/{name}", self._attributes)
+        if mtime_ms is not None:
+            self._mtimes_ms[file.path] = mtime_ms
+        return file
+
+    def status(self, name: str) -> FileStatus:
+        """Return the status of a finished file. Raises FileNotFoundError."""
+        status = self._fs.status(f"{self._path}/{name}")
+        if status is None:
+            raise FileNotFoundError(errno.ENOENT, "what was just written is gone", f"{self._path}/{name}")
+        return status
+
+    def remove(self, name: str) -> None:
+        """Remove a finished file that no Put needs. Raises OSError."""
+        self._fs.unlink(f"{self._path}/{name}")
+
+    def finish(self, file: WritableFile) -> None:
+        """Set the file's mtime if `create` was given one, sync the file and close it. Raises OSError, SyncFailed."""
+        with file:
+            mtime_ms = self._mtimes_ms.pop(file.path, None)
+            if mtime_ms is not None:
+                self._fs.set_attributes(file.path, self._attributes._replace(mtime_ns=mtime_ms * 1_000_000))
+            sync(file)
+
+
+Prepare = Callable[[StagingArea], "Sequence[Change]"]
+"""A function that writes the new files into the area and returns the changes, with Staged content."""
+
+
+class _Application:
+    """One call of `apply`."""
+
+    def __init__(  # noqa: PLR0913, PLR0917
+        self,
+        fs: WritableFilesystem,
+        directory: str,
+        prepare: Prepare,
+        run: RunInfo,
+        discard: bool,
+        checkpoints: CheckpointEdits | None,
+    ) -> None:
+        self._fs = fs
+        self._directory = directory.rstrip("/") or "/"
+        self._told = prepare
+        self._info = run
+        self._discard = discard
+        self._checkpoints = checkpoints
+        self._run_directory = run_directory(self._directory, run.run_id)
+        self._attributes_of_new: FileAttributes | None = None
+
+    def run(self, facts: Mapping[str, object]) -> Manifest:
+        try:
+            manifest = self._prepare(facts)
+        except (OSError, EOFError, SyncFailed) as error:
+            raise not_changed(self._directory, error) from error
+        try:
+            self._make(manifest)
+            return self._finish(manifest)
+        except SyncFailed as error:  # the state of the disk is unknown: write nothing more
+            raise self._half(error) from error
+        except BaseException as error:
+            self._take_back(manifest, error)
+            if isinstance(error, (OSError, KafkalogError)):
+                raise not_changed(self._directory, error) from error
+            raise
+
+    # -- before anything is changed
+
+    def _prepare(self, facts: Mapping[str, object]) -> Manifest:
+        """Write everything that the manifest refers to, then the manifest, and sync both. Return the manifest."""
+        sweep(self._fs, self._directory)
+        log_dir, edits = (
+            (None, ()) if self._checkpoints is None else (self._checkpoints.log_dir, self._checkpoints.edits)
+        )
+        before = snapshot(self._fs, self._directory, log_dir, edits)
+        try:
+            self._fs.make_directory(self._run_directory)
+        except FileExistsError as error:
+            raise Refused(path=self._run_directory, reason="there is a run of this name") from error
+        try:
+            self._fs.set_attributes(self._run_directory, self._fs.attributes(self._directory))
+            self._attributes_of_new = attributes_of_new(self._fs, self._directory, before)
+            area = StagingArea(self._fs, self._run_directory, self._attributes_of_new)
+            changes = self._told(area)
+            origins = check_changes(self._fs, self._directory, changes, before)
+            planned = self._staged(changes, origins)
+            manifest = Manifest(
+                self._info,
+                RunState.STARTED,
+                self._directory,
+                before,
+                planned,
+                edits,
+                self._discard,
+                facts=facts,
+                order=next(_orders),
+            )
+            if any(change.kept for change in planned):
+                sync_directory(self._fs, self._run_directory)  # a manifest never refers to a file that may be missing
+            write_manifest(self._fs, self._directory, manifest, self._attributes_of_new)
+            sync_directory(self._fs, runs_directory(self._directory))
+            sync_directory(self._fs, self._directory)
+        except BaseException:
+            remove_run(self._fs, self._run_directory)
+            raise
+        return manifest
+
+    def _staged(self, changes: Sequence[Change], origins: Sequence[str | None]) -> tuple[PlannedChange, ...]:
+        """Write or copy the files that the changes need, and return the changes for the manifest.
+
+        A Move of a file that an earlier Put wrote gets that file's size and mtime.
+        """
+        planned: list[PlannedChange] = []
+        put: dict[str, PlannedChange] = {}
+        for at, change in enumerate(changes):
+            found = self._stage(at, change, origins[at])
+            if found.kind is ChangeKind.PUT:
+                put[change.name] = found
+            elif found.kind is ChangeKind.MOVE and found.origin is None:
+                new = put[str(found.new_name)] = put.pop(change.name)
+                found = replace(found, to_bytes=new.to_bytes, mtime_ns=new.mtime_ns)
+            planned.append(found)
+        return tuple(planned)
+
+    def _stage(self, at: int, change: Change, origin: str | None) -> PlannedChange:
+        """Write or copy the files that one change needs. `origin` is the present name of the changed file."""
+        if isinstance(change, Cut):
+            return self._stage_cut(at, change, str(origin))
+        if isinstance(change, Move):
+            return PlannedChange(ChangeKind.MOVE, change.name, change.new_name, origin)
+        if isinstance(change, Drop):
+            return self._stage_drop(at, change, f"{self._directory}/{origin}")
+        return self._stage_put(at, change, None if origin is None else f"{self._directory}/{origin}")
+
+    def _stage_cut(self, at: int, change: Cut, origin: str) -> PlannedChange:
+        path = f"{self._directory}/{origin}"
+        planned = PlannedChange(
+            ChangeKind.CUT,
+            change.name,
+            origin=origin,
+            from_bytes=change.from_bytes,
+            to_bytes=change.to_bytes,
+            mtime_ns=self._fs.attributes(path).mtime_ns,
+        )
+        if self._discard:
+            return planned
+        kept = f"{at:04d}.cut"
+        with closing(read_pieces(self._fs, path, change.to_bytes, change.from_bytes)) as pieces:
+            _, sha256 = self._write(kept, pieces, self._fs.attributes(path))
+        return replace(planned, kept=kept, sha256=sha256)
+
+    def _stage_drop(self, at: int, change: Drop, path: str) -> PlannedChange:
+        """Keep the file under a second name, which is on the disk before the first name is removed.
+
+        After a power cut, either half of a rename between directories may be lost. Only where hard links are not
+        supported is the file renamed later.
+        """
+        if self._discard:
+            return PlannedChange(ChangeKind.DROP, change.name)
+        kept = f"{at:04d}.dropped"
+        return PlannedChange(ChangeKind.DROP, change.name, kept=kept, linked=self._link(path, kept))
+
+    def _stage_put(self, at: int, change: Put, old: str | None) -> PlannedChange:
+        staged, kept = f"{at:04d}.new", None
+        if isinstance(change.content, Staged):
+            staged, sha256 = change.content.name, None
+            written = self._facts(staged)
+        else:
+            attributes = self._fs.attributes(old) if old is not None else self._attributes_of_new
+            written, sha256 = self._write(staged, change.content.pieces(), attributes)
+        if written.size_bytes != change.content.size_bytes:
+            raise ValueError(f"{change.name}: {written.size_bytes} bytes came, {change.content.size_bytes} were told")
+        if old is not None and not self._discard:
+            kept = f"{at:04d}.old"
+            self._keep(old, kept)
+        return PlannedChange(
+            ChangeKind.PUT,
+            change.name,
+            to_bytes=written.size_bytes,
+            replaces=change.replaces,
+            kept=kept,
+            staged=staged,
+            sha256=sha256,
+            mtime_ns=written.mtime_ns,
+        )
+
+    def _keep(self, old: str, kept: str) -> None:
+        """Keep a file that will be replaced: under a second name, or as a copy if hard links are not supported."""
+        if not self._link(old, kept):
+            attributes = self._fs.attributes(old)
+            status = self._fs.status(old)
+            with closing(read_pieces(self._fs, old, 0, 0 if status is None else status.size_bytes)) as pieces:
+                self._write(kept, pieces, attributes, keep_mtime=True)
+
+    def _link(self, path: str, kept: str) -> bool:
+        """Link the file into the run's directory as `kept`. Return False if hard links are not supported."""
+        try:
+            self._fs.link(path, f"{self._run_directory}/{kept}")
+        except OSError as error:
+            if error.errno in NO_HARD_LINKS:
+                return False
+            raise
+        return True
+
+    def _write(
+        self, name: str, pieces: Iterable[bytes], attributes: FileAttributes | None, *, keep_mtime: bool = False
+    ) -> tuple[FileFacts, str | None]:
+        """Write and sync a file in the run's directory. Return its facts and the SHA-256 of its bytes in hex."""
+        path = f"{self._run_directory}/{name}"
+        digest = hashlib.sha256()
+        with self._fs.create(path, attributes) as file:
+            write_with_holes(file, 0, _digested(pieces, digest))
+            if keep_mtime and attributes is not None:
+                self._fs.set_attributes(path, attributes)
+            sync(file)
+        return self._facts(name), digest.hexdigest()
+
+    def _facts(self, name: str) -> FileFacts:
+        """Return the facts of a file that was just written to the run's directory."""
+        path = f"{self._run_directory}/{name}"
+        found = facts_of(self._fs, path)
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, "what was just written is gone", path)
+        return found
+
+    # -- the changes
+
+    def _make(self, manifest: Manifest) -> None:
+        """Make all changes in order, then the edits of the checkpoints. Sync names before each cut and at the end."""
+        names = NameChanges(self._fs)
+        for change in manifest.changes:
+            if change.kind is ChangeKind.CUT:
+                names.sync()
+                self._cut(change)
+            else:
+                self._rename(change, names)
+        names.sync()
+        if self._checkpoints is not None:
+            change_lines(self._fs, self._checkpoints.log_dir, self._checkpoints.edits)
+
+    def _cut(self, change: PlannedChange) -> None:
+        path = f"{self._directory}/{change.name}"
+        links = links_of_run(self._fs, path, self._run_directory)
+        with self._fs.open_write(path, most_links=links) as file:
+            file.truncate(change.to_bytes)
+            sync(file)
+
+    def _rename(self, change: PlannedChange, names: NameChanges) -> None:
+        path, kept = f"{self._directory}/{change.name}", f"{self._run_directory}/{change.kept}"
+        if change.kind is ChangeKind.MOVE:
+            new = f"{self._directory}/{change.new_name}"
+            names.announce(filled=new, left=path)
+            self._fs.rename(path, new)
+        elif change.kind is ChangeKind.PUT:
+            names.announce(filled=path)
+            if change.replaces:
+                names.leave(path)
+            self._fs.rename(f"{self._run_directory}/{change.staged}", path)
+        elif change.kept is None or change.linked:
+            names.leave(path)
+            self._fs.unlink(path)
+        else:
+            names.announce(filled=kept, left=path)
+            self._fs.rename(path, kept)
+
+    # -- after them
+
+    def _finish(self, manifest: Manifest) -> Manifest:
+        log_dir = None if self._checkpoints is None else self._checkpoints.log_dir
+        after = snapshot(self._fs, self._directory, log_dir, manifest.edits)
+        done = replace(manifest, state=RunState.DONE, after=after, finished_ms=self._info.now_ms)
+        write_manifest(self._fs, self._directory, done, self._attributes_of_new)
+        return done
+
+    def _take_back(self, manifest: Manifest, error: BaseException) -> None:
+        """Undo all changes after `error`. Raises HalfChanged if the undo fails too."""
+        log_dir = None if self._checkpoints is None else self._checkpoints.log_dir
+        try:
+            restore(self._fs, self._directory, manifest, log_dir)
+        except (OSError, EOFError, KafkalogError) as second:
+            raise self._half(error) from second
+        remove_run(self._fs, self._run_directory)
+
+    def _half(self, error: BaseException) -> KafkalogError:
+        is_away = self._info.holds_marker
+        return half_changed(self._directory, self._info.run_id, error, without_marker=is_away, discard=self._discard)
+
+
+def _as_told(changes: Sequence[Change], area: StagingArea) -> Sequence[Change]:
+    del area
+    return changes
+
+
+def _digested(pieces: Iterable[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
+    for piece in pieces:
+        digest.update(piece)
+        yield piece

@@ -1,0 +1,387 @@
+"""Undoing a run: restore the kept files and bytes, from any point at which the run or an earlier undo stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from dataclasses import replace
+
+from kafkalog_cli.change.manifest import (
+    ChangeKind,
+    FileFacts,
+    Manifest,
+    PlannedChange,
+    RunState,
+    is_run_id,
+    read_manifest,
+    run_directory,
+    run_ids,
+    way_out,
+    write_manifest,
+)
+from kafkalog_cli.change.manifest_form import MANIFEST
+from kafkalog_cli.change.partition_state import difference_of_files, facts_of, first_difference, snapshot
+from kafkalog_cli.disk.durable import (
+    NO_HARD_LINKS,
+    NameChanges,
+    read_pieces,
+    remove_if_there,
+    sync,
+    sync_directory,
+    try_to_remove,
+    write_with_holes,
+)
+from kafkalog_cli.disk.fs import WritableFilesystem
+from kafkalog_cli.disk.lock import real_directory
+from kafkalog_cli.errors import HalfChanged, KafkalogError, PathNotFound, Refused, UnsupportedFormat, shell_word
+from kafkalog_cli.log.checkpoints import restore_lines
+
+_CHANGED_SINCE = "the partition is not what the run left: "
+
+
+def check_undo(fs: WritableFilesystem, directory: str, manifest: Manifest, log_dir: str | None) -> None:
+    """Raises Refused if the run cannot be undone: it kept nothing, or the partition has changed since the run."""
+    directory = real_directory(fs, directory)
+    if manifest.discard and manifest.state is RunState.DONE:
+        raise Refused(path=directory, reason=f"run {manifest.run.run_id} kept nothing (--discard)")
+    if manifest.edits and log_dir is None:
+        raise Refused(path=directory, reason="it lies in no log directory, whose checkpoints the run changed")
+    if manifest.after is not None and manifest.state is RunState.DONE:
+        found = snapshot(fs, directory, log_dir, manifest.edits)
+        difference = first_difference(manifest.after, found)
+    else:
+        difference = _difference_half_way(fs, directory, manifest)
+    if difference is not None:
+        raise Refused(path=directory, reason=f"{_CHANGED_SINCE}{difference}; {_way_out(fs, directory, manifest)}")
+    for change in manifest.changes:
+        _check_kept(fs, directory, manifest, change)
+
+
+def check_partition(directory: str, manifest: Manifest, topic: str, partition: int) -> None:
+    """Raises Refused if the run changed lines of checkpoints that are not of this partition.
+
+    The owner of a partition's directory has a right to its manifests, but not to the lines of other partitions.
+    """
+    others = [edit for edit in manifest.edits if (edit.topic, edit.partition) != (topic, partition)]
+    if others:
+        path = f"{run_directory(directory, manifest.run.run_id)}/{MANIFEST}"
+        reason = f"it changes the lines of {others[0].topic}-{others[0].partition} in the checkpoints"
+        raise Refused(path=path, reason=f"{reason}, and lies in {topic}-{partition}; {way_out(path)}")
+
+
+def _way_out(fs: WritableFilesystem, directory: str, manifest: Manifest) -> str:
+    """Return the next step for the user if the partition has changed since the run."""
+    run_id = manifest.run.run_id
+    later = [run for run in run_ids(fs, directory) if run > run_id and _is_done(fs, directory, run)]
+    if later:
+        runs = [*sorted(later, reverse=True), run_id]
+        commands = ", ".join(f"`kafkalog undo {shell_word(directory)} {shell_word(run)}`" for run in runs)
+        return f"undo the later runs before it, in this order: {commands}"
+    return f"what the run kept lies in {run_directory(directory, run_id)}, where manifest.json tells what it was"
+
+
+def _is_done(fs: WritableFilesystem, directory: str, run_id: str) -> bool:
+    try:
+        manifest = read_manifest(fs, directory, run_id)
+    except (KafkalogError, OSError):
+        return True
+    return manifest is not None and manifest.state is not RunState.UNDONE
+
+
+def undo(fs: WritableFilesystem, directory: str, manifest: Manifest, log_dir: str | None) -> Manifest:
+    """Undo the run durably and return its new manifest. After a crash at any point, a second call completes the undo.
+
+    Call `check_undo` first. Raises OSError and SyncFailed as the disk reports them. Raises HalfChanged if the result
+    differs from the state before the run, for example because another program changed the partition meanwhile.
+    """
+    directory = real_directory(fs, directory)
+    attributes = fs.attributes(f"{run_directory(directory, manifest.run.run_id)}/{MANIFEST}")
+    if manifest.state is not RunState.UNDONE:
+        if manifest.state is RunState.DONE:
+            manifest = replace(manifest, state=RunState.UNDOING)
+            write_manifest(fs, directory, manifest, attributes)
+        restore(fs, directory, manifest, log_dir)
+        manifest = replace(manifest, state=RunState.UNDONE)
+        write_manifest(fs, directory, manifest, attributes)
+    _remove_kept(fs, run_directory(directory, manifest.run.run_id))
+    return manifest
+
+
+def restore(fs: WritableFilesystem, directory: str, manifest: Manifest, log_dir: str | None) -> None:
+    """Undo every change that was made, the last first, then the checkpoint lines. The manifest is not changed.
+
+    Raises HalfChanged if the files then differ from the state before the run, and what `undo` raises.
+    """
+    restorer = _Restorer(fs, directory, manifest)
+    for change in reversed(manifest.changes):
+        restorer.restore(change)
+    restorer.end()
+    if manifest.edits and log_dir is not None:
+        restore_lines(fs, log_dir, manifest.before.lines)
+    difference = difference_of_files(manifest.before.files, snapshot(fs, directory).files)
+    if difference is not None:
+        raise HalfChanged(path=directory, run=manifest.run.run_id, reason=f"not all is as it was: {difference}")
+
+
+def remove_run(fs: WritableFilesystem, path: str) -> None:
+    """Remove a run's directory while an error is being handled. Entries that cannot be removed stay for `purge`.
+
+    The manifest is removed first: a run without a manifest has changed nothing.
+    """
+    try_to_remove(fs, f"{path}/{MANIFEST}")
+    with suppress(OSError, PathNotFound):
+        for entry in fs.list_directory(path):
+            try_to_remove(fs, entry.path)
+        fs.remove_directory(path)
+
+
+def is_ours(fs: WritableFilesystem, directory: str, run_id: str) -> bool:
+    """Whether a run of kafkalog made a directory without a manifest, judged by the directory's name and owner.
+
+    The owner must be the user of this process or the owner of the partition, to whom a run gives its directory.
+    """
+    if not is_run_id(run_id):
+        return False
+    owner = fs.attributes(run_directory(directory, run_id)).owner_id
+    return owner in (os.geteuid(), fs.attributes(directory).owner_id)
+
+
+def links_of_run(fs: WritableFilesystem, path: str, run: str) -> int:
+    """Return the number of hard links that a file of a partition may have.
+
+    These are its own name and the names under which the run with the directory `run` keeps it.
+    """
+    if fs.attributes(path).link_count == 1:
+        return 1
+    found = fs.status(path)
+    return 1 + sum(found is not None and entry.inode == found.inode for entry in fs.list_directory(run))
+
+
+def sweep(fs: WritableFilesystem, directory: str) -> None:
+    """Remove the directories of runs that ended before they had a manifest, and the kept files of undone runs.
+
+    A file that has a second name in such a directory could not be cut.
+    """
+    for run_id in run_ids(fs, directory):
+        path = run_directory(directory, run_id)
+        if fs.status(f"{path}/{MANIFEST}") is None:
+            if is_ours(fs, directory, run_id):
+                remove_run(fs, path)
+        elif len(fs.list_directory(path)) > 1:
+            with suppress(Refused, UnsupportedFormat):  # nothing is removed of a run whose manifest cannot be read
+                manifest = read_manifest(fs, directory, run_id)
+                if manifest is not None and manifest.state is RunState.UNDONE:
+                    _remove_kept(fs, path)
+
+
+def _remove_kept(fs: WritableFilesystem, path: str) -> None:
+    """Remove all files of a run but its manifest. They are restored by now, or are second names of restored files."""
+    others = [entry.path for entry in fs.list_directory(path) if not entry.path.endswith(f"/{MANIFEST}")]
+    for other in others:
+        remove_if_there(fs, other)
+    if others:
+        sync_directory(fs, path)
+
+
+class _Restorer:
+    """Undoes the changes of a run, the last first.
+
+    In this order each change finds the names in one of two states: as it left them, or as they were before it.
+    The files show which state it is: a rename keeps size and mtime, and its file is in the manifest.
+    """
+
+    def __init__(self, fs: WritableFilesystem, directory: str, manifest: Manifest) -> None:
+        self._fs = fs
+        self._directory = directory
+        self._kept = run_directory(directory, manifest.run.run_id)
+        self._before = manifest.before.files
+        self._inodes = {facts.inode for facts in self._before.values()}
+        self._names = NameChanges(fs)
+        self._mtime_ns = manifest.before.mtime_ns
+
+    def restore(self, change: PlannedChange) -> None:
+        """Undo one change if it was made. Raises Refused if the data for that was not kept."""
+        takers = {
+            ChangeKind.CUT: self._cut,
+            ChangeKind.MOVE: self._move,
+            ChangeKind.DROP: self._drop,
+            ChangeKind.PUT: self._put,
+            ChangeKind.GROW: self._grow,
+            ChangeKind.REPLACE: self._replace,
+            ChangeKind.MAKE: self._make,
+        }
+        takers[change.kind](change, f"{self._directory}/{change.name}")
+
+    def end(self) -> None:
+        """Give the directory its old mtime and sync all names."""
+        with suppress(PermissionError):  # only the owner may set the mtime, and nothing depends on it
+            found = self._fs.attributes(self._directory)
+            if found.mtime_ns != self._mtime_ns:
+                self._names.note(f"{self._directory}/")
+                self._fs.set_attributes(self._directory, found._replace(mtime_ns=self._mtime_ns))
+        self._names.sync()
+
+    def _cut(self, change: PlannedChange, path: str) -> None:
+        """Write the cut bytes again, whatever the file contains: an interrupted undo may have left zeros there."""
+        found = facts_of(self._fs, path)
+        if found is None or not self._is_origin(found, change):
+            return  # the cut was not made: the file did not have this name yet
+        if change.kept is None:
+            if found.size_bytes != change.from_bytes:
+                raise Refused(path=path, reason="what was cut off was not kept")
+            return
+        kept = read_pieces(self._fs, f"{self._kept}/{change.kept}", 0, change.from_bytes - change.to_bytes)
+        links = links_of_run(self._fs, path, self._kept)
+        with closing(kept) as pieces, self._fs.open_write(path, most_links=links) as file:
+            file.truncate(change.to_bytes)
+            write_with_holes(file, change.to_bytes, pieces)
+            self._fs.set_attributes(path, self._fs.attributes(path)._replace(mtime_ns=change.mtime_ns))
+            sync(file)
+
+    def _move(self, change: PlannedChange, path: str) -> None:
+        moved = f"{self._directory}/{change.new_name}"
+        found = facts_of(self._fs, moved)
+        if found is not None and self._fs.status(path) is None and self._is_origin(found, change):
+            self._names.announce(filled=path, left=moved)
+            self._fs.rename(moved, path)
+
+    def _drop(self, change: PlannedChange, path: str) -> None:
+        if self._fs.status(path) is not None:
+            return
+        if change.kept is None:
+            raise Refused(path=path, reason="it was not kept")
+        self._names.announce(filled=path)
+        try:
+            # A link, not a rename: either half of a rename between directories may be lost, and with it the file.
+            self._fs.link(f"{self._kept}/{change.kept}", path)
+        except OSError as error:
+            if error.errno not in NO_HARD_LINKS:
+                raise
+            self._fs.rename(f"{self._kept}/{change.kept}", path)
+
+    def _put(self, change: PlannedChange, path: str) -> None:
+        found = facts_of(self._fs, path)
+        if found is None or (found.size_bytes, found.mtime_ns) != (change.to_bytes, change.mtime_ns):
+            return  # not made, or undone already
+        if change.replaces:
+            self._names.announce(filled=path)
+        self._names.leave(path)
+        if not change.replaces:
+            self._fs.unlink(path)
+        elif change.kept is None:
+            raise Refused(path=path, reason="what it replaced was not kept")
+        else:
+            self._put_back(f"{self._kept}/{change.kept}", path)
+
+    def _grow(self, change: PlannedChange, path: str) -> None:
+        """Cut the file to its old size, after the removal of the indexes with later entries is on the disk."""
+        found = facts_of(self._fs, path)
+        if found is None or (found.size_bytes, found.mtime_ns) == (change.from_bytes, change.mtime_ns):
+            return
+        self._names.sync()
+        with self._fs.open_write(path, most_links=links_of_run(self._fs, path, self._kept)) as file:
+            file.truncate(change.from_bytes)
+            self._fs.set_attributes(path, self._fs.attributes(path)._replace(mtime_ns=change.mtime_ns))
+            sync(file)
+
+    def _replace(self, change: PlannedChange, path: str) -> None:
+        found = facts_of(self._fs, path)
+        if found is None or not self._before[change.name].looks_like(found):
+            self._names.announce(filled=path)
+            self._names.leave(path)
+            self._put_back(f"{self._kept}/{change.kept}", path)
+
+    def _make(self, change: PlannedChange, path: str) -> None:
+        if self._fs.status(path) is not None:
+            self._names.leave(path)
+            self._fs.unlink(path)
+
+    def _put_back(self, kept: str, path: str) -> None:
+        """Replace `path` atomically with the kept file, which keeps its own name too if hard links are supported."""
+        second = kept + ".back"
+        remove_if_there(self._fs, second)
+        try:
+            self._fs.link(kept, second)
+        except OSError as error:
+            if error.errno not in NO_HARD_LINKS:
+                raise
+            second = kept
+        self._fs.rename(second, path)
+
+    def _is_origin(self, found: FileFacts, change: PlannedChange) -> bool:
+        """Whether `found` is the file of a CUT or MOVE, and not another file that has the same name for some time."""
+        if change.origin is None:  # the run itself has put this file
+            is_alike = (found.size_bytes, found.mtime_ns) == (change.to_bytes, change.mtime_ns)
+            return is_alike and found.inode not in self._inodes
+        origin = self._before[str(change.origin)]
+        alike = [facts for facts in self._before.values() if facts.looks_like(found)]
+        if len(alike) == 1:
+            return alike == [origin]
+        # Several files look alike, or none does, as after a cut. The inode decides, unless the directory was copied.
+        return found.inode == origin.inode or found.inode not in self._inodes
+
+
+def _difference_half_way(fs: WritableFilesystem, directory: str, manifest: Manifest) -> str | None:
+    """Return a difference that an unfinished run cannot have made; None if there is none.
+
+    Files that the run names may be in any state between before and after.
+    """
+    names = {name for change in manifest.changes for name in (change.name, change.new_name) if name is not None}
+    found = snapshot(fs, directory).files
+    difference = _difference_of_growth(fs, directory, manifest, found)
+    if difference is not None:
+        return difference
+    untouched = [{n: facts for n, facts in files.items() if n not in names} for files in (manifest.before.files, found)]
+    difference = difference_of_files(*untouched)
+    if difference is not None:
+        return difference
+    cuts = {change.name for change in manifest.changes if change.kind is ChangeKind.CUT}
+    for name in sorted(cuts & set(found)):
+        named = [change for change in manifest.changes if name in (change.name, change.new_name)]
+        low, high = min(change.to_bytes for change in named), max(change.from_bytes for change in named)
+        only_cut = all(change.kind is ChangeKind.CUT for change in named)
+        if only_cut and not low <= found[name].size_bytes <= high:
+            return f"{name} has {found[name].size_bytes} bytes, not {low} to {high}"
+    return None
+
+
+def _difference_of_growth(
+    fs: WritableFilesystem, directory: str, manifest: Manifest, found: Mapping[str, FileFacts]
+) -> str | None:
+    """Return a difference that an unfinished growing run cannot have made, or a later run; None if there is none."""
+    if manifest.state is RunState.GROWING:
+        later = [run for run in run_ids(fs, directory) if run > manifest.run.run_id and _is_done(fs, directory, run)]
+        if later:
+            return f"run {later[-1]} came after it"
+    for change in manifest.changes:
+        if change.kind is ChangeKind.GROW:
+            size_bytes = found[change.name].size_bytes if change.name in found else 0
+            if size_bytes < change.from_bytes:
+                return f"{change.name} has {size_bytes} bytes, fewer than the {change.from_bytes} before"
+    return None
+
+
+def _check_kept(fs: WritableFilesystem, directory: str, manifest: Manifest, change: PlannedChange) -> None:
+    """Raises Refused if the file that the run kept for a change is missing, or if its bytes have changed."""
+    if change.kept is None or manifest.state is RunState.UNDONE:
+        return
+    path = f"{run_directory(directory, manifest.run.run_id)}/{change.kept}"
+    may_be_missing = change.kind is ChangeKind.DROP and not change.linked and manifest.state is not RunState.DONE
+    found = fs.status(path)
+    if found is None:
+        if may_be_missing:
+            return
+        raise Refused(path=path, reason="what the run kept is gone")
+    if found.is_symlink or not found.is_file:
+        raise Refused(path=path, reason="it is a symbolic link, or no regular file: no run keeps such")
+    if change.kind is ChangeKind.CUT:
+        digest = hashlib.sha256()
+        try:
+            for piece in read_pieces(fs, path, 0, change.from_bytes - change.to_bytes):
+                digest.update(piece)
+        except EOFError as error:
+            raise Refused(path=path, reason="what the run kept is cut short") from error
+        if digest.hexdigest() != change.sha256:
+            raise Refused(path=path, reason="what the run kept was changed since")

@@ -1,0 +1,323 @@
+"""The manifest of a run on one partition: the state before, the planned changes and the state after, as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields
+from enum import Enum, unique
+from typing import Any
+
+from kafkalog_cli.change.manifest_form import MANIFEST, check_form
+from kafkalog_cli.disk.durable import replace_file
+from kafkalog_cli.disk.fs import FileAttributes, FileStatus, Filesystem, WritableFilesystem, read_all
+from kafkalog_cli.disk.names import OWN_DIRECTORY, FileKind
+from kafkalog_cli.errors import PathNotFound, Refused, UnsupportedFormat, shell_word
+from kafkalog_cli.format.strict_json import LIMIT_BYTES, parse
+from kafkalog_cli.log.checkpoints import LineEdit, OldLines
+
+FORMAT = 1
+_MOST_FORMAT = 1 << 31
+_LIMIT_BYTES = LIMIT_BYTES
+_RUN_ID = re.compile(r"\d{8}T\d{6}(\.\d{3})?Z-[a-z][a-z-]*-[0-9a-z]+")
+
+
+@unique
+class RunState(Enum):
+    """The progress of a run. Before DONE and after UNDOING began, each change may or may not have been made.
+
+    GROWING replaces STARTED in a run that appends records. If such a run is interrupted, its changes stay.
+    """
+
+    STARTED = "started"
+    GROWING = "growing"
+    DONE = "done"
+    UNDOING = "undoing"
+    UNDONE = "undone"
+
+
+@unique
+class ChangeKind(Enum):
+    """The kind of a change. The first four are those of changes.py, the others of change/growing_run.py."""
+
+    CUT = "cut"
+    MOVE = "move"
+    DROP = "drop"
+    PUT = "put"
+    GROW = "grow"
+    REPLACE = "replace"
+    MAKE = "make"
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """The command that makes a run. `run_id` is the name of the run's directory; `settings` must fit into JSON.
+
+    `holds_marker`: the clean shutdown marker is away while the run works (clean_marker.py). `keeps_records`: the run
+    removes no record, so the marker is put back if the log is sound. `makes_directory`: the run creates the partition.
+    """
+
+    run_id: str
+    action: str
+    argv: tuple[str, ...]
+    now_ms: int
+    settings: Mapping[str, object] = field(default_factory=dict)
+    version: str = ""
+    holds_marker: bool = False
+    keeps_records: bool = False
+    makes_directory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """The state of a file. The mode is only for information, and the inode only tells files apart that look alike.
+
+    A run can therefore be undone in a copied directory too.
+    """
+
+    size_bytes: int
+    mtime_ns: int
+    inode: int
+    mode: int
+
+    def looks_like(self, other: FileFacts | None) -> bool:
+        """Whether both may be the same file, judged by size and mtime, which a rename keeps."""
+        return other is not None and (self.size_bytes, self.mtime_ns) == (other.size_bytes, other.mtime_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The files of a partition directory by name, the directory's own mtime, and the partition's checkpoint lines."""
+
+    files: Mapping[str, FileFacts]
+    mtime_ns: int
+    lines: tuple[OldLines, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChange:
+    """A change as the manifest records it.
+
+    `kept` and `staged` are file names in the run's directory: of the old data, and of the new file.
+    `from_bytes` is the size of a CUT or GROW file before the run; `to_bytes` is the size after a CUT or PUT.
+    `mtime_ns` is the mtime of a CUT or GROW file before the run, of a PUT file after it.
+    `sha256` is the hash of the bytes that a CUT keeps, or that a PUT writes (None if they were staged by the caller).
+    The content that REPLACE and MAKE write is not known beforehand.
+    `origin` is the name that the file of a CUT or MOVE had before the run; None if the run itself has put the file.
+    `linked`: the kept file of a DROP is a second name of the file, made before the manifest.
+    """
+
+    kind: ChangeKind
+    name: str
+    new_name: str | None = None
+    origin: str | None = None
+    from_bytes: int = 0
+    to_bytes: int = 0
+    replaces: bool = False
+    linked: bool = False
+    kept: str | None = None
+    staged: str | None = None
+    sha256: str | None = None
+    mtime_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One run on one partition. `facts` are the results of the action, in JSON's types.
+
+    `discard`: removed data is not kept. `order` increases from partition to partition in a run that changes several:
+    each partition finds the checkpoints as the partition before left them.
+    """
+
+    run: RunInfo
+    state: RunState
+    directory: str
+    before: Snapshot
+    changes: tuple[PlannedChange, ...]
+    edits: tuple[LineEdit, ...] = ()
+    discard: bool = False
+    after: Snapshot | None = None
+    finished_ms: int | None = None
+    facts: Mapping[str, object] = field(default_factory=dict)
+    order: int = 0
+
+
+def new_run_id(action: str, now_ms: int) -> str:
+    """Return a name for a run: its time, its action and a random suffix, so that names sort by time and are unique."""
+    from datetime import datetime, timezone
+    from secrets import token_hex
+
+    seconds, milliseconds = divmod(now_ms, 1000)
+    return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y%m%dT%H%M%S}.{milliseconds:03d}Z-{action}-{token_hex(2)}"
+
+
+def runs_directory(directory: str) -> str:
+    """Return the directory that contains a partition's runs."""
+    return f"{directory.rstrip('/')}/{OWN_DIRECTORY}"
+
+
+def run_directory(directory: str, run_id: str) -> str:
+    """Return the directory of a run, which contains its manifest and the kept files."""
+    return f"{runs_directory(directory)}/{run_id}"
+
+
+def write_manifest(
+    fs: WritableFilesystem, directory: str, manifest: Manifest, attributes: FileAttributes | None
+) -> None:
+    """Write or replace a manifest durably. Raises OSError (nothing was replaced then), SyncFailed.
+
+    Raises Refused for a manifest that would be too large to be read again.
+    """
+    path = f"{run_directory(directory, manifest.run.run_id)}/{MANIFEST}"
+    content = encode(manifest)
+    if len(content) > _LIMIT_BYTES:
+        reason = f"its manifest would have {len(content)} bytes, and is read up to {_LIMIT_BYTES}: change fewer files"
+        raise Refused(path=directory, reason=f"{reason} in one run")
+    replace_file(fs, path, content, attributes)
+
+
+def read_manifest(fs: Filesystem, directory: str, run_id: str) -> Manifest | None:
+    """Return the manifest of a run; None if there is none, as after a crash before the first change.
+
+    Raises Refused if the manifest is not valid, UnsupportedFormat if its format is of another kafkalog, Unreadable.
+    """
+    path = f"{run_directory(directory, run_id)}/{MANIFEST}"
+    status = fs.status(path)
+    if status is None:
+        return None
+    if status.is_symlink or not status.is_file:
+        reason = f"it is a symbolic link, or no regular file: kafkalog did not make it; {way_out(path)}"
+        raise Refused(path=path, reason=reason)
+    if status.size_bytes > _LIMIT_BYTES:
+        reason = f"a manifest of {status.size_bytes} bytes is larger than any of kafkalog's, which have at most"
+        raise Refused(path=path, reason=f"{reason} {_LIMIT_BYTES}; {way_out(path)}")
+    manifest = decode(path, read_all(fs, path, _LIMIT_BYTES))
+    if manifest.run.run_id != run_id:
+        raise Refused(path=path, reason=f"it is the manifest of another run; {way_out(path)}")
+    return manifest
+
+
+def run_ids(fs: Filesystem, directory: str) -> list[str]:
+    """Return the ids of a partition's runs, sorted by name. Ids from `new_run_id` are then in the order of time."""
+    runs = runs_directory(directory)
+    found = fs.status(runs)
+    if found is None or found.is_symlink or not found.is_directory:
+        return []
+    entries = [entry for entry in fs.list_directory(runs) if entry.is_directory and not entry.is_symlink]
+    return [entry.path.rpartition("/")[2] for entry in entries]
+
+
+def odd_entries(fs: Filesystem, directory: str) -> list[tuple[str, str]]:
+    """Return the path and a description of each entry in a partition's `.kafkalog` that no run makes, such as a link.
+
+    Every command leaves these entries alone. Raises Unreadable.
+    """
+    runs = runs_directory(directory)
+    found = fs.status(runs)
+    if found is None:
+        return []
+    if found.is_symlink or not found.is_directory:
+        return [(runs, _what(found))]
+    odd = []
+    for entry in fs.list_directory(runs):
+        if entry.is_directory and not entry.is_symlink:
+            with suppress(PathNotFound):  # a run that another command removes meanwhile
+                odd += [(kept.path, _what(kept)) for kept in fs.list_directory(entry.path) if not _is_regular(kept)]
+            if not is_run_id(entry.path.rpartition("/")[2]) and fs.status(f"{entry.path}/{MANIFEST}") is None:
+                odd.append((entry.path, "a directory of no run"))
+        elif not _is_regular(entry) or not (entry.path == f"{runs}/lock" or entry.path.endswith(".tmp")):
+            odd.append((entry.path, _what(entry)))
+    return odd
+
+
+def _is_regular(status: FileStatus) -> bool:
+    return status.is_file and not status.is_symlink
+
+
+def _what(status: FileStatus) -> str:
+    if status.is_symlink:
+        return "a symbolic link"
+    return "a directory" if status.is_directory else "a file" if status.is_file else "no regular file"
+
+
+def is_run_id(name: str) -> bool:
+    """Whether the name has the form of a run id, which no other program gives to its directories."""
+    return _RUN_ID.fullmatch(name) is not None
+
+
+def encode(manifest: Manifest) -> bytes:
+    """Return the manifest as JSON in ASCII. Names that are not UTF-8 survive as escapes."""
+    document = {
+        "format": FORMAT,
+        "state": manifest.state.value,
+        "directory": manifest.directory,
+        "discard": manifest.discard,
+        "finished_ms": manifest.finished_ms,
+        "run": asdict(manifest.run),
+        "changes": [_plain(change) for change in manifest.changes],
+        "edits": [{**edit._asdict(), "kind": edit.kind.value} for edit in manifest.edits],
+        "before": _encode_snapshot(manifest.before),
+        "after": None if manifest.after is None else _encode_snapshot(manifest.after),
+        "facts": dict(manifest.facts),
+        "order": manifest.order,
+    }
+    return json.dumps(document, indent=1).encode("ascii") + b"\n"
+
+
+def decode(path: str, data: bytes) -> Manifest:
+    """Return the manifest that `encode` wrote. Raises UnsupportedFormat for another format, Refused for other data."""
+    try:
+        document = parse(data)
+        version = document["format"]
+        if type(version) is int and version != FORMAT and abs(version) < _MOST_FORMAT:
+            raise UnsupportedFormat(path=path, reason=f"a manifest of format {version}, of another kafkalog")
+        check_form(document)
+        return Manifest(
+            RunInfo(**{**document["run"], "argv": tuple(document["run"]["argv"])}),
+            RunState(document["state"]),
+            document["directory"],
+            _snapshot(document["before"]),
+            tuple(PlannedChange(**{**change, "kind": ChangeKind(change["kind"])}) for change in document["changes"]),
+            tuple(LineEdit(**{**edit, "kind": FileKind(edit["kind"])}) for edit in document["edits"]),
+            document["discard"],
+            None if document["after"] is None else _snapshot(document["after"]),
+            document["finished_ms"],
+            document["facts"],
+            document.get("order", 0),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise Refused(path=path, reason=f"the manifest cannot be read ({error}); {way_out(path)}") from error
+
+
+def way_out(manifest_path: str) -> str:
+    """Return what can be done about a run whose manifest is not one that kafkalog writes."""
+    run = manifest_path.rpartition("/")[0]
+    return (
+        f"nothing is done by it. If no run of kafkalog made {run}, `rm -r {shell_word(run)}` removes it, and of a link"
+        " in it nothing but the link"
+    )
+
+
+def _plain(change: PlannedChange) -> dict[str, object]:
+    """Return the fields that differ from their defaults, and the kind."""
+    given = {part.name: getattr(change, part.name) for part in fields(change)}
+    plain = {name: value for name, value in given.items() if value not in (None, 0, False)}
+    return {**plain, "kind": change.kind.value}
+
+
+def _encode_snapshot(snapshot: Snapshot) -> dict[str, Any]:
+    return {
+        "mtime_ns": snapshot.mtime_ns,
+        "files": {name: asdict(facts) for name, facts in snapshot.files.items()},
+        "checkpoint_lines": [lines.as_object() for lines in snapshot.lines],
+    }
+
+
+def _snapshot(found: dict[str, Any]) -> Snapshot:
+    return Snapshot(
+        {name: FileFacts(**facts) for name, facts in found["files"].items()},
+        found["mtime_ns"],
+        tuple(OldLines.of_object(lines) for lines in found["checkpoint_lines"]),
+    )

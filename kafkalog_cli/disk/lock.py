@@ -1,0 +1,368 @@
+"""Locks of log directories and partitions: finding the owner of a lock, and taking one.
+
+The locks of a log directory are POSIX locks on its file `.lock`, as Java takes them. Finding the owner takes no lock
+and creates no file. A writer takes these locks:
+
+- byte 0 of `<log.dir>/.lock`, shared: it excludes every broker and admits other kafkalog writers;
+- byte 1, exclusive, while it changes a root checkpoint;
+- byte 2, while it makes new partitions: exclusive, or shared among tasks that stage files of an import;
+- the lock of each partition that it changes.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import struct
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import NamedTuple
+
+from kafkalog_cli.disk.durable import sweep_temporaries
+from kafkalog_cli.disk.followed_links import open_file
+from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
+from kafkalog_cli.disk.moved_away import moved_aside
+from kafkalog_cli.disk.names import OWN_DIRECTORY, ROOT_KINDS, FileKind
+from kafkalog_cli.disk.posix_lock import descriptor_of
+from kafkalog_cli.errors import KafkalogError, Locked, NoSpace, Refused, Unreadable
+from kafkalog_cli.log.partition import holds_partition
+
+POLL_SECONDS = 0.1
+WATCH_SECONDS = 11
+"""A live broker writes its replication-offset-checkpoint every 5 s (replica.high.watermark.checkpoint.interval.ms)."""
+
+BROKER_BYTE, CHECKPOINT_BYTE, IMPORT_BYTE = 0, 1, 2
+PARTITION_LOCK = "lock"
+_UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOTTY)
+_BSD_LAYOUT = sys.platform.startswith(("darwin", "freebsd", "netbsd", "openbsd"))
+_FLOCK = struct.Struct("qqihh" if _BSD_LAYOUT else "hhqqi0q")
+"""`struct flock` of the C library: type, whence, start, len, pid; in BSD start, len, pid, type, whence."""
+
+
+class LockOwner(NamedTuple):
+    """Another process that holds a lock. `pid` is None if the system does not report it (another machine or container).
+
+    `is_exclusive`: a broker, which shares the directory with nobody. A shared lock belongs to a
+    kafkalog command that changes files.
+    """
+
+    pid: int | None
+    is_exclusive: bool
+
+
+def lock_owner(log_dir: str) -> LockOwner | None:
+    """Return the process that holds `<log_dir>/.lock`; None if no other process does or there is no such file.
+
+    The check uses F_GETLK, which does not report locks of this process. Raises OSError if the check fails.
+    """
+    return _owner_of(_inside(log_dir, FileKind.LOCK.value), BROKER_BYTE)
+
+
+def import_owner(log_dir: str) -> LockOwner | None:
+    """Return the process that is making new partitions in `log_dir`; None and errors as for `lock_owner`."""
+    return _owner_of(_inside(log_dir, FileKind.LOCK.value), IMPORT_BYTE)
+
+
+class LockPolicy(NamedTuple):
+    """The policy if a lock is not free: wait up to `wait_ms` milliseconds.
+
+    `assume_offline` (`--assume-offline`) permits to go on without a lock on a file system that does not support locks.
+    It never overrides a lock that another process holds.
+    """
+
+    wait_ms: int = 0
+    assume_offline: bool = False
+    sleep: Callable[[float], None] = time.sleep
+
+
+def log_dir_of(fs: Filesystem, partition_directory: str) -> str | None:
+    """Return the log directory of a partition directory; None if the parent contains no file of a log directory."""
+    parent = os.path.dirname(os.path.abspath(partition_directory))  # noqa: PTH100, PTH120  (links are not followed)
+    return parent if any(fs.status(_inside(parent, kind.value)) for kind in ROOT_KINDS) else None
+
+
+class Held:
+    """A lock together with the directories that stay open as long as it is held.
+
+    Where locks do not work, and the user permitted to go on without, it is only the directories.
+    """
+
+    def __init__(self, handles: Sequence[LockHandle]) -> None:
+        self._handles = handles
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this process has the lock, if there is one. A forked child does not have it."""
+        return all(getattr(handle, "is_held", True) for handle in self._handles)
+
+    @property
+    def has_lock(self) -> bool:
+        """Whether there is a lock."""
+        return len(self._handles) > 1
+
+    def release(self) -> None:
+        """Release the lock, then the directories."""
+        for handle in reversed(self._handles):
+            handle.release()
+
+    def __enter__(self) -> Held:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        self.release()
+
+
+class Unlocked:
+    """Stands in for a lock where locks do not work and the user permitted to go on without."""
+
+    def release(self) -> None:
+        """Do nothing: there is no lock."""
+
+    def __enter__(self) -> Unlocked:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        self.release()
+
+
+def lock_log_dir(fs: WritableFilesystem, log_dir: str, policy: LockPolicy) -> LockHandle:
+    """Keep brokers out of `log_dir` until the handle is released. Other kafkalog writers are admitted.
+
+    If locks do not work here, `policy` permits that, and no broker was seen writing, the directory is only held open.
+    Raises Locked, Refused (locks do not work), NoSpace, Unreadable.
+    """
+    path = _inside(log_dir, FileKind.LOCK.value)
+    handle = _take_held(fs, log_dir, path, BROKER_BYTE, False, policy)
+    if not handle.has_lock:
+        try:
+            _watch(fs, log_dir, policy)
+        except BaseException:
+            handle.release()
+            raise
+        return handle
+    with suppress(OSError, KafkalogError), lock_checkpoints(fs, log_dir, LockPolicy()) or Unlocked():
+        sweep_temporaries(fs, log_dir)  # whoever replaces a root file has the lock on byte 1
+    return handle
+
+
+def lock_checkpoints(fs: WritableFilesystem, log_dir: str, policy: LockPolicy) -> LockHandle | None:
+    """Keep other kafkalog writers from the root files of `log_dir` while a root file is read and replaced.
+
+    Return None if locks do not work here and `policy` permits that. Raises Locked, Refused, and OSError as the disk
+    reports it: a run may be half done by now, so only the caller knows what the error means.
+    """
+    return _take(fs, _inside(log_dir, FileKind.LOCK.value), CHECKPOINT_BYTE, True, policy)
+
+
+def lock_imports(fs: WritableFilesystem, log_dir: str, policy: LockPolicy, *, exclusive: bool = True) -> LockHandle:
+    """Take the lock for making new partitions in `log_dir`: alone, or shared with other runs that stage partitions.
+
+    Raises what `lock_log_dir` raises.
+    """
+    return _take_held(fs, log_dir, _inside(log_dir, FileKind.LOCK.value), IMPORT_BYTE, exclusive, policy)
+
+
+def lock_partition(fs: WritableFilesystem, directory: str, policy: LockPolicy) -> LockHandle:
+    """Keep other kafkalog writers from a partition, and create its `.kafkalog`. Raises what `lock_log_dir` raises.
+
+    The directory stays open until the lock is released, so every access reaches the same directory even if its path
+    leads elsewhere meanwhile. Refused also means that `directory` is a link to a directory without partition files.
+    """
+    real = real_directory(fs, directory)
+    if real != directory:
+        check_link(fs, directory, real)
+    with _hold(fs, directory, real):  # not looked up again: the directory may be a link by now
+        if real != directory and not holds_partition(fs, directory, fs.list_directory(directory)):
+            reason = f"it is a symbolic link to {real}, which holds no file of a partition; nothing is made there"
+            raise Refused(path=directory, reason=reason)
+        return lock_own_directory(fs, directory, policy)
+
+
+def check_link(fs: WritableFilesystem, link: str, real: str) -> None:
+    """Raises Refused unless the owner of a link is root, the user of this process, or the owner of `real`, its target.
+
+    The kernel has the same rule for sticky directories (fs.protected_symlinks).
+    """
+    owner_id = fs.attributes(link.rstrip("/")).owner_id
+    if owner_id not in (0, os.geteuid()) and owner_id != fs.attributes(real).owner_id:
+        reason = f"it is a symbolic link to {real}, made by another user ({owner_id}) than the owner of that directory"
+        raise Refused(path=link, reason=f"{reason}; give the directory by its own path")
+
+
+def lock_own_directory(fs: WritableFilesystem, directory: str, policy: LockPolicy) -> LockHandle:
+    """Take the lock in the `.kafkalog` of a directory, as `lock_partition` does but without its checks of links."""
+    with hold(fs, directory):
+        own = make_own_directory(fs, directory)
+        return _take_held(fs, directory, _inside(own, PARTITION_LOCK), 0, True, policy)
+
+
+def real_directory(fs: Filesystem, directory: str) -> str:
+    """Return the target of `directory` if it is a symbolic link, otherwise `directory` itself.
+
+    Attributes must be read from the target, not from the link. A held directory was resolved when it was opened, so
+    its path no longer counts as a link.
+    """
+    status = fs.status(directory.rstrip("/") or "/")
+    return os.path.realpath(directory) if status is not None and status.is_symlink else directory
+
+
+def make_own_directory(fs: WritableFilesystem, directory: str) -> str:
+    """Return the path of the partition's `.kafkalog`. Create it with the partition's owner and mode if it is missing.
+
+    Raises Refused, NoSpace, Unreadable.
+    """
+    directory = real_directory(fs, directory)
+    own = _inside(directory, OWN_DIRECTORY)
+    try:
+        found = fs.status(own)
+        if found is not None and (found.is_symlink or not found.is_directory):
+            raise Refused(path=own, reason="it is a link, or a file: what a run keeps must lie in the partition")
+        if found is None:
+            attributes = fs.attributes(directory)
+            fs.make_directory(own)
+            fs.set_attributes(own, attributes)
+            with suppress(PermissionError):  # restore the mtime, as an undo does; only the owner may set it
+                fs.set_attributes(directory, attributes)
+    except FileExistsError:
+        pass  # another run of kafkalog has created it meanwhile
+    except OSError as error:
+        raise _refusal(own, error) from error
+    return own
+
+
+def _take_held(  # noqa: PLR0913, PLR0917
+    fs: WritableFilesystem, directory: str, path: str, first_byte: int, exclusive: bool, policy: LockPolicy
+) -> Held:
+    """Take a lock before anything is changed, and keep the directory open as long, also where there is no lock.
+
+    An OSError becomes Refused, NoSpace or Unreadable.
+    """
+    held = hold(fs, directory)
+    try:
+        lock = _take(fs, path, first_byte, exclusive, policy)
+    except BaseException as error:
+        held.release()
+        if isinstance(error, OSError):
+            raise _refusal(path, error) from error
+        raise
+    return Held((held,) if lock is None else (held, lock))
+
+
+def hold(fs: WritableFilesystem, directory: str) -> LockHandle:
+    """Keep a directory open without a lock. Raises Refused, Unreadable.
+
+    A link is refused by the rule of `check_link`. A task of Spark looks the path up again, and by then another user may
+    have swapped the directory for a link.
+    """
+    real = real_directory(fs, directory)
+    if real != directory:
+        try:
+            check_link(fs, directory, real)
+        except OSError as error:
+            raise _refusal(directory, error) from error
+    return _hold(fs, directory, real)
+
+
+def _hold(fs: WritableFilesystem, directory: str, real: str) -> LockHandle:
+    try:
+        return fs.hold_directory(real, directory)
+    except OSError as error:
+        raise _refusal(directory, error) from error
+
+
+def _take(fs: WritableFilesystem, path: str, first_byte: int, exclusive: bool, policy: LockPolicy) -> LockHandle | None:
+    waited_ms = 0.0
+    while True:
+        try:
+            return fs.lock(path, first_byte=first_byte, exclusive=exclusive)
+        except BlockingIOError as error:
+            if waited_ms >= policy.wait_ms:
+                raise Locked(path=path, reason=_who(path, first_byte)) from error
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+            if policy.assume_offline:
+                return None
+            reason = f"locks do not work here ({_text(error)}); --assume-offline says that no broker is running"
+            raise Refused(path=path, reason=reason) from error
+        policy.sleep(POLL_SECONDS)
+        waited_ms += POLL_SECONDS * 1000
+
+
+def _watch(fs: Filesystem, log_dir: str, policy: LockPolicy) -> None:
+    """Watch a checkpoint that brokers write regularly. Raises Locked if it changes."""
+    path = _inside(log_dir, FileKind.REPLICATION_CHECKPOINT.value)
+    first = fs.status(path)
+    for _ in range(WATCH_SECONDS):
+        policy.sleep(1.0)
+        if fs.status(path) != first:
+            raise Locked(path=path, reason="it was just written, so a broker is running on this log directory")
+
+
+def _who(path: str, byte: int) -> str:
+    try:
+        owner = _owner_of(path, byte)
+    except OSError:
+        owner = None
+    pid = None if owner is None else owner.pid
+    is_ours = byte in (CHECKPOINT_BYTE, IMPORT_BYTE) or path.endswith(f"{OWN_DIRECTORY}/{PARTITION_LOCK}")
+    if is_ours or (owner is not None and not owner.is_exclusive):
+        run = "another run of kafkalog has it" + ("" if pid is None else f", pid {pid}")
+        return f"{run}; let it end, or wait for it with --wait SECONDS"
+    broker = "a broker" if pid is None else f"a broker (pid {pid})"
+    return f"{broker} uses this log directory. Stop it, or wait for it with --wait SECONDS"
+
+
+def _refusal(path: str, error: OSError) -> KafkalogError:
+    if error.errno in (errno.ELOOP, errno.ENXIO):
+        reason = f"it is a symbolic link, or no regular file, and is left alone: {moved_aside(path)} moves it away"
+        return Refused(path=path, reason=reason)
+    kind = NoSpace if error.errno in (errno.ENOSPC, errno.EDQUOT) else Unreadable
+    return kind(path=path, reason="nothing was changed" if kind is NoSpace else _text(error))
+
+
+def _text(error: OSError) -> str:
+    return os.strerror(error.errno) if error.errno else str(error)
+
+
+def _inside(directory: str, name: str) -> str:
+    return f"{directory.rstrip('/')}/{name}"
+
+
+def _owner_of(path: str, byte: int) -> LockOwner | None:
+    try:
+        own = descriptor_of(path)
+        if own is not None:  # closing a second descriptor of the file would release the locks of this process
+            return _owner(fcntl.fcntl(own, fcntl.F_GETLK, _question(byte)))
+        descriptor = open_file(path, None, path)
+    except FileNotFoundError:
+        return None
+    try:
+        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _question(byte))
+    finally:
+        os.close(descriptor)
+    return _owner(answer)
+
+
+def _question(byte: int) -> bytes:
+    """Return the F_GETLK request for the lock that prevents an exclusive lock on `byte`."""
+    lock_type, start, length = fcntl.F_WRLCK, byte, 1
+    return _FLOCK.pack(
+        *((start, length, 0, lock_type, os.SEEK_SET) if _BSD_LAYOUT else (lock_type, os.SEEK_SET, start, length, 0))
+    )
+
+
+def _owner(answer: bytes) -> LockOwner | None:
+    fields = _FLOCK.unpack(answer)
+    lock_type, pid = (fields[3], fields[2]) if _BSD_LAYOUT else (fields[0], fields[4])
+    if lock_type == fcntl.F_UNLCK:
+        return None
+    return LockOwner(pid if pid > 0 else None, lock_type == fcntl.F_WRLCK)

@@ -1,0 +1,165 @@
+"""A file system that reports the bytes read and written through it, for progress and for a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+
+from kafkalog_cli.disk.fs import (
+    FileAttributes,
+    FileStatus,
+    LockHandle,
+    ReadableFile,
+    Room,
+    WritableFile,
+    WritableFilesystem,
+)
+
+Meter = Callable[[str, int], None]
+"""Called with a path and the number of bytes that were just read from it or written to it, from any thread. It may
+block, and an exception that it raises ends the read or write."""
+
+
+class MeteredFilesystem:
+    """Passes all calls on to `below` and reports to `meter`.
+
+    `piece_bytes` is the most that is read or written between two reports; None: one report per call.
+    """
+
+    def __init__(self, below: WritableFilesystem, meter: Meter, piece_bytes: int | None = None) -> None:
+        self._fs = below
+        self._meter = meter
+        self._piece_bytes = piece_bytes
+
+    def open_read(self, path: str) -> ReadableFile:
+        """See `Filesystem`."""
+        return _MeteredReader(self._fs.open_read(path), self._meter, self._piece_bytes)
+
+    def status(self, path: str) -> FileStatus | None:
+        """See `Filesystem`."""
+        return self._fs.status(path)
+
+    def list_directory(self, path: str) -> list[FileStatus]:
+        """See `Filesystem`."""
+        return self._fs.list_directory(path)
+
+    def hold_directory(self, path: str, *also: str) -> LockHandle:
+        """See `FilesystemChanges`."""
+        return self._fs.hold_directory(path, *also)
+
+    def create(self, path: str, attributes: FileAttributes | None = None) -> WritableFile:
+        """See `FilesystemChanges`."""
+        return _MeteredWriter(self._fs.create(path, attributes), self._meter, self._piece_bytes)
+
+    def open_write(self, path: str, *, most_links: int = 1) -> WritableFile:
+        """See `FilesystemChanges`."""
+        return _MeteredWriter(self._fs.open_write(path, most_links=most_links), self._meter, self._piece_bytes)
+
+    def rename(self, old: str, new: str) -> None:
+        """See `FilesystemChanges`."""
+        self._fs.rename(old, new)
+
+    def link(self, old: str, new: str) -> None:
+        """See `FilesystemChanges`."""
+        self._fs.link(old, new)
+
+    def unlink(self, path: str) -> None:
+        """See `FilesystemChanges`."""
+        self._fs.unlink(path)
+
+    def make_directory(self, path: str) -> None:
+        """See `FilesystemChanges`."""
+        self._fs.make_directory(path)
+
+    def remove_directory(self, path: str) -> None:
+        """See `FilesystemChanges`."""
+        self._fs.remove_directory(path)
+
+    def sync_directory(self, path: str) -> None:
+        """See `FilesystemChanges`."""
+        self._fs.sync_directory(path)
+
+    def attributes(self, path: str) -> FileAttributes:
+        """See `FilesystemChanges`."""
+        return self._fs.attributes(path)
+
+    def set_attributes(self, path: str, attributes: FileAttributes) -> None:
+        """See `FilesystemChanges`."""
+        self._fs.set_attributes(path, attributes)
+
+    def room(self, path: str) -> Room:
+        """See `FilesystemChanges`."""
+        return self._fs.room(path)
+
+    def lock(self, path: str, *, first_byte: int, exclusive: bool) -> LockHandle:
+        """See `FilesystemChanges`."""
+        return self._fs.lock(path, first_byte=first_byte, exclusive=exclusive)
+
+
+class _MeteredReader:
+    def __init__(self, file: ReadableFile, meter: Meter, piece_bytes: int | None) -> None:
+        self.path = file.path
+        self.size_bytes = file.size_bytes
+        self._file = file
+        self._meter = meter
+        self._piece_bytes = piece_bytes
+
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        piece = self._piece_bytes or len(buffer)
+        if len(buffer) <= piece:
+            done = self._file.read_into(position, buffer)
+            self._meter(self.path, done)
+            return done
+        done = 0
+        while done < len(buffer):
+            part = buffer[done : done + piece]
+            got = self._file.read_into(position + done, part)
+            self._meter(self.path, got)
+            done += got
+            if got < len(part):
+                break
+        return done
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> _MeteredReader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        self.close()
+
+
+class _MeteredWriter:
+    def __init__(self, file: WritableFile, meter: Meter, piece_bytes: int | None) -> None:
+        self.path = file.path
+        self._file = file
+        self._meter = meter
+        self._piece_bytes = piece_bytes
+
+    def write(self, position: int, data: bytes | memoryview) -> None:
+        view = memoryview(data).cast("B")
+        piece = self._piece_bytes or max(1, len(view))
+        for start in range(0, len(view), piece):
+            part = view[start : start + piece]
+            self._file.write(position + start, part)
+            self._meter(self.path, len(part))
+
+    def truncate(self, size_bytes: int) -> None:
+        self._file.truncate(size_bytes)
+
+    def sync(self) -> None:
+        self._file.sync()
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> _MeteredWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        self.close()

@@ -1,0 +1,74 @@
+"""Checks of files and directories that options name for writing. No file is written through a symbolic link."""
+
+from __future__ import annotations
+
+import os
+
+from kafkalog_cli.disk.durable import is_link, replace_file
+from kafkalog_cli.disk.fs import FileAttributes, WritableFilesystem
+from kafkalog_cli.disk.lock import check_link
+from kafkalog_cli.disk.moved_away import moved_aside
+from kafkalog_cli.errors import Refused, UsageError
+
+
+def check_named_file(fs: WritableFilesystem, path: str) -> None:
+    """Check that a file may be written or replaced at `path`.
+
+    Raises Refused if `path` is a link or not a regular file, or if `check_named_directory` refuses its directory.
+    """
+    full_path = os.path.abspath(path)  # noqa: PTH100 - links are not followed
+    found = fs.status(full_path)
+    if is_link(fs, full_path, found):
+        reason = "it is a symbolic link, and no file is written through a link; give the path of the file itself"
+        raise Refused(path=path, reason=reason)
+    if found is not None and not found.is_file:
+        raise Refused(path=path, reason="it is not a regular file, and is not replaced; give another path")
+    check_named_directory(fs, os.path.dirname(full_path))  # noqa: PTH120
+
+
+def replace_named_file(fs: WritableFilesystem, path: str, content: bytes, now_ms: int) -> None:
+    """Write a file for other programs to read, or replace it. A new file is readable for all users.
+
+    A file that is replaced keeps its mode and owner. Raises OSError, SyncFailed.
+    """
+    full_path = os.path.abspath(path)  # noqa: PTH100 - links are not followed
+    is_there = fs.status(full_path) is not None
+    readable = FileAttributes(0o644, os.geteuid(), os.getegid(), now_ms * 1_000_000)
+    replace_file(fs, full_path, content, None if is_there else readable)
+
+
+def check_new_file(fs: WritableFilesystem, path: str, command: str) -> None:
+    """Check the --output path of a command that overwrites nothing, as `check_named_file` does.
+
+    Raises UsageError if `path` exists already, and what `check_named_file` raises.
+    """
+    found = fs.status(os.path.abspath(path))  # noqa: PTH100
+    if found is not None and not found.is_symlink:
+        raise UsageError(reason=f"--output {path}: is there already, and {command} overwrites nothing")
+    check_named_file(fs, path)
+
+
+def check_new_directory(fs: WritableFilesystem, path: str) -> None:
+    """Check that a directory may be made at `path`. Raises Refused for a link there, and as `check_named_directory`."""
+    full_path = os.path.abspath(path)  # noqa: PTH100 - links are not followed
+    if is_link(fs, full_path, fs.status(full_path)):
+        raise Refused(
+            path=path,
+            reason=f"it is a symbolic link, and nothing is made through a link; {moved_aside(path)} moves it away",
+        )
+    check_named_directory(fs, os.path.dirname(full_path))  # noqa: PTH120
+
+
+def check_named_directory(fs: WritableFilesystem, path: str) -> None:
+    """Check that each link on the way to a directory belongs to root, the user of this process or its target's owner.
+
+    Raises Refused for other links and for dangling links.
+    """
+    place = os.path.abspath(path)  # noqa: PTH100 - links are not followed
+    while place != "/":
+        if is_link(fs, place, fs.status(place)):
+            real = os.path.realpath(place)
+            if fs.status(real) is None:
+                raise Refused(path=place, reason="it is a symbolic link to nothing; give the directory by its own path")
+            check_link(fs, place, real)
+        place = os.path.dirname(place)  # noqa: PTH120

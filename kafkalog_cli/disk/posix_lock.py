@@ -1,0 +1,195 @@
+"""The POSIX locks of this process.
+
+There is one descriptor per locked file: closing any descriptor of a file releases all locks of the process on it.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import threading
+from types import TracebackType
+from typing import NamedTuple
+
+from kafkalog_cli.disk.held_directories import HeldEntry, link_in_the_way
+
+_HELD = (errno.EAGAIN, errno.EACCES)
+"""Error numbers of a lock call if another process has the lock; POSIX allows both."""
+
+
+class _LockedFile(NamedTuple):
+    """A file with locks. The first of `descriptors` has them; others come from a race and stay open as long."""
+
+    descriptors: list[int]
+    holds: list[PosixLock]
+
+
+_locked_files: dict[tuple[int, int], _LockedFile] = {}
+_process_id = os.getpid()
+_table_lock = threading.RLock()
+
+
+class PosixLock:
+    """A lock on one byte of a file. It excludes other processes and other holders in this process."""
+
+    def __init__(self, key: tuple[int, int], first_byte: int, exclusive: bool) -> None:
+        self.first_byte = first_byte
+        self.exclusive = exclusive
+        self._key: tuple[int, int] | None = key
+        self._process_id = os.getpid()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this process has the lock: False after `release`, and in a forked child."""
+        return self._key is not None and self._process_id == os.getpid()
+
+    def release(self) -> None:
+        """Release the lock. A second call, or a call in a forked child, does nothing."""
+        with _table_lock:
+            if self._key is None or not self.is_held:
+                return
+            key, self._key = self._key, None
+            _give_up(key, self)
+
+    def __enter__(self) -> PosixLock:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        self.release()
+
+
+def take_lock(entry: HeldEntry, path: str, *, first_byte: int, exclusive: bool) -> PosixLock:
+    """Lock one byte of the file at `entry` without waiting. A missing file is created with its directory's owner.
+
+    Raises BlockingIOError if another process, or another holder in this process, has the lock. Raises another OSError
+    if the file cannot be opened or locks do not work: ELOOP for a symbolic link, ENXIO for no regular file.
+    """
+    with _table_lock:
+        _forget_after_fork()
+        key, file = _locked_file(entry, path)
+        lock = PosixLock(key, first_byte, exclusive)
+        try:
+            same = [hold for hold in file.holds if hold.first_byte == first_byte]
+            if any(exclusive or hold.exclusive for hold in same):
+                raise BlockingIOError(errno.EAGAIN, "another part of this process holds the lock", path)
+            if not same:
+                _system_lock(path, file.descriptors[0], first_byte, exclusive)
+        except BaseException:
+            _close_unused(key)
+            raise
+        file.holds.append(lock)
+        return lock
+
+
+def descriptor_of(path: str) -> int | None:
+    """Return the descriptor through which this process has locks on `path`; None if it has none. Raises OSError."""
+    with _table_lock:
+        _forget_after_fork()
+        file = _locked_files.get(_key(os.stat(path)))
+        return None if file is None else file.descriptors[0]
+
+
+def _locked_file(entry: HeldEntry, path: str) -> tuple[tuple[int, int], _LockedFile]:
+    try:
+        # Look the file up before opening it: closing a second descriptor would release the locks of this process.
+        status = entry.status()
+        _check(status, path)
+        key = _key(status)
+        if key in _locked_files:
+            return key, _locked_files[key]
+    except FileNotFoundError:
+        pass
+    descriptor = _open(entry)
+    status = os.fstat(descriptor)
+    key = _key(status)
+    try:
+        _check(status, path)
+    except OSError:
+        os.close(descriptor)
+        raise
+    file = _locked_files.setdefault(key, _LockedFile([], []))
+    file.descriptors.append(descriptor)
+    return key, file
+
+
+def _check(status: os.stat_result, path: str) -> None:
+    """Raises OSError unless the entry is a regular file.
+
+    A lock through a link would lock a file elsewhere, and opening a device may have any effect.
+    """
+    if stat.S_ISLNK(status.st_mode):
+        raise link_in_the_way(path)
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.ENXIO, "not a regular file", path)
+
+
+def _open(entry: HeldEntry) -> int:
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
+    try:
+        return os.open(entry.name, flags, dir_fd=entry.directory)
+    except FileNotFoundError:
+        pass
+    try:
+        descriptor = os.open(entry.name, flags | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=entry.directory)
+    except FileExistsError:
+        return os.open(entry.name, flags, dir_fd=entry.directory)
+    try:
+        _give_away(entry, descriptor)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _give_away(entry: HeldEntry, descriptor: int) -> None:
+    """Give the new file the owner, group and rw bits of its directory: a broker must be able to open root's file."""
+    directory = os.fstat(entry.directory)
+    status = os.fstat(descriptor)
+    if (status.st_uid, status.st_gid) != (directory.st_uid, directory.st_gid):
+        os.fchown(descriptor, directory.st_uid, directory.st_gid)
+    os.fchmod(descriptor, directory.st_mode & 0o666)
+
+
+def _system_lock(path: str, descriptor: int, first_byte: int, exclusive: bool) -> None:
+    operation = (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB
+    try:
+        fcntl.lockf(descriptor, operation, 1, first_byte)
+    except OSError as error:
+        if error.errno in _HELD:
+            raise BlockingIOError(errno.EAGAIN, "another process holds the lock", path) from error
+        raise
+
+
+def _give_up(key: tuple[int, int], lock: PosixLock) -> None:
+    file = _locked_files[key]
+    file.holds.remove(lock)
+    if all(hold.first_byte != lock.first_byte for hold in file.holds) and file.holds:
+        fcntl.lockf(file.descriptors[0], fcntl.LOCK_UN, 1, lock.first_byte)
+    _close_unused(key)
+
+
+def _close_unused(key: tuple[int, int]) -> None:
+    file = _locked_files[key]
+    if not file.holds:
+        del _locked_files[key]
+        for descriptor in file.descriptors:
+            os.close(descriptor)
+
+
+def _forget_after_fork() -> None:
+    """Close the inherited descriptors in a forked child, which has none of its parent's locks."""
+    global _process_id  # noqa: PLW0603
+    if _process_id != os.getpid():
+        for file in _locked_files.values():
+            for descriptor in file.descriptors:
+                os.close(descriptor)
+        _locked_files.clear()
+        _process_id = os.getpid()
+
+
+def _key(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino

@@ -1,0 +1,425 @@
+"""Reading and changing the lines of partitions in the offset checkpoints at the root of a log directory."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from enum import Enum, unique
+from threading import Lock
+from typing import Any, NamedTuple
+
+from kafkalog_cli.disk.durable import sync, sync_directory, temporary_of
+from kafkalog_cli.disk.fs import FileAttributes, Filesystem, WritableFilesystem, read_all
+from kafkalog_cli.disk.lock import LockPolicy, lock_checkpoints
+from kafkalog_cli.disk.moved_away import moved_aside
+from kafkalog_cli.disk.names import FileKind
+from kafkalog_cli.disk.turns import turn_of
+from kafkalog_cli.errors import KafkalogError, PathNotFound, Refused
+from kafkalog_cli.format import checkpoint
+from kafkalog_cli.format.checkpoint import BrokerReading, PartitionOffset
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.java_text import lines
+from kafkalog_cli.log.logdir import OFFSET_CHECKPOINTS
+from kafkalog_cli.log.reading.unreadable import unreadable
+
+_PATIENCE = LockPolicy(wait_ms=10_000, assume_offline=True)
+"""Another writer holds the lock on byte 1 only for a moment. If locks do not work, the caller was already permitted
+to go on without the lock on byte 0."""
+
+
+class LineEdit(NamedTuple):
+    """A wanted line of a partition in a checkpoint. `offset` None: the line is removed."""
+
+    kind: FileKind
+    topic: str
+    partition: int
+    offset: int | None
+
+
+class OldLine(NamedTuple):
+    """A partition's line as it was: its text, and its place (the number of lines before it); None without a line."""
+
+    topic: str
+    partition: int
+    text: str | None
+    place: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class OldLines:
+    """The state of one checkpoint before edits, for `restore_lines`: the lines that the edits concern, and the file.
+
+    `size_bytes` None: there was no file. `sha256` is the hash of the whole file.
+    """
+
+    kind: FileKind
+    size_bytes: int | None
+    sha256: str
+    mtime_ns: int
+    lines: tuple[OldLine, ...]
+
+    def as_object(self) -> dict[str, Any]:
+        """Return the lines in JSON's types, for a manifest."""
+        return {
+            "file": self.kind.value,
+            "size_bytes": self.size_bytes,
+            "sha256": self.sha256,
+            "mtime_ns": self.mtime_ns,
+            "lines": [line._asdict() for line in self.lines],
+        }
+
+    @classmethod
+    def of_object(cls, found: dict[str, Any]) -> OldLines:
+        """Return the lines that `as_object` encoded. Raises KeyError, ValueError or TypeError for other data."""
+        kind = FileKind(found["file"])
+        if kind not in OFFSET_CHECKPOINTS:
+            raise ValueError(f"{kind.value} is no offset checkpoint")
+        old = tuple(OldLine(**line) for line in found["lines"])
+        return cls(kind, found["size_bytes"], found["sha256"], found["mtime_ns"], old)
+
+
+@dataclass(frozen=True, slots=True)
+class RootCheckpoints:
+    """The four offset checkpoints of a log directory.
+
+    `offsets` are by (topic, partition). A damaged file contributes the lines that can be read, though a broker reads
+    none of them. `faults` are pairs of path and fault.
+    """
+
+    log_dir: str
+    offsets: dict[FileKind, dict[tuple[str, int], int]]
+    faults: tuple[tuple[str, Fault], ...] = ()
+    readings: tuple[tuple[FileKind, BrokerReading], ...] = ()
+    """How a broker reacts to each damaged file."""
+
+    def offset(self, kind: FileKind, topic: str, partition: int) -> int | None:
+        """Return the offset in a partition's line; None if there is no line."""
+        return self.offsets.get(kind, {}).get((topic, partition))
+
+
+@unique
+class HighWatermarkOrigin(Enum):
+    """The source of a high watermark. The value is its word in JSON output."""
+
+    CHECKPOINT = FileKind.REPLICATION_CHECKPOINT.value
+    LOG_END = "log-end"
+
+
+class HighWatermark(NamedTuple):
+    """The offset below which every in-sync replica has the records, as far as the disk shows."""
+
+    offset: int
+    origin: HighWatermarkOrigin
+
+
+def high_watermark(log_end: int, checkpointed: int | None) -> HighWatermark:
+    """Return the smaller of the log end and `checkpointed`, the partition's line in replication-offset-checkpoint.
+
+    `checkpointed` None: there is no line, and the high watermark is the log end.
+    """
+    if checkpointed is None or checkpointed > log_end:
+        return HighWatermark(log_end, HighWatermarkOrigin.LOG_END)
+    return HighWatermark(checkpointed, HighWatermarkOrigin.CHECKPOINT)
+
+
+def read_root_checkpoints(fs: Filesystem, log_dir: str) -> RootCheckpoints:
+    """Return the offset checkpoints of a log directory. A missing file has no lines, and a damaged file has faults.
+
+    Never raises.
+    """
+    offsets: dict[FileKind, dict[tuple[str, int], int]] = {}
+    faults: list[tuple[str, Fault]] = []
+    readings: list[tuple[FileKind, BrokerReading]] = []
+    for kind in OFFSET_CHECKPOINTS:
+        path = _path(log_dir, kind)
+        try:
+            data = read_all(fs, path)
+            entries, found = checkpoint.decode_offsets(data)
+        except PathNotFound:
+            continue
+        except (KafkalogError, OSError) as error:
+            faults.append((path, unreadable(error)))
+            continue
+        offsets[kind] = {(entry.topic, entry.partition): entry.offset for entry in entries}
+        faults += [(path, fault) for fault in found]
+        if found:
+            readings.append((kind, checkpoint.broker_reading(data)))
+    return RootCheckpoints(log_dir, offsets, tuple(faults), tuple(readings))
+
+
+def read_old_lines(fs: WritableFilesystem, log_dir: str, edits: Sequence[LineEdit]) -> tuple[OldLines, ...]:
+    """Return the present lines that `edits` concern, for the manifest of the change.
+
+    Raises Refused for a file that `change_lines` would refuse.
+    """
+    return tuple(_old_lines(_load(fs, log_dir, kind), edits) for kind in _kinds(edits))
+
+
+def change_lines(fs: WritableFilesystem, log_dir: str, edits: Sequence[LineEdit]) -> None:
+    """Apply `edits` to the checkpoints. All other lines keep their places and bytes. A second call changes nothing.
+
+    Each file is replaced by a synced temporary file under the lock on byte 1 of `.lock`; the caller holds byte 0.
+    Raises Refused for a symbolic link, and for a file that a broker cannot read: the rewritten file would lack the
+    unreadable lines. Raises what `lock_checkpoints` raises, and OSError as the disk reports it; the file is unchanged.
+    """
+    with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
+        for kind in _kinds(edits):
+            file = _load(fs, log_dir, kind)
+            changed = _edited(file.rows, [edit for edit in edits if edit.kind is kind])
+            if changed != file.rows:
+                data = _encode(changed)
+                _DECODED.remember(data, changed)
+                _replace(fs, log_dir, file, data, None)
+
+
+def restore_lines(fs: WritableFilesystem, log_dir: str, old: Iterable[OldLines]) -> None:
+    """Restore lines at their old places. If nothing else has changed since, the file gets its old mtime too.
+
+    A file that did not exist and would be empty is removed. Raises what `change_lines` raises. A second call changes
+    nothing.
+    """
+    with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
+        for before in old:
+            file = _load(fs, log_dir, before.kind)
+            rows = _restored(file.rows, before.lines)
+            if rows == file.rows:
+                continue
+            if not rows and before.size_bytes is None:
+                fs.unlink(file.path)
+                sync_directory(fs, log_dir)
+                continue
+            data = b"" if not rows and before.size_bytes == 0 else _encode(rows)
+            is_same = hashlib.sha256(data).hexdigest() == before.sha256
+            _replace(fs, log_dir, file, data, before.mtime_ns if is_same else None)
+
+
+class RebuiltCheckpoint(NamedTuple):
+    """A checkpoint that `rebuild_damaged` replaced. `kept_as` is the path of the old file, `lines` the new line count.
+
+    `fault` is the damage. None: a broker can read the old file, but it has several lines for one partition.
+    """
+
+    path: str
+    fault: Fault | None
+    kept_as: str
+    lines: int
+
+
+def rebuild_damaged(
+    fs: WritableFilesystem, log_dir: str, run_id: str, *, like_broker: bool = False
+) -> list[RebuiltCheckpoint]:
+    """Rewrite each checkpoint that a broker cannot read, or that has two lines for a partition.
+
+    The new file contains the lines that can be read. The last of several lines for a partition is kept, as in a
+    broker. `like_broker`: only the files that a starting broker treats as empty are rewritten, without any line.
+    The old file stays in the directory as a plain file with the run's id in its name, which a broker ignores.
+    Links and files that cannot be read from the disk are skipped. The caller holds byte 0 of `.lock`.
+    Raises what `change_lines` raises.
+    """
+    rebuilt = []
+    with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
+        for kind in OFFSET_CHECKPOINTS:
+            path = _path(log_dir, kind)
+            status = fs.status(path)
+            if status is None or status.is_symlink or not status.is_file:
+                continue
+            try:
+                data = read_all(fs, path)
+            except (KafkalogError, OSError):
+                continue
+            entries, faults = checkpoint.decode_offsets(data)
+            is_told_twice = not like_broker and len({(e.topic, e.partition) for e in entries}) < len(entries)
+            if like_broker and not _is_taken_for_empty(kind, data):
+                continue
+            if not faults and not is_told_twice:
+                continue
+            entries = [] if like_broker else entries
+            offsets = {(e.topic, e.partition): e for e in entries if checkpoint.can_name(e.topic) and e.offset >= 0}
+            file = _File(kind, path, data, fs.attributes(path), [])
+            kept_as = f"{path}.damaged-{run_id}"
+            fs.link(path, kept_as)
+            sync_directory(fs, log_dir)
+            _replace(fs, log_dir, file, checkpoint.encode_offsets(list(offsets.values())), None)
+            rebuilt.append(RebuiltCheckpoint(path, faults[0] if faults else None, kept_as, len(offsets)))
+    return rebuilt
+
+
+def _is_taken_for_empty(kind: FileKind, data: bytes) -> bool:
+    is_of_start = kind in (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.LOG_START_CHECKPOINT)
+    return is_of_start and checkpoint.broker_reading(data) is BrokerReading.THROWS
+
+
+class _Row(NamedTuple):
+    """A line of a checkpoint: its partition, and its text as it is in the file."""
+
+    topic: str
+    partition: int
+    text: bytes
+
+
+class _File(NamedTuple):
+    """A checkpoint in its present state. `data` None: there is no such file."""
+
+    kind: FileKind
+    path: str
+    data: bytes | None
+    attributes: FileAttributes | None
+    rows: list[_Row]
+
+
+def _load(fs: WritableFilesystem, log_dir: str, kind: FileKind) -> _File:
+    path = _path(log_dir, kind)
+    status = fs.status(path)
+    if status is not None and status.is_symlink:
+        raise Refused(path=path, reason="it is a symbolic link")
+    try:
+        data = read_all(fs, path)
+    except PathNotFound:
+        return _File(kind, path, None, None, [])
+    rows = _DECODED.rows(data)
+    if isinstance(rows, Fault):
+        reason = f"no broker can read it ({rows.message}); {moved_aside(path)} has it taken for empty"
+        raise Refused(path=path, reason=reason)
+    return _File(kind, path, data, fs.attributes(path), rows)
+
+
+class _Decoded:
+    """A cache of decoded checkpoints by their bytes: a run on many partitions changes one line after the other."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, list[_Row]] = {}
+        self._lock = Lock()
+
+    def rows(self, data: bytes) -> list[_Row] | Fault:
+        """Return the lines of a checkpoint with these bytes, or the fault that stops a broker.
+
+        The caller must not change the list.
+        """
+        with self._lock:
+            known = self._known.get(data)
+        if known is not None:
+            return known
+        entries, faults = checkpoint.decode_offsets(data)
+        if faults:
+            return faults[0]
+        texts = [text for _, text in lines(data)][2:]
+        rows = [_Row(entry.topic, entry.partition, text) for entry, text in zip(entries, texts, strict=True)]
+        self.remember(data, rows)
+        return rows
+
+    def remember(self, data: bytes, rows: list[_Row]) -> None:
+        """Add the lines of a checkpoint with these bytes to the cache."""
+        with self._lock:
+            self._known[data] = rows
+            if len(self._known) > 2 * len(OFFSET_CHECKPOINTS):
+                del self._known[next(iter(self._known))]
+
+
+_DECODED = _Decoded()
+
+
+def _old_lines(file: _File, edits: Sequence[LineEdit]) -> OldLines:
+    data = file.data or b""
+    places = _places(file.rows)
+    found = []
+    for edit in edits:
+        if edit.kind is file.kind:
+            place = places.get((edit.topic, edit.partition))
+            text = None if place is None else file.rows[place].text.decode()
+            found.append(OldLine(edit.topic, edit.partition, text, place))
+    return OldLines(
+        file.kind,
+        None if file.data is None else len(data),
+        hashlib.sha256(data).hexdigest(),
+        0 if file.attributes is None else file.attributes.mtime_ns,
+        tuple(found),
+    )
+
+
+def _edited(rows: list[_Row], edits: Sequence[LineEdit]) -> list[_Row]:
+    changed = list(rows)
+    places = _places(rows)
+    gone = {(topic, partition) for _, topic, partition, offset in edits if offset is None}
+    for _, topic, partition, offset in edits:
+        place = places.get((topic, partition))
+        if offset is None:
+            continue
+        row = _Row(topic, partition, _text(PartitionOffset(topic, partition, offset)))
+        if place is None:
+            places[topic, partition] = len(changed)
+            changed.append(row)
+        elif checkpoint.decode_offsets(_encode([changed[place]]))[0][0].offset != offset:
+            changed[place] = row
+    return [row for row in changed if row[:2] not in gone]
+
+
+def _restored(rows: list[_Row], old: Iterable[OldLine]) -> list[_Row]:
+    changed = list(rows)
+    # In the order of places: a place is a number of lines before, so the earlier lines must be there already.
+    for topic, partition, text, place in sorted(old, key=lambda line: -1 if line.place is None else line.place):
+        here = _places(changed).get((topic, partition))
+        if text is None or place is None:
+            changed = [row for row in changed if row[:2] != (topic, partition)]
+        elif here is None:
+            changed.insert(place, _Row(topic, partition, text.encode()))
+        else:
+            changed[here] = _Row(topic, partition, text.encode())
+    return changed
+
+
+def _places(rows: Sequence[_Row]) -> dict[tuple[str, int], int]:
+    """Return the index of each partition's line; of several lines, the last, which a broker uses."""
+    return {(row.topic, row.partition): at for at, row in enumerate(rows)}
+
+
+def _text(entry: PartitionOffset) -> bytes:
+    return checkpoint.encode_offsets([entry]).splitlines()[2]
+
+
+def _encode(rows: list[_Row]) -> bytes:
+    return b"".join(b"%b\n" % text for text in (b"%d" % checkpoint.VERSION, b"%d" % len(rows), *(r.text for r in rows)))
+
+
+def _replace(fs: WritableFilesystem, log_dir: str, file: _File, data: bytes, mtime_ns: int | None) -> None:
+    """Replace the bytes of the file through a synced temporary file. After a failed sync nothing is renamed."""
+    temporary = temporary_of(file.path)
+    attributes = file.attributes or _attributes_of_new(fs, log_dir)
+    try:
+        with fs.create(temporary, attributes) as new:
+            new.write(0, data)
+            if mtime_ns is not None:
+                fs.set_attributes(temporary, _dated(attributes, mtime_ns))
+            sync(new)
+        fs.rename(temporary, file.path)
+    except OSError:
+        with suppress(OSError):
+            fs.unlink(temporary)
+        raise
+    sync_directory(fs, log_dir)
+
+
+def _dated(attributes: FileAttributes, mtime_ns: int) -> FileAttributes:
+    return FileAttributes(attributes.mode, attributes.owner_id, attributes.group_id, mtime_ns, attributes.xattrs)
+
+
+def _attributes_of_new(fs: WritableFilesystem, log_dir: str) -> FileAttributes:
+    """Return the attributes of a sibling for a new file, else the directory's: a broker must be able to replace it."""
+    for kind in (*OFFSET_CHECKPOINTS, FileKind.META_PROPERTIES):
+        with suppress(OSError):
+            return fs.attributes(_path(log_dir, kind))
+    directory = fs.attributes(log_dir)
+    return FileAttributes(directory.mode & 0o666, directory.owner_id, directory.group_id, directory.mtime_ns)
+
+
+def _kinds(edits: Sequence[LineEdit]) -> list[FileKind]:
+    found = {edit.kind for edit in edits}
+    if not found <= set(OFFSET_CHECKPOINTS):
+        raise ValueError(f"no offset checkpoints: {found}")
+    return [kind for kind in OFFSET_CHECKPOINTS if kind in found]
+
+
+def _path(log_dir: str, kind: FileKind) -> str:
+    return os.path.join(log_dir, kind.value)  # noqa: PTH118 (paths are text)

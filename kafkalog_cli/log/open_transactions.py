@@ -1,0 +1,123 @@
+"""Open transactions of a log, found in the newest producer snapshot and the headers of the batches after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from kafkalog_cli.disk.fs import Filesystem, read_all
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format import producer_snapshot
+from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.index import OffsetIndex
+from kafkalog_cli.format.producer_snapshot import ProducerEntry
+from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.log.reading.unreadable import unreadable
+from kafkalog_cli.log.segments.index_end import entries_in_use
+from kafkalog_cli.log.segments.log_end import HeaderChain
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction without a COMMIT or ABORT marker. `last_timestamp` (ms) is that of its last batch."""
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    last_timestamp: int
+
+
+class SegmentPart(NamedTuple):
+    """The part of a segment that a replay reads, from byte `position` to the end."""
+
+    segment: Segment
+    position: int
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the part in bytes."""
+        return max(0, self.segment.log.size_bytes - self.position)
+
+
+def parts_to_replay(fs: Filesystem, segments: Sequence[Segment], from_offset: int) -> list[SegmentPart]:
+    """Return the parts of segments that contain every batch at or above `from_offset`.
+
+    Segments of Kafka 0.7 are left out: 0.7 had no transactions. Raises what `open_read` raises.
+    """
+    segments = [segment for segment in segments if not segment.is_seven]
+    first = max((i for i, s in enumerate(segments) if s.base_offset <= from_offset), default=0)
+    parts = [SegmentPart(segment, 0) for segment in segments[first:]]
+    if parts and from_offset > parts[0].segment.base_offset:
+        segment = parts[0].segment
+        parts[0] = SegmentPart(segment, _position(fs, segment, from_offset))
+    return parts
+
+
+def newest_snapshot(
+    fs: Filesystem, partition: Partition, end_offset: int, note: Callable[[str, list[Fault]], None]
+) -> tuple[int | None, Sequence[ProducerEntry]]:
+    """Return the offset and entries of the newest readable producer snapshot at or below `end_offset`.
+
+    The result is (None, []) if there is none. `note` is called with the path and the faults of each snapshot tried.
+    """
+    for file in reversed(partition.snapshots):
+        if file.name.offset is None or not 0 <= file.name.offset <= end_offset:
+            continue
+        path = file.status.path
+        try:
+            entries, faults = producer_snapshot.decode(read_all(fs, path))
+        except (KafkalogError, OSError) as error:
+            note(path, [unreadable(error)])
+            continue
+        note(path, faults)
+        if not any(fault.kind is not FaultKind.TRAILING_BYTES for fault in faults):
+            return file.name.offset, entries
+    return None, []
+
+
+def headers_of(fs: Filesystem, parts: Iterable[SegmentPart], damage: list[tuple[Segment, Fault]]) -> Iterator[Batch]:
+    """Yield the headers of the batches in `parts`. A damaged segment is read up to its first damage.
+
+    The damage is appended to `damage`. Raises what `open_read` raises.
+    """
+    for segment, position in parts:
+        with fs.open_read(segment.log.path) as log:
+            chain = HeaderChain(log, position)
+            yield from chain
+            if chain.fault is not None:
+                damage.append((segment, chain.fault))
+
+
+def open_transactions(
+    snapshot: Iterable[ProducerEntry], batches: Iterable[Batch], from_offset: int, end_offset: int
+) -> list[OpenTransaction]:
+    """Return the transactions that are open at `end_offset`, by first offset: the snapshot's, updated by the batches.
+
+    Mirrors ProducerAppendInfo for batches from `from_offset` on. Only headers are read: any record of a control batch
+    with a producer id counts as the marker that ends its transaction.
+    """
+    found = {
+        entry.producer_id: OpenTransaction(entry.producer_id, entry.producer_epoch, first, entry.timestamp)
+        for entry in snapshot
+        if (first := entry.open_txn_first_offset) is not None
+    }
+    for batch in batches:
+        if batch.producer_id < 0 or batch.last_offset < from_offset or batch.base_offset >= end_offset:
+            continue
+        if batch.is_control:
+            if batch.records_count:  # the cleaner leaves empty control batches, which end no transaction
+                found.pop(batch.producer_id, None)
+        elif batch.is_transactional:
+            known = found.get(batch.producer_id)
+            first = batch.base_offset if known is None else known.first_offset
+            last_timestamp = max(batch.max_timestamp, NO_TIMESTAMP)
+            found[batch.producer_id] = OpenTransaction(batch.producer_id, batch.producer_epoch, first, last_timestamp)
+    return sorted(found.values(), key=lambda transaction: transaction.first_offset)
+
+
+def _position(fs: Filesystem, segment: Segment, offset: int) -> int:
+    if segment.offset_index is None:
+        return 0
+    index, _ = entries_in_use(fs, segment.offset_index.path, OffsetIndex, segment.base_offset)
+    position = index.lookup(offset).position
+    return position if 0 <= position < segment.log.size_bytes else 0

@@ -1,0 +1,218 @@
+"""The files of one partition directory: segments, snapshots, checkpoints and all others."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+from kafkalog_cli.disk.foreign_layouts import foreign_layout
+from kafkalog_cli.disk.fs import FileStatus, Filesystem
+from kafkalog_cli.disk.names import (
+    OWN_DIRECTORY,
+    PARTITION_KINDS,
+    SEGMENT_KINDS,
+    DirectoryKind,
+    DirectoryName,
+    FileKind,
+    FileName,
+    WorkState,
+    classify_directory,
+    classify_file,
+)
+from kafkalog_cli.errors import NotKafkaLayout
+
+MAX_SEGMENT_BYTES = (1 << 31) - 1
+"""The largest size of a segment: FileRecords refuses a larger file."""
+
+_UNNUMBERED_KINDS = frozenset({FileKind.LEADER_EPOCH_CHECKPOINT, FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE})
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One segment. `log` is its `.log` file (`.kafka` in Kafka 0.7); a missing index is None.
+
+    `base_offset` is the number in the file name: an offset, or a byte position in Kafka 0.7 (`is_seven`).
+    """
+
+    base_offset: int
+    log: FileStatus
+    offset_index: FileStatus | None = None
+    time_index: FileStatus | None = None
+    txn_index: FileStatus | None = None
+    is_seven: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFile:
+    """A file of a partition directory, with its parsed name."""
+
+    name: FileName
+    status: FileStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """The contents of a partition directory.
+
+    `segments` are sorted by base offset. `snapshots` are producer snapshots without a work suffix.
+    `leftovers` are files with a work suffix, and `orphans` are indexes without a log.
+    `metadata_snapshots` are those of KRaft. `runs` are the names of directories in `.kafkalog`.
+    `others` are all other files.
+    """
+
+    path: str
+    directory: DirectoryName
+    segments: tuple[Segment, ...]
+    snapshots: tuple[PartitionFile, ...] = ()
+    leftovers: tuple[PartitionFile, ...] = ()
+    orphans: tuple[PartitionFile, ...] = ()
+    metadata_snapshots: tuple[PartitionFile, ...] = ()
+    leader_epochs: FileStatus | None = None
+    metadata: FileStatus | None = None
+    others: tuple[PartitionFile, ...] = ()
+    runs: tuple[str, ...] = field(default=())
+
+    @property
+    def topic(self) -> str:
+        """The topic in the directory's name; the whole name if it contains no topic."""
+        return self.directory.topic if self.directory.topic is not None else self.directory.name
+
+    @property
+    def number(self) -> int:
+        """The partition number in the directory's name; -1 if it contains none."""
+        return self.directory.partition if self.directory.partition is not None else -1
+
+    @property
+    def name(self) -> str:
+        """The directory's name."""
+        return self.directory.name
+
+
+def looks_like_partition(entries: list[FileStatus]) -> bool:
+    """Whether a directory with these entries contains files of segments."""
+    return any(_data_kind(classify_file(_name(entry.path))) for entry in entries if entry.is_file)
+
+
+def holds_partition(fs: Filesystem, path: str, entries: list[FileStatus]) -> bool:
+    """Whether a directory with these entries contains a partition's files or those of a similar program.
+
+    The partition's files include `.kafkalog`; `foreign_layout` knows the similar programs.
+    Raises what `foreign_layout` raises.
+    """
+    for entry in entries:
+        name = classify_file(_name(entry.path))
+        if entry.is_directory and name.name == OWN_DIRECTORY:
+            return True
+        if entry.is_file and (
+            name.kind in _UNNUMBERED_KINDS or (name.kind in PARTITION_KINDS and name.offset is not None)
+        ):
+            return True
+    return foreign_layout(fs, path) is not None
+
+
+def open_partition(fs: Filesystem, path: str) -> Partition:
+    """Return the contents of a partition directory. Raises PathNotFound, NotKafkaLayout, Unreadable."""
+    entries = fs.list_directory(path)
+    directory = directory_name(path)
+    if directory.kind is DirectoryKind.OTHER and not looks_like_partition(entries):
+        raise NotKafkaLayout(path=path, reason="is no partition directory")
+    return _sorted_out(path, directory, entries, _runs(fs, path, entries))
+
+
+def segment_of_file(fs: Filesystem, path: str) -> Segment | None:
+    """Return the segment with the log file `path` and the indexes in the same directory.
+
+    None if the file does not exist or its name is not that of a log.
+    """
+    name = classify_file(_name(path))
+    log = fs.status(path)
+    if name.offset is None or log is None or name.kind not in (FileKind.LOG, FileKind.SEVEN_LOG):
+        return None
+    if name.kind is FileKind.SEVEN_LOG:
+        return Segment(name.offset, log, is_seven=True)
+    stem = path[: -len(FileKind.LOG.value)]
+    return Segment(
+        name.offset,
+        log,
+        fs.status(stem + FileKind.OFFSET_INDEX.value),
+        fs.status(stem + FileKind.TIME_INDEX.value),
+        fs.status(stem + FileKind.TXN_INDEX.value),
+    )
+
+
+def directory_name(path: str) -> DirectoryName:
+    """Return the parsed name of the directory at `path`, which may be `.` or end in a slash."""
+    return classify_directory(_name(os.path.abspath(path)))  # noqa: PTH100  (a name, links are not followed)
+
+
+def _runs(fs: Filesystem, path: str, entries: list[FileStatus]) -> tuple[str, ...]:
+    """Return the names of the runs in the partition's `.kafkalog`."""
+    own = [e for e in entries if e.is_directory and classify_directory(_name(e.path)).kind is DirectoryKind.OWN]
+    return tuple(_name(run.path) for e in own for run in fs.list_directory(e.path) if run.is_directory)
+
+
+def _sorted_out(path: str, directory: DirectoryName, entries: list[FileStatus], runs: tuple[str, ...]) -> Partition:
+    files = [PartitionFile(classify_file(_name(entry.path)), entry) for entry in entries if entry.is_file]
+    in_place = [f for f in files if f.name.state is WorkState.IN_PLACE]
+    by_kind: dict[FileKind, list[PartitionFile]] = {}
+    for file in in_place:
+        by_kind.setdefault(file.name.kind, []).append(file)
+    segments, orphans = _segments(by_kind)
+    fixed = {kind: found[0].status for kind, found in by_kind.items() if found}
+    known = SEGMENT_KINDS | {
+        FileKind.SEVEN_LOG,
+        FileKind.PRODUCER_SNAPSHOT,
+        FileKind.METADATA_SNAPSHOT,
+        FileKind.LEADER_EPOCH_CHECKPOINT,
+        FileKind.PARTITION_METADATA,
+    }
+    return Partition(
+        path,
+        directory,
+        tuple(segments),
+        tuple(sorted(by_kind.get(FileKind.PRODUCER_SNAPSHOT, ()), key=_offset)),
+        tuple(f for f in files if f.name.state is not WorkState.IN_PLACE),
+        tuple(orphans),
+        tuple(by_kind.get(FileKind.METADATA_SNAPSHOT, ())),
+        fixed.get(FileKind.LEADER_EPOCH_CHECKPOINT),
+        fixed.get(FileKind.PARTITION_METADATA),
+        tuple(f for f in in_place if f.name.kind not in known),
+        runs,
+    )
+
+
+def _segments(by_kind: dict[FileKind, list[PartitionFile]]) -> tuple[list[Segment], list[PartitionFile]]:
+    sidecars = {
+        (kind, file.name.offset): file
+        for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+        for file in by_kind.get(kind, ())
+    }
+
+    def take(kind: FileKind, offset: int) -> FileStatus | None:
+        found = sidecars.pop((kind, offset), None)
+        return None if found is None else found.status
+
+    segments = []
+    for file in by_kind.get(FileKind.LOG, []) + by_kind.get(FileKind.SEVEN_LOG, []):
+        offset = file.name.offset
+        if offset is None:
+            continue
+        seven = file.name.kind is FileKind.SEVEN_LOG
+        if seven:
+            segments.append(Segment(offset, file.status, is_seven=True))
+        else:
+            index, time_index = take(FileKind.OFFSET_INDEX, offset), take(FileKind.TIME_INDEX, offset)
+            segments.append(Segment(offset, file.status, index, time_index, take(FileKind.TXN_INDEX, offset)))
+    return sorted(segments, key=lambda segment: segment.base_offset), sorted(sidecars.values(), key=_offset)
+
+
+def _offset(file: PartitionFile) -> int:
+    return -1 if file.name.offset is None else file.name.offset
+
+
+def _data_kind(name: FileName) -> bool:
+    return name.offset is not None and (name.kind in SEGMENT_KINDS or name.kind is FileKind.SEVEN_LOG)
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

@@ -1,0 +1,155 @@
+"""Read the header of one batch at a position of a segment, without the batch's contents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from zlib import crc32
+
+from kafkalog_cli.disk.fs import ReadableFile
+from kafkalog_cli.format.batch import (
+    CODEC_MASK,
+    CRC_GOOD,
+    HEADER_SIZE_UP_TO_MAGIC_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MINIMUM_ENTRY_SIZE,
+    NO_OFFSET,
+    NO_TIMESTAMP,
+    RECORD_BATCH,
+    Batch,
+    wrap_int64,
+)
+from kafkalog_cli.format.control import CONTROL_RECORD_KEY, control_type
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.legacy import MESSAGE_V0, MESSAGE_V1
+from kafkalog_cli.format.varint import BadVarint, decode_zigzag_64
+from kafkalog_cli.log.reading.scan import read_readable
+
+UNCHECKED = -1
+"""`Batch.valid` of a batch whose contents were not read."""
+
+
+def header_at(file: ReadableFile, position: int, end: int | None = None) -> Batch | Fault | None:
+    """Return the header of the batch at byte `position`, or None if no complete batch follows before `end`.
+
+    Mirrors FileLogInputStream.nextBatch and FileChannelRecordBatch.loadBatchHeader. Only the header is read, so the CRC
+    is not checked (`valid` is `UNCHECKED`). A damaged or unreadable header gives a fault.
+    """
+    end = file.size_bytes if end is None else end
+    if position >= end - HEADER_SIZE_UP_TO_MAGIC_BYTES:
+        return None
+    buffer = bytearray(RECORD_BATCH.size)
+    got, fault = read_readable(file, position, memoryview(buffer))
+    if got < HEADER_SIZE_UP_TO_MAGIC_BYTES:
+        return fault
+    offset, size, _, magic = _START.unpack_from(buffer)
+    if size < MINIMUM_ENTRY_SIZE:
+        message = f"Found record size {size} smaller than minimum record overhead ({MINIMUM_ENTRY_SIZE})"
+        expected = f"at least {MINIMUM_ENTRY_SIZE}"
+        return Fault(FaultKind.SIZE_TOO_SMALL, position, message, expected=expected, got=str(size))
+    if position > end - LOG_OVERHEAD_BYTES - size:
+        return None
+    if magic < 0:
+        return Fault(FaultKind.INVALID_MAGIC, position, f"Invalid magic {magic}", got=str(magic), base_offset=offset)
+    wanted = RECORD_BATCH.size if magic >= 2 else (MESSAGE_V1 if magic else MESSAGE_V0).offset["key_length"]
+    if got < wanted:
+        return fault or Fault(FaultKind.HEADER_CUT_OFF, position, "the header reaches past the end of the file", got)
+    if magic < 2:
+        return _legacy(buffer, position)
+    (base, _, epoch, _, crc, attributes, delta, base_timestamp, max_timestamp, producer_id, producer_epoch,
+     base_sequence, count) = RECORD_BATCH.struct.unpack(buffer)  # fmt: skip
+    return Batch(position, LOG_OVERHEAD_BYTES + size, base, wrap_int64(base + delta), epoch, magic, crc,
+                 attributes & 0xFF, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence,
+                 count, UNCHECKED)  # fmt: skip
+
+
+def control_type_at(file: ReadableFile, position: int) -> int | None:
+    """Return the type of the control record in the batch v2 at byte `position`, or None if it cannot be read.
+
+    Only the bytes up to the record's key are read: control batches have one record and are not compressed.
+    """
+    buffer = bytearray(_CONTROL_BYTES)
+    got, _ = read_readable(file, position, memoryview(buffer))
+    data = bytes(buffer[RECORD_BATCH.size : got])
+    at = value = 0
+    for field in range(5):  # length, attributes (one byte), timestamp, offset, size of the key
+        if field == 1:
+            at += 1
+            continue
+        found = decode_zigzag_64(data, at)
+        if isinstance(found, BadVarint):
+            return None
+        value, at = found
+    key_size = min(CONTROL_RECORD_KEY.size, max(value, 0))
+    return control_type(data[at : at + key_size])
+
+
+_CONTROL_BYTES = RECORD_BATCH.size + 32
+"""Bytes to read of a control batch: the header, and the fields of the record up to its key."""
+
+_START = RECORD_BATCH.struct_of("base_offset", "batch_length", "partition_leader_epoch", "magic")
+
+
+def _legacy(buffer: bytearray, position: int) -> Batch:
+    offset, size, crc, magic, attributes, timestamp, _ = MESSAGE_V1.struct.unpack_from(buffer)
+    if not magic:
+        timestamp = NO_TIMESTAMP
+    compressed = attributes & CODEC_MASK
+    return Batch(position, LOG_OVERHEAD_BYTES + size, NO_OFFSET if compressed else offset, offset, -1, magic, crc,
+                 attributes & 0xFF, timestamp, timestamp, -1, -1, -1, -1 if compressed else 1, UNCHECKED)  # fmt: skip
+
+
+def of_negative_magic(log: ReadableFile, position: int) -> Batch:
+    """Return the batch at byte `position`, whose magic is below 0. A broker reads it as a message v1.
+
+    Raises OSError.
+    """
+    buffer = bytearray(MESSAGE_V1.size)
+    log.read_into(position, memoryview(buffer))
+    offset, size, crc, magic, attributes, *_ = MESSAGE_V1.struct.unpack(buffer)
+    base = NO_OFFSET if attributes & CODEC_MASK else offset
+    return Batch(
+        position, LOG_OVERHEAD_BYTES + size, base, offset, -1, magic, crc, attributes & 0xFF, -1, -1, -1, -1, -1, -1, -1
+    )
+
+
+def checked_negative_magic(log: ReadableFile, position: int) -> Batch | None:
+    """Return the batch at `position` with its timestamp; None if it is incomplete or its CRC as a message is wrong.
+
+    The magic of the batch is below 0. LegacyRecord.ensureValid checks only the size and the CRC, and
+    FileLogInputStream.nextBatch treats every magic below 2, which is signed, as an old message's. Raises OSError.
+    """
+    header = of_negative_magic(log, position)
+    if position + header.size_bytes > log.size_bytes or header.size_bytes < MESSAGE_V1.offset["key_length"]:
+        return None
+    checksum = 0
+    at, end = position + MESSAGE_V1.offset["magic"], position + header.size_bytes
+    buffer = memoryview(bytearray(min(_PIECE_BYTES, header.size_bytes)))
+    while at < end:
+        part = buffer[: end - at]
+        got, _ = read_readable(log, at, part)
+        if not got:
+            return None
+        checksum = crc32(part[:got], checksum)
+        at += got
+    if checksum != header.crc:
+        return None
+    log.read_into(position, buffer[: MESSAGE_V1.size])
+    timestamp = MESSAGE_V1.struct.unpack_from(buffer[: MESSAGE_V1.size].tobytes().ljust(MESSAGE_V1.size, b"\0"))[5]
+    count = NO_OFFSET if header.base_offset == NO_OFFSET else 1
+    return header._replace(base_timestamp=timestamp, max_timestamp=timestamp, records_count=count, valid=CRC_GOOD)
+
+
+_PIECE_BYTES = 64 << 10
+
+
+def negative_magics(log: ReadableFile, start: int, end: int) -> Iterator[Batch]:
+    """Yield the consecutive messages that `checked_negative_magic` accepts, from byte `start` up to `end`."""
+    while start < end:
+        header = header_at(log, start)
+        if not isinstance(header, Fault) or header.kind is not FaultKind.INVALID_MAGIC:
+            return
+        message = checked_negative_magic(log, start)
+        if message is None or start + message.size_bytes > end:
+            return
+        yield message
+        start += message.size_bytes

@@ -1,0 +1,241 @@
+"""Decode the records of a chunk with compiled kernels, many batches per block.
+
+Unusual batches are decoded in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Protocol
+
+from kafkalog_cli.format.batch import (
+    CODEC_MASK,
+    CONTROL_MASK,
+    RECORD_BATCH,
+    BatchArrays,
+)
+from kafkalog_cli.format.columns import Integers
+from kafkalog_cli.format.compression import CompressionFault, decompress_into
+from kafkalog_cli.format.kernels.plain_rows import PART_RECORDS
+from kafkalog_cli.format.records import RecordBlock, RecordColumns
+from kafkalog_cli.log.reading.allowance import AHEAD_BYTES, NOT_YET, Allowance
+from kafkalog_cli.log.reading.read_large import LargeBatch
+from kafkalog_cli.log.reading.scan import Chunk
+
+ARENA_BYTES = 2 << 20
+"""Number of decompressed bytes after which a block is complete."""
+KEPT_ARENA_BYTES = 2 * AHEAD_BYTES
+"""A larger arena is not kept for further batches, because each reader has its own arena."""
+
+_UNCOMPRESSED, _COMPRESSED, _LARGE, _UNUSUAL = range(4)
+_OVER_ALLOWANCE = -2
+
+PlainRead = Callable[[int, int], Iterator[RecordBlock]]
+
+
+class AtOnce(Protocol):
+    """Processes batches directly, without columns of all their records in between."""
+
+    def block(
+        self, view: memoryview, batches: BatchArrays, begin: int, regions: tuple[Integers, Integers]
+    ) -> RecordBlock | None:
+        """Return a block of the first rows from `begin` on, or None if the first of them cannot be processed directly.
+
+        `regions`: the starts and the ends of the records of each batch in `view`.
+        """
+
+
+class CompiledReader:
+    """Decodes chunks into blocks. Its buffers are reused, so a block is valid until the next is requested."""
+
+    def __init__(self) -> None:
+        self._arena = bytearray()
+        self._records: Integers | None = None
+        self._at_once: AtOnce | None = None
+
+    def blocks(
+        self,
+        chunk: Chunk,
+        rows: tuple[int, int],
+        allowance: Allowance,
+        read_plain: PlainRead,
+        at_once: AtOnce | None = None,
+    ) -> Iterator[RecordBlock]:
+        """Yield blocks of `rows`, (first row, end row). `read_plain` decodes the rows that the kernels do not."""
+        self._at_once = at_once
+        first_row, end_row = rows
+        batches = chunk.batches.arrays()
+        for kind, begin, end in _runs(batches.part(first_row, end_row), first_row):
+            if kind == _UNUSUAL:
+                yield from read_plain(begin, end)
+            elif kind == _UNCOMPRESSED:
+                starts = batches.position[begin:end] - chunk.position + RECORD_BATCH.size
+                ends = starts - RECORD_BATCH.size + batches.size_bytes[begin:end]
+                yield from self._decode(batches, begin, chunk.view, starts, ends, read_plain)
+            elif kind == _COMPRESSED:
+                yield from self._decompress(chunk, begin, end, allowance, read_plain)
+            else:
+                for row in range(begin, end):
+                    yield from self._large(chunk, row, allowance, read_plain)
+
+    def _large(self, chunk: Chunk, row: int, allowance: Allowance, read_plain: PlainRead) -> Iterator[RecordBlock]:
+        batch, view = chunk.batches.row(row), chunk.view
+        start = batch.position - chunk.position + RECORD_BATCH.size
+        end = start - RECORD_BATCH.size + batch.size_bytes
+        if batch.codec:
+            written = self._into_arena(batch.codec, view[start:end], 0, allowance)
+            if written == _OVER_ALLOWANCE:
+                yield NOT_YET
+                written = self._into_arena(batch.codec, view[start:end], 0, allowance)
+            if written <= 0:  # an empty output means damage too
+                yield from read_plain(row, row + 1)
+                return
+            view, start, end = memoryview(self._arena), 0, written
+        yield from LargeBatch(chunk.batches, row, view, start, end, self._matrix(PART_RECORDS)).blocks()
+        del view
+        self._give_back()
+
+    def _decompress(
+        self, chunk: Chunk, begin: int, end: int, allowance: Allowance, read_plain: PlainRead
+    ) -> Iterator[RecordBlock]:
+        starts: list[int] = []
+        ends: list[int] = []
+        filled, first = 0, begin
+        for row, codec, packed in _packed(chunk, begin, end):
+            written = self._into_arena(codec, packed, filled, allowance)
+            if written == _OVER_ALLOWANCE:
+                if starts:
+                    yield from self._decode_arena(chunk, first, starts, ends, read_plain)
+                    starts, ends, filled, first = [], [], 0, row
+                    written = self._into_arena(codec, packed, filled, allowance)
+                if written == _OVER_ALLOWANCE:
+                    yield NOT_YET
+                    written = self._into_arena(codec, packed, filled, allowance)
+            if written >= 0:
+                starts.append(filled)
+                filled += written
+                ends.append(filled)
+            if written < 0 or filled >= ARENA_BYTES:
+                yield from self._decode_arena(chunk, first, starts, ends, read_plain)
+                self._give_back()
+                starts, ends, filled, first = [], [], 0, row + 1
+            if written < 0:
+                yield from read_plain(row, row + 1)
+        yield from self._decode_arena(chunk, first, starts, ends, read_plain)
+
+    def _into_arena(self, codec: int, data: memoryview, filled: int, allowance: Allowance) -> int:
+        """Decompress `data` into the arena at `filled`; return the number of bytes written.
+
+        The result is -1 if `data` is damaged: the plain path must then report the fault. It is _OVER_ALLOWANCE if the
+        reduced limits are exceeded.
+        """
+        if not len(data):
+            return 0
+        limits = allowance.limits
+        if not self._arena:
+            self._arena = bytearray(2 * ARENA_BYTES)
+        try:
+            written = decompress_into(codec, data, self._arena, filled, magic=2, limits=limits)
+        except BufferError:  # the arena must grow while a block of it is still in use
+            old = self._arena
+            self._arena = bytearray(2 * len(old))
+            self._arena[:filled] = old[:filled]
+            written = decompress_into(codec, data, self._arena, filled, magic=2, limits=limits)
+        if isinstance(written, CompressionFault):
+            return _OVER_ALLOWANCE if allowance.is_short(written.kind) else -1
+        return written
+
+    def _give_back(self) -> None:
+        if len(self._arena) > KEPT_ARENA_BYTES:
+            self._arena = bytearray(2 * ARENA_BYTES)
+
+    def _matrix(self, rows: int) -> Integers:
+        """Return a matrix with room for at least `rows` records."""
+        import numpy as np
+
+        from kafkalog_cli.format.kernels import compiled
+
+        if self._records is None or self._records.shape[1] < rows:
+            self._records = np.empty((compiled.RECORD_COLUMNS, rows * 5 // 4 + 1), dtype=np.int64)
+        return self._records
+
+    def _decode_arena(
+        self, chunk: Chunk, first: int, starts: list[int], ends: list[int], read_plain: PlainRead
+    ) -> Iterator[RecordBlock]:
+        import numpy as np
+
+        if starts:
+            view = memoryview(self._arena)
+            yield from self._decode(chunk.batches.arrays(), first, view, np.array(starts), np.array(ends), read_plain)
+
+    def _decode(  # noqa: PLR0913, PLR0917
+        self,
+        batches: BatchArrays,
+        begin: int,
+        view: memoryview,
+        starts: Integers,
+        ends: Integers,
+        read_plain: PlainRead,
+    ) -> Iterator[RecordBlock]:
+        import numpy as np
+
+        from kafkalog_cli.format.kernels import compiled, native
+
+        decode = native.function(compiled.DECODE_BATCHES)
+        buffer = np.frombuffer(view, dtype=np.uint8)
+        while len(starts):
+            most = len(starts)
+            if self._at_once is not None:
+                block = self._at_once.block(view, batches, begin, (starts, ends))
+                if block is not None:
+                    yield block
+                    starts, ends = starts[block.end_row - begin :], ends[block.end_row - begin :]
+                    begin = block.end_row
+                    continue
+                most = 1
+            part = batches.matrix[:, begin : begin + most]
+            needed = compiled.record_capacity(part[13], starts[:most], ends[:most])
+            out = self._matrix(needed)
+            record_ends = np.zeros(most, dtype=np.int64)
+            done = int(decode(buffer, starts[:most], ends[:most], part, out, record_ends))
+            if done:
+                records = out[:, : int(record_ends[done - 1])]
+                columns = RecordColumns.from_matrix(records)
+                yield RecordBlock(view, batches, begin, begin + done, record_ends[:done], columns)
+            if done < most:
+                yield from read_plain(begin + done, begin + done + 1)
+                done += 1
+            begin += done
+            starts, ends = starts[done:], ends[done:]
+
+
+def _packed(chunk: Chunk, begin: int, end: int) -> Iterator[tuple[int, int, memoryview]]:
+    """Yield row, codec and compressed records of each batch; no bytes if the header states no records."""
+    part = chunk.batches.part(begin, end).arrays()
+    codecs = (part.attributes & CODEC_MASK).tolist()
+    columns = (part.position.tolist(), part.size_bytes.tolist(), codecs, part.records_count.tolist())
+    for row, position, size, codec, count in zip(range(begin, end), *columns, strict=True):
+        start = position - chunk.position
+        yield row, codec, chunk.view[start + RECORD_BATCH.size : start + (size if count > 0 else RECORD_BATCH.size)]
+
+
+def _runs(part: BatchArrays, first_row: int) -> Iterator[tuple[int, int, int]]:
+    """Yield (kind, begin, end) for each run of consecutive batches that are read in the same way.
+
+    `part` contains the batches from row `first_row` on.
+    """
+    import numpy as np
+
+    codec = part.attributes & CODEC_MASK
+    kinds = np.where(codec == 0, _UNCOMPRESSED, _COMPRESSED)
+    unusual = (part.magic < 2) | (part.size_bytes < RECORD_BATCH.size) | (codec > 4)
+    unusual |= (part.attributes & CONTROL_MASK) != 0
+    # The plain path computes a last offset below the base, or a sequence below -1, as Java's wrapping ints do.
+    unusual |= (part.last_offset < part.base_offset) | (part.base_sequence < -1)
+    kinds[part.records_count > PART_RECORDS] = _LARGE
+    kinds[unusual] = _UNUSUAL
+    edges = [0, *(np.flatnonzero(np.diff(kinds)) + 1).tolist(), len(kinds)]
+    for begin, end in pairwise(edges):
+        if end > begin:
+            yield int(kinds[begin]), first_row + begin, first_row + end

@@ -1,0 +1,327 @@
+"""From the bytes of a segment to batch columns and faults, in chunks of a reused buffer."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from enum import Enum, unique
+
+from kafkalog_cli.disk.fs import ReadableFile
+from kafkalog_cli.disk.kernels import LOADED_ROWS, KernelChoice
+from kafkalog_cli.format.batch import Batch, BatchColumns
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.kernels import Kernels, Scanned, plain, plain_seven
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.log.reading.large_turn import LARGE_BYTES, LARGE_TURN
+
+CHUNK_BYTES = 2 << 20
+FIRST_CHUNK_BYTES = 128 << 10
+"""Enough bytes to estimate the batches and records per byte, and so to choose the kernels for the rest."""
+DEVICE_BLOCK_BYTES = 4096
+SECTOR_BYTES = 512
+LINEAR_BLOCKS = 64
+
+
+@unique
+class Generation(Enum):
+    """The layout of a segment's entries."""
+
+    SEVEN = "0.7"
+    SINCE_EIGHT = "0.8+"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunk:
+    """Consecutive batches and the bytes that contain them.
+
+    `view` contains the file from byte `position` on. It is overwritten when the scan continues. `kernels` is the module
+    of compiled kernels if they made the columns, else None.
+    """
+
+    view: memoryview
+    position: int
+    batches: BatchColumns
+    generation: Generation
+    kernels: Kernels | None = None
+
+
+class _Window:
+    """Reused buffers over a part of a file: bytes from `position` on. Bytes that are not consumed move to the front.
+
+    The buffers are filled in turn. Bytes that `fill` returned may be overwritten after as many calls of `advance` as
+    there are buffers. The thread that scans also reads the file, so that its processor has the bytes in its cache.
+    """
+
+    def __init__(self, file: ReadableFile, position: int, end: int, chunk_bytes: int, buffers: int = 1) -> None:
+        self.position = position
+        self.fault: Fault | None = None
+        self.is_short = False
+        self._file = file
+        self._end = end
+        self._chunk_bytes = chunk_bytes
+        self._buffer = bytearray(max(0, min(chunk_bytes, end - position)))
+        self._filled = 0
+        self._others: deque[bytearray] = deque(bytearray() for _ in range(buffers - 1))
+
+    def fill(self, wanted: int) -> memoryview:
+        """Return the next `wanted` bytes, as far as the file has them and the device can read them."""
+        wanted = min(wanted, self._end - self.position)
+        if wanted > len(self._buffer):
+            larger = bytearray(wanted)
+            larger[: self._filled] = memoryview(self._buffer)[: self._filled]
+            self._buffer = larger
+        if wanted > self._filled:
+            part = memoryview(self._buffer)[self._filled : wanted]
+            got, self.fault = read_readable(self._file, self.position + self._filled, part)
+            self._filled += got
+        self.is_short = self._filled < wanted
+        return memoryview(self._buffer)[: self._filled]
+
+    def advance(self, consumed: int) -> None:
+        """Continue after the first `consumed` bytes."""
+        rest = memoryview(self._buffer)[consumed : self._filled]
+        self.position += consumed
+        self._filled = len(rest)
+        if consumed and self._others:
+            self._turn(rest)
+        elif consumed and len(self._buffer) > max(self._chunk_bytes, LARGE_BYTES):
+            self._buffer = bytearray(rest)  # one that grew for a large batch is not kept
+        elif consumed and rest:
+            self._buffer[: len(rest)] = bytes(rest)
+
+    def _turn(self, rest: memoryview) -> None:
+        """Switch to the next buffer, and copy `rest` to its front."""
+        # A buffer that grew for a large batch is not kept.
+        self._others.append(self._buffer if len(self._buffer) <= self._chunk_bytes else bytearray())
+        self._buffer = self._others.popleft()
+        if len(self._buffer) < max(len(rest), min(self._chunk_bytes, self._end - self.position)):
+            self._buffer = bytearray(max(len(rest), self._chunk_bytes))
+        self._buffer[: len(rest)] = rest
+
+
+class _Turns:
+    """Whether the scan has the turn for a large batch."""
+
+    def __init__(self, job: int | None) -> None:
+        self._job = job
+        self._is_taken = False
+
+    def take(self, wanted_bytes: int) -> None:
+        """Take the turn for a buffer of `wanted_bytes` if it is large."""
+        if wanted_bytes > LARGE_BYTES:
+            LARGE_TURN.take(self._job)
+            self._is_taken = True
+
+    def give(self) -> None:
+        """Give back the turn if it was taken."""
+        if self._is_taken:
+            self._is_taken = False
+            LARGE_TURN.give(self._job)
+
+
+class Scan:
+    """The batches of one segment file from byte `start` to byte `end` (default: the end of the file).
+
+    The file is read in parts of `chunk_bytes`, or larger parts for larger batches. Iterate over the scan for chunks.
+    Damage does not raise; a device error is a fault with its range. Mirrors FileRecords.batches.
+
+    After the iteration, `fault` is the reason why the chain of batches ended (None: the end of the file), and
+    `valid_bytes` the position where it ended. `good_bytes` is the end of the last batch with a right CRC (`start` if
+    there is none). It can be lower, because a damaged length leads the chain across good batches.
+    """
+
+    def __init__(  # noqa: PLR0913
+        self,
+        file: ReadableFile,
+        *,
+        start: int = 0,
+        end: int | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        seven_base_offset: int | None = None,
+        choice: KernelChoice | None = None,
+        deep: bool = False,
+        chunk_bytes: int | None = None,
+    ) -> None:
+        self.file = file
+        self.start = start
+        self.end = file.size_bytes if end is None else min(end, file.size_bytes)
+        self.limits = limits
+        self.valid_bytes = self.good_bytes = start
+        self.fault: Fault | None = None
+        self.generation = Generation.SINCE_EIGHT if seven_base_offset is None else Generation.SEVEN
+        self._seven_base_offset = seven_base_offset
+        self._choice = choice or KernelChoice()
+        self._deep = deep
+        self.buffers = 1
+        """The number of chunks that may be in use at the same time, including the chunk that is being scanned."""
+        self.columns_only = False
+        """Whether the chunks have columns but no bytes: bytes of a large batch are then released at once."""
+        self._chunk_bytes = CHUNK_BYTES if chunk_bytes is None else chunk_bytes
+        self._kernels: Kernels | None = None
+        self._job = LARGE_TURN.current()
+        if seven_base_offset is None:
+            self._kernels = self._choice.from_the_start(self.end - start)
+
+    def __iter__(self) -> Generator[Chunk, None, None]:
+        window = _Window(self.file, self.valid_bytes, self.end, self._chunk_bytes, self.buffers)
+        turns = _Turns(self._job)
+        try:
+            yield from self._chunks(window, turns)
+        finally:
+            turns.give()
+
+    def _chunks(self, window: _Window, turns: _Turns) -> Generator[Chunk, None, None]:
+        wanted = min(FIRST_CHUNK_BYTES, self._chunk_bytes)
+        chosen = False
+        while True:
+            turns.take(wanted)
+            view = window.fill(wanted)
+            scanned = self._scan(view, window.position)
+            if self._deep and not chosen and scanned.consumed_bytes and _has_many_records(scanned.batches):
+                # The first batches have so many records that the choice pays off for these batches already.
+                self._choose(scanned, self.end - window.position, is_done=False)
+                if self._kernels is not None:
+                    chosen, scanned = True, self._scan(view, window.position)
+            position, read_bytes = window.position, len(view)
+            self.valid_bytes = position + scanned.consumed_bytes
+            if self.columns_only:
+                view = memoryview(b"")
+                window.advance(scanned.consumed_bytes)
+            if len(scanned.batches):
+                self.good_bytes = _good_end(scanned.batches, self.good_bytes)
+                yield Chunk(view, position, scanned.batches, self.generation, self._kernels)
+            if scanned.fault is not None or not scanned.needed_bytes:
+                self.fault = scanned.fault
+                return
+            if window.is_short and read_bytes - scanned.consumed_bytes < scanned.needed_bytes:
+                self.fault = window.fault or _shrunk(position + read_bytes, self.end)
+                return
+            if scanned.consumed_bytes and not chosen:
+                self._choose(scanned, self.end - self.valid_bytes)
+                chosen = True
+            usual = self._chunk_bytes if chosen else min(FIRST_CHUNK_BYTES, self._chunk_bytes)
+            wanted = max(usual, scanned.needed_bytes)
+            if not self.columns_only:
+                window.advance(scanned.consumed_bytes)
+            del view
+            turns.give()
+
+    def _choose(self, scanned: Scanned, left: int, *, is_done: bool = True) -> None:
+        """Choose the kernels for the remaining `left` bytes, from the rows per byte of the batches just scanned.
+
+        `is_done`: these batches are not among the remaining batches.
+        """
+        if self._kernels is not None or self._seven_base_offset is not None:
+            return
+        rows = len(scanned.batches)
+        if self._deep:
+            pairs = zip(scanned.batches.records_count, scanned.batches.valid, strict=True)
+            rows += sum(count for count, valid in pairs if valid and count > 0)
+        self._kernels = self._choice.compiled(rows if is_done else 0, rows * left // scanned.consumed_bytes, left)
+
+    def _scan(self, view: memoryview, position: int) -> Scanned:
+        if self._kernels is not None:
+            return self._kernels.scan(view, position, self.end, self.limits)
+        if self._seven_base_offset is not None:
+            return plain_seven.scan_seven(view, position, self.end, self.limits, self._seven_base_offset)
+        return plain.scan(view, position, self.end, self.limits)
+
+
+def _good_end(batches: BatchColumns, before: int) -> int:
+    """Return the end of the last batch with a right CRC, or `before` if there is none."""
+    for row in range(len(batches) - 1, -1, -1):
+        if batches.valid[row]:
+            return int(batches.position[row]) + int(batches.size_bytes[row])
+    return before
+
+
+def scan_of(file: ReadableFile, batch: Batch, limits: Limits = DEFAULT_LIMITS) -> Scan:
+    """Return the scan of one batch, given its position and size."""
+    return Scan(file, start=batch.position, end=batch.position + batch.size_bytes, limits=limits)
+
+
+def read_readable(file: ReadableFile, position: int, buffer: memoryview) -> tuple[int, Fault | None]:
+    """Read from `position` on as far as the device can: (number of bytes, fault with the unreadable range or None).
+
+    The failing position is found by bisection, to a sector. So few reads fail: on a dying disk each failing read takes
+    seconds.
+    """
+    try:
+        return file.read_into(position, buffer), None
+    except OSError as error:
+        reason = error.strerror or str(error)
+    done, failed = 0, len(buffer)
+    while done < len(buffer):
+        border = SECTOR_BYTES - (position + done) % SECTOR_BYTES
+        half = (failed - done) // 2
+        end = done + max(border, half - (position + done + half) % SECTOR_BYTES) if border < failed - done else failed
+        try:
+            got = file.read_into(position + done, buffer[done:end])
+        except OSError:
+            if end - done <= border:
+                break
+            failed = end
+            continue
+        done += got
+        if done < end:
+            return done, None
+        if done == failed:  # the range can be read now
+            failed = len(buffer)
+    else:
+        return done, None
+    bad = _unreadable_bytes(file, position + done)
+    return done, Fault(FaultKind.UNREADABLE, position + done, f"cannot be read: {reason}", bad)
+
+
+def unreadable_ranges(file: ReadableFile, begin: int, end: int) -> Iterator[Fault]:
+    """Yield a fault for each range of bytes `begin` to `end` that the device cannot read."""
+    buffer = bytearray(max(0, min(CHUNK_BYTES, end - begin)))
+    while begin < end:
+        got, fault = read_readable(file, begin, memoryview(buffer)[: end - begin])
+        if fault is not None:
+            yield fault
+            begin = fault.position + (fault.size_bytes or SECTOR_BYTES)
+        elif got:
+            begin += got
+        else:
+            return
+
+
+def _unreadable_bytes(file: ReadableFile, position: int) -> int:
+    """Return the size of the unreadable range that starts at `position`.
+
+    The search goes block by block at first, and then in growing leaps, which may skip readable blocks. The end is exact
+    to a sector.
+    """
+    bad, here, blocks = position, position, 0
+    while here == position or not _is_readable(file, here):
+        bad, blocks = here, blocks + 1
+        leap = DEVICE_BLOCK_BYTES << max(0, blocks - LINEAR_BLOCKS)
+        here += leap - here % DEVICE_BLOCK_BYTES
+        if here >= file.size_bytes:
+            here = file.size_bytes
+            break
+    while here - bad > SECTOR_BYTES - bad % SECTOR_BYTES:
+        half = max(bad + SECTOR_BYTES, (bad + here) // 2)
+        half -= half % SECTOR_BYTES
+        bad, here = (bad, half) if _is_readable(file, half) else (half, here)
+    return here - position
+
+
+def _is_readable(file: ReadableFile, position: int) -> bool:
+    try:
+        file.read_into(position, memoryview(bytearray(1)))
+    except OSError:
+        return False
+    return True
+
+
+def _has_many_records(batches: BatchColumns) -> bool:
+    """Whether any batch with a right CRC has unusually many records, even if the batches are few."""
+    pairs = zip(batches.records_count, batches.valid, strict=True)
+    return any(valid and count >= LOADED_ROWS for count, valid in pairs)
+
+
+def _shrunk(position: int, end: int) -> Fault:
+    return Fault(FaultKind.TRAILING_BYTES, position, "the file became shorter while it was read", end - position)

@@ -1,0 +1,140 @@
+"""Find the end of a segment: the last index entry, then the batch headers after it (LogSegment.readNextOffset)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kafkalog_cli.disk.fs import Filesystem, ReadableFile
+from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch, wrap_int64
+from kafkalog_cli.format.fault import Fault, FaultKind, incomplete_batch
+from kafkalog_cli.format.index import OffsetIndex
+from kafkalog_cli.log.partition import Segment
+from kafkalog_cli.log.reading.header import header_at
+from kafkalog_cli.log.segments.index_end import all_entries, last_entries
+
+
+class SegmentEnd(NamedTuple):
+    """The end of a segment according to headers only: no CRC is checked.
+
+    `next_offset` is the offset after the last batch, or the base offset in an empty segment. `end_position` is the byte
+    after the last batch. `max_timestamp` is the largest timestamp in the headers that were read, in ms, or -1. `faults`
+    are in the log, `index_faults` in the index.
+    """
+
+    next_offset: int
+    end_position: int = 0
+    max_timestamp: int = NO_TIMESTAMP
+    faults: tuple[Fault, ...] = ()
+    index_faults: tuple[Fault, ...] = ()
+
+
+class HeaderChain:
+    """The headers of consecutive batches from byte `position` on.
+
+    After the iteration, `position` is the end of the last batch, and `fault` the reason why the chain ended (None: the
+    end of the file).
+    """
+
+    def __init__(self, file: ReadableFile, position: int = 0) -> None:
+        self.position = position
+        self.fault: Fault | None = None
+        self._file = file
+
+    def __iter__(self) -> Iterator[Batch]:
+        while True:
+            header = header_at(self._file, self.position)
+            if not isinstance(header, Batch):
+                break
+            self.position = header.position + header.size_bytes
+            yield header
+        rest = self._file.size_bytes - self.position
+        if header is not None:
+            self.fault = header
+        elif rest > 0:
+            self.fault = incomplete_batch(self.position, rest)
+
+
+class _Walk(NamedTuple):
+    """The result of a walk over headers.
+
+    It has the last batch, the end position, the largest offset and timestamp, and the fault that ended the walk.
+    """
+
+    last: Batch | None
+    end_position: int
+    max_offset: int
+    max_timestamp: int
+    fault: Fault | None
+
+
+def segment_end(fs: Filesystem, segment: Segment, *, like_clean_start: bool) -> SegmentEnd:
+    """Return the end of `segment`, which must not be of 0.7.
+
+    Batches before the last index entry are read only if that entry is not in the log. `like_clean_start`: the result is
+    what a broker finds after a clean shutdown, when it trusts the whole index. If the last index entry is not in the
+    log, the segment then ends at its base offset. Otherwise such an index is ignored, and the chain of batches is
+    followed from the start. Raises what `open_read` raises for the log.
+    """
+    if not segment.log.size_bytes:
+        return SegmentEnd(segment.base_offset)
+    offset, position, index_faults = last_indexed(fs, segment, believe=like_clean_start)
+    with fs.open_read(segment.log.path) as log:
+        walk = _walk(log, position)
+        if walk.last is not None and walk.max_offset >= offset:
+            return _end(segment, walk, index_faults)
+        whole = _walk(log, 0) if position else walk
+    lost = f"the last entry, offset {offset} at position {position}, is not in the log"
+    if like_clean_start and whole.last is not None:
+        lost += f": a broker takes {segment.base_offset} for the log's end, though batches go on to {_next(whole.last)}"
+    lies = [*index_faults, Fault(FaultKind.INVALID_ENTRY, 0, lost, base_offset=offset, last_offset=offset)]
+    if whole.last is None or like_clean_start:
+        faults = () if whole.fault is None else (whole.fault,)
+        stale = index_faults if whole.last is None and offset <= segment.base_offset else lies
+        return SegmentEnd(segment.base_offset, whole.end_position, whole.max_timestamp, faults, tuple(stale))
+    # An incomplete log explains an index entry after its end. If the log is complete, the index is wrong.
+    return _end(segment, whole, index_faults if whole.fault is not None else lies)
+
+
+def _end(segment: Segment, walk: _Walk, index_faults: list[Fault]) -> SegmentEnd:
+    assert walk.last is not None
+    faults = [] if walk.fault is None else [walk.fault]
+    end = _next(walk.last)
+    if end < segment.base_offset:
+        message = f"the last batch ends with offset {end - 1}, below the segment's base offset {segment.base_offset}"
+        faults.insert(0, Fault(FaultKind.INVALID_ENTRY, walk.last.position, message, last_offset=end - 1))
+    return SegmentEnd(end, walk.end_position, walk.max_timestamp, tuple(faults), tuple(index_faults))
+
+
+def _next(batch: Batch) -> int:
+    return wrap_int64(batch.last_offset + 1)
+
+
+def _walk(log: ReadableFile, position: int) -> _Walk:
+    chain = HeaderChain(log, position)
+    last: Batch | None = None
+    max_offset = max_timestamp = NO_TIMESTAMP
+    if 0 <= position < log.size_bytes:
+        for last in chain:
+            max_offset = max(max_offset, last.last_offset)
+            max_timestamp = max(max_timestamp, last.max_timestamp)
+    return _Walk(last, chain.position, max_offset, max_timestamp, chain.fault)
+
+
+def last_indexed(fs: Filesystem, segment: Segment, *, believe: bool) -> tuple[int, int, list[Fault]]:
+    """Return the offset of the last index entry, the position that Kafka's search finds for it, and faults.
+
+    Without an entry they are the base offset and 0. `believe`: all bytes of the index are entries, as for a broker.
+    Otherwise the zero tail and an incomplete last entry are ignored.
+    """
+    if segment.offset_index is None:
+        return segment.base_offset, 0, []
+    path = segment.offset_index.path
+    end, faults = last_entries(fs, path, OffsetIndex, segment.base_offset, in_use=not believe)
+    offset = end.last_entry.offset
+    is_whole = len(end) == segment.offset_index.size_bytes // end.layout.size
+    if believe and len(end) and not is_whole and end[0].offset >= offset:
+        # The entries are unsorted or end in zeros, so that Kafka's search needs the whole index.
+        end, more = all_entries(fs, path, OffsetIndex, segment.base_offset)
+        faults = faults or more
+    return offset, max(0, end.lookup(offset).position), faults  # LogSegment.translateOffset starts at 0 or later

@@ -1,0 +1,277 @@
+"""Reads `__cluster_metadata` as a broker does when it starts: the newest snapshot, then the log after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import NamedTuple
+
+from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.disk.names import METADATA_TOPIC, partition_directory_name
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format.batch import Batch
+from kafkalog_cli.format.control import ControlRecord, decode_control
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.internal_topics.records import CLUSTER_METADATA, UnreadableRecord, decode_api_message
+from kafkalog_cli.format.records import field_bytes
+from kafkalog_cli.format.varint import BadVarint, decode_unsigned
+from kafkalog_cli.log.open_transactions import SegmentPart, parts_to_replay
+from kafkalog_cli.log.partition import PartitionFile, Segment, open_partition
+from kafkalog_cli.log.reading.read import RecordReader
+from kafkalog_cli.log.reading.scan import Chunk, Scan
+from kafkalog_cli.log.reading.unreadable import unreadable
+from kafkalog_cli.log.settings.metadata_image import (
+    BROKER_RESOURCE,
+    REPLAYED_TYPES,
+    TOPIC_RESOURCE,
+    BrokerState,
+    MetadataImage,
+    PartitionState,
+    TopicState,
+)
+
+_LEADER_CHANGE, _SNAPSHOT_HEADER, _SNAPSHOT_FOOTER, _VOTERS = 2, 3, 4, 6
+_TORN = (FaultKind.TRAILING_BYTES, FaultKind.HEADER_CUT_OFF)
+"""Faults at the end of a log whose last write was interrupted: a broker truncates the log there and continues."""
+
+
+_Read = tuple[Batch, bytes | ControlRecord | None]
+
+
+class SnapshotId(NamedTuple):
+    """The end of the records that a snapshot replaces: those below `end_offset`; the last of them has `epoch`."""
+
+    end_offset: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMetadata:
+    """The state of a cluster in this replica of the metadata log.
+
+    `topics` are by name, `configs` by (resource type, resource name). `end_offset` is the offset of the next record.
+    With several `voters`, records at the log's end may be uncommitted: no file shows whether they are committed.
+    `faults` are pairs (path, fault). Later records may be missing only if `is_complete` is False.
+    """
+
+    path: str
+    topics: dict[str, TopicState]
+    configs: dict[tuple[int, str], dict[str, str]]
+    features: dict[str, int]
+    brokers: dict[int, BrokerState]
+    snapshot: SnapshotId | None
+    end_offset: int
+    voters: tuple[int, ...] = ()
+    faults: tuple[tuple[str, Fault], ...] = ()
+    is_complete: bool = True
+
+    def topic_of_id(self, topic_id: str) -> TopicState | None:
+        """Return the topic with an id, None if it does not exist or was deleted."""
+        return next((topic for topic in self.topics.values() if topic.topic_id == topic_id), None)
+
+    def partition(self, topic: str, partition: int) -> PartitionState | None:
+        """Return a partition by topic name and number, None if it does not exist or was deleted."""
+        found = self.topics.get(topic)
+        return None if found is None else found.partitions.get(partition)
+
+    def topic_settings(self, topic: str) -> dict[str, str]:
+        """Return the dynamic settings of a topic."""
+        return self.configs.get((TOPIC_RESOURCE, topic), {})
+
+    def broker_settings(self, broker_id: int | None) -> dict[str, str]:
+        """Return the dynamic settings of a single broker; none if `broker_id` is None."""
+        return {} if broker_id is None else self.configs.get((BROKER_RESOURCE, str(broker_id)), {})
+
+    @property
+    def has_broker_settings(self) -> bool:
+        """Whether any single broker has dynamic settings."""
+        return any(kind == BROKER_RESOURCE and name and texts for (kind, name), texts in self.configs.items())
+
+    def default_broker_settings(self) -> dict[str, str]:
+        """Return the dynamic settings of all brokers (the cluster-wide default)."""
+        return self.configs.get((BROKER_RESOURCE, ""), {})
+
+
+def read_cluster_metadata(fs: Filesystem, path: str, choice: KernelChoice | None = None) -> ClusterMetadata:
+    """Read the cluster's state from `path`: the directory `__cluster_metadata-0`, or the directory that contains it.
+
+    A damaged snapshot is skipped for the next older one. Damage is reported in the result. Raises PathNotFound,
+    NotKafkaLayout, Unreadable for the directory itself.
+    """
+    path = metadata_log_in(fs, path) or path
+    partition = open_partition(fs, path)
+    faults: list[tuple[str, Fault]] = []
+    for snapshot in (*sorted(partition.metadata_snapshots, key=_snapshot_order, reverse=True), None):
+        replay = _Replay(fs, choice or KernelChoice(), faults)
+        start, identity = 0, None
+        if snapshot is not None:
+            identity = SnapshotId(snapshot.name.offset or 0, snapshot.name.epoch or 0)
+            start = identity.end_offset
+            if not replay.snapshot(snapshot.status.path):
+                continue
+        is_complete = replay.log(partition.segments, start)
+        return replay.result(path, identity, is_complete=is_complete)
+    raise AssertionError("without a snapshot there is always a result")
+
+
+def metadata_log_in(fs: Filesystem, directory: str) -> str | None:
+    """Return the path of the metadata log in a log directory (or metadata.log.dir), None if it does not exist."""
+    path = f"{directory.rstrip('/')}/{partition_directory_name(METADATA_TOPIC, 0)}"
+    status = fs.status(path)
+    return path if status is not None and status.is_directory else None
+
+
+def _snapshot_order(snapshot: PartitionFile) -> tuple[int, int]:
+    return snapshot.name.offset or 0, snapshot.name.epoch or 0
+
+
+class _Replay:
+    """Replays a snapshot, then the log after it, into an image; each snapshot that is tried gets its own replay."""
+
+    def __init__(self, fs: Filesystem, choice: KernelChoice, faults: list[tuple[str, Fault]]) -> None:
+        self._fs = fs
+        self._choice = choice
+        self._faults = faults
+        self._image = MetadataImage()
+        self._voters: tuple[int, ...] = ()
+        self._next_offset = 0
+
+    def snapshot(self, path: str) -> bool:
+        """Replay a snapshot; return whether it is complete and undamaged."""
+        control = []
+        known = len(self._faults)
+        for batch, record in self._records(path, 0):
+            if isinstance(record, ControlRecord):
+                control.append(record.type_id)
+            elif record is not None and not self._apply(path, batch, record):
+                break
+        if len(self._faults) > known:
+            return False
+        if control[:1] == [_SNAPSHOT_HEADER] and control[-1:] == [_SNAPSHOT_FOOTER]:
+            return True
+        return self._fault(path, Fault(FaultKind.INVALID_LENGTH, 0, "a snapshot without its header or footer"))
+
+    def log(self, segments: Sequence[Segment], start: int) -> bool:
+        """Replay the log from the offset `start` on; return whether no record is missing up to its end."""
+        self._next_offset = start
+        parts = self._parts(segments, start)
+        for at, (segment, position) in enumerate(parts, 1):
+            path = segment.log.path
+            known = len(self._faults)
+            for batch, record in self._records(path, start, position):
+                if batch.base_offset > self._next_offset:
+                    message = f"records from offset {self._next_offset} to {batch.base_offset - 1} are missing"
+                    return self._fault(path, _fault_of(batch, FaultKind.INVALID_RECORD, message))
+                if record is None:
+                    self._next_offset = batch.last_offset + 1
+                elif not isinstance(record, ControlRecord) and not self._apply(path, batch, record):
+                    return False
+            if len(self._faults) > known:
+                return at == len(parts) and self._faults[-1][1].kind in _TORN
+        return bool(segments) or start > 0
+
+    def _parts(self, segments: Sequence[Segment], start: int) -> list[SegmentPart]:
+        """Return the parts of the log to read, from the offset index's entry for `start` on.
+
+        If an index cannot be used, the segment is read from its beginning.
+        """
+        try:
+            return parts_to_replay(self._fs, segments, start)
+        except (KafkalogError, OSError):
+            return parts_to_replay(self._fs, [replace(segment, offset_index=None) for segment in segments], start)
+
+    def result(self, path: str, snapshot: SnapshotId | None, *, is_complete: bool) -> ClusterMetadata:
+        """Return the state after the replay."""
+        image = self._image
+        return ClusterMetadata(
+            path,
+            {topic.name: topic for topic in image.topics.values()},
+            image.configs,
+            image.features,
+            image.brokers,
+            snapshot,
+            self._next_offset,
+            self._voters,
+            tuple(self._faults),
+            is_complete,
+        )
+
+    def _records(self, path: str, start: int, position: int = 0) -> Iterator[_Read]:
+        """Yield the record values of all batches from the offset `start` on, and None after each batch.
+
+        Stops at a fault. `position` is the position of a batch at or before the first of these batches.
+        """
+        try:
+            with self._fs.open_read(path) as file:
+                scan = Scan(file, start=position, choice=self._choice, deep=True)
+                reader = RecordReader()
+                known = len(self._faults)
+                for chunk in scan:
+                    yield from self._of_chunk(path, chunk, reader, start)
+                    if len(self._faults) > known:
+                        return
+                if scan.fault is not None:
+                    self._fault(path, scan.fault)
+        except (KafkalogError, OSError) as error:
+            self._fault(path, unreadable(error))
+
+    def _of_chunk(self, path: str, chunk: Chunk, reader: RecordReader, start: int) -> Iterator[_Read]:
+        batches = list(chunk.batches.rows())
+        first = next((row for row, batch in enumerate(batches) if batch.last_offset >= start), len(batches))
+        bad = (row for row, batch in enumerate(batches) if row >= first and not (batch.valid and batch.magic >= 2))
+        end = next(bad, len(batches))
+        for block in reader.blocks(chunk, first, end):
+            records, begin = block.records.rows(), 0
+            for row, stop in enumerate(block.record_ends, block.first_row):
+                batch = batches[row]
+                for record in islice(records, int(stop) - begin):
+                    yield batch, self._value(block.buffer, record, batch)
+                begin = int(stop)
+                if row in block.faults:
+                    self._fault(path, block.faults[row])
+                    return
+                if not block.goes_on:
+                    yield batch, None
+        if end < len(batches):
+            self._fault(path, _fault_of(batches[end], FaultKind.CRC_MISMATCH, "a batch that is damaged"))
+
+    def _value(self, buffer: memoryview, record: tuple[int, ...], batch: Batch) -> bytes | ControlRecord:
+        _, _, _, key_position, key_size, position, size, *_ = record
+        value = field_bytes(buffer, position, size)
+        if not batch.is_control:
+            return value or b""
+        key = field_bytes(buffer, key_position, key_size)
+        found = decode_control(key, value)
+        if isinstance(found, Fault):
+            return ControlRecord(-1, {})
+        if found.type_id in (_LEADER_CHANGE, _VOTERS):
+            self._voters = tuple(voter["voterId"] for voter in found.message["voters"])
+        return found
+
+    def _apply(self, path: str, batch: Batch, value: bytes) -> bool:
+        """Replay a record if its type is known; return False, with a fault, if it is invalid or does not fit."""
+        if _api_key(value) not in REPLAYED_TYPES:
+            return True
+        found = decode_api_message(CLUSTER_METADATA, value)
+        problem = (
+            found.message if isinstance(found, UnreadableRecord) else self._image.replay(found.api_key, found.message)
+        )
+        return problem is None or self._fault(path, _fault_of(batch, FaultKind.INVALID_RECORD, problem))
+
+    def _fault(self, path: str, fault: Fault) -> bool:
+        self._faults.append((path, fault))
+        return False
+
+
+def _fault_of(batch: Batch, kind: FaultKind, message: str) -> Fault:
+    last = batch.last_offset
+    return Fault(kind, batch.position, message, batch.size_bytes, base_offset=batch.base_offset, last_offset=last)
+
+
+def _api_key(value: bytes) -> int | None:
+    """Return the type of a record, which follows its frame version; None if it cannot be decoded."""
+    frame = decode_unsigned(value, 0)
+    kind = frame if isinstance(frame, BadVarint) else decode_unsigned(value, frame[1])
+    return None if isinstance(kind, BadVarint) else kind[0]

@@ -1,0 +1,365 @@
+"""The settings of a topic's logs and of its broker: their values, and the source of each value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, unique
+from types import MappingProxyType
+from typing import Generic, NamedTuple, TypeVar, cast, overload
+
+from kafkalog_cli.disk.fs import Filesystem, read_all
+from kafkalog_cli.errors import UsageError, did_you_mean
+from kafkalog_cli.format.config_def import ConfigKey, ConfigValue, IllegalValue, config_text, parse_config
+from kafkalog_cli.format.java_text import parse_properties
+from kafkalog_cli.format.limits import MOST_PROPERTIES_BYTES
+from kafkalog_cli.log.settings.topic_config_table import (
+    BROKER_KEYS,
+    FIXED_SETTINGS,
+    INTERNAL_SEGMENT_BYTES,
+    TOPIC_KEYS,
+    BrokerName,
+)
+
+CLEANUP_POLICY = "cleanup.policy"
+COMPACT, DELETE = "compact", "delete"
+_AS_RETENTION = -2
+
+ValueT = TypeVar("ValueT")
+Texts = Mapping[str, str]
+_NOTHING: Texts = MappingProxyType({})
+
+
+@unique
+class Origin(Enum):
+    """The source of a setting's value, the strongest source first. The value is the word in JSON output.
+
+    From TOPIC on these are Kafka's sources (DescribeConfigsResponse.ConfigSource).
+    """
+
+    INTERNAL_TOPIC = "internal-topic"  # Kafka's coordinators depend on this value, whatever is configured
+    COMMAND_LINE = "command-line"
+    TOPIC = "dynamic-topic-config"
+    DYNAMIC_BROKER = "dynamic-broker-config"
+    DYNAMIC_DEFAULT_BROKER = "dynamic-default-broker-config"
+    STATIC_BROKER = "static-broker-config"
+    DEFAULT = "default-config"
+
+    @property
+    def strength(self) -> int:
+        """The rank of the source: a greater number is a stronger source."""
+        return -list(Origin).index(self)
+
+    @property
+    def words(self) -> str:
+        """The name of the source in text output."""
+        return _WORDS[self]
+
+
+_WORDS = {
+    Origin.INTERNAL_TOPIC: "fixed for this internal topic",
+    Origin.COMMAND_LINE: "--config",
+    Origin.TOPIC: "the topic's own, in the metadata log",
+    Origin.DYNAMIC_BROKER: "this broker's, in the metadata log",
+    Origin.DYNAMIC_DEFAULT_BROKER: "all brokers', in the metadata log",
+    Origin.STATIC_BROKER: "--broker-config",
+    Origin.DEFAULT: "Kafka's default",
+}
+
+
+class Setting(NamedTuple):
+    """A setting with its value and origin.
+
+    `given_name` and `given_text` are its name and value in that source (log.retention.hours for retention.ms).
+    `is_known` is False for Kafka's default if a source that could override it was not read.
+    """
+
+    name: str
+    value: ConfigValue
+    origin: Origin
+    given_name: str
+    given_text: str
+    is_known: bool = True
+
+    @property
+    def text(self) -> str:
+        """The value as Kafka prints it."""
+        return config_text(self.value)
+
+    @property
+    def explanation(self) -> str:
+        """`name=value` and its source, for text output."""
+        given = "" if self.given_name == self.name else f"{self.given_name}={self.given_text}, "
+        assumed = "" if self.is_known else ", assumed: not every source was read"
+        return f"{self.name}={self.text} ({given}{self.origin.words}{assumed})"
+
+
+class ConfigProblem(NamedTuple):
+    """A value that no broker of 4.2 accepts, in the metadata log or server.properties; it counts as not set."""
+
+    name: str
+    origin: Origin
+    given_name: str
+    reason: str
+
+
+class UnreadSource(NamedTuple):
+    """A source of settings that was not read: the reason, and the option that names the source.
+
+    `is_of_topic`: the source has the topic's own settings; otherwise it has broker-level settings.
+    """
+
+    why: str
+    option: str
+    is_of_topic: bool = False
+
+
+class ConfigLayers(NamedTuple):
+    """The configured settings of each source, name to text: topic-level names in the first two, else broker-level.
+
+    `unread` lists the sources that were not read; a default that they could override is not known to apply.
+    """
+
+    command_line: Texts = _NOTHING
+    topic: Texts = _NOTHING
+    dynamic_broker: Texts = _NOTHING
+    dynamic_default_broker: Texts = _NOTHING
+    static_broker: Texts = _NOTHING
+    unread: tuple[UnreadSource, ...] = ()
+
+
+class _Value(Generic[ValueT]):
+    """A descriptor that returns the value of a setting with its Python type."""
+
+    def __init__(self, name: str, kind: type[ValueT]) -> None:
+        self._name = name
+        self._kind = kind
+
+    @overload
+    def __get__(self, settings: None, owner: object = None) -> _Value[ValueT]: ...
+    @overload
+    def __get__(self, settings: Settings, owner: object = None) -> ValueT: ...
+    def __get__(self, settings: Settings | None, owner: object = None) -> ValueT | _Value[ValueT]:
+        return self if settings is None else cast(ValueT, settings.settings[self._name].value)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings(Mapping[str, Setting]):
+    """Settings by Kafka's name; attributes have the values in Kafka's units.
+
+    `problems` lists the values that were ignored, `unread` the sources that were not read.
+    """
+
+    settings: dict[str, Setting]
+    problems: tuple[ConfigProblem, ...] = field(default=())
+    unread: tuple[UnreadSource, ...] = field(default=())
+
+    def __getitem__(self, name: str) -> Setting:
+        return self.settings[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.settings)
+
+    def __len__(self) -> int:
+        return len(self.settings)
+
+    def is_configured(self, name: str) -> bool:
+        """Whether a source sets it: its origin is stronger than Kafka's default."""
+        return self.settings[name].origin is not Origin.DEFAULT
+
+    def is_known(self, name: str) -> bool:
+        """Whether the value is certain: a source sets it, or every source was read and none sets it."""
+        return self.settings[name].is_known
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSettings(Settings):
+    """The settings that concern all logs of a broker (BROKER_KEYS)."""
+
+    cleaner_dedupe_buffer_bytes = _Value("log.cleaner.dedupe.buffer.size", int)
+    cleaner_enable = _Value("log.cleaner.enable", bool)
+    cleaner_io_buffer_bytes = _Value("log.cleaner.io.buffer.size", int)
+    cleaner_io_buffer_load_factor = _Value("log.cleaner.io.buffer.load.factor", float)
+    cleaner_threads = _Value("log.cleaner.threads", int)
+    producer_id_expiration_ms = _Value("producer.id.expiration.ms", int)
+    remote_storage_system_enable = _Value("remote.log.storage.system.enable", bool)
+    retention_check_interval_ms = _Value("log.retention.check.interval.ms", int)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig(Settings):
+    """The settings of a topic's logs (LogConfig)."""
+
+    cleanup_policy = _Value(CLEANUP_POLICY, tuple[str, ...])
+    compression_type = _Value("compression.type", str)
+    compression_gzip_level = _Value("compression.gzip.level", int)
+    compression_lz4_level = _Value("compression.lz4.level", int)
+    compression_zstd_level = _Value("compression.zstd.level", int)
+    delete_retention_ms = _Value("delete.retention.ms", int)
+    file_delete_delay_ms = _Value("file.delete.delay.ms", int)
+    index_interval_bytes = _Value("index.interval.bytes", int)
+    max_compaction_lag_ms = _Value("max.compaction.lag.ms", int)
+    max_message_bytes = _Value("max.message.bytes", int)
+    message_timestamp_after_max_ms = _Value("message.timestamp.after.max.ms", int)
+    message_timestamp_before_max_ms = _Value("message.timestamp.before.max.ms", int)
+    message_timestamp_type = _Value("message.timestamp.type", str)
+    min_cleanable_dirty_ratio = _Value("min.cleanable.dirty.ratio", float)
+    min_compaction_lag_ms = _Value("min.compaction.lag.ms", int)
+    preallocate = _Value("preallocate", bool)
+    remote_storage_enable = _Value("remote.storage.enable", bool)
+    retention_bytes = _Value("retention.bytes", int)
+    retention_ms = _Value("retention.ms", int)
+    segment_index_bytes = _Value("segment.index.bytes", int)
+    segment_jitter_ms = _Value("segment.jitter.ms", int)
+    segment_ms = _Value("segment.ms", int)
+
+    @property
+    def segment_size(self) -> Setting:
+        """The setting that limits a segment's size, segment.bytes or internal.segment.bytes.
+
+        The latter is used if it is set, and its origin is at least as strong as that of segment.bytes.
+        """
+        internal, public = self.settings[INTERNAL_SEGMENT_BYTES], self.settings["segment.bytes"]
+        is_set = internal.value is not None and internal.origin.strength >= public.origin.strength
+        return internal if is_set else public
+
+    @property
+    def segment_bytes(self) -> int:
+        """The largest size of a segment (LogConfig.segmentSize)."""
+        return cast(int, self.segment_size.value)
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether the cleaner compacts the topic."""
+        return COMPACT in self.cleanup_policy
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether retention limits apply: cleanup.policy contains "delete"."""
+        return DELETE in self.cleanup_policy
+
+    @property
+    def local_retention_ms(self) -> int:
+        """Retention time of a tiered topic's local segments, in ms (LogConfig.localRetentionMs)."""
+        local = cast(int, self.settings["local.retention.ms"].value)
+        return self.retention_ms if local == _AS_RETENTION else local
+
+    @property
+    def local_retention_bytes(self) -> int:
+        """Retention size of a tiered topic's local segments (LogConfig.localRetentionBytes)."""
+        local = cast(int, self.settings["local.retention.bytes"].value)
+        return self.retention_bytes if local == _AS_RETENTION else local
+
+    @property
+    def max_segment_ms(self) -> int:
+        """The age in ms at which a segment is rolled, without jitter (LogConfig.maxSegmentMs)."""
+        lag = self.max_compaction_lag_ms if self.is_compacted and self.max_compaction_lag_ms > 0 else self.segment_ms
+        return min(lag, self.segment_ms)
+
+    @property
+    def initial_file_bytes(self) -> int:
+        """The size to which a new log file is preallocated, 0 without preallocation (LogConfig.initFileSize)."""
+        return self.segment_bytes if self.preallocate else 0
+
+
+def resolve_topic_config(topic: str, layers: ConfigLayers) -> TopicConfig:
+    """Return the settings of a topic, each from the strongest layer with a legal value."""
+    problems: list[ConfigProblem] = []
+    settings = {}
+    for name, row in TOPIC_KEYS.items():
+        own = BrokerName(row.key)
+        places = ((Origin.COMMAND_LINE, layers.command_line, (own,)), (Origin.TOPIC, layers.topic, (own,)))
+        is_read = not any(source.is_of_topic or row.broker_names for source in layers.unread)
+        found = _strongest(row.key, (*places, *_broker_places(layers, row.broker_names)), problems)
+        settings[name] = _as_known(found, is_read=is_read)
+    for name, value in FIXED_SETTINGS.get(topic, {}).items():
+        settings[name] = Setting(name, value, Origin.INTERNAL_TOPIC, name, config_text(value))
+        problems = [problem for problem in problems if problem.name != name]
+    return TopicConfig(settings, tuple(problems), layers.unread)
+
+
+def resolve_broker_settings(layers: ConfigLayers) -> BrokerSettings:
+    """Return the settings of a broker that concern all its logs."""
+    problems: list[ConfigProblem] = []
+    settings = {
+        name: _as_known(_strongest(row.key, _broker_places(layers, (row,)), problems), is_read=not layers.unread)
+        for name, row in BROKER_KEYS.items()
+    }
+    return BrokerSettings(settings, tuple(problems), layers.unread)
+
+
+def parse_topic_settings(options: Sequence[str]) -> dict[str, str]:
+    """Parse the `name=value` of each --config; the last value of a repeated name counts. Raises UsageError."""
+    found = {}
+    for option in options:
+        name, equals, text = option.partition("=")
+        row = TOPIC_KEYS.get(name)
+        if not equals:
+            raise UsageError(reason=f"--config {option}: expected name=value")
+        if row is None:
+            raise UsageError(reason=f"--config {option}: Unknown topic config name: {name}{_hint(name)}")
+        value = parse_config(row.key, text)
+        if isinstance(value, IllegalValue):
+            raise UsageError(reason=f"--config {option}: {value.reason}")
+        found[name] = text
+    return found
+
+
+def read_broker_properties(fs: Filesystem, path: str) -> dict[str, str]:
+    """Read a server.properties file.
+
+    Raises UsageError if the file is malformed, or if a broker would reject a setting that concerns logs. Raises
+    PathNotFound, NotKafkaLayout (not a regular file), Unreadable, and OSError when the device fails.
+    """
+    try:
+        properties = parse_properties(read_all(fs, path, MOST_PROPERTIES_BYTES))
+    except ValueError as error:
+        raise UsageError(reason=f"--broker-config {path}: {error}") from error
+    layers = ConfigLayers(static_broker=properties)
+    config = resolve_topic_config("", layers)
+    for problem in (*config.problems, *resolve_broker_settings(layers).problems):
+        raise UsageError(reason=f"--broker-config {path}: {problem.reason}")
+    if config.min_compaction_lag_ms > config.max_compaction_lag_ms:  # LogConfig.validateValues
+        lags = f"{config['min.compaction.lag.ms'].explanation} > {config['max.compaction.lag.ms'].explanation}"
+        raise UsageError(reason=f"--broker-config {path}: {lags}")
+    return properties
+
+
+Place = tuple[Origin, Texts, tuple[BrokerName, ...]]
+
+
+def _broker_places(layers: ConfigLayers, names: tuple[BrokerName, ...]) -> tuple[Place, ...]:
+    dynamic = tuple(name for name in names if name.is_dynamic)
+    return (
+        (Origin.DYNAMIC_BROKER, layers.dynamic_broker, dynamic),
+        (Origin.DYNAMIC_DEFAULT_BROKER, layers.dynamic_default_broker, dynamic),
+        (Origin.STATIC_BROKER, layers.static_broker, names),
+    )
+
+
+def _strongest(key: ConfigKey, places: Sequence[Place], problems: list[ConfigProblem]) -> Setting:
+    for origin, texts, names in places:
+        for name in names:
+            text = texts.get(name.key.name)
+            if text is None:
+                continue
+            value = parse_config(name.key, text)
+            if not isinstance(value, IllegalValue):
+                return Setting(key.name, name.in_topic_units(value), origin, name.key.name, text)
+            problems.append(ConfigProblem(key.name, origin, name.key.name, value.reason))
+            break
+    return Setting(key.name, key.default, Origin.DEFAULT, key.name, config_text(key.default))
+
+
+def _as_known(setting: Setting, *, is_read: bool) -> Setting:
+    """Set `is_known`: False for Kafka's default unless all sources that could override it were read (`is_read`)."""
+    return setting._replace(is_known=is_read or setting.origin is not Origin.DEFAULT)
+
+
+def _hint(name: str) -> str:
+    """Return the topic-level name of a broker-level `name`, or a question with names that resemble `name`; else ""."""
+    for topic_name, row in TOPIC_KEYS.items():
+        if any(name == broker_name.key.name for broker_name in row.broker_names):
+            return f" (a broker's; the topic's is {topic_name})"
+    question = did_you_mean(name, TOPIC_KEYS) if name else ""
+    return f". {question}" if question else ""

@@ -1,0 +1,416 @@
+"""Append records to a partition as its leader would: the plan, and applying it to the records as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, cast
+
+from kafkalog_cli.broker.appended_log import AppendedLog, AppendTarget, Rolled
+from kafkalog_cli.broker.load_error import InvalidOffset, LoadFailed, SegmentOverflow
+from kafkalog_cli.broker.open_log import OpenLog
+from kafkalog_cli.broker.producer_state import ProducerState
+from kafkalog_cli.broker.rolling import RollLimits
+from kafkalog_cli.change.clean_marker import hold_marker
+from kafkalog_cli.change.draft import Draft
+from kafkalog_cli.change.growing_run import GrowingRun
+from kafkalog_cli.change.journal import CheckpointEdits
+from kafkalog_cli.change.manifest import Manifest, RunInfo
+from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
+from kafkalog_cli.disk.lock import LockPolicy, lock_partition
+from kafkalog_cli.disk.names import FileKind
+from kafkalog_cli.errors import BadInput, ExitCode, NotChanged, Refused
+from kafkalog_cli.format.batch import NO_SEQUENCE, Batch, BatchColumns, increment_sequence
+from kafkalog_cli.format.batch_encoder import EncodedBatches, encode_end_marker
+from kafkalog_cli.format.compression import Codec, codec_name
+from kafkalog_cli.log.checkpoints import LineEdit
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.settings.topic_config import Setting, TopicConfig
+from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle, Block
+from kafkalog_cli.ops.append.checks import Checks, OddTime
+from kafkalog_cli.ops.append.columns import Arriving
+from kafkalog_cli.ops.append.gathering import BLOCK_RECORDS, blocks
+from kafkalog_cli.ops.append.writing import ENDS, Writing
+from kafkalog_cli.ops.apply_changes import Applied, MarkerState, give_marker_back, marker_after
+from kafkalog_cli.ops.change_plan import fingerprints_of
+from kafkalog_cli.ops.log_plan import LogPlan, Unready, check_logs, whole_end_of
+from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.ops.root_state import RootState
+
+_RECOVERY_POINT = FileKind.RECOVERY_POINT_CHECKPOINT
+_LEVELS = {
+    Codec.GZIP: "compression.gzip.level",
+    Codec.LZ4: "compression.lz4.level",
+    Codec.ZSTD: "compression.zstd.level",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AppendRequest(LogRequest):
+    """How to append. `clock` returns the time in ms, for flush.ms."""
+
+    writing: Writing = field(default=Writing())
+    clock: Callable[[], int] | None = None
+
+
+class AppendCounts(NamedTuple):
+    """The counts of an append: records, batches and bytes (a marker is one record and one batch), and new segments.
+
+    `end_offset` is the end of the log after the append. `markers` counts the records that end a transaction and so came
+    from no input. `odd_time` is the first timestamp that seems to be in another unit than milliseconds.
+    """
+
+    first_offset: int
+    end_offset: int
+    records: int = 0
+    batches: int = 0
+    size_bytes: int = 0
+    rolled: tuple[Rolled, ...] = ()
+    markers: int = 0
+    odd_time: OddTime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AppendPlan(LogPlan):
+    """A plan to append after `log_end_offset`.
+
+    After the append, `log_end_offset` is the new end of the log, and `appended` says what was appended. `is_cut_short`:
+    the run was interrupted, and only the records that had come by then were appended.
+    """
+
+    root: RootState = field(default=RootState(None, "", -1))
+    style: BatchStyle = field(default=BatchStyle())
+    appended: AppendCounts | None = None
+    is_cut_short: bool = False
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is work. Before the append this is True unless refused, since the records are not known yet."""
+        return not self.is_refused and (self.appended is None or self.appended.records > 0)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """See ChangePlan; INTERRUPTED if more records may have been waiting."""
+        return ExitCode.INTERRUPTED if self.is_cut_short else LogPlan.exit_code.__get__(self)
+
+    def after(self, appended: AppendCounts, *, is_cut_short: bool = False) -> AppendPlan:
+        """Return the plan after the append."""
+        return replace(self, appended=appended, log_end_offset=appended.end_offset, is_cut_short=is_cut_short)
+
+
+def plan_append(fs: Filesystem, partition: Partition, root: RootState, request: AppendRequest) -> AppendPlan:
+    """Plan where and how records are appended; reads headers, the ends of indexes, and the producers' state.
+
+    Raises UnsupportedFormat for 0.7. Raises BadInput for a producer that a broker would refuse, or for a leader epoch
+    older than the log's. Raises as `SettingsSource.metadata` does, and as opening the files does.
+    """
+    config = request.settings.topic_config(root.log_dir, partition.topic)
+    plan = AppendPlan(
+        partition.path,
+        partition.topic,
+        partition.number,
+        root.log_dir,
+        fingerprints=fingerprints_of(fs, partition.path),
+        settings=_used(config),
+        root=root,
+    )
+    try:
+        check_logs(partition)
+        end_offset = whole_end_of(fs, partition, root)
+        plan = replace(plan, log_end_offset=end_offset)
+        target = _target(fs, plan, request)
+        next_sequence(target.producers.state, request.writing)
+        return replace(
+            plan,
+            log_start_offset=target.log.log_start_offset,
+            high_watermark=root.high_watermark(end_offset),
+            style=_style(config, target, request),
+        )
+    except Unready as unready:
+        return replace(plan, remarks=(unready.remark,), is_refused=True)
+    except LoadFailed as failure:
+        return replace(plan, remarks=(Unready(partition.path, str(failure)).remark,), is_refused=True)
+
+
+def _used(config: TopicConfig) -> tuple[Setting, ...]:
+    names = ("segment.index.bytes", "index.interval.bytes", "max.message.bytes", "message.timestamp.type")
+    return (config.segment_size, config["segment.ms"], *(config[name] for name in names), config["compression.type"])
+
+
+def _target(fs: Filesystem, plan: AppendPlan, request: AppendRequest) -> AppendTarget:
+    settings = request.load_settings(plan.log_dir, plan.topic)
+    assert plan.log_end_offset is not None
+    draft, root = Draft(fs, plan.path), plan.root
+    log = OpenLog(draft, settings, root.log_start, plan.log_end_offset, is_clean=root.is_clean)
+    return AppendTarget(log)
+
+
+def forced_codec(config: TopicConfig) -> tuple[Codec, int | None] | None:
+    """Return the topic's compression.type and level, None if the topic leaves the choice to the producer."""
+    wanted = config["compression.type"].text
+    if wanted == "producer":
+        return None
+    codec = next(known for known in Codec if codec_name(known) == wanted.replace("uncompressed", "none"))
+    return codec, cast(int, config[_LEVELS[codec]].value) if codec in _LEVELS else None
+
+
+def _style(config: TopicConfig, target: AppendTarget, request: AppendRequest) -> BatchStyle:
+    writing = request.writing
+    forced = forced_codec(config)
+    codec, level = (writing.codec_id, writing.compression_level) if forced is None else forced
+    latest = target.epochs.latest_epoch
+    epoch = latest if writing.leader_epoch is None else writing.leader_epoch
+    if epoch is not None and latest is not None and epoch < latest:
+        raise BadInput(path="leader epoch", reason=f"{epoch} is that of an older leader: the log has {latest}")
+    is_append_time = config["message.timestamp.type"].value == "LogAppendTime"
+    return BatchStyle(
+        codec,
+        level,
+        writing.batch_bytes,
+        0 if epoch is None else epoch,
+        request.now_ms if is_append_time and not writing.keep_offsets else None,
+        -1 if writing.producer_id is None else writing.producer_id,
+        -1 if writing.producer_id is None else writing.producer_epoch,
+        writing.transaction is not None,
+        writing.keep_offsets,
+    )
+
+
+def next_sequence(state: ProducerState, writing: Writing) -> int:
+    """Return the sequence of the producer's next record. Raises BadInput if a broker would refuse it.
+
+    The checks are those of ProducerAppendInfo, with one difference. A broker answers a batch that it already has as a
+    retry; here such a sequence is out of order.
+    """
+    producer, given, epoch = writing.producer_id, writing.first_sequence, writing.producer_epoch
+    if producer is None:
+        return NO_SEQUENCE
+    known = state.producers.get(producer)
+    if known is None:  # the producer is new, or all of its records were deleted
+        return 0 if given is None else given
+    if known.producer_epoch > epoch:
+        reason = f"producer {producer} has epoch {known.producer_epoch}, {epoch} is fenced"
+        raise BadInput(path="producer epoch", reason=reason)
+    goes_on = known.producer_epoch == epoch and known.has_batch
+    sequence = increment_sequence(known.last_sequence, 1) if goes_on else 0
+    if given not in (None, sequence):
+        reason = f"producer {producer} goes on with {sequence}, {given} is out of order"
+        raise BadInput(path="first sequence", reason=reason)
+    return sequence
+
+
+def rehearse(plan: AppendPlan, records: Arriving, request: AppendRequest) -> AppendCounts:
+    """Return what would be appended, as far as it is known without a log. Raises BadInput as the append would."""
+    assert plan.log_end_offset is not None
+    config, end_offset = request.settings.topic_config(plan.log_dir, plan.topic), plan.log_end_offset
+    checks = Checks(config, plan.style, request.now_ms, end_offset)
+    maker = BatchMaker(plan.style, 0, request.kernels)
+    counted = Counted(end_offset)
+    for block in blocks(checks.records(records), plan.style, request.now_ms):
+        made = maker.encode(block, end_offset)
+        checks.batches(made)
+        counted.add(made)
+        end_offset = made.batches.row(len(made.batches) - 1).last_offset + 1
+    return counted.appended(end_offset)._replace(odd_time=checks.odd_time)
+
+
+class Counted:
+    """Counts of what has been appended so far."""
+
+    def __init__(self, end_offset: int) -> None:
+        self.records = self.markers = 0
+        self._first_offset = end_offset
+        self._batches = self._size_bytes = 0
+
+    def add(self, made: EncodedBatches) -> int:
+        """Count batches, and return the number of records in them."""
+        if not self._batches:
+            self._first_offset = made.batches.row(0).base_offset
+        records = int(sum(made.batches.records_count))
+        self.records += records
+        self._batches += len(made.batches)
+        self._size_bytes += len(made.data)
+        return records
+
+    def appended(self, end_offset: int, rolled: Sequence[Rolled] = ()) -> AppendCounts:
+        """Return the counts as the result of an append, after which the log ends at `end_offset`."""
+        counts = (self.records, self._batches, self._size_bytes)
+        return AppendCounts(self._first_offset, end_offset, *counts, tuple(rolled), self.markers)
+
+
+# ---- the append
+
+
+@dataclass(frozen=True, slots=True)
+class AppendResult:
+    """The result of an append. `done` is None if no record came; `is_whole` is False if it was interrupted."""
+
+    appended: AppendCounts
+    done: Applied | None
+    is_whole: bool
+
+
+def apply_append(  # noqa: PLR0913
+    fs: WritableFilesystem,
+    plan: AppendPlan,
+    records: Arriving,
+    run: RunInfo,
+    request: AppendRequest,
+    *,
+    held: LockHandle | None,
+    may_go_on: Callable[[], bool] = lambda: True,
+) -> AppendResult:
+    """Append all records, or only the records that come before `may_go_on` returns False.
+
+    `held` is the partition's lock if the caller holds it. Raises Refused if the partition has changed since the plan
+    was made, BadInput for records that a broker would refuse, and as GrowingRun does. Nothing is changed then.
+    """
+    with lock_partition(fs, plan.path, LockPolicy()) if held is None else nullcontext():
+        if fingerprints_of(fs, plan.path) != plan.fingerprints:
+            raise Refused(path=plan.path, reason="a file has changed since the plan was made")
+        try:
+            append = _Append(fs, plan, run, request)
+        except LoadFailed as failure:
+            raise NotChanged(path=plan.path, reason=str(failure)) from failure
+        return append.run(records, may_go_on)
+
+
+class _Append:
+    """One call of `apply_append`."""
+
+    def __init__(self, fs: WritableFilesystem, plan: AppendPlan, run: RunInfo, request: AppendRequest) -> None:
+        self._fs, self._plan, self._info, self._request = fs, plan, run, request
+        self._config = request.settings.topic_config(plan.log_dir, plan.topic)
+        self._target = _target(fs, plan, request)
+        self._checks = Checks(self._config, plan.style, request.now_ms, self._target.end_offset)
+        sequence = next_sequence(self._target.producers.state, request.writing)
+        self._maker = BatchMaker(plan.style, sequence, request.kernels)
+        self._counted = Counted(self._target.end_offset)
+        self._flusher = _Flusher(self._config, request)
+        self._is_whole = False
+
+    def run(self, records: Arriving, may_go_on: Callable[[], bool]) -> AppendResult:
+        plan = self._plan
+        flusher = self._flusher
+        made = blocks(
+            self._checks.records(records),
+            plan.style,
+            self._request.now_ms,
+            most_records=min(BLOCK_RECORDS, flusher.messages),
+            is_due=flusher.is_late,
+        )
+        first = next(made, None)
+        if first is None and self._end_type(has_records=False) is None:
+            return AppendResult(self._counted.appended(self._target.end_offset), None, may_go_on())
+        is_held = False
+        try:
+            if plan.log_dir is not None:
+                is_held = hold_marker(self._fs, plan.log_dir, self._info.run_id, [plan.name])
+            manifest, appended = self._grow(
+                replace(self._info, holds_marker=is_held, keeps_records=True), first, made, may_go_on
+            )
+        except BaseException as error:
+            give_marker_back(self._fs, plan, self._info.run_id, error)
+            raise
+        settings, since = self._request.load_settings(plan.log_dir, plan.topic), self._target.base_offset
+        left = marker_after(self._fs, plan, manifest, settings, since=since) if is_held else MarkerState.NONE
+        return AppendResult(appended, Applied(manifest, left), self._is_whole)
+
+    def _grow(
+        self,
+        info: RunInfo,
+        first: Block | None,
+        made: Iterator[Block],
+        may_go_on: Callable[[], bool],
+    ) -> tuple[Manifest, AppendCounts]:
+        target, plan = self._target, self._plan
+        edits = self._recovery_point(target.end_offset)
+        checkpoints = CheckpointEdits(plan.log_dir, edits) if plan.log_dir is not None and edits else None
+        run = GrowingRun(self._fs, plan.path, run=info, grows=[target.log_name], checkpoints=checkpoints)
+        try:
+            config = self._config
+            limits = RollLimits(config.segment_bytes, config.max_segment_ms, config.segment_index_bytes)
+            log = AppendedLog(target, run, limits, self._request.now_ms)
+            if first is not None:
+                self._append(log, run, self._maker.encode(first, log.end_offset))
+            while may_go_on() and (block := next(made, None)) is not None:
+                self._append(log, run, self._maker.encode(block, log.end_offset))
+            self._is_whole = may_go_on()
+            if self._is_whole:  # else the transaction stays open, as after a crash
+                self._end_transaction(log, run)
+            log.close()
+            appended = self._counted.appended(log.end_offset, log.rolled)._replace(odd_time=self._checks.odd_time)
+            facts = {name: getattr(appended, name) for name in ("first_offset", "end_offset", "records")}
+            return run.finish(facts, self._recovery_point(log.end_offset)), appended
+        except (LoadFailed, InvalidOffset, SegmentOverflow) as error:
+            run.take_back(error)
+            raise BadInput(path=plan.path, reason=f"a broker would not take it: {error}") from error
+        except BaseException as error:
+            told = run.take_back(error)
+            if told is not None:
+                raise told from error
+            raise
+
+    def _append(self, log: AppendedLog, run: GrowingRun, made: EncodedBatches) -> None:
+        self._checks.batches(made)
+        log.append(made)
+        if self._flusher.is_due(self._counted.add(made)):
+            log.flush()
+            run.change_lines(self._recovery_point(log.end_offset))
+
+    def _end_type(self, *, has_records: bool) -> int | None:
+        """Return the type of the marker for an open transaction (of this or an earlier run), None if none is due."""
+        writing = self._request.writing
+        is_open = has_records or writing.producer_id in self._target.producers.state.ongoing.values()
+        return ENDS.get(writing.transaction or "open") if is_open else None
+
+    def _end_transaction(self, log: AppendedLog, run: GrowingRun) -> None:
+        request, style = self._request, self._plan.style
+        marker = self._end_type(has_records=self._counted.records > 0)
+        if marker is None:
+            return
+        header = Batch(
+            *(0, 0, log.end_offset, 0, style.leader_epoch, 2, 0, style.attributes, -1, -1),
+            *(style.producer_id, style.producer_epoch, NO_SEQUENCE, 0, 1),
+        )
+        batch, data = encode_end_marker(marker, request.writing.coordinator_epoch, request.now_ms, header)
+        self._append(log, run, EncodedBatches(memoryview(data), BatchColumns.from_rows([batch])))
+        self._counted.markers += 1
+
+    def _recovery_point(self, end_offset: int) -> tuple[LineEdit, ...]:
+        """Return the edit that moves the recovery point to the end of the log, () if the line must stay.
+
+        A broker does not check records below the recovery point. So the line moves only if it was at the log's end
+        before, or if the broker stopped cleanly.
+        """
+        line, was = self._plan.root.line(_RECOVERY_POINT) or 0, self._target.end_offset
+        if self._plan.log_dir is None or (line < was and not self._plan.root.is_clean):
+            return ()
+        return (LineEdit(_RECOVERY_POINT, self._plan.topic, self._plan.partition, end_offset),)
+
+
+class _Flusher:
+    """Decides when appended records are synced: after flush.messages records, or after flush.ms."""
+
+    def __init__(self, config: TopicConfig, request: AppendRequest) -> None:
+        self.messages = cast(int, config["flush.messages"].value)
+        self._ms = cast(int, config["flush.ms"].value)
+        self._clock = request.clock
+        self._since = 0
+        self._last_ms = self._now_ms()
+
+    def is_due(self, records: int) -> bool:
+        """Whether a sync is due after `records` more records; if it is, counting starts again."""
+        self._since += records
+        is_due = self._since >= self.messages or self.is_late()
+        if is_due:
+            self._since, self._last_ms = 0, self._now_ms()
+        return is_due
+
+    def is_late(self) -> bool:
+        """Whether flush.ms has passed since the last sync."""
+        return self._now_ms() - self._last_ms >= self._ms
+
+    def _now_ms(self) -> int:
+        return 0 if self._clock is None else self._clock()

@@ -1,0 +1,320 @@
+"""Read records to append from Arrow columns: runs by a compiled kernel, or single records if there are few."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.errors import BadInput, UsageError
+from kafkalog_cli.format.batch import NO_TIMESTAMP
+from kafkalog_cli.format.columns import Integers, Octets
+from kafkalog_cli.format.compression import Codec, codec_name
+from kafkalog_cli.format.records import Header
+from kafkalog_cli.log.reading.record_arrow import BATCH_FIELDS, RECORD_FIELDS
+from kafkalog_cli.ops.append.columns import ROWS, RecordRun
+from kafkalog_cli.ops.append.gathering import MOST_DELTA
+from kafkalog_cli.ops.append.reading import NewRecord, RecordOrigin
+from kafkalog_cli.ops.export.columns import OF_FILES
+
+_SLICE_ROWS = 1 << 14
+_SLICE_BYTES = 1 << 24
+"""Slices are copied several times on their way into batches."""
+_TAKEN = frozenset({*RECORD_FIELDS, *BATCH_FIELDS, *OF_FILES})
+_HEADER_SIZE_BYTES = 10
+"""The largest size of the two lengths of a header's key and value."""
+
+
+class _Fields(NamedTuple):
+    """A column of bytes values: all of the bytes, the start of each value and the end of the last, and 0 per null."""
+
+    data: Octets
+    ends: Integers
+    valid: Octets
+
+
+class ArrowReader:
+    """Reads records from RecordBatches with the columns key, value, headers and timestamp; each column may be missing.
+
+    `now_ms` is the timestamp if there is no timestamp column; a null in that column means no timestamp. Other columns
+    of `record_schema` and of exported files are accepted and ignored, since the append assigns new offsets.
+    Control records are left out, since markers are not data. `with_origin`: records keep the offsets, append times,
+    leader epochs and codecs of those columns.
+    """
+
+    def __init__(self, kernels: KernelChoice, now_ms: int, *, with_origin: bool = False) -> None:
+        self._kernels = kernels
+        self._now_ms = now_ms
+        self._with_origin = with_origin
+        self._records = 0
+
+    def records(self, parts: Iterable[Any]) -> Iterator[NewRecord | RecordRun]:
+        """Yield all records, in order. Raises UsageError for columns that records do not have, BadInput for bad values.
+
+        At most one part and some thousand records are in memory.
+        """
+        for given in parts:
+            check_columns(given.schema)
+            part = _without_control(given)
+            for first in range(0, part.num_rows, _SLICE_ROWS):
+                for few in _small_slices(part.slice(first, _SLICE_ROWS)):
+                    yield from self._slice(few, part.num_rows - first)
+
+    def _slice(self, part: Any, rows_to_come: int) -> Iterator[NewRecord | RecordRun]:
+        columns = {name: part.column(name) for name in part.schema.names}
+        timestamps, headers = self._timestamps(columns.get("timestamp"), part.num_rows), columns.get("headers")
+        if headers is not None:
+            self._check_headers(headers)
+        origins = _Origins(columns, part.num_rows) if self._with_origin else None
+        if self._kernels.compiled(0, rows_to_come) is not None:
+            run = _run(columns, timestamps)
+            yield from (run,) if origins is None else origins.parted(run)
+        else:
+            self._kernels.compiled(part.num_rows, 0)
+            fields = [columns[name].to_pylist() if name in columns else None for name in ("key", "value", "headers")]
+            for row, timestamp in enumerate(timestamps.tolist()):
+                key, value, found = (None if field is None else field[row] for field in fields)
+                pairs = tuple(Header(_bytes(one["key"]), _bytes(one["value"])) for one in found or ())
+                record = NewRecord(_bytes(key), _bytes(value), pairs, timestamp)
+                yield record if origins is None else record._replace(origin=origins.of(row))
+        self._records += part.num_rows
+
+    def _timestamps(self, column: Any, rows: int) -> Integers:
+        import numpy as np
+
+        if column is None:
+            return np.full(rows, self._now_ms, np.int64)
+        column = _milliseconds(column).fill_null(NO_TIMESTAMP)
+        found = np.array(column.to_numpy(zero_copy_only=False), np.int64)
+        wrong = np.flatnonzero(found < NO_TIMESTAMP)
+        if len(wrong):
+            reason = f"timestamp {found[wrong[0]]} is none that a record can have"
+            raise BadInput(path=f"record {self._records + int(wrong[0]) + 1}", reason=reason)
+        return found
+
+    def _check_headers(self, column: Any) -> None:
+        keys = column.flatten().flatten()[0]
+        if keys.null_count:
+            raise BadInput(path=f"records from {self._records + 1} on", reason="a header's key is null")
+
+
+def as_records(parts: Iterable[Any], schema: Any, now_ms: int, append_time_ms: int | None = None) -> Iterator[Any]:
+    """Yield the records of the parts as RecordBatches of `schema`, with columns of `record_schema`.
+
+    They should equal the records that `ArrowReader` makes, but are made without it, so that its results can be checked
+    against them. `append_time_ms`: the timestamp of all records, if given.
+    """
+    import pyarrow as pa
+
+    for given in parts:
+        part = _without_control(given)
+        arrays = []
+        for field in schema:
+            found = part.column(field.name) if field.name in part.schema.names else None
+            if field.name == "timestamp" and append_time_ms is not None:
+                found = pa.repeat(pa.scalar(append_time_ms, pa.int64()), part.num_rows)
+            elif found is None:
+                empty: Any = [] if field.name == "headers" else now_ms if field.name == "timestamp" else None
+                found = pa.array([empty] * part.num_rows, pa.int64() if field.name == "timestamp" else field.type)
+            if field.name == "headers" and found.null_count:
+                found = pa.array([one or [] for one in found.to_pylist()], field.type)
+            if field.name == "timestamp":
+                found = _milliseconds(found)
+            arrays.append(found.cast(field.type))
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _milliseconds(column: Any) -> Any:
+    """Return a column of timestamps, or of numbers in milliseconds, as milliseconds; null for no timestamp."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_timestamp(column.type):
+        kind = pa.timestamp("ms", tz=column.type.tz)
+        try:  # finer units are truncated to milliseconds
+            column = column.cast(kind, safe=column.type.unit == "s")
+        except pa.ArrowInvalid as error:
+            raise BadInput(path="column timestamp", reason=f"a time that no record can have: {error}") from error
+    column = column.cast(pa.int64())
+    return pc.if_else(pc.equal(column, NO_TIMESTAMP), pa.scalar(None, pa.int64()), column)
+
+
+class _Origins:
+    """The origins of a number of records, from their columns; a missing column leaves its facts unknown."""
+
+    def __init__(self, columns: dict[str, Any], rows: int) -> None:
+        self._offset = _numbers(columns.get("offset"), rows)
+        self._epoch = _numbers(columns.get("leader_epoch"), rows)
+        kind = columns.get("timestamp_type", columns.get("timestampType"))
+        self._is_append_time = _numbers(kind, rows) == 1
+        self._codec = _numbers(_codec_numbers(columns.get("codec")), rows)
+
+    def of(self, row: int) -> RecordOrigin:
+        """Return the origin of one record."""
+        offset, epoch, codec = (int(column[row]) for column in (self._offset, self._epoch, self._codec))
+        return RecordOrigin(
+            offset=None if offset == _ABSENT else offset,
+            leader_epoch=None if epoch < 0 else epoch,
+            is_append_time=bool(self._is_append_time[row]),
+            codec=None if codec < 0 else codec,
+        )
+
+    def parted(self, run: RecordRun) -> Iterator[RecordRun]:
+        """Yield the run in parts; the records of a part have one origin and can be in one batch."""
+        import numpy as np
+
+        run.matrix[0] = self._offset
+        append_ms = np.where(self._is_append_time, run.matrix[1], _ABSENT)
+        facts = np.stack([self._epoch, self._is_append_time, append_ms, self._codec])
+        changes = np.flatnonzero((facts[:, 1:] != facts[:, :-1]).any(axis=0)) + 1
+        for begin, end in zip([0, *changes.tolist()], [*changes.tolist(), len(run)], strict=True):
+            at = begin
+            while at < end:
+                room = self._offset[at:end] - self._offset[at] <= MOST_DELTA
+                until = end if room.all() else at + max(int(room.argmin()), 1)
+                yield replace(run.part(at, until), origin=self.of(at)._replace(offset=None))
+                at = until
+
+
+_ABSENT = -1
+
+
+def _numbers(column: Any, rows: int) -> Integers:
+    """Return a column of integers as an array, with _ABSENT for nulls or if there is no column."""
+    import numpy as np
+    import pyarrow as pa
+
+    if column is None:
+        return np.full(rows, _ABSENT, np.int64)
+    found: Integers = column.cast(pa.int64()).fill_null(_ABSENT).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _codec_numbers(column: Any) -> Any:
+    """Return the codec numbers of a column with numbers, or with names as in files; null is Codec.NONE.
+
+    Raises BadInput for an unknown name.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if column is None or pa.types.is_integer(column.type):
+        return column if column is None else column.fill_null(Codec.NONE)
+    found = pc.index_in(column, pa.array([codec_name(codec) for codec in Codec]))
+    unknown = column.filter(pc.and_(found.is_null(), column.is_valid()))
+    if len(unknown):
+        raise BadInput(path="column codec", reason=f"{unknown[0].as_py()!r} is no codec of Kafka's")
+    return found.fill_null(Codec.NONE)
+
+
+def check_columns(schema: Any) -> None:
+    """Check the columns of records.
+
+    Raises UsageError for unknown or repeated columns, or for one of another type.
+    """
+    import pyarrow as pa
+
+    unknown = [name for name in schema.names if name not in _TAKEN]
+    if unknown or len(set(schema.names)) < len(schema.names):
+        names = ", ".join(unknown or schema.names)
+        raise UsageError(reason=f"records have no columns {names}; each of {', '.join(RECORD_FIELDS)} once")
+    for name, field in zip(schema.names, schema, strict=True):
+        if name in ("key", "value") and not _is_bytes(field.type):
+            raise UsageError(reason=f"column {name} is {field.type}, not binary or string")
+        if name == "headers" and not _is_headers(field.type):
+            raise UsageError(reason=f"column headers is {field.type}, not a list of structs of key and value")
+        if name == "control" and not pa.types.is_boolean(field.type):
+            raise UsageError(reason=f"column control is {field.type}, not boolean")
+        if name == "timestamp" and not (pa.types.is_timestamp(field.type) or pa.types.is_int64(field.type)):
+            raise UsageError(reason=f"column timestamp is {field.type}, not a timestamp or int64 of milliseconds")
+
+
+def _without_control(part: Any) -> Any:
+    """Return the part without control records, if a column marks them."""
+    if "control" not in part.schema.names:
+        return part
+    import pyarrow.compute as pc
+
+    control = part.column("control").fill_null(fill_value=False)
+    return part.filter(pc.invert(control)) if pc.any(control).as_py() else part
+
+
+def _small_slices(part: Any) -> Iterator[Any]:
+    """Yield the rows of a part in order, in slices of few bytes or of one row."""
+    if part.nbytes <= _SLICE_BYTES or part.num_rows < 2:
+        yield part
+        return
+    half = part.num_rows // 2
+    yield from _small_slices(part.slice(0, half))
+    yield from _small_slices(part.slice(half))
+
+
+def _is_bytes(kind: Any) -> bool:
+    from pyarrow import types
+
+    known = types.is_binary, types.is_large_binary, types.is_string, types.is_large_string, types.is_null
+    return any(is_one(kind) for is_one in known)
+
+
+def _is_headers(kind: Any) -> bool:
+    from pyarrow import types
+
+    if not (types.is_list(kind) or types.is_large_list(kind)) or not types.is_struct(kind.value_type):
+        return False
+    names = [field.name for field in kind.value_type]
+    return names == ["key", "value"] and all(_is_bytes(field.type) for field in kind.value_type)
+
+
+def _bytes(found: Any) -> Any:
+    return found.encode() if isinstance(found, str) else found
+
+
+# ---- for the kernel
+
+
+def _run(columns: dict[str, Any], timestamps: Integers) -> RecordRun:
+    import numpy as np
+
+    from kafkalog_cli.format.kernels import compiled, native
+
+    rows = len(timestamps)
+    key, value = (_fields(columns.get(name), rows) for name in ("key", "value"))
+    ends, header_keys, header_values = _headers(columns.get("headers"), rows)
+    count = len(header_values.valid)
+    size = sum(int(one.ends[-1] - one.ends[0]) for one in (key, value, header_keys, header_values))
+    out, matrix = np.empty(size + _HEADER_SIZE_BYTES * count, np.uint8), np.empty((ROWS, rows), np.int64)
+    join = native.function(compiled.JOIN_COLUMNS)
+    filled = join(*key, *value, ends, *header_keys[:2], *header_values, timestamps, out, matrix)
+    return RecordRun(out[:filled], matrix)
+
+
+def _fields(column: Any, rows: int) -> _Fields:
+    """Return a column of bytes values for the kernel; all values are null if there is no column."""
+    import numpy as np
+    import pyarrow as pa
+
+    if column is None or pa.types.is_null(column.type):
+        return _Fields(np.empty(0, np.uint8), np.zeros(rows + 1, np.int64), np.zeros(rows, np.uint8))
+    large = pa.types.is_large_binary(column.type) or pa.types.is_large_string(column.type)
+    _, ends, data = column.buffers()
+    kind: Any = np.int64 if large else np.int32
+    found = np.frombuffer(ends, kind)[column.offset : column.offset + rows + 1].astype(np.int64)
+    valid = np.ones(rows, np.uint8)
+    if column.null_count:
+        valid = column.is_valid().to_numpy(zero_copy_only=False).astype(np.uint8)
+    return _Fields(np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8), found, valid)
+
+
+def _headers(column: Any, rows: int) -> tuple[Integers, _Fields, _Fields]:
+    """Return the end of each record's headers, and the keys and values of all headers."""
+    import numpy as np
+
+    if column is None:
+        return np.zeros(rows + 1, np.int64), _fields(None, 0), _fields(None, 0)
+    found = column.flatten()  # leaves out headers of null lists
+    sizes = column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    ends = np.zeros(rows + 1, np.int64)
+    np.cumsum(sizes, out=ends[1:])
+    keys, values = found.flatten()
+    return ends, _fields(keys, len(found)), _fields(values, len(found))

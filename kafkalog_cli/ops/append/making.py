@@ -1,0 +1,128 @@
+"""Make a new partition for an append: where it may be made, and its removal if the append fails."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+from kafkalog_cli.change.new_partition import is_unfinished, make_alone, remove_partition
+from kafkalog_cli.change.publishing.new_partitions import has_no_record
+from kafkalog_cli.disk.durable import is_half_changed, is_marker_kept, partition_left, tells_nothing_changed
+from kafkalog_cli.disk.fs import WritableFilesystem
+from kafkalog_cli.disk.lock import LockPolicy, lock_partition
+from kafkalog_cli.disk.named_places import check_new_directory
+from kafkalog_cli.disk.names import DirectoryKind, FileKind
+from kafkalog_cli.errors import KafkalogError, SyncFailed, Unreadable, shell_word
+from kafkalog_cli.format.kafka_uuid import ZERO_UUID, canonical_uuid
+from kafkalog_cli.log.partition import Partition, directory_name, open_partition
+from kafkalog_cli.ops.append.append import AppendPlan
+from kafkalog_cli.ops.log_plan import RECOVER_FIRST
+from kafkalog_cli.ops.partition_facts import topic_id_of
+from kafkalog_cli.ops.session.meter import of_the_system
+from kafkalog_cli.ops.settings import SettingsSource
+
+
+def partition_to_make(fs: WritableFilesystem, path: str) -> Partition | None:
+    """Return the partition that `path` is to become.
+
+    None if its name is not a partition's, if it exists already, or if its parent directory is missing. A partition that
+    an earlier run left unfinished is made again. Raises Refused where a link is in the way, see `check_new_directory`.
+    """
+    full_path = os.path.abspath(path)  # noqa: PTH100
+    name, above = directory_name(path), fs.status(full_path.rpartition("/")[0] or "/")
+    if name.kind is not DirectoryKind.PARTITION or above is None or not above.is_directory:
+        return None
+    if fs.status(path) is not None and not is_unfinished(fs, path):
+        return None
+    check_new_directory(fs, full_path)
+    return Partition(full_path, name, ())
+
+
+def is_topic_id(text: str) -> bool:
+    """Whether the text can be a topic id."""
+    return canonical_uuid(text) not in (None, ZERO_UUID)
+
+
+def topic_id_for(partition: Partition, wanted: str | None, settings: SettingsSource, log_dir: str | None) -> str | None:
+    """Return the topic id for a new partition: `wanted` as Kafka writes it, else that of the metadata log.
+
+    None if neither is known. Raises as `SettingsSource.metadata` does.
+    """
+    if wanted is not None:
+        return canonical_uuid(wanted)
+    metadata = settings.metadata(log_dir)
+    topic = None if metadata is None else metadata.topics.get(partition.topic)
+    return None if topic is None else topic.topic_id
+
+
+def is_left_empty(fs: WritableFilesystem, path: str, topic_id: str | None) -> bool:
+    """Whether a partition never had a record and has this topic id (None: any): an append that failed may have left it.
+
+    Raises PathNotFound, Unreadable.
+    """
+    if directory_name(path).kind is not DirectoryKind.PARTITION or fs.status(path) is None:
+        return False
+    if not has_no_record(fs, path):
+        return False
+    return topic_id is None or topic_id_of(fs, open_partition(fs, path)) == canonical_uuid(topic_id)
+
+
+@contextmanager
+def made_partition(
+    fs: WritableFilesystem, path: str, topic_id: str | None, now_ms: int, policy: LockPolicy
+) -> Iterator[Partition]:
+    """Make the partition, and remove it if the body fails, unless the body left it half changed.
+
+    It stays too where `undo` of the run has to put the marker of the clean shutdown back.
+    Both are done under the partition's lock, because two runs may make the same partition at a time; the body takes the
+    lock too. Raises Locked, Refused if another run has made the partition, PartitionLeft if it cannot be removed, and
+    as `make_alone` does.
+    """
+    check_new_directory(fs, path)  # again: the partition is made in its turn, and may have become a link since
+    try:
+        make_alone(fs, path, topic_id, now_ms, policy)
+        try:
+            yield open_partition(fs, path)
+        except BaseException as error:
+            if not (is_half_changed(error) or is_marker_kept(error)):
+                with suppress(OSError, KafkalogError), lock_partition(fs, path, LockPolicy()):
+                    remove_partition(fs, path, error)
+            raise
+    except (OSError, KafkalogError) as error:
+        is_io = isinstance(error, (OSError, SyncFailed, Unreadable)) or tells_nothing_changed(error)
+        if is_io and _is_there(fs, path):
+            left = partition_left(path, error)
+            left.has_no_partition = True  # it has no record to copy, and may be no partition yet
+            raise left from error
+        told = of_the_system(path, error) if isinstance(error, OSError) else error
+        told.has_no_partition = not _is_there(fs, path)
+        raise told from told.__cause__
+
+
+def _is_there(fs: WritableFilesystem, path: str) -> bool:
+    try:
+        return fs.status(path) is not None
+    except OSError:
+        return True
+
+
+def refused_to_make(plan: AppendPlan) -> AppendPlan:
+    """Return a refused plan with next steps that suit a partition that does not exist.
+
+    Such a partition cannot be recovered, but its log directory can.
+    """
+    root, log_dir = plan.root, plan.log_dir or ""
+    damaged = {path for path, _ in root.faults}
+    rebuild = f"`kafkalog recover {shell_word(log_dir)}` rebuilds the checkpoint; then the same command again"
+    remove = (
+        f'an earlier partition of this name left the line "{plan.topic} {plan.partition} {root.log_start}" in'
+        f" {log_dir}/{FileKind.LOG_START_CHECKPOINT.value}: while no broker runs, remove the line, and lower the number"
+        " of lines in the second line of the file by one; then the same command again"
+    )
+    remarks = (
+        one._replace(next_step=rebuild if one.path in damaged else remove) if one.next_step == RECOVER_FIRST else one
+        for one in plan.remarks
+    )
+    return replace(plan, remarks=tuple(remarks))

@@ -1,0 +1,104 @@
+"""Choose the partition of each record as Kafka's producer does, and sort the input by partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from tempfile import SpooledTemporaryFile
+
+from kafkalog_cli.errors import Refused
+from kafkalog_cli.format.murmur2 import partition_of_key
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.append.reading import NewRecord, Parse
+from kafkalog_cli.ops.partition_facts import Places
+
+_HELD_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 20
+
+
+class Partitioner:
+    """Chooses among the partitions `given` of a topic that has `count` partitions.
+
+    A record with a key goes to the partition of its key (murmur2, as in BuiltInPartitioner). A record without a key
+    goes to the partition it comes from, if the input names it and it is given. Other records go to one partition until
+    they would fill a batch of `batch_bytes`, then to the next one. This simplifies KIP-794, where a producer chooses at
+    random and by the brokers' load. `first` is the index of the given partition to start with.
+    """
+
+    def __init__(self, given: Sequence[int], count: int, batch_bytes: int, first: int = 0) -> None:
+        self._given = sorted(given)
+        self._is_given = frozenset(given)
+        self._count = count
+        self._batch_bytes = batch_bytes
+        self._sticky_bytes, self._sticky = 0, first % len(self._given)
+
+    def partition_of(self, record: NewRecord) -> int:
+        """Return the partition's number. Raises ValueError if the key belongs to a partition that is not given."""
+        if record.key is not None:
+            found = partition_of_key(record.key, self._count)
+            if found not in self._is_given:
+                raise ValueError(f"its key belongs to partition {found} of {self._count}, which is not given")
+            return found
+        wanted = record.origin.partition
+        if wanted in self._is_given:
+            return wanted
+        if self._sticky_bytes >= self._batch_bytes:
+            self._sticky_bytes, self._sticky = 0, (self._sticky + 1) % len(self._given)
+        self._sticky_bytes += len(record.value or b"")
+        return self._given[self._sticky]
+
+
+class SortedLines:
+    """Lines of an input, sorted by the partition of their record; large amounts are in nameless temporary files."""
+
+    def __init__(self, partitioner: Partitioner, numbers: Iterable[int]) -> None:
+        self._partitioner = partitioner
+        self._files = {number: SpooledTemporaryFile(_HELD_BYTES) for number in numbers}  # noqa: SIM115
+
+    def sorting(self, parse: Parse) -> Callable[[bytes], None]:
+        """Return a function that parses a line and stores it for its partition.
+
+        It raises ValueError as `parse` and `Partitioner.partition_of` do, and OSError.
+        """
+
+        def sort(line: bytes) -> None:
+            record = parse(line)
+            if record is not None:
+                self._files[self._partitioner.partition_of(record)].write(line + b"\n")
+
+        return sort
+
+    def pieces(self, number: int) -> Iterator[bytes]:
+        """Yield the lines of a partition in pieces, from the start."""
+        file = self._files[number]
+        file.seek(0)
+        while piece := file.read(_PIECE_BYTES):
+            yield piece
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of all lines in bytes, after all were sorted."""
+        return sum(file.tell() for file in self._files.values())
+
+    def close(self) -> None:
+        """Remove the temporary files."""
+        for file in self._files.values():
+            file.close()
+
+
+def number_of_partitions(partitions: Sequence[Partition], known: int | None, places: Places) -> int:
+    """Return the number of partitions of the topic of `partitions`.
+
+    `known` is the number in the metadata log, None if not known. Without it, all partitions of the topic must be given.
+    `places` are the partitions in the log directories. Raises Refused if the number cannot be found, since keys would
+    go to wrong partitions.
+    """
+    topic, given = partitions[0].topic, {partition.number for partition in partitions}
+    if known is not None:
+        return known
+    there = given | {number for name, number in places if name == topic}
+    missing = sorted(set(range(max(there) + 1)) - given)
+    if not missing:
+        return len(given)
+    numbers = ", ".join(map(str, missing[:5]))
+    reason = f"how many partitions topic {topic} has is not known, and keys go by that"
+    raise Refused(path=topic, reason=f"{reason}: give all of 0 to {max(there)} (missing: {numbers}), or --metadata")

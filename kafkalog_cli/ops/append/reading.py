@@ -1,0 +1,288 @@
+"""Parse records to append: NDJSON as dump-log prints it, or one record per line."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, TypeVar
+
+from kafkalog_cli.disk.fs import ReadableFile
+from kafkalog_cli.errors import BadInput, NotRecords
+from kafkalog_cli.format.batch import NO_TIMESTAMP
+from kafkalog_cli.format.limits import MOST_INPUT_LINE_BYTES
+from kafkalog_cli.format.records import Header
+from kafkalog_cli.ops.append.json_line import RepeatedName, parse_json_line
+
+_SKIPPED = frozenset({"batch", "summary", "progress"})
+"""The types of dump-log's lines that are not records."""
+_CONTENTS = frozenset({"key", "value", "headers"})
+"""A record to append has at least one of these; the other fields say where it was, or when it was written."""
+_FIELDS = _CONTENTS | {
+    *("schema", "type", "topic", "topic_b64", "partition", "segment", "segment_b64", "position", "offset"),
+    *("timestamp_ms", "timestamp_type", "batch_base_offset", "codec", "producer_id", "producer_epoch", "sequence"),
+    *("leader_epoch", "transactional", "control", "crc_valid", "decoded"),
+}
+"""The fields of a record as dump-log and read print it (kafkalog.record/1)."""
+_LARGEST_TIMESTAMP = (1 << 63) - 1
+_LARGEST_INT, _LARGEST_OFFSET = (1 << 31) - 1, (1 << 63) - 2
+_TIMESTAMP_TYPES = (None, "CreateTime", "LogAppendTime", "NoTimestampType")
+_PIECE_BYTES = 1 << 20
+"""Threads alternate once per piece; its data is then still in a processor's cache for the other thread."""
+
+
+class PieceLines:
+    """The lines of a stream that comes in pieces of any size, without line ends; None per empty piece.
+
+    Raises LineTooLong for a line that is too long to be held in memory.
+    """
+
+    def __init__(self, pieces: Iterable[Piece]) -> None:
+        self._pieces = pieces
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        rest = bytearray()
+        for piece in self._pieces:
+            if not piece:
+                yield None
+                continue
+            begin = len(rest)
+            rest += piece
+            if rest.find(b"\n", begin) >= 0:
+                *lines, tail = bytes(rest).split(b"\n")
+                yield from lines
+                rest = bytearray(tail)
+            check_line(len(rest))
+        if rest:
+            yield bytes(rest)
+
+
+class LineTooLong(ValueError):
+    """A line has more bytes than are held in memory."""
+
+
+def check_line(size_bytes: int) -> None:
+    """Raises LineTooLong if a line has at least `size_bytes`, and that is too much."""
+    if size_bytes > MOST_INPUT_LINE_BYTES:
+        raise LineTooLong(f"it has more than {MOST_INPUT_LINE_BYTES} bytes, the most of a line that are read")
+
+
+Piece = bytes | memoryview
+"""A part of a stream, valid until the next part is requested."""
+
+
+def file_pieces(file: ReadableFile) -> Iterator[Piece]:
+    """Yield the bytes of a file, in order."""
+    position, buffer = 0, memoryview(bytearray(_PIECE_BYTES))
+    while got := file.read_into(position, buffer):
+        yield buffer[:got]
+        position += got
+
+
+class RecordOrigin(NamedTuple):
+    """Where a record comes from; a field is None if the input does not say.
+
+    `is_append_time`: the timestamp is an append time. `codec` is the number of the codec of the record's batch.
+    """
+
+    partition: int | None = None
+    offset: int | None = None
+    leader_epoch: int | None = None
+    is_append_time: bool = False
+    codec: int | None = None
+
+
+NO_ORIGIN = RecordOrigin()
+
+
+class NewRecord(NamedTuple):
+    """A record to append. `timestamp` in ms is -1 for no timestamp, None for the current time."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+    timestamp: int | None = None
+    origin: RecordOrigin = NO_ORIGIN
+
+
+class LineFormat(NamedTuple):
+    """How a line of text becomes a record: the whole line is the value, or a key before the separator."""
+
+    key_separator: bytes | None = None
+
+
+Parse = Callable[[bytes], NewRecord | None]
+"""Parses a line without its end into a record; returns None for a line that is not a record. Raises ValueError."""
+RecordT = TypeVar("RecordT")
+
+
+def read_records(
+    lines: Iterable[bytes | None], path: str, parse: Callable[[bytes], RecordT | None]
+) -> Iterator[RecordT | None]:
+    """Yield the records of a stream named `path`, and None for None. Raises BadInput with the line number."""
+    number = 0
+    try:
+        for line in lines:
+            if line is None:
+                yield None
+                continue
+            number += 1
+            try:
+                record = parse(line)
+            except ValueError as error:
+                raise bad_line(path, number, error) from error
+            if record is not None:
+                yield record
+    except LineTooLong as error:
+        raise bad_line(path, number + 1, error) from error
+
+
+class UnknownFields(ValueError):
+    """A JSON object has fields that show that it is not meant as a record."""
+
+
+def bad_line(path: str, number: int, error: ValueError) -> BadInput:
+    """Return the error for a line that is not a record.
+
+    It is NotRecords for an object with unknown fields or with a name twice: `read` prints no such records.
+    """
+    kind = NotRecords if isinstance(error, (UnknownFields, RepeatedName)) else BadInput
+    return kind(path=path, reason=f"line {number}: {error}")
+
+
+def parse_ndjson(line: bytes, *, with_origin: bool = False) -> NewRecord | None:
+    """Parse a record of dump-log's NDJSON; key, value and header values may also be plain strings.
+
+    Control records are left out, since markers of transactions are not data. Raises ValueError, also for a field that
+    no record has, such as a misspelled name.
+    """
+    if not line.strip():
+        return None
+    found = parse_json_line(line)
+    if not isinstance(found, dict):
+        raise ValueError("no JSON object")
+    kind = found.get("type", "record")
+    if (isinstance(kind, str) and kind in _SKIPPED) or found.get("control") is not None:
+        return None
+    if kind != "record":
+        raise ValueError(f"an object of type {kind!r}, not a record")
+    _check_fields(found, _FIELDS - {"schema", "type"} if with_origin else _CONTENTS)
+    headers = found.get("headers") or []
+    if not isinstance(headers, list):
+        raise _not("headers", "a list")
+    return NewRecord(
+        _bytes(found.get("key"), "key"),
+        _bytes(found.get("value"), "value"),
+        tuple(map(_header, headers)),
+        _timestamp(found),
+        _origin(found) if with_origin else NO_ORIGIN,
+    )
+
+
+def _check_fields(found: dict[str, Any], some: frozenset[str]) -> None:
+    """Check the names of the fields, of which `some` has at least one: Spark leaves out null fields.
+
+    Raises UnknownFields for an object that is not a record, or that has a field no record has. A later version may
+    print more fields, so an object that names its schema may have any.
+    """
+    if not some & found.keys():
+        raise UnknownFields(
+            "an object with no key, value or headers is no record; --input lines takes each line as a value"
+        )
+    schema = found.get("schema")
+    unknown = sorted(found.keys() - _FIELDS)
+    if not unknown or (isinstance(schema, str) and schema.startswith("kafkalog.record/")):
+        return
+    import difflib  # imported only for an error that ends the run
+
+    meant = difflib.get_close_matches(unknown[0], sorted(_FIELDS), 1)
+    hint = f", is {meant[0]} meant?" if meant else f"; a record has {', '.join(sorted(_CONTENTS | {'timestamp_ms'}))}"
+    raise UnknownFields(f"unknown field {unknown[0]!r}{hint}; --input lines takes each line as a value")
+
+
+def line_parser(layout: LineFormat) -> Parse:
+    """Return the parser of lines, which may hold any bytes except line ends."""
+    separator = layout.key_separator
+
+    def parse(line: bytes) -> NewRecord:
+        if separator is None:
+            return NewRecord(None, line)
+        key, found, value = line.partition(separator)
+        if not found:
+            raise ValueError("there is no key separator in it")
+        return NewRecord(key, value)
+
+    return parse
+
+
+def _timestamp(found: dict[str, Any]) -> int | None:
+    if "timestamp_ms" not in found:
+        return None
+    timestamp = found["timestamp_ms"]
+    if timestamp is None:
+        return NO_TIMESTAMP
+    if isinstance(timestamp, bool) or not isinstance(timestamp, int):
+        raise _not("timestamp_ms", "a number of milliseconds")
+    if not NO_TIMESTAMP <= timestamp <= _LARGEST_TIMESTAMP:
+        raise ValueError(f"timestamp_ms {timestamp} is none that a record can have")
+    return timestamp
+
+
+def _origin(found: dict[str, Any]) -> RecordOrigin:
+    kind = found.get("timestamp_type")
+    if kind not in _TIMESTAMP_TYPES:
+        raise _not("timestamp_type", "CreateTime, LogAppendTime or NoTimestampType")
+    return RecordOrigin(
+        _number(found, "partition", 0, _LARGEST_INT),
+        _number(found, "offset", 0, _LARGEST_OFFSET),
+        _number(found, "leader_epoch", -1, _LARGEST_INT),
+        kind == "LogAppendTime",
+    )
+
+
+def _number(found: dict[str, Any], name: str, least: int, most: int) -> int | None:
+    number = found.get(name)
+    if number is None:
+        return None
+    if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+        raise _not(name, f"a number from {least} to {most}")
+    return number
+
+
+def _header(found: Any) -> Header:
+    if not isinstance(found, dict) or "key" not in found:
+        raise _not("headers", "objects with key and value")
+    key = _bytes(found["key"], "header key")
+    if key is None:
+        raise _not("header key", "anything but null")
+    return Header(key, _bytes(found.get("value"), "header value"))
+
+
+def _bytes(found: Any, what: str) -> bytes | None:
+    if found is None:
+        return None
+    if isinstance(found, str):
+        return _utf8(found)
+    if not isinstance(found, dict) or not isinstance(found.get("data"), str) or "missing_bytes" in found:
+        raise _not(what, "null, a string, or an object with encoding and data")
+    if found.get("encoding") == "utf-8":
+        return _utf8(found["data"])
+    if found.get("encoding") == "base64":
+        try:
+            if len(found["data"]) % 4:  # Python 3.10 does not check this
+                raise binascii.Error("incorrect padding")
+            return base64.b64decode(found["data"], validate=True)
+        except binascii.Error as error:
+            raise ValueError(f"the {what} is no base64: {error}") from error
+    raise _not(f"encoding of the {what}", "utf-8 or base64")
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"half of a surrogate pair: {error.object[error.start : error.end]!r}") from error
+
+
+def _not(what: str, wanted: str) -> ValueError:
+    return ValueError(f"{what} must be {wanted}")

@@ -1,0 +1,353 @@
+"""The verb `append`: records from files or standard input, to one partition, to a topic's, or to a new partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from kafkalog_cli.disk.durable import is_half_changed
+from kafkalog_cli.disk.names import FileKind, segment_file_name
+from kafkalog_cli.errors import NotChanged, PartitionLeft, UsageError
+from kafkalog_cli.log.partition import Partition, open_partition
+from kafkalog_cli.ops.append.ahead import Ahead, Records
+from kafkalog_cli.ops.append.append import (
+    AppendCounts,
+    AppendPlan,
+    AppendRequest,
+    apply_append,
+    plan_append,
+    rehearse,
+)
+from kafkalog_cli.ops.append.arrow import ArrowReader
+from kafkalog_cli.ops.append.columns import Arriving, NdjsonReader, RecordRun
+from kafkalog_cli.ops.append.inputs import AppendInputs, InputCutOff
+from kafkalog_cli.ops.append.making import (
+    is_topic_id,
+    made_partition,
+    partition_to_make,
+    refused_to_make,
+    topic_id_for,
+)
+from kafkalog_cli.ops.append.partitioning import Partitioner, SortedLines, number_of_partitions
+from kafkalog_cli.ops.append.reading import (
+    LineFormat,
+    NewRecord,
+    Parse,
+    Piece,
+    PieceLines,
+    line_parser,
+    parse_ndjson,
+    read_records,
+)
+from kafkalog_cli.ops.append.skipping import SkippedRecords, without_first
+from kafkalog_cli.ops.append.writing import Writing
+from kafkalog_cli.ops.partition_facts import facts_of_new, places_of_partitions, topic_id_of
+from kafkalog_cli.ops.refusals import Action
+from kafkalog_cli.ops.session.session import Session
+from kafkalog_cli.ops.session.verb import Verb
+from kafkalog_cli.ops.session.work import Changed, Work
+
+
+@dataclass(frozen=True, slots=True)
+class AppendOptions:
+    """The input of an append, and how it is appended.
+
+    `key_separator` separates keys from values in lines. None: lines have no keys.
+    """
+
+    writing: Writing
+    is_ndjson: bool = True
+    key_separator: str | None = None
+    topic_id: str | None = None
+    skipped: SkippedRecords = field(default=SkippedRecords())
+
+    def check(self) -> None:
+        """Raise UsageError if options contradict each other."""
+        self.writing.check(_spelled)
+        if self.writing.keep_offsets and not self.is_ndjson:
+            raise UsageError(reason="--keep-offsets is for --input ndjson: lines have none")
+        if self.key_separator is not None and self.is_ndjson:
+            raise UsageError(reason="--key-separator is for --input lines")
+        if self.key_separator == "":
+            raise UsageError(reason="--key-separator is empty")
+        if self.topic_id is not None and not is_topic_id(self.topic_id):
+            raise UsageError(reason=f"--topic-id: {self.topic_id} is no topic id")
+
+
+def _spelled(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+class ArrowInput(NamedTuple):
+    """Records of a program, as RecordBatches."""
+
+    parts: Iterable[Any]
+
+
+class Appending:
+    """One append, to one or several partitions.
+
+    `appended` is the number of input records appended so far by partition, `end_offsets` the end of the log by
+    partition.
+    """
+
+    def __init__(self, session: Session, options: AppendOptions, inputs: AppendInputs | ArrowInput) -> None:
+        self._session = session
+        self._options = options
+        self._inputs = inputs
+        self._made: str | None = None
+        self._sorted: SortedLines | None = None
+        self.appended: dict[int, int] = {}
+        self.end_offsets: dict[int, int] = {}
+
+    # ---- before the partitions are worked on
+
+    def targets(self, path: str, more_paths: Sequence[str]) -> list[Partition]:
+        """Return the partitions that the paths and the selection name; a new partition is made later, in its turn.
+
+        Raises as `Session.writable_partitions`. Raises UsageError for partitions of several topics, and for a
+        --topic-id if no partition is to be made.
+        """
+        session = self._session
+        new = None if more_paths else partition_to_make(session.fs, path)
+        if new is not None:
+            self.take(new, is_new=True)
+            found = [new]
+        else:
+            found = self._of_one_topic([path, *more_paths])
+            self._check_topic_id(found)
+        numbers = [partition.number for partition in found]
+        self._options.skipped.check(numbers)
+        self.appended = {number: self._options.skipped.of(number) for number in numbers}
+        return found
+
+    def take(self, partition: Partition, *, is_new: bool) -> None:
+        """Append to this partition only; `is_new`: it is made in its turn."""
+        self._made = partition.path if is_new else None
+        self._session.shared.named_paths = frozenset({partition.path})
+        self.appended = {partition.number: 0}
+
+    def _check_topic_id(self, partitions: list[Partition]) -> None:
+        """Raise UsageError if --topic-id differs from the topic id of an existing partition.
+
+        The option is for new partitions. A partition that a cut-off run has made may exist already, with that topic id.
+        """
+        wanted = self._options.topic_id
+        for partition in partitions if wanted is not None else ():
+            if topic_id_of(self._session.fs, partition) != wanted:
+                raise UsageError(reason=f"--topic-id is for a partition that is to be made, not for {partition.path}")
+
+    def _of_one_topic(self, paths: list[str]) -> list[Partition]:
+        if len(paths) == 1 and not self._session.options.selection.topics:
+            return self._session.one_partition(paths[0])
+        found = self._session.writable_partitions(paths)
+        topics = sorted({partition.topic for partition in found})
+        if len(topics) > 1:
+            raise UsageError(reason=f"append takes partitions of one topic, not of {', '.join(topics[:3])}")
+        return found
+
+    def sort(self, partitions: Sequence[Partition]) -> SortedLines:
+        """Read all of the input and sort it by partition, before any of several partitions is changed.
+
+        Raises BadInput, KeyboardInterrupt, InputCutOff, and as `SettingsSource.metadata` does. Close the result.
+        """
+        session, numbers = self._session, [partition.number for partition in partitions]
+        metadata = session.settings(partitions).metadata(session.log_dir(partitions[0]))
+        topic = None if metadata is None else metadata.topics.get(partitions[0].topic)
+        places = places_of_partitions(session.fs, session.log_dirs(partitions))
+        count = number_of_partitions(partitions, None if topic is None else len(topic.partitions), places)
+        lines = SortedLines(Partitioner(numbers, count, self._options.writing.batch_bytes), numbers)
+        try:
+            self._read_into(lines)
+        except BaseException:
+            lines.close()
+            raise
+        self._sorted = lines
+        return lines
+
+    def _read_into(self, lines: SortedLines) -> None:
+        sort, interruptions = lines.sorting(self._parse(with_origin=True)), self._session.interruptions
+        self._session.observer.begin("reading", self._files.total_bytes())
+        with interruptions.watched(), self._session.observer.working():
+            for name, pieces in self._files.each(interruptions.safe_point):
+                for _ in read_records(PieceLines(pieces), name, sort):
+                    pass
+            interruptions.safe_point()
+
+    @property
+    def _files(self) -> AppendInputs:
+        assert isinstance(self._inputs, AppendInputs)
+        return self._inputs
+
+    @property
+    def has_stdin(self) -> bool:
+        """Whether standard input is read."""
+        return self._files.has_stdin
+
+    @property
+    def total_bytes(self) -> int | None:
+        """The number of bytes to append, None if not known."""
+        return self._files.total_bytes() if self._sorted is None else self._sorted.size_bytes
+
+    # ---- one partition
+
+    def append(self, work: Work) -> Changed[AppendPlan]:
+        """Append to one partition, and return the outcome."""
+        if work.lock is not None:  # another append may have ended while this one waited for the lock
+            work.partition = open_partition(work.fs, work.partition.path)
+        changed = self._append_to(work) if self._made is None else self._append_to_new(work, self._made)
+        plan = changed.plan
+        if plan.appended is not None and changed.done is not None:
+            self.appended[plan.partition] += plan.appended.records - plan.appended.markers
+            self.end_offsets[plan.partition] = plan.appended.end_offset
+        return changed
+
+    def _append_to_new(self, work: Work, path: str) -> Changed[AppendPlan]:
+        topic_id = topic_id_for(work.partition, self._options.topic_id, work.settings, work.log_dir)
+        if work.fs.status(path) is None:
+            facts = facts_of_new(work.fs, work.partition, work.log_dir, work.settings, work.places)
+            work.check(Action.APPEND, facts=facts, makes_directory=True, topic_id=topic_id)
+        if work.dry_run:
+            raise NotChanged(path=path, reason="it is not there yet, and a dry run makes none")
+        work.report_now()
+        try:
+            with made_partition(work.fs, path, topic_id, work.clock.now_ms, work.lock_policy) as work.partition:
+                changed = self._append_to(work)
+                if changed.plan.is_refused:
+                    raise _RefusedError(replace(changed, plan=refused_to_make(changed.plan)))
+        except _RefusedError as refused:
+            return refused.changed
+        except BaseException as error:
+            with suppress(OSError):
+                is_told = isinstance(error, PartitionLeft) or is_half_changed(error)
+                if not is_told and work.fs.status(path) is not None:
+                    work.note("new-partition", "this partition was made, and is left there", path)
+            raise
+        told = "empty" if changed.done is None else "undo takes it away"
+        work.note("new-partition", f"this partition was made; {told}", path)
+        return changed
+
+    def _append_to(self, work: Work) -> Changed[AppendPlan]:
+        plan = self._plan(work)
+        if work.dry_run and not plan.is_refused:
+            with self._ahead(self._records(work)) as records:
+                found = rehearse(plan, records, self._request(work))
+            self._session.interruptions.safe_point()
+            self._note_odd_time(work, found)
+            return Changed(plan.after(found), None, is_dry_run=True)
+        if work.dry_run or not plan.has_work:
+            return Changed(plan, None, work.dry_run)
+        with work.ready_to_change(plan, warns_first=True):
+            return self._apply(work, plan)
+
+    def _plan(self, work: Work) -> AppendPlan:
+        root = work.begin()
+        plan = plan_append(work.fs, work.partition, root, self._request(work))
+        last = work.partition.segments[-1].base_offset if work.partition.segments else 0
+        work.check(
+            Action.APPEND,
+            in_place=frozenset({segment_file_name(last, FileKind.LOG)}),
+            makes_directory=self._made is not None,
+            topic_id=topic_id_of(work.fs, work.partition),
+        )
+        return plan
+
+    def _apply(self, work: Work, plan: AppendPlan) -> Changed[AppendPlan]:
+        run = replace(work.run_info(plan.settings), makes_directory=self._made is not None)
+        with self._ahead(self._records(work)) as records:
+            result = apply_append(
+                *(work.fs, plan, records, run, self._request(work)),
+                held=work.lock,
+                may_go_on=lambda: not self._session.interruptions.are_asked_for,
+            )
+        self._note_odd_time(work, result.appended)
+        is_cut_short = not result.is_whole
+        if is_cut_short and result.done is not None and self._options.writing.transaction in ("commit", "abort"):
+            work.note("transaction", "its transaction is left open: not all of it came", plan.path)
+        return work.changed(plan.after(result.appended, is_cut_short=is_cut_short), result.done)
+
+    def _note_odd_time(self, work: Work, appended: AppendCounts) -> None:
+        if appended.odd_time is not None:
+            work.note("time-unit", appended.odd_time.warning, work.partition.path)
+
+    def _request(self, work: Work) -> AppendRequest:
+        writing, context = self._options.writing, self._session.context
+        if self._options.skipped.of(work.partition.number):  # the sequences continue those of the interrupted run
+            writing = replace(writing, first_sequence=None)
+        return AppendRequest(
+            work.clock.now_ms,
+            work.settings,
+            kernels=context.kernels,
+            writing=writing,
+            clock=lambda: int(context.clock() * 1000),
+        )
+
+    # ---- the records
+
+    def _ahead(self, records: Records) -> AbstractContextManager[Arriving]:
+        """Return the records, read ahead in a thread, except a program's own: those are read in its thread."""
+        return closing(records) if isinstance(self._inputs, ArrowInput) else Ahead(records)
+
+    def _records(self, work: Work) -> Records:
+        """Yield the records for a partition, without those to skip. Raises BadInput, and as `open_read` does."""
+        records = self._all_records(work)
+        skipped = self._options.skipped.of(work.partition.number)
+        try:
+            yield from without_first(records, skipped) if skipped else records
+        except InputCutOff:  # interrupted: the records before are appended
+            return
+
+    def _all_records(self, work: Work) -> Records:
+        if self._sorted is not None:
+            yield from self._taken_apart("the input", self._sorted_pieces(work, self._sorted))
+            return
+        if isinstance(self._inputs, ArrowInput):
+            yield from ArrowReader(self._session.context.kernels, work.clock.now_ms).records(self._inputs.parts)
+            return
+        safe_point = self._session.interruptions.safe_point if work.dry_run else lambda: None
+        for name, pieces in self._files.each(safe_point):
+            yield from self._taken_apart(name, pieces)
+
+    def _sorted_pieces(self, work: Work, lines: SortedLines) -> Iterator[Piece]:
+        for piece in lines.pieces(work.partition.number):
+            self._session.observer.advance(len(piece), work.partition.path)
+            yield piece
+
+    def _taken_apart(self, name: str, pieces: Iterator[Piece]) -> Iterator[NewRecord | RecordRun | None]:
+        options, session = self._options, self._session
+        if options.is_ndjson and not options.writing.keep_offsets:
+            return NdjsonReader(session.context.kernels, session.shared.clock.now_ms).records(pieces, name)
+        return read_records(PieceLines(pieces), name, self._parse(with_origin=options.writing.keep_offsets))
+
+    def _parse(self, *, with_origin: bool) -> Parse:
+        options = self._options
+        if options.is_ndjson:
+            return partial(parse_ndjson, with_origin=with_origin)
+        separator = None if options.key_separator is None else options.key_separator.encode("utf-8", "surrogateescape")
+        return line_parser(LineFormat(separator))
+
+
+class _RefusedError(Exception):
+    """Carries a refused plan out of `made_partition`, which then removes the partition it made."""
+
+    def __init__(self, changed: Changed[AppendPlan]) -> None:
+        super().__init__()
+        self.changed = changed
+
+
+def _run(work: Work, appending: Appending) -> Changed[AppendPlan]:
+    return appending.append(work)
+
+
+def _is_there(partition: Partition) -> bool:
+    return bool(partition.segments)
+
+
+APPEND = Verb(Action.APPEND.value, _run, counts_logs=False)
+"""The progress counts the bytes of the input."""
+
+APPEND_ARROW = Verb(Action.APPEND.value, _run, locks_first=_is_there, counts_logs=False, stops_safely=False)
+"""Appends a program's records: it waits for another append to end, and an interruption takes all of it back."""

@@ -1,0 +1,148 @@
+"""Applies the changes of a plan, and removes the clean shutdown marker during the change where that is necessary."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import Enum, unique
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkalog_cli.change import journal
+from kafkalog_cli.change.clean_marker import hold_marker, is_away, release_marker, waits_for
+from kafkalog_cli.change.journal import CheckpointEdits
+from kafkalog_cli.change.manifest import Manifest, RunInfo
+from kafkalog_cli.change.waiting_runs import followed_runs
+from kafkalog_cli.disk.durable import is_half_changed, is_of_a_sync, marker_kept, marker_left_away
+from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
+from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, SyncFailed, shell_word
+from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.ops.change_plan import ChangePlan, fingerprints_of
+
+if TYPE_CHECKING:
+    from kafkalog_cli.broker.loaded_segment import LoadSettings
+
+_ROOM_BYTES = 1 << 30
+
+
+@unique
+class MarkerUse(Enum):
+    """How a change treats the clean shutdown marker."""
+
+    LEFT = "left"  # only whole closed segments are removed
+    GIVEN_BACK = "given-back"  # an active segment is changed, no record is lost
+    DROPPED = "dropped"  # records below the log end are removed
+
+
+@unique
+class MarkerState(Enum):
+    """The state of the clean shutdown marker after a change."""
+
+    NONE = "none"  # there was no marker, or another run still needs it removed
+    BACK = "back"
+    AWAY = "away"
+
+
+MARKER_STAYS_AWAY = (
+    "the marker of the clean shutdown stays away, since records below the log's end are gone or the partition is not"
+    " sound: the broker recovers all partitions when it starts, and leaves every ISR"
+)
+
+
+class Applied(NamedTuple):
+    """The manifest of a run whose changes were made, and the state of the clean shutdown marker after it."""
+
+    manifest: Manifest
+    marker: MarkerState
+
+
+def apply_changes(  # noqa: PLR0913
+    fs: WritableFilesystem,
+    plan: ChangePlan,
+    run: RunInfo,
+    marker: MarkerUse,
+    settings: LoadSettings,
+    *,
+    discard: bool = False,
+    held: LockHandle | None,
+) -> Applied | None:
+    """Make the changes of a plan, and return None if it has none. `held` is the lock of the partition.
+
+    Raises Refused if a file has changed since the plan was made, and the exceptions of `journal.apply`.
+    """
+    if not plan.has_work:
+        return None
+    if fingerprints_of(fs, plan.path) != plan.fingerprints:
+        raise Refused(path=plan.path, reason="a file has changed since the plan was made")
+    is_held = False
+    try:
+        if marker is not MarkerUse.LEFT and plan.log_dir is not None:
+            is_held = hold_marker(fs, plan.log_dir, run.run_id, [plan.name])
+        edits = CheckpointEdits(plan.log_dir, plan.line_edits) if plan.log_dir and plan.line_edits else None
+        info = replace(run, holds_marker=is_held, keeps_records=marker is MarkerUse.GIVEN_BACK)
+        manifest = journal.apply(fs, plan.path, plan.changes, run=info, discard=discard, checkpoints=edits, held=held)
+    except BaseException as error:
+        if marker is not MarkerUse.LEFT:
+            give_marker_back(fs, plan, run.run_id, error)
+        raise
+    assert manifest is not None
+    if is_held and marker is MarkerUse.DROPPED:
+        return Applied(manifest, MarkerState.AWAY)
+    return Applied(manifest, marker_after(fs, plan, manifest, settings) if is_held else MarkerState.NONE)
+
+
+def marker_after(
+    fs: WritableFilesystem, plan: ChangePlan, manifest: Manifest, settings: LoadSettings, *, since: int | None = None
+) -> MarkerState:
+    """Restore the clean shutdown marker that a run removed, if the partition is sound and the run lost no record.
+
+    `since` (an offset): segments that end before it are not checked, as the run did not change them. Damage in them is
+    no worse than before, and a broker that finds the marker does not check them either. Without it, the marker need
+    not be away because of the runs before either. Raises MarkerLeftAway, NoSpace.
+    """
+    if plan.log_dir is None:
+        return MarkerState.NONE
+    is_checked = False
+    try:
+        if not is_sound(fs, plan.path, settings, since):
+            return MarkerState.AWAY
+        is_checked = True
+        also = followed_runs(fs, plan.path, plan.name, plan.log_dir, manifest) if since is None else ()
+        is_back = release_marker(fs, plan.log_dir, manifest.run.run_id, [plan.name], also=also)
+        return MarkerState.BACK if is_back else MarkerState.NONE
+    except (OSError, KafkalogError) as error:
+        command = f"kafkalog recover {shell_word(plan.path)}"
+        raise marker_left_away(plan.log_dir, command, error, is_checked=is_checked) from error
+
+
+def give_marker_back(fs: WritableFilesystem, plan: ChangePlan, run_id: str, error: BaseException) -> None:
+    """Restore the clean shutdown marker after an error that left all files unchanged: then there is no run to undo.
+
+    After a failed sync nothing is restored, because the contents of the disk are not known. Raises MarkerKept, or
+    NoSpace with its text, if the marker is not restored. `undo` then restores it, even if the run left nothing else.
+    """
+    if plan.log_dir is None or is_half_changed(error):  # undo restores the files and the marker
+        return
+    failed: OSError | KafkalogError
+    if is_of_a_sync(error) and isinstance(error, KafkalogError):
+        failed = error.__cause__ if isinstance(error.__cause__, SyncFailed) else error
+    else:
+        try:
+            release_marker(fs, plan.log_dir, run_id, [plan.name])
+        except (OSError, KafkalogError) as second:
+            failed = second
+        else:
+            return
+    if is_away(fs, plan.log_dir) and waits_for(fs, plan.log_dir, run_id, plan.name):
+        raise marker_kept(plan.log_dir, plan.path, run_id, failed) from error
+
+
+def is_sound(fs: Filesystem, path: str, settings: LoadSettings, since: int | None) -> bool:
+    """Whether a second check of the partition finds no fault: every CRC, index, epoch and snapshot is checked."""
+    from kafkalog_cli.broker.log_loader import StartState
+    from kafkalog_cli.ops.recover.repair import Scope, plan_repair  # a heavy import that most runs do not need
+
+    # Room for all entries: an index that was filled under another setting is not a fault.
+    roomy = replace(settings, segment_index_bytes=max(settings.segment_index_bytes, _ROOM_BYTES))
+    again = plan_repair(
+        fs, open_partition(fs, path), StartState(is_clean=False), roomy, Scope(since=since, with_inexact=False)
+    )
+    return not again.is_refused and not again.changes and again.exit_code is not ExitCode.CORRUPTION

@@ -1,0 +1,220 @@
+"""Count the keys of a log and find the largest keys, in bounded memory and with bounds of the errors.
+
+Keys are identified by 64-bit hashes. Up to MOST_KEYS of them are counted individually. With more keys, the smallest
+are dropped. A dropped key that comes again has lost at most the sum of the largest counts of each drop. The number
+of keys is then estimated from the smallest hashes (KMV, Bar-Yossef et al. 2002).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from kafkalog_cli.format.columns import Hashes, Integers, Octets, Rows
+from kafkalog_cli.ops.audit.key_hash import hash_keys
+
+MOST_KEYS = 1 << 18
+SMALLEST = 1 << 14
+"""The number of smallest hashes that the estimate is made from."""
+GATHERED_ROWS, GATHERED_BYTES = 1 << 18, 32 << 20
+"""The number of records, or bytes of their keys, that are gathered before they are counted."""
+SHOWN_BYTES = 1 << 10
+"""The number of bytes of a key that are kept; longer keys are cut."""
+
+_HASHES = 1 << 64
+
+
+class KeyTotal(NamedTuple):
+    """A key, and the totals of its records; `bytes` are those of keys and values.
+
+    The true totals are at most `records_error` and `bytes_error` higher. `key` has the first SHOWN_BYTES of `key_bytes`
+    bytes.
+    """
+
+    key: bytes
+    key_bytes: int
+    records: int
+    bytes: int
+    records_error: int
+    bytes_error: int
+
+
+class KeyCounts(NamedTuple):
+    """The keys of a log.
+
+    `relative_error` is the standard error of `keys`, 0 if all keys were counted. `largest` are the top keys by bytes
+    and `most_frequent` by records, in descending order. A key that is not counted has at most `uncounted_records` and
+    `uncounted_bytes`. `null_keys` and `tombstones` are numbers of records.
+    """
+
+    keys: int
+    relative_error: float
+    null_keys: int
+    tombstones: int
+    largest: tuple[KeyTotal, ...]
+    most_frequent: tuple[KeyTotal, ...]
+    uncounted_records: int = 0
+    uncounted_bytes: int = 0
+
+
+class KeyStatistics:
+    """Counts the keys of records, to report `top` of them."""
+
+    def __init__(self, top: int, most_keys: int = MOST_KEYS, smallest: int = SMALLEST) -> None:
+        import numpy as np
+
+        self._top = top
+        self._most_keys = most_keys
+        self._most_smallest = smallest
+        self._null_keys = self._tombstones = 0
+        self._waiting: list[tuple[Any, Integers]] = []
+        self._waiting_rows = self._waiting_bytes = 0
+        self._hashes: Hashes = np.zeros(0, dtype=np.uint64)
+        self._totals: Integers = np.zeros((4, 0), dtype=np.int64)  # records, bytes, and the errors of both
+        self._smallest: Hashes = np.zeros(0, dtype=np.uint64)
+        self._let_go: Integers = np.zeros(
+            2, dtype=np.int64
+        )  # the most records and bytes that a dropped key may have had
+        self._has_let_go = False
+        self._names: dict[int, tuple[bytes, int]] = {}
+
+    def add(self, keys: Any, value_sizes: Integers) -> None:
+        """Add records: their keys, a pyarrow.BinaryArray, and the sizes of their values in bytes, below 0 for null."""
+        import numpy as np
+
+        self._null_keys += keys.null_count
+        if keys.null_count:
+            kept = np.flatnonzero(keys.is_valid().to_numpy(zero_copy_only=False))
+            keys, value_sizes = keys.drop_null(), value_sizes[kept]
+        if not len(keys):
+            return
+        self._tombstones += int((value_sizes < 0).sum())
+        self._waiting.append((keys, np.maximum(value_sizes, 0)))
+        self._waiting_rows += len(keys)
+        self._waiting_bytes += keys.nbytes
+        if self._waiting_rows >= GATHERED_ROWS or self._waiting_bytes >= GATHERED_BYTES:
+            self._take_in()
+
+    def counts(self) -> KeyCounts:
+        """Return the totals of all records so far."""
+        self._take_in()
+        count = len(self._hashes)
+        error = 0.0
+        if self._has_let_go:
+            count, error = self._estimate()
+        records, size_bytes = self._top_rows()
+        return KeyCounts(
+            count,
+            error,
+            self._null_keys,
+            self._tombstones,
+            tuple(self._total(row) for row in size_bytes),
+            tuple(self._total(row) for row in records),
+            *map(int, self._let_go),
+        )
+
+    def _take_in(self) -> None:
+        import numpy as np
+        import pyarrow as pa
+
+        if not self._waiting:
+            return
+        keys: Any = pa.concat_arrays([part for part, _ in self._waiting])
+        value_sizes = np.concatenate([part for _, part in self._waiting])
+        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+        data, begins, sizes = _places(keys)
+        hashes, first, inverse = np.unique(hash_keys(data, begins, sizes), return_index=True, return_inverse=True)
+        records = np.bincount(inverse, minlength=len(hashes))
+        size_bytes = np.bincount(inverse, weights=sizes + value_sizes, minlength=len(hashes)).astype(np.int64)
+        self._smallest = np.union1d(self._smallest, hashes[: self._most_smallest])[: self._most_smallest]
+        self._merge(hashes, records, size_bytes)
+        self._name(hashes, first, keys)
+        if len(self._hashes) > self._most_keys:
+            self._let_some_go()
+
+    def _merge(self, hashes: Hashes, records: Rows, size_bytes: Integers) -> None:
+        import numpy as np
+
+        at = np.searchsorted(self._hashes, hashes)
+        known = np.zeros(len(hashes), dtype=bool)
+        inside = np.flatnonzero(at < len(self._hashes))
+        known[inside] = self._hashes[at[inside]] == hashes[inside]
+        self._totals[0, at[known]] += records[known]
+        self._totals[1, at[known]] += size_bytes[known]
+        new = ~known
+        count = int(new.sum())
+        errors = np.repeat(self._let_go[:, None], count, axis=1)
+        totals = np.vstack((records[new], size_bytes[new], errors))
+        self._hashes = np.insert(self._hashes, at[new], hashes[new])
+        self._totals = np.insert(self._totals, at[new], totals, axis=1)
+
+    def _name(self, hashes: Hashes, first: Rows, keys: Any) -> None:
+        """Keep the names of the top keys.
+
+        A key rises to the top only with new records, so its name is already kept or among `keys`.
+        """
+        import numpy as np
+
+        rows = {row for rows in self._top_rows() for row in rows}
+        names = {}
+        for row in rows:
+            value = int(self._hashes[row])
+            found = self._names.get(value)
+            if found is None:
+                key = keys[int(first[np.searchsorted(hashes, self._hashes[row])])].as_py()
+                found = key[:SHOWN_BYTES], len(key)
+            names[value] = found
+        self._names = names
+
+    def _top_rows(self) -> tuple[list[int], list[int]]:
+        """Return the rows of the most frequent and of the largest keys."""
+        return self._top_of(0), self._top_of(1)
+
+    def _top_of(self, measure: int) -> list[int]:
+        import numpy as np
+
+        totals = self._totals[measure]
+        rows = np.arange(len(totals))
+        if len(totals) > self._top:
+            least = np.partition(totals, len(totals) - self._top)[len(totals) - self._top]
+            rows = np.flatnonzero(totals >= least)
+        found: list[int] = rows[np.lexsort((self._hashes[rows], -totals[rows]))][: self._top].tolist()
+        return found
+
+    def _total(self, row: int) -> KeyTotal:
+        records, size_bytes, *errors = map(int, self._totals[:, row])
+        return KeyTotal(*self._names[int(self._hashes[row])], records, size_bytes, *errors)
+
+    def _let_some_go(self) -> None:
+        """Drop about half of the keys, and keep the keys with the most bytes and the keys with the most records."""
+        import numpy as np
+
+        kept = np.zeros(len(self._hashes), dtype=bool)
+        for measure in (0, 1):
+            most = min(max(self._most_keys // 4, self._top), len(self._hashes))
+            kept[np.lexsort((self._hashes, -self._totals[measure]))[:most]] = True
+        self._has_let_go = True
+        gone = self._totals[:2, ~kept]
+        if gone.shape[1]:
+            self._let_go = self._let_go + gone.max(axis=1)
+        self._hashes, self._totals = self._hashes[kept], self._totals[:, kept]
+
+    def _estimate(self) -> tuple[int, float]:
+        """Estimate the number of keys and its standard error.
+
+        As hashes are evenly distributed, the largest of the smallest hashes shows their density.
+        """
+        count = len(self._smallest)
+        if count < self._most_smallest:
+            return count, 0.0
+        return round((count - 1) * _HASHES / int(self._smallest[-1])), 1 / math.sqrt(count - 2)
+
+
+def _places(keys: Any) -> tuple[Octets, Integers, Integers]:
+    """Return the bytes of an array without nulls, the start of each string, and the sizes."""
+    import numpy as np
+
+    _, ends, data = keys.buffers()
+    ends = np.frombuffer(ends, dtype=np.int32)[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)
+    raw = np.zeros(0, dtype=np.uint8) if data is None else np.frombuffer(data, dtype=np.uint8)
+    return raw, ends[:-1], np.diff(ends)

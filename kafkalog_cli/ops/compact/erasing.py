@@ -1,0 +1,244 @@
+"""Proves that keys were erased: reads every log before and after, and other files that may contain the keys."""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from kafkalog_cli.broker.cleaning.sought_keys import SoughtKeys
+from kafkalog_cli.change.manifest import read_manifest, run_directory
+from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.disk.names import DirectoryKind, FileKind, classify_file
+from kafkalog_cli.errors import BadInput, ExitCode, KafkalogError
+from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.log.logdir import open_logdir
+from kafkalog_cli.log.partition import Partition, open_partition
+from kafkalog_cli.log.reading.read import RecordReader
+from kafkalog_cli.log.reading.scan import Scan
+from kafkalog_cli.ops.append.reading import file_pieces, parse_ndjson
+from kafkalog_cli.ops.change_plan import Remark
+from kafkalog_cli.ops.compact.erasure import MOST_OFFSETS, ErasedKey, Holder, LogDigest, RecordPlace
+from kafkalog_cli.ops.compact.plan import Choice, CompactPlan, CompactRequest
+from kafkalog_cli.ops.partition_facts import Replication
+
+_LOGS = (FileKind.LOG, FileKind.SEVEN_LOG)
+
+
+class KeyFile(NamedTuple):
+    """Keys, and the line of each in their file."""
+
+    sought: SoughtKeys
+    lines: tuple[int, ...]
+
+
+def read_keys(lines: Iterable[bytes | None], path: str, *, is_ndjson: bool) -> KeyFile:
+    """Read the keys in `path`: from records as NDJSON, or one key per line, without empty lines. Raises BadInput."""
+    keys: list[bytes] = []
+    numbers: list[int] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            key = _key_of(line, is_ndjson=is_ndjson) if line else None
+        except ValueError as error:
+            raise BadInput(path=path, reason=f"line {number}: {error}") from error
+        if key is not None:
+            keys.append(key)
+            numbers.append(number)
+    if not keys:
+        raise BadInput(path=path, reason="there is no key in it")
+    return KeyFile(SoughtKeys(keys), tuple(numbers))
+
+
+def _key_of(line: bytes, *, is_ndjson: bool) -> bytes | None:
+    if not is_ndjson:
+        return line
+    record = parse_ndjson(line)
+    if record is not None and record.key is None:
+        raise ValueError("a record without a key: what has none is not erased")
+    return None if record is None else record.key
+
+
+@dataclass(slots=True)
+class _Tally:
+    """The records of one key: their number, first offsets and last offset."""
+
+    records: int = 0
+    offsets: list[int] = field(default_factory=list)
+    last_offset: int | None = None
+
+
+class ErasureProof:
+    """Reads the logs of one partition: `look` before a cleaning or without one, `look_again` after it."""
+
+    def __init__(self, fs: Filesystem, keys: KeyFile, request: CompactRequest) -> None:
+        self._fs = fs
+        self._lines = keys.lines
+        self._finder = keys.sought.finder()
+        self._request = request
+        self._tallies: dict[int, _Tally] = {}
+
+    def look(self, plan: CompactPlan) -> CompactPlan:
+        """Return the plan with the records to erase, and the files that will still contain the keys.
+
+        The choice becomes NOTHING_TO_ERASE if only the erasure is a reason to clean, and no record has a key. Raises
+        the exceptions of reading.
+        """
+        assert plan.erasure is not None
+        partition = open_partition(self._fs, plan.path)
+        before, holders = self._logs(partition, plan, tally=True)
+        holders = [holder for holder in holders if holder.place is not RecordPlace.CLEANED]
+        holders += self._elsewhere(partition, plan)
+        keys = (
+            ErasedKey(self._lines[number], tally.records, tuple(tally.offsets), tally.last_offset)
+            for number, tally in sorted(self._tallies.items())
+        )
+        erasure = plan.erasure._replace(keys=tuple(keys), before=tuple(before), holders=tuple(holders))
+        plan = replace(plan, erasure=erasure)
+        if plan.choice is Choice.ERASING and not self._tallies:
+            return replace(plan, choice=Choice.NOTHING_TO_ERASE, groups=(), line_edits=())
+        return plan
+
+    def look_again(self, plan: CompactPlan) -> CompactPlan:
+        """Return the plan with the logs and the holders of keys after the cleaning. Raises as reading does."""
+        assert plan.erasure is not None
+        partition = open_partition(self._fs, plan.path)
+        after, holders = self._logs(partition, plan, tally=False)
+        holders += self._elsewhere(partition, plan)
+        return replace(plan, erasure=plan.erasure._replace(after=tuple(after), holders=tuple(holders)))
+
+    # -- the partition's own logs
+
+    def _logs(self, partition: Partition, plan: CompactPlan, *, tally: bool) -> tuple[list[LogDigest], list[Holder]]:
+        digests, holders = [], []
+        for segment in partition.segments:
+            path, place = segment.log.path, _place_of(plan, segment.base_offset, partition.segments[-1].base_offset)
+            count, unread = self._count(path, tally=tally and place is RecordPlace.CLEANED)
+            digests.append(LogDigest(path.rpartition("/")[2], segment.log.size_bytes, self._digest(path), count))
+            holders += [Holder(path, place, count, unread)] if count or unread else []
+        return digests, holders
+
+    def _digest(self, path: str) -> str:
+        digest = hashlib.sha256()
+        with self._fs.open_read(path) as file:
+            for piece in file_pieces(file):
+                digest.update(piece)
+        return digest.hexdigest()
+
+    # -- what else is on the disk
+
+    def _elsewhere(self, partition: Partition, plan: CompactPlan) -> Iterator[Holder]:
+        for file in partition.leftovers:
+            if file.name.kind in _LOGS:
+                yield from self._holder(file.status.path, RecordPlace.WAITING)
+        for run_id in partition.runs:
+            for path in self._kept_by(partition.path, run_id):
+                yield from self._holder(path, RecordPlace.RUN)
+        for path in self._other_directories(partition, plan.log_dir):
+            for status in self._fs.list_directory(path):
+                if classify_file(status.path.rpartition("/")[2]).kind in _LOGS:
+                    yield from self._holder(status.path, RecordPlace.DIRECTORY)
+
+    def _kept_by(self, path: str, run_id: str) -> Iterator[str]:
+        """Yield the logs that a run keeps; all its files if its manifest cannot be read."""
+        directory = run_directory(path, run_id)
+        there = [status.path for status in self._fs.list_directory(directory)]
+        try:
+            manifest = read_manifest(self._fs, path, run_id)
+        except KafkalogError:
+            manifest = None
+        if manifest is None:
+            yield from there
+            return
+        for change in manifest.changes:
+            kept = f"{directory}/{change.kept}"
+            if change.kept is not None and kept in there and classify_file(change.name).kind in _LOGS:
+                yield kept
+
+    def _other_directories(self, partition: Partition, log_dir: str | None) -> Iterator[str]:
+        """Yield other directories of the same partition in the log directory: -delete, -stray and -future."""
+        if log_dir is None:
+            return
+        for found in open_logdir(self._fs, log_dir).partitions:
+            directory = found.directory
+            topic = directory.topic or ""
+            is_same = topic == partition.topic or (directory.topic_may_be_cut and partition.topic.startswith(topic))
+            if directory.kind is not DirectoryKind.PARTITION and is_same and directory.partition == partition.number:
+                yield found.path
+
+    def _holder(self, path: str, place: RecordPlace) -> Iterator[Holder]:
+        count, unread = self._count(path)
+        if count or unread:
+            yield Holder(path, place, count, unread)
+
+    # -- reading
+
+    def _count(self, path: str, *, tally: bool = False) -> tuple[int, str | None]:
+        """Count a log's records that have one of the keys. Also returns why its end cannot be read, or None."""
+        count, limits = 0, self._request.limits
+        with self._fs.open_read(path) as file:
+            scan = Scan(file, limits=limits, choice=self._request.kernels, deep=True)
+            reader = RecordReader(limits)
+            for chunk in scan:
+                for block in reader.blocks(chunk):
+                    for fault in block.faults.values():
+                        return count, fault.message
+                    rows = [row for row in self._finder.rows(block) if not _is_control(block, row)]
+                    count += len(rows)
+                    for row in rows if tally else ():
+                        self._note(self._finder.number_of(block, row), int(block.records.offset[row]))
+            return count, None if scan.fault is None else scan.fault.message
+
+    def _note(self, number: int, offset: int) -> None:
+        tally = self._tallies.setdefault(number, _Tally())
+        tally.records += 1
+        tally.last_offset = offset
+        if len(tally.offsets) < MOST_OFFSETS:
+            tally.offsets.append(offset)
+
+
+def with_holders(plan: CompactPlan) -> CompactPlan:
+    """Return the plan with a warning for each file that still contains erased keys."""
+    holders = () if plan.erasure is None else plan.erasure.holders
+    return replace(plan, remarks=(*plan.remarks, *map(_remark, holders)))
+
+
+def _is_control(block: RecordBlock, row: int) -> bool:
+    """Whether the row is a control record, such as a transaction marker."""
+    return block.batches.row(block.first_row + bisect_right(block.record_ends, row)).is_control
+
+
+def _place_of(plan: CompactPlan, base_offset: int, active: int) -> RecordPlace:
+    if base_offset == active:
+        return RecordPlace.ACTIVE
+    is_cleaned = plan.choice.is_cleaned and plan.dirt is not None and base_offset < plan.dirt.first_uncleanable
+    return RecordPlace.CLEANED if is_cleaned else RecordPlace.UNCLEANABLE
+
+
+def _remark(holder: Holder) -> Remark:
+    if holder.unread is not None:
+        message = f"may hold the keys, it cannot be read to its end: {holder.unread}"
+    else:
+        records = "a record" if holder.records == 1 else f"{holder.records} records"
+        message = f"holds {records} of the keys"
+    return Remark(holder.path, message, ExitCode.WARNINGS, next_step=_NEXT[holder.place])
+
+
+_NEXT = {
+    RecordPlace.CLEANED: "",
+    RecordPlace.UNCLEANABLE: "the same command again once it may be cleaned",
+    RecordPlace.ACTIVE: "`kafkalog roll PATH --force` closes the segment; then the same command again",
+    RecordPlace.WAITING: "`kafkalog purge PATH` removes it once it is due",
+    RecordPlace.RUN: "`kafkalog purge PATH --older-than 0s` removes it; then the run cannot be undone",
+    RecordPlace.DIRECTORY: "a broker removes the directory, or the administrator does",
+}
+
+
+def replication_words(replication: Replication | None, unknown_because: str) -> str:
+    """Describe other replicas, which contain the keys until they are cleaned in the same way."""
+    if replication is None:
+        return f"whether other replicas hold the keys is not known: {unknown_because}"
+    if len(replication.replicas) < 2:
+        return "there is no other replica"
+    return f"other replicas hold the keys still: {replication.words}"

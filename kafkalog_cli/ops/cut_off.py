@@ -1,0 +1,52 @@
+"""Undoes a run that was interrupted by a power cut or a kill, before the next run reads the partition."""
+
+from __future__ import annotations
+
+from kafkalog_cli.change.manifest import RunState, read_manifest, run_directory, run_ids
+from kafkalog_cli.change.manifest_form import MANIFEST
+from kafkalog_cli.disk.clocks import Clock
+from kafkalog_cli.disk.fs import WritableFilesystem
+from kafkalog_cli.errors import KafkalogError, Refused, UnsupportedFormat
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.partition_facts import Places
+from kafkalog_cli.ops.undo import apply_undo, plan_undo
+
+
+def cut_off_run(fs: WritableFilesystem, partition: Partition) -> str | None:
+    """Return the id of the partition's last run if it was interrupted; None if it ended, or there is no run.
+
+    Earlier runs are ignored: any later run found the partition sound, or repaired it.
+    """
+    names = run_ids(fs, partition.path) if partition.runs else []
+    if not names:
+        return None
+    try:
+        manifest = read_manifest(fs, partition.path, names[-1])
+    except (KafkalogError, OSError):
+        return None
+    is_cut_off = manifest is not None and manifest.state in (RunState.STARTED, RunState.UNDOING)
+    return names[-1] if is_cut_off else None
+
+
+def unread_run(fs: WritableFilesystem, partition: Partition) -> tuple[str, str] | None:
+    """Return the path of the last run's manifest and why it is not followed; None if it can be read.
+
+    Such a run counts as none: it may have been cut off, but nothing that it says is believed.
+    """
+    names = run_ids(fs, partition.path) if partition.runs else []
+    if not names:
+        return None
+    try:
+        read_manifest(fs, partition.path, names[-1])
+    except (Refused, UnsupportedFormat) as error:
+        return str(error.details["path"]), str(error.details["reason"])
+    except (KafkalogError, OSError) as error:
+        return f"{run_directory(partition.path, names[-1])}/{MANIFEST}", str(error)
+    return None
+
+
+def take_back(
+    fs: WritableFilesystem, partition: Partition, run_id: str, clock: Clock, places: Places | None = None
+) -> None:
+    """Undo the run, under the locks of log directory and partition. Raises as `plan_undo` and `apply_undo`."""
+    apply_undo(fs, plan_undo(fs, partition, run_id, clock, places))

@@ -1,0 +1,161 @@
+"""Moves the start of a log forward, as a client's DeleteRecords does, and removes whole segments below it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kafkalog_cli.broker.load_error import LoadFailed
+from kafkalog_cli.broker.open_log import changed_epochs, mark_deleted
+from kafkalog_cli.broker.retention import RetainedSegment, RetentionBounds, RetentionLimits, retain
+from kafkalog_cli.change.change_order import in_log_order, keeping
+from kafkalog_cli.change.draft import Draft
+from kafkalog_cli.change.manifest import RunInfo
+from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
+from kafkalog_cli.disk.names import FileKind
+from kafkalog_cli.errors import ExitCode, OffsetOutOfRange
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
+from kafkalog_cli.ops.change_plan import Remark, fingerprints_of
+from kafkalog_cli.ops.log_plan import LogPlan, Unready, check_logs, whole_end_of
+from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.ops.purge import DELAY
+from kafkalog_cli.ops.refusals import Action
+from kafkalog_cli.ops.retain.retain import line_edits
+from kafkalog_cli.ops.root_state import RootState
+from kafkalog_cli.ops.session.verb import Verb
+from kafkalog_cli.ops.session.work import Changed, Work
+
+HIGH_WATERMARK = -1
+"""As an offset: delete all replicated records (DeleteRecordsRequest.HIGH_WATERMARK)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecordsRequest(LogRequest):
+    """Delete the records below `before_offset`.
+
+    `delay_ms`: how long `.deleted` files stay; None: as file.delete.delay.ms says. `keeps`: removed files are kept by
+    the run instead of renamed to `.deleted`.
+    """
+
+    before_offset: int = 0
+    delay_ms: int | None = None
+    keeps: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecordsPlan(LogPlan):
+    """A plan to move the log start from `old_start_offset` to `log_start_offset`.
+
+    `removed` contains the base offsets of the removed segments, `removed_bytes` is the size of their logs. Records
+    below the start that share a segment with later records stay on disk, but clients do not get them.
+    """
+
+    old_start_offset: int | None = None
+    removed: tuple[int, ...] = ()
+    removed_bytes: int = 0
+    delay_ms: int = 0
+
+    @property
+    def drops_valid(self) -> bool:
+        """See ChangePlan."""
+        return self.has_work
+
+
+def plan_delete_records(
+    fs: Filesystem, partition: Partition, root: RootState, before_offset: int, request: DeleteRecordsRequest
+) -> DeleteRecordsPlan:
+    """Plan the removal of the records before `before_offset` (`HIGH_WATERMARK`: of all replicated records).
+
+    The plan has no changes if the log already starts there or later. Raises OffsetOutOfRange for an offset above the
+    high watermark, UnsupportedFormat for 0.7, the exceptions of `SettingsSource.metadata`, and those of opening the
+    files.
+    """
+    config = request.settings.topic_config(root.log_dir, partition.topic)
+    plan = DeleteRecordsPlan(
+        partition.path,
+        partition.topic,
+        partition.number,
+        root.log_dir,
+        fingerprints=fingerprints_of(fs, partition.path),
+        settings=(config[DELAY],),
+        delay_ms=config.file_delete_delay_ms if request.delay_ms is None else request.delay_ms,
+    )
+    try:
+        check_logs(partition)
+        end_offset = whole_end_of(fs, partition, root)
+    except Unready as unready:
+        return replace(plan, remarks=(unready.remark,), is_refused=True)
+    old_start_offset = max(root.log_start, partition.segments[0].base_offset)
+    high_watermark = root.high_watermark(end_offset)
+    wanted = high_watermark.offset if before_offset == HIGH_WATERMARK else before_offset
+    if not 0 <= wanted <= high_watermark.offset:
+        what = f"offset {before_offset}"
+        raise OffsetOutOfRange(path=partition.path, what=what, first=old_start_offset, last=high_watermark.offset)
+    start_offset = max(wanted, old_start_offset)
+    plan = replace(
+        plan,
+        log_start_offset=start_offset,
+        log_end_offset=end_offset,
+        high_watermark=high_watermark,
+        old_start_offset=old_start_offset,
+    )
+    if start_offset == old_start_offset:
+        return plan
+    plan = _with_changes(fs, partition, root, plan, RetentionBounds(start_offset, end_offset, high_watermark.offset))
+    return replace(plan, changes=keeping(plan.changes)) if request.keeps else plan
+
+
+def apply_delete_records(
+    fs: WritableFilesystem,
+    plan: DeleteRecordsPlan,
+    run: RunInfo,
+    request: DeleteRecordsRequest,
+    *,
+    held: LockHandle | None,
+) -> Applied | None:
+    """Make the changes, and return None if there are none. Removed segments stay for `plan.delay_ms` as `.deleted`.
+
+    Raises Refused if a file has changed since the plan was made, and the exceptions of `journal.apply`.
+    """
+    run = replace(run, settings={**run.settings, DELAY: plan.delay_ms})
+    settings = request.load_settings(plan.log_dir, plan.topic)
+    return apply_changes(fs, plan, run, MarkerUse.LEFT, settings, held=held)
+
+
+def _with_changes(
+    fs: Filesystem, partition: Partition, root: RootState, plan: DeleteRecordsPlan, bounds: RetentionBounds
+) -> DeleteRecordsPlan:
+    segments = [RetainedSegment(segment.base_offset, segment.log.size_bytes) for segment in partition.segments]
+    retention = retain(segments, bounds, RetentionLimits(deletes=False), 0, lambda _: 0)
+    gone, left = segments[: len(retention.passes)], segments[len(retention.passes) :]
+    draft = Draft(fs, partition.path)
+    try:
+        mark_deleted(draft, [segment.base_offset for segment in gone])
+        with changed_epochs(draft) as epochs:
+            epochs.truncate_from_start(bounds.log_start_offset)
+    except LoadFailed as failure:
+        return replace(plan, remarks=(Unready(partition.path, str(failure)).remark,), is_refused=True)
+    if root.log_dir is None and bounds.log_start_offset > left[0].base_offset:
+        message = f"it lies in no log directory, whose {FileKind.LOG_START_CHECKPOINT.value} alone would tell"
+        return replace(plan, remarks=(Remark(partition.path, message, ExitCode.REFUSED),), is_refused=True)
+    return replace(
+        plan,
+        changes=in_log_order(draft.changes()),
+        line_edits=line_edits(root, bounds.log_start_offset, left[0].base_offset),
+        removed=tuple(segment.base_offset for segment in gone),
+        removed_bytes=sum(segment.size_bytes for segment in gone),
+    )
+
+
+def _run(work: Work, request: DeleteRecordsRequest) -> Changed[DeleteRecordsPlan]:
+    root = work.begin()
+    work.check(Action.DELETE_RECORDS)
+    plan = plan_delete_records(work.fs, work.partition, root, request.before_offset, request)
+
+    def apply(run: RunInfo) -> Applied | None:
+        return apply_delete_records(work.fs, plan, run, request, held=work.lock)
+
+    return work.change(plan, apply, warns_first=True)
+
+
+DELETE_RECORDS = Verb(Action.DELETE_RECORDS.value, _run)

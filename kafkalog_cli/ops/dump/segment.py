@@ -1,0 +1,194 @@
+"""Read a segment for dump-log, and collect what its final reports need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkalog_cli.disk.fs import ReadableFile
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.disk.pair_spool import PairSpool
+from kafkalog_cli.format.batch import NO_OFFSET, BatchColumns
+from kafkalog_cli.format.columns import Integers
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.format.records import RecordArrays, RecordBlock
+from kafkalog_cli.log.reading.read_ahead import ChunkBlocks, ReadAhead, Work
+from kafkalog_cli.log.reading.scan import Chunk, Scan
+from kafkalog_cli.log.reading.scan_on import ScanOn
+from kafkalog_cli.ops.damage import DamageSeen
+
+if TYPE_CHECKING:
+    from kafkalog_cli.ops.ranges import Range
+
+MAX_INT32 = (1 << 31) - 1
+
+
+class DumpOptions(NamedTuple):
+    """Options that decide what is read; sizes and positions are in bytes.
+
+    `start` and `end` limit the segment to batches that were found through its indexes. `seven_base_offset` is set for a
+    0.7 file. `resync`: continue after damage. `wanted` and `max_records` limit what is shown. `is_gap_before_first`:
+    the first record counts as following offset -1. So a gap is reported unless its offset is 0, as kafka-dump-log 4.3
+    does; earlier versions report no gap before the first record.
+    """
+
+    deep: bool = False
+    start: int = 0
+    end: int = MAX_INT32
+    limits: Limits = DEFAULT_LIMITS
+    resync: bool = False
+    seven_base_offset: int | None = None
+    wanted: Range | None = None
+    max_records: int | None = None
+    is_gap_before_first: bool = False
+
+
+class SegmentDump:
+    """One pass over a segment: chunks or, in a deep iteration, blocks of records.
+
+    A `Fault` between them stands for damage that was skipped (`resync`); `fault` is what ended the pass. `gaps`
+    receives the pairs of offsets that do not follow each other (only in a deep iteration).
+    """
+
+    def __init__(
+        self,
+        file: ReadableFile,
+        options: DumpOptions,
+        choice: KernelChoice | None = None,
+        gaps: PairSpool | None = None,
+    ) -> None:
+        self.file = file
+        self.fault: Fault | None = None
+        self.valid_bytes = options.start
+        self._gaps = gaps
+        self.damage = DamageSeen()
+        self._options = options
+        self._choice = choice
+        self._last_offset = NO_OFFSET
+        self._shows_batch = False
+        self.shown_records = 0
+
+    def _chunks(self, work: Work | None = None) -> Iterator[ChunkBlocks | Fault]:
+        options = self._options
+        scans = ScanOn(self.file, options.start, options.end, options.limits, self._scan)
+        for scan in scans:
+            if scans.passed_over is not None:
+                yield scans.passed_over
+            for chunk, blocks in ReadAhead(scan, options.limits, self._rows if options.deep else None, work):
+                self.damage.batches(chunk.batches)
+                yield chunk, blocks
+            self.valid_bytes = scan.valid_bytes
+            if scan.fault is not None and scans.is_damage(scan.fault):
+                self.damage.fault(scan.fault)
+                if not options.resync:
+                    self.fault = scan.fault
+                    return
+        self.fault = scans.fault
+
+    def _scan(self, start: int) -> Scan:
+        options = self._options
+        return Scan(
+            self.file,
+            start=start,
+            end=options.end,
+            limits=options.limits,
+            choice=self._choice,
+            deep=options.deep,
+            seven_base_offset=options.seven_base_offset,
+        )
+
+    def batches(self) -> Iterator[BatchColumns | Fault]:
+        """Yield the batches without records."""
+        for found in self._chunks():
+            if isinstance(found, Fault):
+                yield found
+                continue
+            chunk = found[0]
+            for first, end in self._rows(chunk):
+                part = chunk.batches.part(first, end) if end - first < len(chunk.batches) else chunk.batches
+                yield part
+                self.shown_records += sum(count for count in part.records_count if count > 0)
+                if self._is_enough():
+                    return
+
+    def blocks(self, work: Work | None = None) -> Iterator[RecordBlock | Fault]:
+        """Yield the batches with their records.
+
+        `work` is done on blocks in the reading thread, unless they must be cut.
+        """
+        is_whole = self._options.wanted is None and self._options.max_records is None
+        for found in self._chunks(work if is_whole else None):
+            if isinstance(found, Fault):
+                yield found
+                continue
+            for block in found[1]:
+                yield from self._shown(block)
+                if self._is_enough():
+                    return
+
+    def _rows(self, chunk: Chunk) -> list[tuple[int, int]]:
+        wanted = self._options.wanted
+        if wanted is None:
+            return [(0, len(chunk.batches))]
+        from kafkalog_cli.ops.ranges import rows_in_range
+
+        return rows_in_range(chunk.batches, wanted)
+
+    def _shown(self, block: RecordBlock) -> Iterator[RecordBlock]:
+        self._remember_gaps(block)
+        for fault in block.faults.values():
+            self.damage.fault(fault)
+        options = self._options
+        if options.wanted is None and options.max_records is None:
+            yield block
+            return
+        from kafkalog_cli.ops.ranges import Range, cut, with_records
+
+        most = None if options.max_records is None else options.max_records - self.shown_records
+        block = cut(block, options.wanted or Range(), most)
+        self.shown_records += len(block.records)
+        if (options.wanted is None or options.wanted.key is None) and most is None:
+            yield block
+            return
+        if block.begun and self._shows_batch:
+            yield block
+            return
+        self._shows_batch = len(block.records) > 0
+        # Nothing has been shown of a batch that continues here, so its own line is still to come.
+        yield from with_records(replace(block, begun=0))
+
+    def _is_enough(self) -> bool:
+        most = self._options.max_records
+        return most is not None and self.shown_records >= most
+
+    def _remember_gaps(self, block: RecordBlock) -> None:
+        offsets = block.records.offset
+        # Offsets of 0.7 are byte positions, so they never follow each other.
+        if self._gaps is None or not len(offsets) or self._options.seven_base_offset is not None:
+            return
+        after_none = self._options.is_gap_before_first
+        if isinstance(block.records, RecordArrays):
+            self._gaps.extend(_gaps(self._last_offset, (int(offsets[0]),), after_none=after_none))
+            self._gaps.extend_bytes(_gaps_of_array(block.records.offset, after_none=after_none))
+        else:
+            self._gaps.extend(_gaps(self._last_offset, offsets, after_none=after_none))
+        self._last_offset = int(offsets[len(offsets) - 1])
+
+
+def _gaps(last: int, offsets: Iterable[int], *, after_none: bool) -> list[tuple[int, int]]:
+    pairs = pairwise(chain((last,), offsets))
+    return [(before, at) for before, at in pairs if before != at - 1 and (after_none or before != NO_OFFSET)]
+
+
+def _gaps_of_array(offsets: Integers, *, after_none: bool) -> bytes:
+    import numpy as np
+
+    is_gap = offsets[1:] - offsets[:-1] != 1
+    if not after_none:
+        is_gap &= offsets[:-1] != NO_OFFSET
+    before = is_gap.nonzero()[0]
+    pairs: bytes = np.stack((offsets[before], offsets[before + 1]), axis=1).tobytes()
+    return pairs

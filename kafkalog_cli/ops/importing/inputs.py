@@ -1,0 +1,233 @@
+"""The files that an import reads, and what their names, schemas and metadata say about the records."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from kafkalog_cli.disk.fs import Filesystem, RealFilesystem
+from kafkalog_cli.errors import BadInput, NothingSelected, PathNotFound, UsageError
+from kafkalog_cli.log.reading.readable_stream import ReadableStream
+from kafkalog_cli.ops.append.arrow import check_columns
+from kafkalog_cli.ops.export.request import FileFormat
+from kafkalog_cli.ops.importing.lines import line_batches
+from kafkalog_cli.ops.importing.taking import taken, taken_schema
+
+RECORD_COLUMNS = ("key", "value", "headers", "timestamp")
+ORIGIN_COLUMNS = ("offset", "timestampType", "timestamp_type", "leader_epoch", "codec", "control", "transactional")
+PLACE_COLUMNS = ("topic", "partition")
+KNOWN_COLUMNS = frozenset((*RECORD_COLUMNS, *ORIGIN_COLUMNS, *PLACE_COLUMNS))
+"""The columns of an input that are used; all others are left out."""
+
+_LEFT_OUT_UNTOLD = frozenset(
+    ("day", "batch_base_offset", "magic", "producer_id", "producer_epoch", "sequence", "position", "segment", "_fault")
+)
+"""Columns of exported files that are left out without a note, because records of a new log do not have them."""
+NO_OFFSET = "a row has no offset, where others may have one: --new-offsets numbers all anew"
+_SUFFIXES = {
+    ".parquet": FileFormat.PARQUET,
+    ".arrow": FileFormat.ARROW,
+    ".feather": FileFormat.ARROW,
+    ".ndjson": FileFormat.JSON,
+    ".jsonl": FileFormat.JSON,
+    ".json": FileFormat.JSON,
+}
+_ESCAPED = re.compile(rb"%([0-9A-Fa-f]{2})")
+_ROWS = 1 << 15
+_MOST_DEPTH = 16
+_MOST_DIGITS = 10
+
+
+class InputFile(NamedTuple):
+    """A file of records.
+
+    `topic` comes from its metadata or directory, `partition` and `topic_id` from its metadata; None if unknown. `rows`
+    is -1 if only reading the file shows the number. `columns` are the columns used, `left_out` the others.
+    """
+
+    path: str
+    format: FileFormat
+    size_bytes: int
+    rows: int = -1
+    topic: str | None = None
+    partition: int | None = None
+    topic_id: str | None = None
+    columns: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def has_offsets(self) -> bool:
+        """Whether records have offsets."""
+        return "offset" in self.columns
+
+
+def input_files(fs: Filesystem, paths: Sequence[str]) -> list[InputFile]:
+    """Return the files under the paths, by name; in directories, only files whose suffix is one of records.
+
+    Names that begin with `.` or `_` are skipped, as Spark does. Raises PathNotFound, NothingSelected, Unreadable.
+    Raises UsageError for a file of another kind, and BadInput for a file that does not match its suffix.
+    """
+    found: dict[str, FileFormat] = {}
+    for path in paths:
+        full = os.path.abspath(path)  # noqa: PTH100 - workers may have another directory of their own
+        status = fs.status(full)
+        if status is None:
+            raise PathNotFound(path=path)
+        if status.is_directory:
+            found.update(_below(fs, full))
+        elif (kind := _format_of(full)) is not None:
+            found[full] = kind
+        else:
+            raise UsageError(reason=f"{path}: its name ends in none of {', '.join(_SUFFIXES)}")
+    if not found:
+        raise NothingSelected(reason=f"no files of records ({', '.join(_SUFFIXES)}) under {', '.join(paths)}")
+    return [_described(fs, path, kind) for path, kind in found.items()]
+
+
+def _below(fs: Filesystem, directory: str) -> Iterator[tuple[str, FileFormat]]:
+    waiting = [(directory, 0)]
+    while waiting:
+        path, depth = waiting.pop()
+        if depth > _MOST_DEPTH:
+            reason = f"directories in it are nested more than {_MOST_DEPTH} deep, or a link in it leads back into it"
+            raise BadInput(path=directory, reason=reason)
+        below = []
+        for entry in fs.list_directory(path):
+            name = entry.path.rpartition("/")[2]
+            if name.startswith((".", "_")):
+                continue
+            if entry.is_directory:
+                below.append((entry.path, depth + 1))
+            elif (kind := _format_of(name)) is not None:
+                yield entry.path, kind
+        waiting += reversed(below)
+
+
+def _format_of(path: str) -> FileFormat | None:
+    return _SUFFIXES.get(os.path.splitext(path)[1].lower())  # noqa: PTH122
+
+
+def _described(fs: Filesystem, path: str, kind: FileFormat) -> InputFile:
+    status = fs.status(path)
+    file = InputFile(path, kind, 0 if status is None else status.size_bytes, topic=_topic_of_directory(path))
+    if kind is FileFormat.JSON:
+        columns = (
+            *RECORD_COLUMNS,
+            *PLACE_COLUMNS,
+            "offset",
+            "timestamp_type",
+            "leader_epoch",
+            "codec",
+            "transactional",
+        )
+        return file._replace(columns=columns)
+    import pyarrow as pa
+
+    try:
+        rows, schema = _opened(fs, file)
+    except (OSError, ValueError) as error:  # pyarrow's errors are subclasses
+        raise BadInput(path=path, reason=f"it cannot be read as {kind.value}: {error}") from error
+    facts = {name.decode(): value for name, value in (schema.metadata or {}).items()}
+    topic, number, topic_id = (facts.get(f"kafkalog.{name}") for name in ("topic", "partition", "topic_id"))
+    columns = tuple(name for name in schema.names if name in KNOWN_COLUMNS)
+    if "key" not in columns and "value" not in columns:
+        raise UsageError(reason=f"{path} has neither a column key nor a column value: {', '.join(schema.names)}")
+    try:
+        check_columns(taken_schema(pa.schema([field for field in schema if field.name in KNOWN_COLUMNS])))
+    except UsageError as error:
+        raise UsageError(reason=f"{path}: {error}") from error
+    return file._replace(
+        rows=rows,
+        topic=file.topic if topic is None else os.fsdecode(topic),
+        partition=None if number is None else _partition_of(path, number),
+        topic_id=None if topic_id is None else topic_id.decode(errors="replace"),
+        columns=columns,
+        left_out=tuple(name for name in schema.names if name not in (*columns, *_LEFT_OUT_UNTOLD)),
+    )
+
+
+def _partition_of(path: str, number: bytes) -> int:
+    """Return the number of a partition in a file's metadata. Raises BadInput."""
+    if not number.isdigit() or len(number) > _MOST_DIGITS:
+        raise BadInput(path=path, reason="its metadata has a kafkalog.partition that is not the number of a partition")
+    return int(number)
+
+
+def _topic_of_directory(path: str) -> str | None:
+    """Return the topic from the last directory named `topic=NAME`, as Hive writes it; None if there is none."""
+    for part in reversed(path.split("/")[:-1]):
+        name, _, value = part.partition("=")
+        if name == "topic" and value:
+            return os.fsdecode(_ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), os.fsencode(value)))
+    return None
+
+
+def _opened(fs: Filesystem, file: InputFile) -> tuple[int, Any]:
+    """Return the number of rows of a file, and its schema."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if file.format is FileFormat.PARQUET:
+        with _stream(fs, file.path) as stream, pq.ParquetFile(stream) as opened:
+            return opened.metadata.num_rows, opened.schema_arrow
+    with _stream(fs, file.path) as stream, pa.ipc.open_file(stream) as reader:
+        rows = sum(reader.get_batch(number).num_rows for number in range(reader.num_record_batches))
+        return rows, reader.schema
+
+
+def _stream(fs: Filesystem, path: str) -> Any:
+    """Open a file for pyarrow, which would follow any link, wait for a pipe, and end by SIGBUS if a file is cut off."""
+    import pyarrow as pa
+
+    return pa.PythonFile(ReadableStream(fs.open_read(path)), mode="r")
+
+
+# ---- rows
+
+
+def batches(file: InputFile, columns: Collection[str]) -> Iterator[Any]:
+    """Yield the rows of a file in order, as RecordBatches of the `columns` that it has. Raises BadInput."""
+    wanted = [name for name in file.columns if name in columns]
+    parts: Iterator[Any]
+    try:
+        if file.format is FileFormat.JSON:
+            parts = (part.select(wanted) for part in line_batches(file.path))
+        else:
+            parts = (_parquet if file.format is FileFormat.PARQUET else _arrow)(file.path, wanted)
+        yield from (taken(part, file.path) for part in parts)
+    except (OSError, ValueError) as error:
+        raise BadInput(path=file.path, reason=f"it cannot be read: {error}") from error
+
+
+def _parquet(path: str, columns: list[str]) -> Iterator[Any]:
+    import pyarrow.parquet as pq
+
+    with _stream(RealFilesystem(), path) as stream, pq.ParquetFile(stream) as opened:
+        for part in opened.iter_batches(_ROWS, columns=columns):
+            yield part.select(columns)
+
+
+def _arrow(path: str, columns: list[str]) -> Iterator[Any]:
+    import pyarrow as pa
+
+    with _stream(RealFilesystem(), path) as stream, pa.ipc.open_file(stream) as reader:
+        for number in range(reader.num_record_batches):
+            part = reader.get_batch(number).select(columns)
+            for first in range(0, part.num_rows, _ROWS):
+                yield part.slice(first, _ROWS)
+
+
+def offset_range(file: InputFile) -> tuple[int, int] | None:
+    """Return the smallest and the largest offset in a file, None if it has no rows. Raises BadInput."""
+    import pyarrow.compute as pc
+
+    found: list[int] = []
+    for part in batches(file, ("offset",)):
+        if part.num_rows:
+            ends = pc.min_max(part.column(0)).as_py()
+            if ends["min"] is None:
+                raise BadInput(path=file.path, reason=NO_OFFSET)
+            found += ends.values()
+    return (min(found), max(found)) if found else None

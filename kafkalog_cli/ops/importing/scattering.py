@@ -1,0 +1,204 @@
+"""Sort rows by their partition into files that have the rows of one partition each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from kafkalog_cli.disk.fs import FileAttributes, WritableFilesystem
+from kafkalog_cli.disk.staged_file import StagedFile
+from kafkalog_cli.errors import BadInput, UsageError
+from kafkalog_cli.format.murmur2 import partition_of_key
+from kafkalog_cli.ops.append.arrow import check_columns
+from kafkalog_cli.ops.append.partitioning import Partitioner
+from kafkalog_cli.ops.append.reading import NewRecord, RecordOrigin
+from kafkalog_cli.ops.export.request import FileFormat
+from kafkalog_cli.ops.export.writers import writer
+from kafkalog_cli.ops.importing.inputs import NO_OFFSET, PLACE_COLUMNS, InputFile
+
+HELD_BYTES = 64 << 20
+"""The size in bytes of the rows held in memory before they are written."""
+_MOST_PARTITION = (1 << 31) - 1
+
+
+class Part(NamedTuple):
+    """A file with rows of one partition; `order` sorts the parts of the same partition."""
+
+    topic: str
+    partition: int
+    order: tuple[int, int]
+    file: InputFile
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The rules that assign rows to partitions.
+
+    `topic` and `partition` are for rows without such a column, or with null in it. `is_topic_given`: `topic` is for all
+    rows. `partitions`: rows go to one of that many partitions by their key (murmur2). Rows without a key go where their
+    column says, else they are spread as by a producer. With `is_column_first` the column also decides for rows with a
+    key, as in a producer.
+
+    If all rows of a file have offsets, they are sorted by them, even if new offsets are assigned (without
+    `keeps_offsets`). Else the offsets are dropped, and the order is that of the input.
+    """
+
+    topic: str | None = None
+    partition: int | None = None
+    partitions: int | None = None
+    is_topic_given: bool = False
+    is_column_first: bool = False
+    keeps_offsets: bool = False
+    batch_bytes: int = 16_384
+
+
+class Scatter:
+    """Splits the rows of the `number`-th input (`name` in messages) into files in `directory`."""
+
+    def __init__(  # noqa: PLR0913, PLR0917
+        self, fs: WritableFilesystem, directory: str, attributes: FileAttributes, places: Places, number: int, name: str
+    ) -> None:
+        self._fs = fs
+        self._directory = directory
+        self._attributes = attributes
+        self._places = places
+        self._number = number
+        self._name = name
+        self._held: dict[tuple[str, int], list[Any]] = {}
+        self._held_bytes = self._files = 0
+        count = places.partitions
+        self._partitioner = (
+            None if count is None else Partitioner(range(count), count, places.batch_bytes, first=number)
+        )
+
+    def run(self, parts: Iterable[Any]) -> Iterator[Part]:
+        """Yield the files made. Raises BadInput, UsageError, OSError, SyncFailed."""
+        for part in parts:
+            check_columns(part.schema)
+            if part.num_rows:
+                self._take(part)
+            if self._held_bytes >= HELD_BYTES:
+                yield from self._written()
+        yield from self._written()
+
+    def _take(self, part: Any) -> None:
+        import numpy as np
+        import pyarrow as pa
+
+        topics, numbers = self._topics(part), self._numbers(part)
+        kept = part.select([name for name in part.schema.names if name not in PLACE_COLUMNS])
+        for topic, mask in topics:
+            of_topic = numbers if mask is None else np.where(mask, numbers, -1)
+            for number in np.unique(of_topic):
+                if number < 0:
+                    continue
+                rows = np.flatnonzero(of_topic == number)
+                own = kept if len(rows) == kept.num_rows else kept.take(pa.array(rows))
+                self._held.setdefault((topic, int(number)), []).append(own)
+        self._held_bytes += part.nbytes
+
+    def _topics(self, part: Any) -> list[tuple[str, Any]]:
+        """Return each topic with the mask of its rows; None for all rows."""
+        places = self._places
+        if "topic" not in part.schema.names or places.is_topic_given:
+            if places.topic is None:
+                raise UsageError(reason=f"{self._name} does not tell of which topic it is: --topic NAME")
+            return [(places.topic, None)]
+        import pyarrow.compute as pc
+
+        column = part.column("topic")
+        if column.null_count:
+            if places.topic is None:
+                raise BadInput(path=self._name, reason="a row has no topic")
+            column = column.fill_null(places.topic)
+        names = pc.unique(column).to_pylist()
+        if len(names) == 1:
+            return [(names[0], None)]
+        return [(name, pc.equal(column, name).to_numpy(zero_copy_only=False)) for name in names]
+
+    def _numbers(self, part: Any) -> Any:
+        import numpy as np
+        import pyarrow as pa
+
+        given = part.column("partition").cast(pa.int64()) if "partition" in part.schema.names else None
+        if self._partitioner is not None:
+            return self._by_key(part, given)
+        if given is None or given.null_count:
+            if self._places.partition is None:
+                reason = (
+                    f"{self._name} does not tell of which partition its rows are: --partitions N goes by their keys"
+                )
+                raise UsageError(reason=reason)
+            if given is None:
+                return np.full(part.num_rows, self._places.partition, np.int64)
+            given = given.fill_null(self._places.partition)
+        numbers: Any = given.to_numpy(zero_copy_only=False)
+        if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) <= _MOST_PARTITION:
+            raise BadInput(path=self._name, reason=f"{numbers.min()} to {numbers.max()} are no numbers of partitions")
+        return numbers
+
+    def _by_key(self, part: Any, given: Any) -> Any:
+        import numpy as np
+
+        assert self._partitioner is not None
+        assert self._places.partitions is not None
+        if "key" not in part.schema.names:
+            part = part.append_column("key", _nulls(part.num_rows))
+        encoded = part.column("key").dictionary_encode()
+        distinct = (_bytes(key) for key in encoded.dictionary.to_pylist())
+        of_key = np.array([partition_of_key(key, self._places.partitions) for key in distinct] or [0], np.int64)
+        at = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        numbers: Any = of_key[at].copy()
+        without = np.flatnonzero(encoded.indices.is_null().to_numpy(zero_copy_only=False))
+        for row in without.tolist():
+            value = part.column("value")[row].as_py() if "value" in part.schema.names else None
+            record = NewRecord(None, _bytes(value), origin=RecordOrigin(None if given is None else given[row].as_py()))
+            numbers[row] = self._partitioner.partition_of(record)
+        if given is None or not self._places.is_column_first:
+            return numbers
+        wanted: Any = given.fill_null(-1).to_numpy(zero_copy_only=False)
+        if len(wanted) and int(wanted.max()) >= self._places.partitions:
+            told = f"a row is for partition {wanted.max()}, and there are {self._places.partitions}"
+            raise BadInput(path=self._name, reason=told)
+        return np.where(wanted >= 0, wanted, numbers)
+
+    def _written(self) -> Iterator[Part]:
+        held, self._held, self._held_bytes = self._held, {}, 0
+        for (topic, number), parts in held.items():
+            yield Part(topic, number, (self._number, self._files), self._write(parts))
+            self._files += 1
+
+    def _write(self, parts: list[Any]) -> InputFile:
+        import pyarrow as pa
+
+        table = pa.Table.from_batches(parts)
+        if "offset" in table.schema.names:
+            if not table.column("offset").null_count:
+                table = table.sort_by("offset")
+            elif self._places.keeps_offsets:
+                raise BadInput(path=self._name, reason=NO_OFFSET)
+            else:
+                table = table.drop_columns(["offset"])
+        path = f"{self._directory}/{self._number}-{self._files}.arrow"
+        file = StagedFile(self._fs, path, self._attributes)
+        try:
+            out = writer(FileFormat.ARROW, file, table.schema, "none")
+            for batch in table.to_batches():
+                out.write(batch)
+            out.close()
+            size_bytes = file.finish()
+        except BaseException:
+            file.drop()
+            raise
+        return InputFile(path, FileFormat.ARROW, size_bytes, table.num_rows, columns=tuple(table.schema.names))
+
+
+def _nulls(rows: int) -> Any:
+    import pyarrow as pa
+
+    return pa.nulls(rows, pa.binary())
+
+
+def _bytes(found: Any) -> Any:
+    return found.encode() if isinstance(found, str) else found

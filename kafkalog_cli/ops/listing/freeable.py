@@ -1,0 +1,190 @@
+"""The space that retention and compaction would free now, from the plans of `retain` and `compact`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from kafkalog_cli.broker.cleaning.log import Damaged
+from kafkalog_cli.change.changes import Drop, Move
+from kafkalog_cli.disk.fs import FileStatus, WritableFilesystem
+from kafkalog_cli.disk.names import WorkState
+from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
+from kafkalog_cli.ops.compact.choose import plan_compact
+from kafkalog_cli.ops.compact.measuring import measured
+from kafkalog_cli.ops.compact.plan import CompactRequest
+from kafkalog_cli.ops.listing.usage import Freeable
+from kafkalog_cli.ops.log_plan import LogPlan
+from kafkalog_cli.ops.partition_facts import PartitionFacts
+from kafkalog_cli.ops.refusals import Action
+from kafkalog_cli.ops.retain.plan import RetainPlan, RetainRequest
+from kafkalog_cli.ops.retain.retain import plan_retain
+from kafkalog_cli.ops.root_state import RootState
+from kafkalog_cli.ops.session.session import Session
+from kafkalog_cli.ops.session.verb import Verb
+from kafkalog_cli.ops.session.work import Work
+
+_Result = TypeVar("_Result")
+
+BLOCK_BYTES = 4096
+"""The unit in which a new file gets its space, as on ext4 and XFS."""
+
+
+@dataclass(frozen=True, slots=True)
+class FreeableRequest:
+    """The requests of the two verbs whose plans are asked."""
+
+    retain: RetainRequest
+    compact: CompactRequest
+
+
+@dataclass(frozen=True, slots=True)
+class FreeablePart:
+    """The space that one partition would free, by the path of its directory."""
+
+    path: str
+    freeable: Freeable
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Always OK: a listing does not fail because a setting is not known."""
+        return ExitCode.OK
+
+
+def freeable_of(session: Session, partitions: Sequence[Partition]) -> tuple[dict[str, Freeable], ExitCode]:
+    """Return what each partition would free, by path, and the session's exit code.
+
+    The session is a dry run, so that it takes no lock. Raises as `Session.settings`.
+    """
+    is_given = session.options.now_ms is not None
+    request = FreeableRequest(
+        session.request(RetainRequest, partitions, now_is_given=is_given),
+        session.request(CompactRequest, partitions, now_is_given=is_given),
+    )
+    found: dict[str, Freeable] = {}
+
+    def take(part: FreeablePart) -> None:
+        found[part.path] = part.freeable
+
+    summary = session.run(request, partitions, show=take)
+    for partition in summary.not_done:
+        found[partition.path] = Freeable(unknown_because=("interrupted",), partitions=1, unknown_partitions=1)
+    return found, summary.code
+
+
+def _run(work: Work, request: FreeableRequest) -> FreeablePart:
+    path = work.partition.path
+    try:
+        root = work.begin()
+        facts = work.facts()
+    except (KafkalogError, OSError) as error:
+        return FreeablePart(path, Freeable(unknown_because=(_reason(error),), partitions=1, unknown_partitions=1))
+    return FreeablePart(path, _Plans(work, request, root, facts).freeable())
+
+
+FREEABLE = Verb("ls", _run)
+"""Plans the retention and the compaction of each partition, and adds up what they would free."""
+
+
+@dataclass(slots=True)
+class _Plans:
+    """The two plans for one partition."""
+
+    work: Work
+    request: FreeableRequest
+    root: RootState
+    facts: PartitionFacts
+    unknown: list[str] = field(default_factory=list)
+
+    def freeable(self) -> Freeable:
+        """Return the sums of both plans."""
+        retention = self._planned("retention", self._retention)
+        due_bytes, retention_bytes, gone = retention or (0, None, frozenset[int]())
+        compaction_bytes = self._compaction_of(gone, is_retention_known=retention is not None)
+        return Freeable(
+            due_bytes, retention_bytes, compaction_bytes, tuple(dict.fromkeys(self.unknown)), 1, int(bool(self.unknown))
+        )
+
+    def _compaction_of(self, gone: frozenset[int], *, is_retention_known: bool) -> int | None:
+        """Return the bytes that compaction frees beside retention, None if they are not known."""
+        config = self.facts.config
+        if config.is_compacted:
+            return self._planned("compaction", lambda: self._compaction(gone))
+        # A policy that retention accepted has no compact.
+        return 0 if is_retention_known or config.is_known(CLEANUP_POLICY) else None
+
+    def _planned(self, what: str, plan: Callable[[], _Result]) -> _Result | None:
+        """Return the result of a plan; None, with the reason in `unknown`, where there is none."""
+        try:
+            return plan()
+        except Damaged as damage:
+            self.unknown.append(f"{what}: {damage.path}: {damage.fault.message}")
+        except (KafkalogError, OSError) as error:
+            self.unknown.append(f"{what}: {_reason(error)}")
+        return None
+
+    def _retention(self) -> tuple[int, int, frozenset[int]]:
+        """Return the bytes of due files, those of files that retention removes, and the segments that go."""
+        work = self.work
+        work.check(Action.RETAIN, facts=self.facts)
+        plan = plan_retain(work.fs, work.partition, self.root, self.request.retain, work.places)
+        _check(plan)
+        due = [] if plan.due is None else [due.file for due in plan.due.files]
+        names = _names_that_go(plan)
+        files = [file for file in work.fs.list_directory(plan.path) if file.path.rpartition("/")[2] in names]
+        gone = frozenset(fate.base_offset for fate in plan.removed)
+        return _space(work.fs, due), _space(work.fs, files), gone
+
+    def _compaction(self, gone: frozenset[int]) -> int:
+        """Return the bytes that the cleaning of segments frees that retention leaves."""
+        work, request = self.work, self.request.compact
+        work.check(Action.COMPACT, facts=self.facts)
+        plan = plan_compact(work.fs, work.partition, self.root, request, work.places)
+        _check(plan)
+        freed_bytes = 0
+        for group in measured(work.fs, plan, request):
+            if gone.isdisjoint(group.sources):
+                new_bytes = sum(-(-size // BLOCK_BYTES) * BLOCK_BYTES for size in group.file_bytes)
+                replaced = _replaced(work.partition, group.sources, group.base_offsets)
+                freed_bytes += _space(work.fs, replaced) - new_bytes
+        return max(freed_bytes, 0)
+
+
+def _check(plan: LogPlan) -> None:
+    if plan.is_refused:
+        raise Refused(path=plan.path, reason="; ".join(remark.message for remark in plan.remarks))
+
+
+def _reason(error: KafkalogError | OSError) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return str(error.details.get("reason", error))
+
+
+def _names_that_go(plan: RetainPlan) -> set[str]:
+    """Return the names of the files that retention removes or renames to `.deleted`."""
+    moved = {c.name for c in plan.changes if isinstance(c, Move) and c.new_name.endswith(WorkState.DELETED.value)}
+    return moved | {change.name for change in plan.changes if isinstance(change, Drop)}
+
+
+def _replaced(partition: Partition, sources: Sequence[int], made: Sequence[int]) -> list[FileStatus]:
+    """Return the files that a cleaning replaces: those of its source segments, and snapshots of merged segments."""
+    found: list[FileStatus | None] = []
+    for segment in partition.segments:
+        if segment.base_offset in sources:
+            found += [segment.log, segment.offset_index, segment.time_index, segment.txn_index]
+    merged = set(sources) - set(made)
+    found += [file.status for file in partition.snapshots if file.name.offset in merged]
+    return [file for file in found if file is not None]
+
+
+def _space(fs: WritableFilesystem, files: Iterable[FileStatus]) -> int:
+    """Return the space that the removal of files frees: none for links, and for files that have another name."""
+    return sum(
+        file.allocated_bytes
+        for file in files
+        if file.allocated_bytes and not file.is_symlink and fs.attributes(file.path).link_count == 1
+    )

@@ -1,0 +1,251 @@
+"""Describe a partition for `ls`, from names, sizes, small files, checkpoints, and the first and last headers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import NamedTuple
+
+from kafkalog_cli.change.manifest import odd_entries
+from kafkalog_cli.disk.fs import FileStatus, Filesystem
+from kafkalog_cli.disk.names import SEGMENT_KINDS, DirectoryKind, FileKind, FileName, WorkState, classify_file
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format import checkpoint, partition_metadata, quorum_state
+from kafkalog_cli.format.checkpoint import EpochEntry
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.quorum_state import QuorumState
+from kafkalog_cli.log.open_transactions import (
+    OpenTransaction,
+    headers_of,
+    newest_snapshot,
+    open_transactions,
+    parts_to_replay,
+)
+from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.log.reading.unreadable import unreadable
+from kafkalog_cli.ops.listing.reads import FaultNotes, LocatedFault
+from kafkalog_cli.ops.listing.root import CheckpointedOffsets, LogDirRoot, Shutdown
+from kafkalog_cli.ops.listing.segments import end_of, largest_indexed_timestamp, sidecar_lengths, start_of
+
+REPLAY_BYTES = 4 << 30
+"""If more bytes than this must be skipped to find the open transactions, they are not searched for."""
+
+_DATA_KINDS = SEGMENT_KINDS | {FileKind.SEVEN_LOG, FileKind.PRODUCER_SNAPSHOT}
+_BYTES_FIELD = {
+    FileKind.LOG: "log",
+    FileKind.SEVEN_LOG: "log",
+    FileKind.OFFSET_INDEX: "index",
+    FileKind.TIME_INDEX: "timeindex",
+    FileKind.TXN_INDEX: "txnindex",
+    FileKind.PRODUCER_SNAPSHOT: "snapshot",
+    FileKind.METADATA_SNAPSHOT: "snapshot",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BytesByKind:
+    """Sizes in bytes. `leftover`: files that a broker deletes or renames when it starts, whatever their kind."""
+
+    log: int = 0
+    index: int = 0
+    timeindex: int = 0
+    txnindex: int = 0
+    snapshot: int = 0
+    other: int = 0
+    leftover: int = 0
+
+    @property
+    def total(self) -> int:
+        """The sum of all sizes."""
+        return sum(self.by_name().values())
+
+    def by_name(self) -> dict[str, int]:
+        """Return the sizes by field name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def __add__(self, other: BytesByKind) -> BytesByKind:
+        added = other.by_name()
+        return BytesByKind(**{name: size + added[name] for name, size in self.by_name().items()})
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionListing:
+    """A partition directory. Offsets and timestamps (ms) are None if there are none.
+
+    A broker would use `log_start_offset` and `log_end_offset`, which are found without checks of CRCs. `is_tiered`: the
+    log starts before the first segment here. `open_transactions` is None if they were not searched for.
+    `allocated_bytes` is the space of the files on the disk, as preallocated indexes are sparse.
+    """
+
+    partition: Partition
+    root: LogDirRoot | None
+    checkpoints: CheckpointedOffsets
+    bytes_by_kind: BytesByKind
+    allocated_bytes: int
+    log_start_offset: int | None
+    log_end_offset: int | None
+    is_tiered: bool
+    first_timestamp: int | None
+    max_timestamp: int | None
+    leader_epochs: tuple[EpochEntry, ...]
+    topic_id: str | None
+    open_transactions: tuple[OpenTransaction, ...] | None
+    quorum_state: QuorumState | None
+    faults: tuple[LocatedFault, ...]
+
+    @property
+    def high_watermark(self) -> int | None:
+        """The line in replication-offset-checkpoint, but at most the log's end; the log's end if there is no line."""
+        line, end = self.checkpoints.high_watermark, self.log_end_offset
+        return end if line is None or end is None else min(line, end)
+
+
+class _LogRange(NamedTuple):
+    start: int | None = None
+    end: int | None = None
+    end_position: int = 0
+    is_tiered: bool = False
+    first_timestamp: int | None = None
+    max_timestamp: int | None = None
+
+
+def list_partition(
+    fs: Filesystem, partition: Partition, root: LogDirRoot | None, *, with_transactions: bool = True
+) -> PartitionListing:
+    """Describe one partition; `root` is its log directory, None if it is in none.
+
+    Raises as `list_directory` does. Anything wrong in the files becomes a fault.
+    """
+    notes = FaultNotes(fs)
+    entries = fs.list_directory(partition.path)
+    _strange_names(entries, notes)
+    for path, what in odd_entries(fs, partition.path):
+        notes.add(path, [Fault(FaultKind.UNREADABLE, 0, f"{what}, which kafkalog did not make: it is left alone")])
+    offsets = CheckpointedOffsets()
+    if root is not None and partition.directory.kind is DirectoryKind.PARTITION:
+        offsets = root.offsets_of(partition.topic, partition.number)
+    clean = broker_believes_indexes(partition, root)
+    log = _log_range(partition, offsets, notes, clean=clean)
+    epochs = notes.decoded(partition.leader_epochs, checkpoint.decode_leader_epochs)
+    metadata = notes.decoded(partition.metadata, partition_metadata.decode)
+    quorum = next((f.status for f in partition.others if f.name.kind is FileKind.QUORUM_STATE), None)
+    return PartitionListing(
+        partition,
+        root,
+        offsets,
+        bytes_by_kind(entries),
+        sum(entry.allocated_bytes for entry in entries if entry.is_file),
+        log.start,
+        log.end,
+        log.is_tiered,
+        log.first_timestamp,
+        log.max_timestamp,
+        tuple(epochs or ()),
+        None if metadata is None else metadata.topic_id,
+        _open_transactions(partition, log, notes, clean=clean) if with_transactions else None,
+        notes.decoded(quorum, quorum_state.decode),
+        notes.found,
+    )
+
+
+def broker_believes_indexes(partition: Partition, root: LogDirRoot | None) -> bool:
+    """Whether a broker that starts uses this partition's indexes unchecked: no recovery, and no deletion."""
+    clean = root is not None and root.shutdown is Shutdown.CLEAN
+    kept = partition.directory.kind in (DirectoryKind.PARTITION, DirectoryKind.FUTURE)
+    return clean and kept and not partition.directory.is_metadata_log
+
+
+def bytes_by_kind(entries: Iterable[FileStatus]) -> BytesByKind:
+    """Return the total sizes of the files among `entries`, by kind."""
+    sizes: dict[str, int] = {}
+    for entry in entries:
+        if entry.is_file:
+            field = _bytes_field(classify_file(_name(entry)))
+            sizes[field] = sizes.get(field, 0) + entry.size_bytes
+    return BytesByKind(**sizes)
+
+
+def _bytes_field(name: FileName) -> str:
+    if name.state is not WorkState.IN_PLACE:
+        return "leftover"
+    return "other" if name.offset is None else _BYTES_FIELD.get(name.kind, "other")
+
+
+def _strange_names(entries: Iterable[FileStatus], notes: FaultNotes) -> None:
+    """Note entries with a data file's name that are not files, and data files whose name has no offset."""
+    for entry in entries:
+        name = classify_file(_name(entry))
+        if name.kind not in _DATA_KINDS or name.state is not WorkState.IN_PLACE:
+            continue
+        if entry.is_file:
+            problem = "the name does not begin with an offset: a broker fails on it" if name.offset is None else ""
+        elif entry.is_directory:
+            problem = "is a directory, not a file"
+        else:
+            problem = "is a link to nothing" if entry.is_symlink else "is not a regular file"
+        if problem:
+            notes.add(entry.path, [Fault(FaultKind.UNREADABLE, 0, problem)])
+
+
+def _log_range(partition: Partition, offsets: CheckpointedOffsets, notes: FaultNotes, *, clean: bool) -> _LogRange:
+    if not partition.segments:
+        return _LogRange(offsets.log_start)
+    first_base, last = partition.segments[0].base_offset, partition.segments[-1]
+    largest = -1
+    for segment in partition.segments:
+        sidecar_lengths(segment, notes)
+        largest = max(largest, largest_indexed_timestamp(segment, notes))
+    first_timestamp = _first_timestamp(partition, notes)
+    end = end_of(last, notes, clean=clean, is_active=True)
+    largest = max(largest, end.max_timestamp)
+    start = first_base if offsets.log_start is None else offsets.log_start
+    if start > end.next_offset:
+        message = f"log start {start} is above the log's end {end.next_offset}: a broker deletes every segment"
+        notes.add(partition.path, [Fault(FaultKind.INVALID_ENTRY, 0, message)])
+    return _LogRange(
+        start,
+        end.next_offset,
+        end.end_position,
+        start < first_base,
+        first_timestamp,
+        None if largest < 0 else largest,
+    )
+
+
+def _first_timestamp(partition: Partition, notes: FaultNotes) -> int | None:
+    for segment in partition.segments:
+        if segment.log.size_bytes:
+            return start_of(segment, notes).timestamp
+    return None
+
+
+def _open_transactions(
+    partition: Partition, log: _LogRange, notes: FaultNotes, *, clean: bool
+) -> tuple[OpenTransaction, ...] | None:
+    if log.end is None or log.start is None:
+        return ()
+    offset, snapshot = newest_snapshot(notes.fs, partition, log.end, notes.add)
+    if offset is None:
+        if clean and not partition.snapshots:  # a broker has written empty snapshots then, and reads no batch
+            return ()
+        offset = max(log.start, partition.segments[0].base_offset)
+    try:
+        parts = parts_to_replay(notes.fs, partition.segments, offset) if offset < log.end else []
+        if sum(part.size_bytes for part in parts) > REPLAY_BYTES:
+            return None
+        damage: list[tuple[Segment, Fault]] = []
+        found = open_transactions(snapshot, headers_of(notes.fs, parts, damage), offset, log.end)
+    except (KafkalogError, OSError) as error:
+        notes.add(partition.path, [unreadable(error)])
+        return None
+    if damage:
+        from kafkalog_cli.log.reading.resync import is_overtaken
+    for segment, fault in damage:  # damage at the log's end is already noted
+        is_before_the_end = segment is not partition.segments[-1] or fault.position < log.end_position
+        if is_before_the_end and not is_overtaken(notes.fs, segment.log.path, segment.log.size_bytes, fault.position):
+            notes.add(segment.log.path, [fault], is_corruption=True)
+    return tuple(found)
+
+
+def _name(entry: FileStatus) -> str:
+    return entry.path.rpartition("/")[2]

@@ -1,0 +1,156 @@
+"""Find what `ls` lists for a path: a log directory with its partitions, one partition directory, or one file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kafkalog_cli.disk.fs import FileStatus, Filesystem
+from kafkalog_cli.disk.lock import lock_owner
+from kafkalog_cli.disk.names import FileKind, FileName, WorkState, classify_file
+from kafkalog_cli.errors import KafkalogError, NotKafkaLayout
+from kafkalog_cli.log.logdir import PartitionPath
+from kafkalog_cli.log.partition import Partition, directory_name, open_partition
+from kafkalog_cli.ops.listing.listing import PartitionListing, broker_believes_indexes, list_partition
+from kafkalog_cli.ops.listing.reads import LocatedFault
+from kafkalog_cli.ops.listing.root import AskLock, LogDirRoot, read_root, root_above
+from kafkalog_cli.ops.listing.segments import SegmentListing, list_segment
+from kafkalog_cli.ops.selection import Selection, partition_paths
+
+
+class FileListing(NamedTuple):
+    """The name and status of a file that is not a segment."""
+
+    name: FileName
+    status: FileStatus
+
+
+@dataclass(slots=True)
+class Listing:
+    """The partitions and files under one path.
+
+    `log_dir` is set if the path is a log directory. `roots` are the log directories of the partitions and files listed.
+    `failures` are partition directories that could not be read. `removed` are directories that a broker removed or
+    renamed after the log directory was read.
+    """
+
+    path: str
+    log_dir: LogDirRoot | None = None
+    roots: list[LogDirRoot] = field(default_factory=list)
+    partitions: list[PartitionListing] = field(default_factory=list)
+    segments: list[SegmentListing] = field(default_factory=list)
+    files: list[FileListing] = field(default_factory=list)
+    failures: list[tuple[str, KafkalogError]] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was selected."""
+        return not (self.log_dir or self.partitions or self.segments or self.files or self.failures)
+
+    @property
+    def faults(self) -> list[LocatedFault]:
+        """All faults, each once."""
+        return list(dict.fromkeys(fault for faults in self.faults_of_targets() for fault in faults))
+
+    def faults_of_targets(self) -> Iterator[tuple[LocatedFault, ...]]:
+        """Yield the faults of the log directory, of each partition and of each segment."""
+        if self.log_dir is not None:
+            yield self.log_dir.faults
+        for partition in self.partitions:
+            yield partition.faults
+        for segment in self.segments:
+            yield segment.faults
+
+
+class Lister:
+    """Lists paths; caches log directories and partitions that several paths have in common."""
+
+    def __init__(
+        self,
+        fs: Filesystem,
+        selection: Selection,
+        *,
+        segments: bool = False,
+        transactions: bool = True,
+        ask_lock: AskLock = lock_owner,
+    ) -> None:
+        self._fs = fs
+        self._selection = selection
+        self._wants_segments = segments
+        self._wants_transactions = transactions
+        self._ask_lock = ask_lock
+        self._roots: dict[str, LogDirRoot | None] = {}
+        self._partitions: dict[str, Partition] = {}
+
+    def list(self, path: str) -> Listing:
+        """List what is under `path`. Raises PathNotFound, NotKafkaLayout, Unreadable."""
+        listing = Listing(path)
+        status = self._fs.status(path)
+        if status is not None and not status.is_directory:
+            if self._selection.is_everything or self._selection.takes(directory_name(_parent(path))):
+                self._file(path, status, listing)
+            return listing
+        trimmed = path.rstrip("/") or "/"
+        found = [*partition_paths(self._fs, trimmed)]
+        chosen = [partition for partition in found if self._selection.takes(partition.directory)]
+        if [partition.path for partition in found] == [trimmed]:
+            root = self._root_above(trimmed)
+            listing.roots = [] if root is None else [root]
+        elif chosen or self._selection.is_everything:
+            paths = frozenset(partition.path for partition in found)
+            root = listing.log_dir = read_root(self._fs, trimmed, paths, self._ask_lock)
+            listing.roots = [root]
+        else:
+            return listing
+        for partition in chosen:
+            self._partition(partition, root, listing)
+        return listing
+
+    def _partition(self, at: PartitionPath, root: LogDirRoot | None, listing: Listing) -> None:
+        try:
+            partition = open_partition(self._fs, at.path)
+            found = list_partition(self._fs, partition, root, with_transactions=self._wants_transactions)
+        except KafkalogError as error:
+            if at.path != listing.path and self._fs.status(at.path) is None:
+                listing.removed.append(at.path)
+            else:
+                listing.failures.append((at.path, error))
+            return
+        listing.partitions.append(found)
+        if self._wants_segments:
+            clean = broker_believes_indexes(partition, root)
+            listing.segments += [list_segment(self._fs, partition, s, clean=clean) for s in partition.segments]
+
+    def _file(self, path: str, status: FileStatus, listing: Listing) -> None:
+        if not status.is_file:
+            raise NotKafkaLayout(path=path, reason="is not a regular file")
+        name = classify_file(path.rpartition("/")[2])
+        root = self._root_above(_parent(path))
+        listing.roots = [] if root is None else [root]
+        is_segment = name.kind in (FileKind.LOG, FileKind.SEVEN_LOG) and name.state is WorkState.IN_PLACE
+        if not is_segment or name.offset is None:
+            listing.files.append(FileListing(name, status))
+            return
+        partition = self._partition_of(_parent(path))
+        clean = broker_believes_indexes(partition, root)
+        for segment in partition.segments:
+            if segment.log.path.rpartition("/")[2] == name.name:
+                listing.segments.append(list_segment(self._fs, partition, segment, clean=clean))
+
+    def _partition_of(self, directory: str) -> Partition:
+        if directory not in self._partitions:
+            self._partitions[directory] = open_partition(self._fs, directory)
+        return self._partitions[directory]
+
+    def _root_above(self, directory: str) -> LogDirRoot | None:
+        parent = _parent(directory)
+        if parent not in self._roots or directory in (".", ".."):
+            self._roots[parent] = root_above(self._fs, directory, self._ask_lock)
+        return self._roots[parent]
+
+
+def _parent(path: str) -> str:
+    parent, slash, _ = path.rpartition("/")
+    return parent or ("/" if slash else ".")

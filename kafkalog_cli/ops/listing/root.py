@@ -1,0 +1,268 @@
+"""Describe a log directory for `ls`: the files at its root, how its broker stopped, and who holds its lock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import Enum, unique
+from typing import NamedTuple
+
+from kafkalog_cli.change.clean_marker import PURGED, read_held_marker
+from kafkalog_cli.change.publishing.import_leftovers import ImportLeftovers, import_leftovers
+from kafkalog_cli.disk.fs import FileStatus, Filesystem
+from kafkalog_cli.disk.lock import LockOwner, import_owner, lock_owner
+from kafkalog_cli.disk.names import (
+    ROOT_KINDS,
+    DirectoryKind,
+    FileKind,
+    WorkState,
+    classify_directory,
+    classify_file,
+)
+from kafkalog_cli.errors import KafkalogError, Unreadable, UnsupportedFormat
+from kafkalog_cli.format import checkpoint, clean_shutdown, meta_properties
+from kafkalog_cli.format.clean_shutdown import UNKNOWN_BROKER_EPOCH
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.meta_properties import MetaProperties
+from kafkalog_cli.log.logdir import OFFSET_CHECKPOINTS
+from kafkalog_cli.log.reading.unreadable import unreadable
+from kafkalog_cli.ops.listing.reads import FaultNotes, LocatedFault
+
+AskLock = Callable[[str], LockOwner | None]
+
+
+@unique
+class Shutdown(Enum):
+    """How the broker of the directory stopped. The value is the word that machine output uses."""
+
+    CLEAN = "clean"
+    UNCLEAN = "unclean"
+    RUNNING = "running"  # a broker holds the lock
+    UNKNOWN = "unknown"  # no root file at all: a copy of partition directories
+
+
+class CheckpointedOffsets(NamedTuple):
+    """The lines of the four root checkpoints for one partition; None if the file or the line is missing."""
+
+    recovery_point: int | None = None
+    high_watermark: int | None = None
+    log_start: int | None = None
+    cleaner: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirRoot:
+    """The root of a log directory.
+
+    `broker_epoch` is the epoch in `.kafka_cleanshutdown`, None if the file has none. `foreign` are directories with
+    which a broker does not start, and `others` further entries that Kafka does not know. `lock_problem` says why it is
+    not known whether the lock is held. `marker_held_for`: kafkalog holds the clean shutdown marker back, because of its
+    runs (keys) that changed these partitions. `imports` are the leftovers of interrupted imports. They may also belong
+    to a running import; `importer` then is the owner of its lock.
+    """
+
+    path: str
+    shutdown: Shutdown
+    broker_epoch: int | None = None
+    lock_owner: LockOwner | None = None
+    lock_problem: str | None = None
+    marker_held_for: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    meta: MetaProperties | None = None
+    files: tuple[FileStatus, ...] = ()
+    foreign: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    offsets: dict[FileKind, dict[tuple[str, int], int]] = field(default_factory=dict)
+    faults: tuple[LocatedFault, ...] = ()
+    imports: ImportLeftovers = field(default_factory=ImportLeftovers)
+    importer: LockOwner | None = None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a broker is running on the log directory."""
+        return self.lock_owner is not None and self.lock_owner.is_exclusive
+
+    @property
+    def marker_held_until(self) -> str:
+        """When a marker that is held back can be restored, in words."""
+        purged = self.marker_held_for.get(PURGED)
+        if purged:
+            return f"for good: what a run on {', '.join(purged)} kept is purged"
+        runs = (f"run {run} (on {', '.join(names)})" for run, names in self.marker_held_for.items())
+        return f"until undone: {', '.join(runs)}"
+
+    def about(self, topic: str, partition: int) -> LogDirRoot:
+        """Return the state with the lines of one partition only, small enough to send with each of many partitions."""
+        names = ((topic, partition),)
+        lines = {kind: {name: found[name] for name in names if name in found} for kind, found in self.offsets.items()}
+        return replace(self, offsets=lines, others=(), foreign=(), files=(), imports=ImportLeftovers())
+
+    def offsets_of(self, topic: str, partition: int) -> CheckpointedOffsets:
+        """Return the checkpoint lines of one partition."""
+        return CheckpointedOffsets(*(self.offsets.get(kind, {}).get((topic, partition)) for kind in OFFSET_CHECKPOINTS))
+
+
+def read_root(fs: Filesystem, path: str, partitions: frozenset[str], ask_lock: AskLock = lock_owner) -> LogDirRoot:
+    """Read the root of the log directory `path`; `partitions` are the paths of its partition directories.
+
+    Raises as `list_directory` does.
+    """
+    return _root(fs, path, fs.list_directory(path), partitions, ask_lock)
+
+
+def root_above(fs: Filesystem, partition_path: str, ask_lock: AskLock = lock_owner) -> LogDirRoot | None:
+    """Read the root of the log directory of a partition; None if its parent directory is not a log directory."""
+    path = os.path.dirname(os.path.abspath(partition_path))  # noqa: PTH100, PTH120 (a name, links are not followed)
+    try:
+        entries = fs.list_directory(path)
+    except KafkalogError:
+        return None
+    if not _root_files(entries):
+        return None
+    directories = frozenset(entry.path for entry in entries if entry.is_directory)
+    return _root(fs, path, entries, directories, ask_lock)
+
+
+def broker_root(fs: Filesystem, path: str, ask_lock: AskLock = lock_owner) -> LogDirRoot | None:
+    """Read only how the broker stopped and the checkpoints of the log directory `path`; None if it has no root file.
+
+    Root files are looked up by name, so thousands of partition directories beside them cost nothing.
+    """
+    found = ((kind, fs.status(f"{path}/{kind.value}")) for kind in ROOT_KINDS)
+    files = {kind: status for kind, status in found if status is not None and status.is_file}
+    if not files:
+        return None
+    owner, problem = _ask(ask_lock, path)
+    return LogDirRoot(
+        path, _shutdown(files, owner), lock_owner=owner, lock_problem=problem, offsets=_offsets(files, FaultNotes(fs))
+    )
+
+
+def _root(
+    fs: Filesystem, path: str, entries: list[FileStatus], partitions: frozenset[str], ask_lock: AskLock
+) -> LogDirRoot:
+    notes = FaultNotes(fs)
+    files = _root_files(entries)
+    foreign, others = _unknown(entries, partitions, notes)
+    owner, problem = _ask(ask_lock, path)
+    imports = _imports(fs, path, entries, files, notes)
+    return LogDirRoot(
+        path,
+        _shutdown(files, owner),
+        _broker_epoch(files, notes),
+        owner,
+        problem,
+        _marker_held_for(fs, path, files, notes),
+        notes.decoded(files.get(FileKind.META_PROPERTIES), meta_properties.decode),
+        tuple(entry for entry in entries if entry.is_file),
+        foreign,
+        others,
+        _offsets(files, notes),
+        notes.found,
+        imports,
+        _ask(import_owner, path)[0] if imports else None,
+    )
+
+
+def _root_files(entries: list[FileStatus]) -> dict[FileKind, FileStatus]:
+    files = ((_name(entry), entry) for entry in entries if entry.is_file)
+    return {classify_file(name).kind: entry for name, entry in files if _is_root_file(name)}
+
+
+def _is_root_file(name: str) -> bool:
+    found = classify_file(name)
+    return found.kind in ROOT_KINDS and found.state is WorkState.IN_PLACE
+
+
+def _unknown(
+    entries: list[FileStatus], partitions: frozenset[str], notes: FaultNotes
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    foreign, others = [], []
+    for entry in entries:
+        name = _name(entry)
+        if entry.is_directory:
+            directory = classify_directory(name)
+            if entry.path in partitions or directory.kind in (DirectoryKind.OWN, DirectoryKind.REMOTE_INDEX_CACHE):
+                continue
+            if directory.topic is not None and directory.separator == "-":
+                others.append(name)  # a partition only by its name
+            else:
+                message = "is no partition directory: a broker does not start with it"
+                notes.add(entry.path, [Fault(FaultKind.INVALID_ENTRY, 0, message)])
+                foreign.append(name)
+        elif not entry.is_file or not _is_root_file(name):
+            others.append(name)
+    return tuple(foreign), tuple(others)
+
+
+def _shutdown(files: dict[FileKind, FileStatus], owner: LockOwner | None) -> Shutdown:
+    if owner is not None and owner.is_exclusive:
+        return Shutdown.RUNNING
+    if FileKind.CLEAN_SHUTDOWN in files:
+        return Shutdown.CLEAN
+    return Shutdown.UNCLEAN if files else Shutdown.UNKNOWN
+
+
+def _ask(ask_lock: AskLock, path: str) -> tuple[LockOwner | None, str | None]:
+    try:
+        return ask_lock(path), None
+    except OSError as error:
+        return None, error.strerror or str(error)
+
+
+def _broker_epoch(files: dict[FileKind, FileStatus], notes: FaultNotes) -> int | None:
+    content = notes.decoded(files.get(FileKind.CLEAN_SHUTDOWN), clean_shutdown.decode)
+    return None if content is None or content.broker_epoch == UNKNOWN_BROKER_EPOCH else content.broker_epoch
+
+
+def _marker_held_for(
+    fs: Filesystem, path: str, files: dict[FileKind, FileStatus], notes: FaultNotes
+) -> dict[str, tuple[str, ...]]:
+    """Return the partitions by the run that holds the clean shutdown marker back.
+
+    If the marker itself exists, a held one beside it is outdated.
+    """
+    status = files.get(FileKind.HELD_CLEAN_SHUTDOWN)
+    if status is None or FileKind.CLEAN_SHUTDOWN in files:
+        return {}
+    try:
+        held = read_held_marker(fs, path)
+    except (KafkalogError, OSError) as error:
+        notes.add(status.path, [unreadable(error)])
+        return {}
+    if held is None:
+        message = "tells of no marker of a clean shutdown: there is none to give back"
+        notes.add(status.path, [Fault(FaultKind.INVALID_ENTRY, 0, message)])
+        return {}
+    return held.reasons
+
+
+def _imports(
+    fs: Filesystem, path: str, entries: list[FileStatus], files: dict[FileKind, FileStatus], notes: FaultNotes
+) -> ImportLeftovers:
+    """Return the leftovers of imports.
+
+    If the record of an import cannot be read, it is unknown which directories it needs; there are none then, and a
+    fault is noted.
+    """
+    try:
+        return import_leftovers(fs, path, [_name(entry) for entry in entries if entry.is_directory])
+    except (Unreadable, OSError) as error:
+        fault = unreadable(error)
+    except UnsupportedFormat as error:
+        fault = Fault(FaultKind.INVALID_ENTRY, 0, str(error.details["reason"]))
+    notes.add(files[FileKind.IMPORT_RECORD].path, [fault])
+    return ImportLeftovers()
+
+
+def _offsets(files: dict[FileKind, FileStatus], notes: FaultNotes) -> dict[FileKind, dict[tuple[str, int], int]]:
+    found: dict[FileKind, dict[tuple[str, int], int]] = {}
+    for kind in OFFSET_CHECKPOINTS:
+        entries = notes.decoded(files.get(kind), checkpoint.decode_offsets)
+        if entries is not None:
+            found[kind] = {(entry.topic, entry.partition): entry.offset for entry in entries}
+    return found
+
+
+def _name(entry: FileStatus) -> str:
+    return entry.path.rpartition("/")[2]

@@ -1,0 +1,69 @@
+"""Shared by plans of roll, retain, truncate and delete-records: checks whether a log may be changed, finds its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.disk.names import WorkState
+from kafkalog_cli.errors import ExitCode, UnsupportedFormat
+from kafkalog_cli.log.checkpoints import HighWatermark
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.segments.log_end import SegmentEnd, segment_end
+from kafkalog_cli.ops.change_plan import ChangePlan, Remark
+from kafkalog_cli.ops.root_state import RootState
+
+RECOVER_FIRST = "`kafkalog recover PATH` repairs it"
+"""The next step of a log in a state in which it must not be changed; `with_next_steps` fills in the path."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlan(ChangePlan):
+    """A plan that depends on which records are replicated."""
+
+    high_watermark: HighWatermark | None = None
+
+
+class Unready(Exception):
+    """The log is in a state in which it must not be changed. The remark says why."""
+
+    def __init__(self, path: str, message: str, position: int | None = None) -> None:
+        self.remark = Remark(path, message, ExitCode.REFUSED, position, RECOVER_FIRST)
+        super().__init__(message)
+
+
+def check_logs(partition: Partition) -> None:
+    """Raise UnsupportedFormat for segments of 0.7, Unready if there are no segments, or as `check_finished` does."""
+    if any(segment.is_seven for segment in partition.segments):
+        raise UnsupportedFormat(path=partition.path, reason="a log of 0.7: of these commands only retain knows it")
+    check_finished(partition)
+    if not partition.segments:
+        raise Unready(partition.path, "it has no segment")
+
+
+def check_finished(partition: Partition) -> None:
+    """Raise Unready if a cleaning or a split was interrupted: the files in place may not be the log."""
+    for file in partition.leftovers:
+        if file.name.state in (WorkState.SWAP, WorkState.CLEANED) and file.name.offset is not None:
+            raise Unready(file.status.path, "a cleaning or a split did not come to its end")
+
+
+def end_of(fs: Filesystem, partition: Partition, root: RootState) -> SegmentEnd:
+    """Return where a broker would find the log end. Raises Unready for damaged checkpoints, and as `open_read` does."""
+    for path, fault in root.faults:
+        raise Unready(path, f"what it says of the partition cannot be known: {fault.message}", fault.position)
+    return segment_end(fs, partition.segments[-1], like_clean_start=root.is_clean)
+
+
+def whole_end_of(fs: Filesystem, partition: Partition, root: RootState) -> int:
+    """Return the log end offset. Raises Unready if the log is damaged at its end, or ends before it starts."""
+    end = end_of(fs, partition, root)
+    last = partition.segments[-1]
+    for fault in end.faults:
+        raise Unready(last.log.path, f"it is damaged at its end: {fault.message}", fault.position)
+    for fault in end.index_faults if root.is_clean else ():
+        path = last.log.path if last.offset_index is None else last.offset_index.path
+        raise Unready(path, f"it is wrong at its end: {fault.message}", fault.position)
+    if end.next_offset < root.log_start:
+        raise Unready(partition.path, f"it ends at {end.next_offset}, and is to start at {root.log_start}")
+    return end.next_offset

@@ -1,0 +1,135 @@
+"""Look up a record of one partition by offset: the record, its batch, and how it was found."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kafkalog_cli.disk.fs import Filesystem, ReadableFile
+from kafkalog_cli.disk.names import FileKind, WorkState
+from kafkalog_cli.errors import OffsetOutOfRange
+from kafkalog_cli.format.batch import Batch
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.format.records import Record, RecordBlock
+from kafkalog_cli.format.timeindex import TimeIndexEntry
+from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.log.reading.read import RecordReader
+from kafkalog_cli.log.reading.scan import Scan
+from kafkalog_cli.log.segments.log_end import HeaderChain
+from kafkalog_cli.log.segments.segment_search import SegmentIndexes, StartingPoint
+from kafkalog_cli.ops.broker_view import LogBounds, log_bounds
+from kafkalog_cli.ops.lookup.one_record import checked_batch, first_record
+from kafkalog_cli.ops.ranges import Range, cut
+
+
+class Found(NamedTuple):
+    """The result of a look-up.
+
+    `block` holds the one record. It is None if only the batch was wanted, or if the record cannot be read. `start` is
+    the index entry that was used, or the position where the search started and why. `time_entry` is the time index
+    entry used in a look-up by time. `notes` are remarks for the user.
+    """
+
+    segment: Segment
+    start: StartingPoint
+    batch: Batch
+    block: RecordBlock | None
+    notes: tuple[str, ...] = ()
+    time_entry: TimeIndexEntry | None = None
+
+    @property
+    def record(self) -> Record | None:
+        """The record, if one was wanted and could be read, else None."""
+        return None if self.block is None else next(self.block.rows())
+
+    @property
+    def record_offset(self) -> int | None:
+        """The offset of the record, None without a record; its key and value, which may be large, are not copied."""
+        return None if self.block is None else int(self.block.records.offset[0])
+
+    @property
+    def record_timestamp(self) -> int | None:
+        """The timestamp of the record in ms, None without a record."""
+        return None if self.block is None else int(self.block.records.timestamp[0])
+
+    def noted(self, *notes: str) -> Found:
+        """Return the result with more notes."""
+        return self._replace(notes=(*self.notes, *notes))
+
+
+def lookup_offset(
+    fs: Filesystem, partition: Partition, offset: int, *, batch_only: bool = False, limits: Limits = DEFAULT_LIMITS
+) -> Found:
+    """Return the record at `offset`, or the next one if compaction or a marker left a gap (UnifiedLog.read).
+
+    `batch_only`: return the first batch that ends at or above `offset`, with which a fetch begins. Raises
+    OffsetOutOfRange outside of the log, and as `open_read` does.
+    """
+    bounds = log_bounds(fs, partition)
+    if not bounds.start <= offset < bounds.end:
+        raise _outside(partition, f"offset {offset}", bounds)
+    at = max((i for i, segment in enumerate(partition.segments) if segment.base_offset <= offset), default=0)
+    notes: list[str] = []
+    for segment in partition.segments[at:]:
+        found = _in_segment(fs, segment, offset, batch_only, limits, notes)
+        if found is not None:
+            return with_remarks(found, partition, bounds, offset)
+    raise _outside(partition, f"offset {offset} ({'; '.join(notes) or 'no record'})", bounds)
+
+
+def with_remarks(found: Found, partition: Partition, bounds: LogBounds, offset: int | None = None) -> Found:
+    """Return the result with remarks on its place in the log; `offset` is the offset that was looked up."""
+    block = found.block
+    reached = found.batch.last_offset if block is None else int(block.records.offset[0])
+    notes = []
+    if offset is not None and block is not None and reached != offset:
+        notes.append(f"no record has offset {offset}: this is the next one")
+    if block is not None and found.batch.is_control:
+        notes.append("a control record: consumers never see it")
+    if bounds.broker_end is not None and reached >= bounds.broker_end:
+        notes.append(f"a broker takes {bounds.broker_end} for the log's end: it does not find this record")
+    elif bounds.high_watermark is not None and reached >= bounds.high_watermark:
+        notes.append(f"at or above the high watermark {bounds.high_watermark}: consumers do not see it yet")
+    if any(file.name.state is WorkState.SWAP and file.name.kind is FileKind.LOG for file in partition.leftovers):
+        notes.append("there are .swap files: a broker that starts puts them in the place of segments first")
+    return found.noted(*notes)
+
+
+def _outside(partition: Partition, what: str, bounds: LogBounds) -> OffsetOutOfRange:
+    last = bounds.end - 1 if bounds.end > bounds.start else "nothing: the log is empty"
+    return OffsetOutOfRange(path=partition.path, what=what, first=bounds.start, last=last)
+
+
+def _in_segment(  # noqa: PLR0913, PLR0917 the search's state
+    fs: Filesystem, segment: Segment, offset: int, batch_only: bool, limits: Limits, notes: list[str]
+) -> Found | None:
+    with fs.open_read(segment.log.path) as log:
+        if segment.is_seven:
+            return _in_seven(log, segment, offset, limits)
+        start = SegmentIndexes(fs, segment).before_offset(log, offset)
+        chain = HeaderChain(log, start.position)
+        for header in chain:
+            if header.last_offset < offset:
+                continue
+            if batch_only:
+                return Found(segment, start, checked_batch(log, header, limits), None, tuple(notes))
+            block, fault = first_record(log, header, limits, Range(from_offset=offset))
+            if block is not None:
+                return Found(segment, start, block.batches.row(block.first_row), block, tuple(notes))
+            if fault is not None:
+                reason = f"its records cannot be read: {fault.message}"
+                return Found(segment, start, checked_batch(log, header, limits), None, (*notes, reason))
+        if chain.fault is not None:
+            notes.append(f"{segment.log.path} is damaged at byte {chain.position}: {chain.fault.message}")
+    return None
+
+
+def _in_seven(log: ReadableFile, segment: Segment, offset: int, limits: Limits) -> Found | None:
+    """Find a message in a 0.7 segment, where offsets are byte positions and there are no indexes."""
+    reader = RecordReader(limits)
+    for chunk in Scan(log, limits=limits, seven_base_offset=segment.base_offset):
+        for row, batch in enumerate(chunk.batches.rows()):
+            if batch.base_offset >= offset:
+                for block in reader.blocks(chunk, row, row + 1):
+                    first = cut(block, Range(), 1)
+                    return Found(segment, StartingPoint(0), batch, first if len(first.records) else None)
+    return None

@@ -1,0 +1,121 @@
+"""Look up records of one partition by time: the true record, and a broker's answer if it differs (ListOffsets)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.errors import OffsetOutOfRange
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.broker_view import BrokerView, LogBounds, broker_view, log_bounds
+from kafkalog_cli.ops.lookup.broker_answers import BrokerAnswer, BrokerSearch
+from kafkalog_cli.ops.lookup.by_offset import Found, with_remarks
+from kafkalog_cli.ops.lookup.time_search import TimeSearch
+
+
+class TimeFound(NamedTuple):
+    """The true answer (None: no such record), and the broker's answer if it differs.
+
+    `notes` are about damage that the search found; notes about the record are in `found`.
+    """
+
+    found: Found | None
+    broker: BrokerAnswer | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def offset(self) -> int | None:
+        """The offset of the record, None if there is none."""
+        return None if self.found is None else self.found.record_offset
+
+
+def lookup_time(
+    fs: Filesystem,
+    partition: Partition,
+    timestamp_ms: int,
+    limits: Limits = DEFAULT_LIMITS,
+    view: BrokerView | None = None,
+) -> TimeFound:
+    """Return the first record, by offset, at or after a time and from the log's start on (fetchOffsetByTimestamp).
+
+    `timestamp_ms` is 0 or more. Raises as `log_bounds` and `open_read` do.
+    """
+    view = view or broker_view(fs, partition)
+    bounds = log_bounds(fs, partition, view)
+    search = TimeSearch(fs, limits)
+    found = (search.first(segment, timestamp_ms, bounds.start) for segment in partition.segments)
+    answer = next((one for one in found if one is not None), None)
+    said = BrokerSearch(fs, partition, view, search).first(timestamp_ms, bounds.start, limits)
+    return _compared(answer, said, search, partition, bounds)
+
+
+def lookup_max_timestamp(fs: Filesystem, partition: Partition, limits: Limits = DEFAULT_LIMITS) -> TimeFound:
+    """Return the first record with the largest timestamp of the log (ListOffsets -3).
+
+    Raises as `log_bounds` and `open_read` do.
+    """
+    view = broker_view(fs, partition)
+    search = TimeSearch(fs, limits)
+    best: Found | None = None
+    largest = -1
+    for segment in partition.segments:
+        if search.largest_timestamp(segment) > largest:
+            found = search.latest(segment)
+            timestamp = None if found is None else found.record_timestamp
+            if timestamp is not None and timestamp > largest:
+                best, largest = found, timestamp
+            del found  # frees the memory of its record
+    said = BrokerSearch(fs, partition, view, search).latest(limits)
+    return _compared(best, said, search, partition, log_bounds(fs, partition, view))
+
+
+def outside_times(fs: Filesystem, partition: Partition, what: str, answer: TimeFound) -> OffsetOutOfRange:
+    """Return the error that no record is at or after a time.
+
+    `what` is the time in words, and `answer` the result of its look-up.
+    """
+    damage = f" ({'; '.join(answer.notes)})" if answer.notes else ""
+    largest = lookup_max_timestamp(fs, partition).found
+    record = None if largest is None else largest.record
+    last = "nothing: no record has a timestamp" if record is None else record.timestamp
+    return OffsetOutOfRange(path=partition.path, what=f"{what}{damage}", first="any time", last=last)
+
+
+def offsets_before(partition: Partition, timestamp_ms: int, most: int, bounds: LogBounds, now_ms: int) -> list[int]:
+    """Return at most `most` offsets before a time, newest first, by file times (getOffsetsBefore, until 0.10).
+
+    A segment's start has the time of its file, and the log's end the time `now_ms`.
+    """
+    starts = _starts(partition, bounds, now_ms)
+    last = max((i for i, (_, time_ms) in enumerate(starts) if time_ms <= timestamp_ms), default=-1)
+    return [offset for offset, _ in reversed(starts[: last + 1])][:most]
+
+
+def latest_offsets(partition: Partition, most: int, bounds: LogBounds) -> list[int]:
+    """Return the offsets before any time: the log's end, if the last segment is not empty, and all segment starts.
+
+    The newest offsets come first, and there are at most `most`.
+    """
+    return [offset for offset, _ in reversed(_starts(partition, bounds, 0))][:most]
+
+
+def earliest_offsets(partition: Partition, most: int, bounds: LogBounds) -> list[int]:
+    """Return the earliest offset: the start of the first segment only, even if `most` is larger than 1."""
+    return [offset for offset, _ in _starts(partition, bounds, 0)[:1]][:most]
+
+
+def _starts(partition: Partition, bounds: LogBounds, now_ms: int) -> list[tuple[int, int]]:
+    starts = [(max(segment.base_offset, bounds.start), segment.log.mtime_ms) for segment in partition.segments]
+    if partition.segments[-1].log.size_bytes:
+        starts.append((bounds.next_offset, now_ms))
+    return starts
+
+
+def _compared(
+    answer: Found | None, said: BrokerAnswer | None, search: TimeSearch, partition: Partition, bounds: LogBounds
+) -> TimeFound:
+    answer = None if answer is None else with_remarks(answer, partition, bounds)
+    found = TimeFound(answer, said, tuple(search.notes))
+    same = said is None or (not said.failure and said.offset == found.offset)
+    return found._replace(broker=None) if same else found

@@ -1,0 +1,269 @@
+"""Facts about a partition that a writer is about to change: replicas, places, links, settings, the newest file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kafkalog_cli.disk.foreign_layouts import foreign_layout
+from kafkalog_cli.disk.fs import FileStatus, Filesystem, WritableFilesystem, read_all
+from kafkalog_cli.disk.names import SEGMENT_KINDS, DirectoryKind, FileKind, WorkState, classify_file
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format import partition_metadata
+from kafkalog_cli.log.checkpoints import RootCheckpoints
+from kafkalog_cli.log.logdir import open_logdir
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
+from kafkalog_cli.log.settings.topic_config import TopicConfig
+from kafkalog_cli.ops.settings import SettingsSource
+
+_TIERED = "remote.storage.enable"
+_NOTHING_DENIES_IT = f"no source has {_TIERED}=false"
+Places = Mapping[tuple[str, int], tuple[str, ...]]
+
+
+class Replication(NamedTuple):
+    """A partition's replicas in the metadata log. `broker_id` is this broker, None if it is not known."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    broker_id: int | None
+
+    @property
+    def words(self) -> str:
+        """Describe the replicas in words: leader, in-sync replicas, and this broker's place among them."""
+        leader = f"leader {self.leader}" if self.leader >= 0 else "no leader"
+        in_sync = f"in sync: {_numbers(self.isr)}" if self.isr else "none in sync"
+        return f"replicas {_numbers(self.replicas)}; {leader}; {in_sync}; {self._place()}"
+
+    def _place(self) -> str:
+        if self.broker_id is None:
+            return "which of them this is, is not known"
+        if self.broker_id == self.leader:
+            return f"this is the leader, {self.broker_id}"
+        if self.broker_id not in self.replicas:
+            return f"this is {self.broker_id}, none of them"
+        return f"this is {self.broker_id}, {'in sync' if self.broker_id in self.isr else 'not in sync'}"
+
+
+class NewestFile(NamedTuple):
+    """The file that was written last. `mtime_ms` is in epoch milliseconds."""
+
+    name: str
+    mtime_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFacts:
+    """The facts on which refusals and warnings depend.
+
+    `replication` is None if it is not known; `unknown_because` says why. `tiered_because` says why the partition counts
+    as tiered. `own` contains the settings without those of the command line. `twins` are other directories of the same
+    partition. `linked` are segment files that are symbolic links or have several hard links. `odd_files` have the names
+    of segment files but are not regular files. `foreign` is the program that wrote the files, if not Kafka.
+    `other_topic_because` says why the metadata log's topic of that name is a different topic; "" if it is not.
+    `resolved_path` is the target of a path with symbolic links, None without links.
+    """
+
+    path: str
+    kind: DirectoryKind
+    topic: str
+    config: TopicConfig
+    own: TopicConfig
+    is_metadata_log: bool = False
+    replication: Replication | None = None
+    unknown_because: str = ""
+    metadata_is_damaged: bool = False
+    tiered_because: str = ""
+    twins: tuple[str, ...] = ()
+    linked: tuple[str, ...] = ()
+    odd_files: tuple[str, ...] = ()
+    newest: NewestFile | None = None
+    foreign: str | None = None
+    is_in_cleaner_checkpoint: bool = False
+    other_topic_because: str = ""
+    resolved_path: str | None = None
+
+    @property
+    def tiered_is_supposed(self) -> bool:
+        """Whether the partition counts as tiered only because nothing says that it is not."""
+        return self.tiered_because.endswith(_NOTHING_DENIES_IT)
+
+
+def places_of_partitions(fs: WritableFilesystem, log_dirs: Sequence[str]) -> Places:
+    """Return the real directories of each (topic, partition) in the given log directories; several are a fault.
+
+    A log directory that cannot be listed is skipped.
+    """
+    found: dict[tuple[str, int], list[str]] = {}
+    for log_dir in log_dirs:
+        try:
+            partitions = open_logdir(fs, log_dir).partitions
+        except KafkalogError:
+            continue
+        for partition in partitions:
+            directory = partition.directory
+            if directory.kind is DirectoryKind.PARTITION and directory.topic and directory.partition is not None:
+                places = found.setdefault((directory.topic, directory.partition), [])
+                path = os.path.realpath(partition.path)
+                if path not in places:
+                    places.append(path)
+    return {key: tuple(places) for key, places in found.items()}
+
+
+def gather_facts(  # noqa: PLR0913
+    fs: WritableFilesystem,
+    partition: Partition,
+    log_dir: str | None,
+    source: SettingsSource,
+    *,
+    checkpoints: RootCheckpoints | None = None,
+    places: Places | None = None,
+) -> PartitionFacts:
+    """Gather the facts of a partition from file names, small files and the metadata log.
+
+    Raises as `SettingsSource.metadata` does.
+    """
+    metadata = source.metadata(log_dir)
+    config = source.topic_config(log_dir, partition.topic)
+    replication, because = _replication(fs, partition, metadata, source.broker_id(log_dir))
+    path, resolved = os.path.abspath(partition.path), os.path.realpath(partition.path)  # noqa: PTH100
+    cleaner = _line(checkpoints, FileKind.CLEANER_CHECKPOINT, partition)
+    return PartitionFacts(
+        partition.path,
+        partition.directory.kind,
+        partition.topic,
+        config,
+        source.config_without_command_line(log_dir, partition.topic),
+        is_metadata_log=partition.directory.is_metadata_log,
+        replication=replication,
+        unknown_because=because,
+        metadata_is_damaged=metadata is not None and not metadata.is_complete,
+        tiered_because=_tiered(partition, config, metadata, checkpoints),
+        twins=tuple(p for p in (places or {}).get((partition.topic, partition.number), ()) if p != resolved),
+        linked=_linked(fs, partition),
+        odd_files=_odd_files(fs, partition),
+        newest=_newest(fs, partition),
+        foreign=foreign_layout(fs, partition.path),
+        is_in_cleaner_checkpoint=cleaner is not None,
+        other_topic_because=_other_topic(fs, partition, metadata),
+        resolved_path=None if path == resolved else resolved,
+    )
+
+
+def facts_of_new(
+    fs: WritableFilesystem, partition: Partition, log_dir: str | None, source: SettingsSource, places: Places
+) -> PartitionFacts:
+    """Return the facts of a partition that is to be created in `log_dir` (None: in no log directory).
+
+    Raises as `SettingsSource.metadata` does.
+    """
+    metadata = source.metadata(log_dir)
+    replication, because = _replication(fs, partition, metadata, source.broker_id(log_dir))
+    resolved = os.path.realpath(partition.path)
+    return PartitionFacts(
+        partition.path,
+        partition.directory.kind,
+        partition.topic,
+        source.topic_config(log_dir, partition.topic),
+        source.config_without_command_line(log_dir, partition.topic),
+        is_metadata_log=partition.directory.is_metadata_log,
+        replication=replication,
+        unknown_because=because,
+        metadata_is_damaged=metadata is not None and not metadata.is_complete,
+        twins=tuple(p for p in places.get((partition.topic, partition.number), ()) if p != resolved),
+        foreign=foreign_layout(fs, log_dir or partition.path.rpartition("/")[0] or "/"),
+        resolved_path=None if partition.path == resolved else resolved,
+    )
+
+
+def _replication(
+    fs: WritableFilesystem, partition: Partition, metadata: ClusterMetadata | None, broker_id: int | None
+) -> tuple[Replication | None, str]:
+    """Return the replicas, or None and the reason why they are not known."""
+    if metadata is None:
+        return None, "there is no metadata log to ask"
+    if not metadata.is_complete:
+        return None, f"the metadata log is damaged ({metadata.path})"
+    topic = metadata.topics.get(partition.topic)
+    state = metadata.partition(partition.topic, partition.number)
+    if topic is None or state is None:
+        return None, "the metadata log has no such partition (any more)"
+    other = _other_topic(fs, partition, metadata)
+    if other:
+        return None, other
+    return Replication(state.replicas, state.isr, state.leader, broker_id), ""
+
+
+def _other_topic(fs: Filesystem, partition: Partition, metadata: ClusterMetadata | None) -> str:
+    """Return why the metadata log's topic of that name is not this directory's topic; "" if no topic id differs."""
+    topic = None if metadata is None else metadata.topics.get(partition.topic)
+    own = None if topic is None else topic_id_of(fs, partition)
+    if topic is None or own is None or own == topic.topic_id:
+        return ""
+    return f"the metadata log has another topic of that name (id {topic.topic_id}, here {own})"
+
+
+def topic_id_of(fs: Filesystem, partition: Partition) -> str | None:
+    """Return the topic id in `partition.metadata`; None if the file is missing or unreadable."""
+    if partition.metadata is None:
+        return None
+    try:
+        found, _ = partition_metadata.decode(read_all(fs, partition.metadata.path))
+    except (KafkalogError, OSError):
+        return None
+    return None if found is None else found.topic_id
+
+
+def _tiered(
+    partition: Partition, config: TopicConfig, metadata: ClusterMetadata | None, checkpoints: RootCheckpoints | None
+) -> str:
+    if config.remote_storage_enable:
+        return config[_TIERED].explanation
+    if metadata is not None and metadata.is_complete and partition.topic in metadata.topics:
+        return ""  # the metadata log would have the setting
+    if config.is_configured(_TIERED):
+        return ""
+    log_start = _line(checkpoints, FileKind.LOG_START_CHECKPOINT, partition)
+    if log_start is None or not partition.segments or log_start >= partition.segments[0].base_offset:
+        return ""
+    # The log start is also lower if a broker was killed, or freeing was interrupted, before the checkpoint was written.
+    first = partition.segments[0].base_offset
+    return f"the log starts at {log_start}, below the first segment here ({first}), and {_NOTHING_DENIES_IT}"
+
+
+def _line(checkpoints: RootCheckpoints | None, kind: FileKind, partition: Partition) -> int | None:
+    return None if checkpoints is None else checkpoints.offset(kind, partition.topic, partition.number)
+
+
+def _linked(fs: WritableFilesystem, partition: Partition) -> tuple[str, ...]:
+    files = (f for s in partition.segments for f in (s.log, s.offset_index, s.time_index, s.txn_index) if f is not None)
+    return tuple(_name(file) for file in files if file.is_symlink or fs.attributes(file.path).link_count > 1)
+
+
+def _odd_files(fs: WritableFilesystem, partition: Partition) -> tuple[str, ...]:
+    names = (_name(entry) for entry in fs.list_directory(partition.path) if not entry.is_file)
+    return tuple(
+        sorted(
+            name
+            for name in names
+            if (found := classify_file(name)).kind in SEGMENT_KINDS and found.state is WorkState.IN_PLACE
+        )
+    )
+
+
+def _newest(fs: WritableFilesystem, partition: Partition) -> NewestFile | None:
+    files = [entry for entry in fs.list_directory(partition.path) if entry.is_file]
+    newest = max(files, key=lambda entry: entry.mtime_ms, default=None)
+    return None if newest is None else NewestFile(_name(newest), newest.mtime_ms)
+
+
+def _name(file: FileStatus) -> str:
+    return file.path.rpartition("/")[2]
+
+
+def _numbers(values: Sequence[int]) -> str:
+    return ", ".join(map(str, values))

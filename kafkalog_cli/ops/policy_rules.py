@@ -1,0 +1,122 @@
+"""Refusals by settings: retention and compaction must know what a broker would do, and must not do more.
+
+A rule is a function (`Rule.find`) that returns the reason for the refusal, None if the rule does not apply.
+"""
+
+from __future__ import annotations
+
+from kafkalog_cli.errors import shell_word
+from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, Origin, Setting
+from kafkalog_cli.ops.intent import Action, Intent
+from kafkalog_cli.ops.partition_facts import PartitionFacts
+
+RETENTION_LIMITS = ("retention.ms", "retention.bytes")
+
+
+def _limits(facts: PartitionFacts) -> list[Setting]:
+    """Return the retention limits that the broker also uses or that the command line sets."""
+    return [facts.config[name] for name in RETENTION_LIMITS if facts.config.is_known(name)]
+
+
+def no_policy(facts: PartitionFacts, intent: Intent) -> str | None:
+    """Refuse if no source has the topic's cleanup.policy. Retain may assume `delete` for a topic that is named."""
+    if facts.config.is_known(CLEANUP_POLICY):
+        return None
+    was_compacted = ""
+    if intent.action is Action.RETAIN:
+        if facts.is_in_cleaner_checkpoint:
+            if intent.has_own_limit:
+                return None  # the plan leaves the topic unchanged, and says why
+            was_compacted = ", and cleaner-offset-checkpoint lists it, so that it was compacted"
+        elif intent.is_named and any(limit.origin is Origin.COMMAND_LINE for limit in _limits(facts)):
+            return None
+    return f"no source says which cleanup.policy this topic has{was_compacted}. {_how_to_know(facts)}"
+
+
+def _how_to_know(facts: PartitionFacts) -> str:
+    """Return a sentence with the options that name the unread sources."""
+    give = []
+    own = next((source for source in facts.config.unread if source.is_of_topic), None)
+    if own is not None:
+        give.append(f"the cluster's metadata log with {own.option} ({own.why})")
+    broker = next((source for source in facts.config.unread if not source.is_of_topic), None)
+    if broker is not None:
+        give.append(f"the broker's server.properties with {broker.option}")
+    return f"Give {' and '.join(give)}"
+
+
+def no_limit(facts: PartitionFacts, intent: Intent) -> str | None:
+    """Refuse if no source says how long, or how much, the topic keeps."""
+    is_kept = facts.config.is_known(CLEANUP_POLICY) and not facts.config.is_deleted
+    if intent.has_own_limit or is_kept or _limits(facts) or no_policy(facts, intent):
+        return None
+    return f"no source says which retention.ms or retention.bytes this topic has. {_how_to_know(facts)}"
+
+
+def overridden_policy(facts: PartitionFacts, intent: Intent) -> str | None:
+    """Refuse a command-line policy that deletes from a compacted topic, or compacts an uncompacted topic."""
+    given, own = facts.config[CLEANUP_POLICY], facts.own[CLEANUP_POLICY]
+    if given.origin is not Origin.COMMAND_LINE:
+        return None
+    if intent.action is Action.COMPACT:
+        is_other = facts.config.is_compacted and own.origin is Origin.TOPIC and not facts.own.is_compacted
+    else:
+        is_other = facts.config.is_deleted and facts.own.is_compacted and given.value != own.value
+    if is_other:
+        because = own.explanation
+    elif intent.action is Action.RETAIN and facts.config.is_deleted and facts.is_in_cleaner_checkpoint:
+        because = "cleaner-offset-checkpoint lists it, so that it was compacted"
+    elif facts.metadata_is_damaged and own.origin is not Origin.TOPIC:
+        because = "the metadata log is damaged, and may have said that the topic is compacted"
+    else:
+        return None
+    if intent.has_own_limit and intent.action is Action.RETAIN:
+        return None  # --free-bytes protects the topic whatever --config says, and the plan says why
+    option = f"--config {CLEANUP_POLICY}={given.text}"
+    if intent.is_named_alone:
+        return f"{option} overrides this topic's own policy: {because}"
+    return (
+        f"{option} does not override this topic's own policy: {because}."
+        f" Leave it out, or name this topic alone with --topic {shell_word(facts.topic)}"
+    )
+
+
+def never_deletes(facts: PartitionFacts, intent: Intent) -> str | None:
+    """Refuse a topic whose policy has no `delete`, as a broker does (Partition.deleteRecordsOnLeader)."""
+    policy = facts.config[CLEANUP_POLICY]
+    if not policy.is_known or facts.config.is_deleted:
+        return None
+    option = intent.with_option(f"--config {CLEANUP_POLICY}=compact,delete")
+    more = "" if policy.origin is Origin.INTERNAL_TOPIC else f" (to go on: {option})"
+    return f"a broker deletes no records of this topic, by {policy.explanation}: it answers POLICY_VIOLATION{more}"
+
+
+def other_topic(facts: PartitionFacts, intent: Intent) -> str | None:
+    """Refuse if the settings in use belong to another topic with the directory's name."""
+    sure = (Origin.COMMAND_LINE, Origin.INTERNAL_TOPIC)
+    is_used = any(facts.config.is_known(n) and facts.config[n].origin not in sure for n in _used(facts, intent))
+    if facts.other_topic_because == "" or not is_used:
+        return None
+    return f"{facts.other_topic_because}, so that its settings are not those of this directory"
+
+
+def _used(facts: PartitionFacts, intent: Intent) -> list[str]:
+    """Return the names of the settings that decide which records are removed."""
+    return [CLEANUP_POLICY, *(RETENTION_LIMITS if intent.action is Action.RETAIN else ())]
+
+
+def illegal_setting(facts: PartitionFacts, intent: Intent) -> str | None:
+    """Refuse values in the metadata log that no broker accepts."""
+    used = _used(facts, intent)
+    found = [problem for problem in facts.config.problems if problem.name in used]
+    return "; ".join(f"{p.origin.words}: {p.reason}" for p in found) if found else None
+
+
+def outdated_settings(facts: PartitionFacts, intent: Intent) -> str | None:
+    """Refuse settings that later records of a damaged metadata log may have changed."""
+    if not facts.metadata_is_damaged:
+        return None
+    sure = (Origin.COMMAND_LINE, Origin.INTERNAL_TOPIC)
+    used = [facts.config[name] for name in _used(facts, intent)]
+    found = [s.explanation for s in used if s.origin not in sure and s.origin is not Origin.DEFAULT]
+    return f"the metadata log is damaged, there may be later settings: {', '.join(found)}" if found else None

@@ -1,0 +1,297 @@
+"""Permanently removes the files that writers keep: due `.deleted` files, old runs, and leftovers of killed imports."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from threading import Lock
+
+from kafkalog_cli.change.clean_marker import keep_marker_away
+from kafkalog_cli.change.journal_undo import is_ours
+from kafkalog_cli.change.manifest import (
+    ChangeKind,
+    Manifest,
+    PlannedChange,
+    RunState,
+    read_manifest,
+    run_directory,
+    run_ids,
+)
+from kafkalog_cli.change.publishing.import_leftovers import import_leftovers
+from kafkalog_cli.change.publishing.new_partitions import is_staged
+from kafkalog_cli.change.removal import partly, remove_directory, remove_files, remove_run_directory
+from kafkalog_cli.disk.clocks import Clock
+from kafkalog_cli.disk.durable import not_changed
+from kafkalog_cli.disk.foreign_layouts import check_layout
+from kafkalog_cli.disk.fs import FileStatus, WritableFilesystem
+from kafkalog_cli.disk.lock import LockPolicy, import_owner, lock_imports, log_dir_of
+from kafkalog_cli.disk.names import WorkState
+from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, shell_word
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.partition_facts import Places
+from kafkalog_cli.ops.refusals import Action, AppliedRule
+from kafkalog_cli.ops.runs import check_refusals
+from kafkalog_cli.ops.session.verb import Verb
+from kafkalog_cli.ops.session.work import Work
+
+DEFAULT_OLDER_THAN = "7d"
+DELAY = "file.delete.delay.ms"
+DEFAULT_DELAY_MS = 60_000
+"""Kafka's default of file.delete.delay.ms: the time between the renaming and the removal of a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class DueFile:
+    """A `.deleted` file that is due at `due_ms`. `run_id` is None if a broker or a purged run renamed it."""
+
+    file: FileStatus
+    due_ms: int
+    run_id: str | None
+
+    @property
+    def name(self) -> str:
+        """The file's name without its directory."""
+        return self.file.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class OldRun:
+    """A run that can be removed. `files` and `size_bytes` count the kept files and the manifest.
+
+    `state` is None if the run never started.
+    """
+
+    run_id: str
+    state: RunState | None
+    files: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRun:
+    """An old run that is not removed, and the reason."""
+
+    run_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A directory that an import built and did not commit. It is removed completely."""
+
+    files: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PurgePlan:
+    """The files and runs to remove from one partition. `waiting` counts the files and runs that are not due yet.
+
+    `leftover`: the directory is an import's leftover and not a partition, and is removed itself.
+    """
+
+    path: str
+    files: tuple[DueFile, ...] = ()
+    runs: tuple[OldRun, ...] = ()
+    kept: tuple[KeptRun, ...] = ()
+    waiting: int = 0
+    warnings: tuple[AppliedRule, ...] = ()
+    leftover: Leftover | None = None
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything is removed."""
+        return bool(self.files or self.runs or self.leftover)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """WARNINGS if an old run is kept, else OK."""
+        return ExitCode.WARNINGS if self.kept else ExitCode.OK
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of all removed files. A file with another hard link frees no space."""
+        found = sum(due.file.size_bytes for due in self.files) + sum(run.size_bytes for run in self.runs)
+        return found + (0 if self.leftover is None else self.leftover.size_bytes)
+
+
+def plan_purge(
+    fs: WritableFilesystem, partition: Partition, older_than_ms: int, clock: Clock, places: Places | None = None
+) -> PurgePlan:
+    """Plan the removal of files that are due and runs that are old.
+
+    Raises Refused, UnsupportedFormat, Unreadable, NotChanged.
+    """
+    if is_staged(partition.directory.name):
+        return _plan_leftover(fs, partition, clock.now_ms)
+    check_layout(fs, partition.path)
+    try:
+        runs = _Runs(fs, partition.path)
+        files, not_due = _due_files(fs, partition, runs, clock.now_ms)
+        old, kept, young = runs.older_than(clock.now_ms - older_than_ms)
+        warnings = check_refusals(fs, partition, Action.PURGE, clock, places) if files or old else ()
+    except OSError as error:
+        raise not_changed(partition.path, error) from error
+    return PurgePlan(partition.path, tuple(files), tuple(old), tuple(kept), not_due + young, warnings)
+
+
+def apply_purge(fs: WritableFilesystem, plan: PurgePlan) -> None:
+    """Remove the planned files and runs, under the partition's lock. Raises Refused, NotChanged, PartlyRemoved."""
+    log_dir, is_begun = log_dir_of(fs, plan.path), False
+    for run in plan.runs:
+        if log_dir is not None:
+            with partly(plan.path, is_begun=is_begun):
+                is_begun |= keep_marker_away(fs, log_dir, run.run_id, plan.path.rpartition("/")[2])
+    with partly(plan.path, is_begun=is_begun):
+        remove_files(fs, plan.path, [due.file for due in plan.files])
+    is_begun |= bool(plan.files)
+    for run in plan.runs:
+        with partly(plan.path, is_begun=is_begun):
+            remove_run_directory(fs, plan.path, run.run_id)
+        is_begun = True
+
+
+def apply_leftover(fs: WritableFilesystem, plan: PurgePlan, policy: LockPolicy) -> None:
+    """Remove the leftover of an import, while no import runs. Raises Locked, Refused, NotChanged, PartlyRemoved."""
+    log_dir, name = os.path.split(os.path.abspath(plan.path))  # noqa: PTH100 - links are not followed
+    with lock_imports(fs, log_dir, policy):
+        if import_leftovers(fs, log_dir, [name]).place_of(name) is not None:
+            raise Refused(path=plan.path, reason="an import was committed meanwhile, and waits for it")
+        remove_directory(fs, f"{log_dir}/{name}")  # in the log directory that is locked
+
+
+def _plan_leftover(fs: WritableFilesystem, partition: Partition, now_ms: int) -> PurgePlan:
+    """Plan the removal of an import's directory: only if no committed import needs it, and no import runs."""
+    path = partition.path
+    log_dir, name = os.path.split(os.path.abspath(path))  # noqa: PTH100 - links are not followed
+    left = import_leftovers(fs, log_dir, [name])
+    place = left.place_of(name)
+    if place is not None:
+        reason = f"it is to be {place}: an import was cut off after its commit, and the same command goes on"
+        return PurgePlan(path, kept=(KeptRun(left.run or "", reason),))
+    try:
+        files = fs.list_directory(path)
+        newest_ns = max(fs.attributes(one).ctime_ns for one in (path, *(file.path for file in files)))
+        if newest_ns // 1_000_000 + DEFAULT_DELAY_MS > now_ms or import_owner(log_dir) is not None:
+            return PurgePlan(path, waiting=1)
+    except OSError as error:
+        raise not_changed(path, error) from error
+    return PurgePlan(path, leftover=Leftover(len(files), sum(file.size_bytes for file in files)))
+
+
+class _Runs:
+    """The runs of a partition, with their manifests."""
+
+    def __init__(self, fs: WritableFilesystem, path: str) -> None:
+        self._fs = fs
+        self._path = path
+        self.manifests: dict[str, Manifest | None] = {}
+        self._unreadable: dict[str, str] = {}
+        for run_id in run_ids(fs, path):
+            try:
+                self.manifests[run_id] = read_manifest(fs, path, run_id)
+            except KafkalogError as error:
+                self._unreadable[run_id] = str(error)
+
+        newest = max(self.manifests, default="")
+        last = self.manifests.get(newest)
+        self.cut_off = newest if last is not None and _has_an_undo(last) else None
+        """The last run if it was cut off: an undo needs all files as it left them. Any later run repaired the log."""
+
+    def older_than(self, time_ms: int) -> tuple[list[OldRun], list[KeptRun], int]:
+        """Return the runs that can be removed, the runs that must be kept, and the number of younger runs.
+
+        A run can be removed if it ended at `time_ms` or before and is not foreign; the last one only if it was not
+        interrupted.
+        """
+        old, young = [], 0
+        kept = [KeptRun(run_id, reason) for run_id, reason in self._unreadable.items()]
+        for run_id, manifest in self.manifests.items():
+            if run_id == self.cut_off:
+                command = f"kafkalog undo {shell_word(self._path)} {shell_word(run_id)}"
+                kept.append(KeptRun(run_id, f"it was cut off half way; `{command}` puts back what was"))
+            elif manifest is None and not is_ours(self._fs, self._path, run_id):
+                kept.append(KeptRun(run_id, "no run of kafkalog has made it, and it is left alone"))
+            elif manifest is None or _ended_ms(manifest) <= time_ms:
+                files = self._fs.list_directory(run_directory(self._path, run_id))
+                state = None if manifest is None else manifest.state
+                old.append(OldRun(run_id, state, len(files), sum(file.size_bytes for file in files)))
+            else:
+                young += 1
+        return old, kept, young
+
+
+def _due_files(fs: WritableFilesystem, partition: Partition, runs: _Runs, now_ms: int) -> tuple[list[DueFile], int]:
+    """Return the `.deleted` files that are due, and the number that are not. Files of unfinished runs are ignored."""
+    made: dict[str, Manifest] = {}
+    for manifest in runs.manifests.values():
+        if manifest is not None and manifest.state is not RunState.UNDONE:
+            made.update((name, manifest) for name in map(_filled, manifest.changes) if name is not None)
+    due, waiting = [], 0
+    for leftover in partition.leftovers:
+        if leftover.name.state is not WorkState.DELETED:
+            continue
+        by = made.get(leftover.name.name)
+        if by is not None and by.state is not RunState.DONE:
+            continue
+        ctime_ms = fs.attributes(leftover.status.path).ctime_ns // 1_000_000
+        due_ms = ctime_ms + DEFAULT_DELAY_MS if by is None else _ended_ms(by) + _delay_ms(by)
+        if due_ms <= now_ms and runs.cut_off is None:
+            due.append(DueFile(leftover.status, due_ms, None if by is None else by.run.run_id))
+        else:
+            waiting += 1
+    return due, waiting
+
+
+def _has_an_undo(manifest: Manifest) -> bool:
+    """Whether a run stopped half way, and kept what an undo needs to complete it."""
+    return manifest.state in (RunState.STARTED, RunState.UNDOING) and not manifest.discard
+
+
+def _filled(change: PlannedChange) -> str | None:
+    """Return the name that a change gives to a file: an index may be closed and renamed in one change."""
+    if change.kind is ChangeKind.PUT:
+        return change.name
+    return change.new_name if change.kind is ChangeKind.MOVE else None
+
+
+def _ended_ms(manifest: Manifest) -> int:
+    return manifest.run.now_ms if manifest.finished_ms is None else manifest.finished_ms
+
+
+def _delay_ms(manifest: Manifest) -> int:
+    text = str(manifest.run.settings.get(DELAY, DEFAULT_DELAY_MS))
+    return int(text) if text.isdecimal() else DEFAULT_DELAY_MS
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeRequest:
+    """Remove runs that are older than `older_than_ms`, and all `.deleted` files that are due."""
+
+    older_than_ms: int
+    one_leftover: Lock = field(default_factory=Lock)
+    """Leftovers of imports are removed one at a time: each removal needs the log directory's lock for imports."""
+
+
+def _run(work: Work, request: PurgeRequest) -> PurgePlan:
+    plan = plan_purge(work.fs, work.partition, request.older_than_ms, work.clock, work.places)
+    work.warn(plan.warnings)
+    for kept in plan.kept:
+        work.note("run-kept", f"run {kept.run_id} stays: {kept.reason}", plan.path)
+    if work.dry_run:
+        return plan
+    if plan.leftover is not None:
+        with request.one_leftover:
+            apply_leftover(work.fs, plan, work.lock_policy)
+    elif plan.has_work:
+        work.confirm(plan)
+        apply_purge(work.fs, plan)
+    return plan
+
+
+def _locks_first(partition: Partition) -> bool:
+    """Lock only partitions with something to purge: the lock would create `.kafkalog` in others."""
+    return bool(partition.runs or partition.leftovers) and not is_staged(partition.directory.name)
+
+
+PURGE = Verb(Action.PURGE.value, _run, locks_first=_locks_first, is_about_runs=True)

@@ -1,0 +1,272 @@
+"""Ranges of offsets, times and keys: finds the bytes of a segment that may contain a range, and cuts records to it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise, zip_longest
+
+from kafkalog_cli.disk.fs import Filesystem, ReadableFile
+from kafkalog_cli.disk.names import offset_of_file_name
+from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchArrays, BatchColumns
+from kafkalog_cli.format.columns import Flags, IntColumn, reduced
+from kafkalog_cli.format.records import OUTSIDE, RecordArrays, RecordBlock, RecordColumns, field_bytes
+from kafkalog_cli.log.partition import Segment, segment_of_file
+from kafkalog_cli.log.reading.header import header_at
+from kafkalog_cli.log.reading.read import BatchRecords
+from kafkalog_cli.log.segments.log_end import HeaderChain
+from kafkalog_cli.log.segments.segment_search import SegmentIndexes, first_batch_reaching
+
+_FEW_RECORDS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A range of records. `from_offset` and `since_ms` are inclusive, `to_offset` and `until_ms` exclusive.
+
+    None means no limit. `key`: only records with this key. Times are in epoch milliseconds. A batch is in the range if
+    it may contain a record of the range.
+    """
+
+    from_offset: int | None = None
+    to_offset: int | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    key: bytes | None = None
+
+
+def window(fs: Filesystem, segment: Segment, log: ReadableFile, wanted: Range) -> tuple[int, int] | None:
+    """Return the bytes of a segment (from, to) that contain all batches of the range; None if there are none.
+
+    The indexes are used where they are valid. `until_ms` does not limit the bytes, because later batches may be older.
+    """
+    indexes = SegmentIndexes(fs, segment)
+    first = segment.base_offset if wanted.from_offset is None else max(wanted.from_offset, segment.base_offset)
+    if wanted.since_ms is not None:
+        older, _ = indexes.before_time(log, wanted.since_ms)
+        first = max(first, older + 1)
+    start = 0
+    if first > segment.base_offset:
+        batch = first_batch_reaching(log, indexes.before_offset(log, first).position, first)
+        if batch is None:
+            return _behind_damage(log, indexes.before_offset(log, first).position)
+        start = batch.position
+    if wanted.to_offset is None:
+        return start, log.size_bytes
+    if wanted.to_offset <= segment.base_offset:
+        below = batch_from_below(segment, log, wanted.to_offset)
+        return None if below is None or below.position < start else (below.position, below.size_bytes)
+    near = max(start, indexes.before_offset(log, wanted.to_offset - 1).position)
+    last = first_batch_reaching(log, near, wanted.to_offset - 1)
+    return start, log.size_bytes if last is None else last.position + last.size_bytes
+
+
+def batch_from_below(segment: Segment, log: ReadableFile, to_offset: int) -> Batch | None:
+    """Return a segment's first batch if it contains records below `to_offset`, which is not above the base offset.
+
+    LogSegment.append checks only the largest offset of a batch. So a segment may start in the middle of a batch, for
+    example when a follower that starts at its leader's log start writes a message set. A fetch of an offset below the
+    base offset ends in that batch, as LocalLog.read skips a segment without a batch that reaches the offset.
+    """
+    if segment.is_seven:
+        return None
+    first = header_at(log, 0)
+    if not isinstance(first, Batch):
+        return None
+    begins: int | None = first.base_offset
+    if begins == NO_OFFSET:  # only the records of a message set have its first offset
+        blocks = BatchRecords(log, first)
+        begins = next((int(block.records.offset[0]) for block in blocks if len(block.records)), None)
+    return first if begins is not None and begins < to_offset else None
+
+
+def begins_below(fs: Filesystem, segment: Segment, to_offset: int) -> bool:
+    """Whether the first batch of a segment has records below `to_offset`, which is not above the base offset.
+
+    Raises the exceptions of `open_read`.
+    """
+    with fs.open_read(segment.log.path) as log:
+        return batch_from_below(segment, log, to_offset) is not None
+
+
+def _behind_damage(log: ReadableFile, position: int) -> tuple[int, int] | None:
+    """Return the bytes from the first damage on, None without damage.
+
+    Called if no batch reaches an offset: the segment ended before it, or damage follows, which the caller must see.
+    """
+    chain = HeaderChain(log, position)
+    for _ in chain:
+        pass
+    return None if chain.fault is None else (chain.position, log.size_bytes)
+
+
+def segments_in_range(fs: Filesystem, files: list[str], wanted: Range) -> list[str]:
+    """Return `files` without the segments outside the range, judged by their names and their neighbours' names.
+
+    The first segment with a base offset above the range is kept if its first batch starts in the range. Raises the
+    exceptions of `open_read`.
+    """
+    kept = []
+    begins_in: str | None = None  # the folder in which a segment with a base offset above the range was checked
+    for path, following in zip_longest(files, files[1:]):
+        folder, _, name = path.rpartition("/")
+        base, end = offset_of_file_name(name), None
+        if following is not None and following.rpartition("/")[0] == folder:
+            end = offset_of_file_name(following.rpartition("/")[2])
+        if wanted.from_offset is not None and end is not None and end <= wanted.from_offset:
+            continue
+        if wanted.to_offset is not None and base is not None and base >= wanted.to_offset:
+            segment = None if begins_in == folder else segment_of_file(fs, path)
+            if segment is None or not segment.log.size_bytes:
+                continue
+            begins_in = folder
+            if not begins_below(fs, segment, wanted.to_offset):
+                continue
+        kept.append(path)
+    return kept
+
+
+def rows_in_range(batches: BatchColumns, wanted: Range) -> list[tuple[int, int]]:
+    """Return runs (first, end) of the rows whose batches are in the range."""
+    if isinstance(batches, BatchArrays):
+        return _runs(_mask(batches, wanted).tolist())
+    return _runs([in_range(batch, wanted) for batch in batches.rows()])
+
+
+def in_range(batch: Batch, wanted: Range) -> bool:
+    """Whether the batch may contain a record of the range, judged by its header."""
+    if wanted.from_offset is not None and batch.last_offset < wanted.from_offset:
+        return False
+    first = batch.base_offset if batch.base_offset != NO_OFFSET else None
+    if wanted.to_offset is not None and first is not None and first >= wanted.to_offset:
+        return False
+    if wanted.since_ms is not None and batch.max_timestamp < wanted.since_ms:
+        return False
+    append_time = batch.is_log_append_time
+    return not (append_time and wanted.until_ms is not None and batch.max_timestamp >= wanted.until_ms)
+
+
+def _mask(columns: BatchArrays, wanted: Range) -> Flags:
+    import numpy as np
+
+    mask = np.ones(len(columns), dtype=bool)
+    if wanted.from_offset is not None:
+        mask &= columns.last_offset >= wanted.from_offset
+    if wanted.to_offset is not None:
+        mask &= (columns.base_offset == NO_OFFSET) | (columns.base_offset < wanted.to_offset)
+    if wanted.since_ms is not None:
+        mask &= columns.max_timestamp >= wanted.since_ms
+    if wanted.until_ms is not None:
+        append_time = (columns.magic > 0) & ((columns.attributes & 8) != 0)
+        mask &= ~append_time | (columns.max_timestamp < wanted.until_ms)
+    return mask
+
+
+def _runs(flags: list[bool]) -> list[tuple[int, int]]:
+    runs, at = [], 0
+    for flag, group in groupby(flags):
+        size = len(list(group))
+        if flag:
+            runs.append((at, at + size))
+        at += size
+    return runs
+
+
+def cut(block: RecordBlock, wanted: Range, most_records: int | None = None) -> RecordBlock:
+    """Return the block with only the records of the range, and no more than `most_records`. All batches stay."""
+    if isinstance(block.records, RecordArrays):
+        return _cut_arrays(block, block.records, wanted, most_records)
+    rows: list[tuple[int, ...]] = []
+    ends: list[int] = []
+    begin, iterator = 0, block.records.rows()
+    for end in block.record_ends:
+        for _ in range(end - begin):
+            row = next(iterator)
+            if _wants(row, block.buffer, wanted) and (most_records is None or len(rows) < most_records):
+                rows.append(row)
+        ends.append(len(rows))
+        begin = end
+    return replace(block, records=RecordColumns.from_rows(rows), record_ends=tuple(ends))
+
+
+def _wants(row: tuple[int, ...], buffer: memoryview, wanted: Range) -> bool:
+    offset, timestamp = row[:2]
+    return (
+        (wanted.from_offset is None or offset >= wanted.from_offset)
+        and (wanted.to_offset is None or offset < wanted.to_offset)
+        and (wanted.since_ms is None or timestamp >= wanted.since_ms)
+        and (wanted.until_ms is None or timestamp < wanted.until_ms)
+        and (wanted.key is None or (row[3] != OUTSIDE and field_bytes(buffer, row[3], row[4]) == wanted.key))
+    )
+
+
+def _cut_arrays(block: RecordBlock, records: RecordArrays, wanted: Range, most_records: int | None) -> RecordBlock:
+    import numpy as np
+
+    mask = np.ones(len(records), dtype=bool)
+    if wanted.from_offset is not None:
+        mask &= records.offset >= wanted.from_offset
+    if wanted.to_offset is not None:
+        mask &= records.offset < wanted.to_offset
+    if wanted.since_ms is not None:
+        mask &= records.timestamp >= wanted.since_ms
+    if wanted.until_ms is not None:
+        mask &= records.timestamp < wanted.until_ms
+    if wanted.key is not None:
+        mask = _with_key(block, records, mask, wanted.key)
+    kept = np.cumsum(mask)
+    if most_records is not None:
+        mask &= kept <= most_records
+        kept = np.minimum(kept, most_records)
+    new_ends = np.concatenate((np.zeros(1, dtype=np.int64), kept))[np.asarray(block.record_ends)]
+    return replace(block, records=RecordColumns.from_matrix(records.matrix[:, mask]), record_ends=new_ends)
+
+
+def _with_key(block: RecordBlock, records: RecordArrays, mask: Flags, key: bytes) -> Flags:
+    """Remove records with other keys from the mask. Compares byte by byte, so that a long key needs no extra memory."""
+    import numpy as np
+
+    data = np.frombuffer(block.buffer, dtype=np.uint8)
+    rows = np.flatnonzero(mask & (records.key_size == len(key)) & (records.key_position != OUTSIDE))
+    for at, byte in enumerate(key):
+        if not len(rows):
+            break
+        rows = rows[data[records.key_position[rows] + at] == byte]
+    mask = np.zeros_like(mask)
+    mask[rows] = True
+    return mask
+
+
+def with_records(block: RecordBlock) -> list[RecordBlock]:
+    """Return the block without its empty batches, as blocks of consecutive batches."""
+    ends = [0, *(int(end) for end in block.record_ends)]
+    parts = []
+    for first, end in _runs([after > before for before, after in pairwise(ends)]):
+        records = block.records.part(ends[first], ends[end])
+        shifted = reduced(block.record_ends[first:end], ends[first])
+        rows = range(block.first_row + first, block.first_row + end)
+        faults = {row: fault for row, fault in block.faults.items() if row in rows}
+        parts.append(replace(block, first_row=rows.start, end_row=rows.stop, record_ends=shifted, records=records,
+                             faults=faults))  # fmt: skip
+    return parts
+
+
+def part_of(block: RecordBlock, first: int, end: int) -> RecordBlock:
+    """Return the records `first` to `end` (exclusive) of a block, with their batches and without its faults.
+
+    A few records become plain rows, because compiled kernels cost more per call than per record.
+    """
+    ends = block.record_ends
+    low, high = bisect_right(ends, first), bisect_left(ends, end) + 1
+    counts: IntColumn = [min(int(count), end) - first for count in ends[low:high]]
+    records = block.records.part(first, end)
+    if end - first < _FEW_RECORDS:
+        records = RecordColumns.from_rows(records.rows())
+    elif isinstance(records, RecordArrays):
+        import numpy as np
+
+        counts = np.array(counts, dtype=np.int64)
+    at = block.first_row
+    return replace(
+        block, first_row=at + low, end_row=at + high, record_ends=counts, records=records, faults={}, goes_on=False
+    )

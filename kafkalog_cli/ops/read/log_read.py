@@ -1,0 +1,328 @@
+"""Read a partition as a consumer, segment by segment; damage is reported and skipped."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from kafkalog_cli.disk.fs import Filesystem, ReadableFile
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.format.batch import Batch, BatchColumns
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.limits import DEFAULT_LIMITS
+from kafkalog_cli.format.records import RecordBlock, RecordColumns
+from kafkalog_cli.log.open_transactions import SegmentPart
+from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.log.reading.header import header_at
+from kafkalog_cli.log.reading.read_ahead import ReadAhead, Rows, Work
+from kafkalog_cli.log.reading.scan import Chunk, Scan, scan_of
+from kafkalog_cli.log.reading.scan_on import ScanOn
+from kafkalog_cli.ops.broker_view import BrokerView
+from kafkalog_cli.ops.damage import DamageSeen
+from kafkalog_cli.ops.ranges import Range, begins_below, cut, rows_in_range, window
+from kafkalog_cli.ops.read.committed import Committed, ReadNote
+from kafkalog_cli.ops.read.request import NO_END, Isolation, ReadRange, ReadRequest, read_range
+from kafkalog_cli.ops.read.visible import Visibility, VisibleChunk
+
+
+class LogRead:
+    """One reading of a partition.
+
+    Iterate over `segments` in order, and for each segment over its blocks or chunks to the end. `notes` collects
+    remarks, and `shown_records` counts the records. With a limited number of records, `shown_end` is the offset after
+    the last one shown. Raises as `read_range` does.
+    """
+
+    def __init__(
+        self,
+        fs: Filesystem,
+        partition: Partition,
+        request: ReadRequest,
+        choice: KernelChoice | None = None,
+        view: BrokerView | None = None,
+    ) -> None:
+        self.partition = partition
+        self.request = request
+        self.range: ReadRange = read_range(fs, partition, request, view)
+        self.notes: deque[ReadNote] = deque()
+        self.shown_records = 0
+        self.shown_end = self.range.first
+        self.is_stuck = False
+        self.codes: list[ExitCode] = []
+        self.fs = fs
+        self.choice = choice
+        self._visibility: Visibility | None = None
+        self._committed: Committed | None = None
+        self._note_bounds()
+
+    @property
+    def next_offset(self) -> int:
+        """The offset that a consumer would request next."""
+        if self.is_enough:
+            return self.shown_end
+        return self.range.first if self._visibility is None else self._visibility.next_offset
+
+    @property
+    def last_stable_offset(self) -> int | None:
+        """The first offset of the open transaction at which read_committed ends; None if there was none."""
+        return None if self._committed is None else self._committed.last_stable_offset
+
+    def segments(self) -> Iterator[SegmentRead]:
+        """Yield the segments that contain offsets of the range.
+
+        The last of them may have a base offset above the range's end and still contain lower offsets.
+        """
+        segments = self.partition.segments
+        try:
+            for number, segment in enumerate(segments):
+                following = segments[number + 1].base_offset if number + 1 < len(segments) else None
+                if following is not None and following <= self.range.first:
+                    continue
+                is_above = segment.base_offset >= self.range.end
+                if self.is_over or (is_above and self.next_offset >= self.range.end):
+                    return
+                if not is_above or begins_below(self.fs, segment, self.range.end):
+                    yield SegmentRead(self, segment, following)
+                if is_above and segment.log.size_bytes:
+                    return
+        finally:
+            if self._committed is not None:
+                self._committed.close()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is read."""
+        return self.is_enough or self.is_stuck or (self._visibility is not None and self._visibility.is_over)
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the requested number of records has been shown."""
+        return self.request.max_records is not None and self.shown_records >= self.request.max_records
+
+    def visibility(self, segment: Segment, position: int) -> Visibility:
+        """Return the filter of batches; its first batches are those of `segment` from byte `position` on."""
+        if self._visibility is None:
+            if self.request.isolation is Isolation.READ_COMMITTED:
+                rest = [one for one in self.partition.segments if one.base_offset > segment.base_offset]
+                parts = [SegmentPart(segment, position), *(SegmentPart(one, 0) for one in rest)]
+                self._committed = Committed(
+                    self.fs, self.partition, parts, self.range.first, self.range.bounds.end, self.request.limits,
+                    self.choice, self.notes,
+                )  # fmt: skip
+            self._visibility = Visibility(
+                self.range.first, self.range.end, self._committed, with_control=self.request.with_control
+            )
+        return self._visibility
+
+    def _note_bounds(self) -> None:
+        bounds, path = self.range.bounds, self.partition.path
+        if bounds.broker_end is not None and bounds.broker_end < self.range.end:
+            message = (
+                f"a broker takes {bounds.broker_end} for the log's end, by its index; batches go on to {bounds.end}"
+            )
+            self.notes.append(ReadNote("broker-end", path, message))
+        elif bounds.high_watermark is not None and bounds.high_watermark < min(bounds.end, self.range.end):
+            message = f"the high watermark is {bounds.high_watermark}: a broker may not show what is read from there on"
+            self.notes.append(ReadNote("high-watermark", path, message))
+
+
+class SegmentRead:
+    """The visible records of one segment; Faults between blocks or chunks stand for records that are left out."""
+
+    def __init__(self, log: LogRead, segment: Segment, end_offset: int | None) -> None:
+        self.segment = segment
+        self._end_offset = end_offset
+        self._log = log
+        self._limits = log.request.limits
+        self._damage = DamageSeen()
+
+    def blocks(self, work: Work | None = None) -> Iterator[RecordBlock | Fault]:
+        """Yield the records; `work` is done on blocks in the reading thread, unless blocks must be cut.
+
+        A block is valid until the next one is requested. Raises as `open_read` does.
+        """
+        for found in self._chunks(work if self._log.request.is_whole else None, self._rows):
+            if isinstance(found, Fault):
+                yield found
+            else:
+                yield from self._records(*found)
+                if self._log.is_enough:
+                    return
+
+    def chunks_or_blocks(self, by_headers: Callable[[Chunk], bool]) -> Iterator[VisibleChunk | RecordBlock | Fault]:
+        """Yield the records as blocks, but chunks for which `by_headers` returns True as chunks.
+
+        Chunks that must be cut always come as blocks, and so do all chunks of a request with times or a limit. Each
+        item is valid until the next one is requested.
+        """
+        whole = self._log.request.is_whole
+
+        def is_enough(chunk: Chunk) -> bool:
+            assert isinstance(chunk, VisibleChunk)
+            return whole and not chunk.is_cut and by_headers(chunk)
+
+        for found in self._chunks(None, lambda chunk: [] if is_enough(chunk) else self._rows(chunk)):
+            if isinstance(found, Fault):
+                yield found
+            elif is_enough(found[0]):
+                yield found[0]
+            else:
+                yield from self._records(*found)
+                if self._log.is_enough:
+                    return
+
+    def _records(self, chunk: VisibleChunk, blocks: Iterator[RecordBlock]) -> Iterator[RecordBlock | Fault]:
+        for block in blocks:
+            yield from self._shown(block, must_cut=chunk.is_cut or not self._log.request.is_whole)
+            if self._log.is_enough:
+                return
+
+    def _rows(self, chunk: Chunk) -> list[Rows]:
+        """Return the rows of batches to read: batches that may have records in the requested time range."""
+        request = self._log.request
+        if request.since_ms is None and request.until_ms is None:
+            return [(0, len(chunk.batches))] if len(chunk.batches) else []
+        return rows_in_range(chunk.batches, Range(since_ms=request.since_ms, until_ms=request.until_ms))
+
+    def chunks(self) -> Iterator[VisibleChunk | Fault]:
+        """Yield the batches and their bytes, which are valid until the next chunk is requested."""
+        for found in self._chunks(None, None):
+            yield found if isinstance(found, Fault) else found[0]
+
+    def _chunks(
+        self, work: Work | None, rows: Callable[[Chunk], list[Rows]] | None
+    ) -> Iterator[tuple[VisibleChunk, Iterator[RecordBlock]] | Fault]:
+        log, segment = self._log, self.segment
+        with log.fs.open_read(segment.log.path) as file:
+            part = (0, file.size_bytes)
+            if not segment.is_seven:
+                end = None if log.range.end == NO_END else log.range.end
+                found = window(log.fs, segment, file, Range(log.range.first, end))
+                if found is None:
+                    return
+                part = found
+            visibility = log.visibility(segment, part[0])
+            visibility.begin(segment.base_offset, self._end_offset)
+            scans = ScanOn(file, *part, self._limits, lambda start: self._scan(file, start, part[1]))
+            for scan in scans:
+                if visibility.is_over:
+                    break
+                ahead = ReadAhead(scan, self._limits, rows, work, visibility.chunks, threads=log.request.read_ahead)
+                for chunk, blocks in ahead:
+                    assert isinstance(chunk, VisibleChunk)
+                    yield from self._bad_batches(chunk)
+                    yield chunk, blocks
+                if scan.fault is not None and scans.is_damage(scan.fault):
+                    self._damage.fault(scan.fault)
+                    yield self._told(file, scan.fault)
+                    if log.is_stuck:
+                        break
+            self._end(file, scans.valid_bytes)
+
+    def _scan(self, file: ReadableFile, start: int, end: int) -> Scan:
+        log = self._log
+        seven = self.segment.base_offset if self.segment.is_seven else None
+        return Scan(
+            file, start=start, end=end, limits=self._limits, choice=log.choice, deep=True, seven_base_offset=seven,
+            chunk_bytes=log.request.chunk_bytes,
+        )  # fmt: skip
+
+    def _bad_batches(self, chunk: VisibleChunk) -> Iterator[Fault]:
+        if chunk.seen is None:
+            return
+        self._damage.batches(chunk.seen)
+        for batch in _invalid(chunk.seen):
+            if batch.last_offset >= self._log.range.first and batch.base_offset < self._log.range.end:
+                message = f"its CRC does not hold: the records of offsets {batch.base_offset} to {batch.last_offset}"
+                yield Fault(
+                    FaultKind.CRC_MISMATCH, batch.position, f"{message} are left out", batch.size_bytes,
+                    base_offset=batch.base_offset, last_offset=batch.last_offset,
+                )  # fmt: skip
+
+        yield from self._out_of_order(chunk.seen, chunk.out_of_order)
+
+    def _out_of_order(self, seen: BatchColumns, rows: tuple[int, ...]) -> Iterator[Fault]:
+        """Yield one fault for all rows: a single offset that is too large makes many later offsets too small."""
+        if rows:
+            first, last = seen.row(rows[0]), seen.row(rows[-1])
+            message = f"offsets {first.base_offset} to {first.last_offset} are out of order"
+            more = f", and those of {len(rows) - 1} more batches" if rows[1:] else ""
+            size = last.position + last.size_bytes - first.position
+            fault = Fault(
+                FaultKind.INVALID_ENTRY, first.position, f"{message}{more}: they are left out", size,
+                base_offset=first.base_offset, last_offset=first.last_offset,
+            )  # fmt: skip
+            self._damage.fault(fault)
+            yield fault
+
+    def _shown(self, block: RecordBlock, *, must_cut: bool) -> Iterator[RecordBlock | Fault]:
+        log, request = self._log, self._log.request
+        if not block.is_compiled and not block.records.all_valid():
+            yield from self._bad_messages(block)
+            block = _without_bad(block)
+        if must_cut:
+            wanted = Range(log.range.first, log.range.end, request.since_ms, request.until_ms, request.key)
+            most = None if request.max_records is None else request.max_records - log.shown_records
+            block = cut(block, wanted, most)
+            if len(block.records):
+                log.shown_end = int(block.records.offset[len(block.records) - 1]) + 1
+        log.shown_records += block.record_count
+        yield block
+        for fault in block.faults.values():
+            self._damage.fault(fault)
+            yield fault._replace(message=f"records that cannot be read are left out: {fault.message}")
+
+    def _bad_messages(self, block: RecordBlock) -> Iterator[Fault]:
+        """Yield a fault for the v0, v1 or 0.7 messages of the block whose own checksums are wrong."""
+        position = int(block.batches.position[block.first_row])
+        offsets = [row[0] for row in block.records.rows() if not row[10]]
+        message = f"the CRC of a message does not hold: offset {offsets[0]} is left out"
+        fault = Fault(
+            FaultKind.CRC_MISMATCH, position, message, base_offset=offsets[0], last_offset=offsets[-1],
+        )  # fmt: skip
+        self._damage.fault(fault)
+        yield fault
+
+    def _told(self, file: ReadableFile, fault: Fault) -> Fault:
+        """Return the fault for damage that ended a scan.
+
+        After a valid batch that is merely too large, the reading ends.
+        """
+        if fault.kind is FaultKind.BATCH_TOO_LARGE:
+            batch = header_at(file, fault.position)
+            if isinstance(batch, Batch) and _is_good(file, batch):
+                self._log.is_stuck = True
+                message = (
+                    f"a batch of {batch.size_bytes} bytes, more than a chunk may have: nothing is read from there on"
+                )
+                return fault._replace(message=message)
+        return fault._replace(message=f"{fault.message}: what cannot be read is left out")
+
+    def _end(self, file: ReadableFile, valid_bytes: int) -> None:
+        if self._log.is_stuck:
+            self._log.codes.append(ExitCode.FAILURE)
+        else:
+            self._log.codes.append(self._damage.exit_code(self._log.fs, file, valid_bytes, self._limits))
+
+
+def _invalid(batches: BatchColumns) -> list[Batch]:
+    return [] if batches.all_valid() else [batch for batch in batches.rows() if not batch.valid]
+
+
+def _without_bad(block: RecordBlock) -> RecordBlock:
+    rows, ends, begin = list(block.records.rows()), [], 0
+    kept: list[tuple[int, ...]] = []
+    for end in block.record_ends:
+        kept += [row for row in rows[begin:end] if row[10]]
+        ends.append(len(kept))
+        begin = end
+    return replace(block, records=RecordColumns.from_rows(kept), record_ends=tuple(ends))
+
+
+def _is_good(file: ReadableFile, batch: Batch) -> bool:
+    limits = DEFAULT_LIMITS._replace(max_batch_bytes=max(batch.size_bytes, DEFAULT_LIMITS.max_batch_bytes))
+    if batch.size_bytes > limits.max_batch_bytes:
+        return False
+    return any(chunk.batches.row(0).valid for chunk in scan_of(file, batch, limits))

@@ -1,0 +1,97 @@
+"""The request of a consumer to a partition, and the range of offsets that follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, unique
+from typing import NamedTuple
+
+from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.errors import OffsetOutOfRange
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.reading.scan import CHUNK_BYTES as DEFAULT_CHUNK_BYTES
+from kafkalog_cli.ops.broker_view import BrokerView, LogBounds, broker_view, log_bounds
+from kafkalog_cli.ops.lookup.by_time import lookup_time, outside_times
+
+NO_END = (1 << 63) - 1
+
+
+@unique
+class Isolation(Enum):
+    """Kafka's isolation.level."""
+
+    READ_UNCOMMITTED = "read_uncommitted"
+    READ_COMMITTED = "read_committed"
+
+
+@unique
+class Start(Enum):
+    """Where to begin, if not at an offset or a time."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """The choices of a consumer.
+
+    `start` is an offset or a Start; `from_time_ms` (ms since the epoch), if given, overrides it. `to_offset` and
+    `until_ms` are exclusive, None for no end. A log is read in chunks of `chunk_bytes`, which double until one batch
+    fits, up to `limits.max_batch_bytes`. `since_ms` leaves out earlier records, wherever the reading starts.
+    `with_control` also shows control records, which a consumer does not get. `key`: only records with this key. Without
+    `read_ahead`, no threads read what was not requested yet.
+    """
+
+    start: int | Start = Start.EARLIEST
+    from_time_ms: int | None = None
+    to_offset: int | None = None
+    until_ms: int | None = None
+    max_records: int | None = None
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
+    limits: Limits = DEFAULT_LIMITS
+    chunk_bytes: int = DEFAULT_CHUNK_BYTES
+    since_ms: int | None = None
+    with_control: bool = False
+    key: bytes | None = None
+    read_ahead: bool = True
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all records of its offsets are wanted, so that blocks need not be cut."""
+        return self.since_ms is None and self.until_ms is None and self.max_records is None and self.key is None
+
+
+class ReadRange(NamedTuple):
+    """The offsets from `first` up to `end` (exclusive) of a log with these bounds."""
+
+    first: int
+    end: int
+    bounds: LogBounds
+
+
+def read_range(fs: Filesystem, partition: Partition, request: ReadRequest, view: BrokerView | None = None) -> ReadRange:
+    """Return the range of offsets for a request.
+
+    Raises OffsetOutOfRange if a fetch would fail or no record is at or after the time. Raises NothingSelected for a
+    partition without segments, and as `open_read` does.
+    """
+    view = view or broker_view(fs, partition)
+    bounds = log_bounds(fs, partition, view)
+    end = NO_END if request.to_offset is None else request.to_offset
+    return ReadRange(_first(fs, partition, request, bounds, view), end, bounds)
+
+
+def _first(fs: Filesystem, partition: Partition, request: ReadRequest, bounds: LogBounds, view: BrokerView) -> int:
+    if request.from_time_ms is not None:
+        answer = lookup_time(fs, partition, request.from_time_ms, request.limits, view)
+        if answer.offset is None:
+            raise outside_times(fs, partition, f"time {request.from_time_ms}", answer)
+        return answer.offset
+    if isinstance(request.start, Start):
+        return bounds.start if request.start is Start.EARLIEST else bounds.end
+    if not bounds.start <= request.start <= bounds.end:
+        what = f"offset {request.start}"
+        raise OffsetOutOfRange(path=partition.path, what=what, first=bounds.start, last=bounds.end)
+    return request.start

@@ -1,0 +1,199 @@
+"""Choose the batches that a consumer gets: those of its range, without control batches or aborted transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+
+from kafkalog_cli.format.batch import (
+    CONTROL_MASK,
+    NO_OFFSET,
+    RECORD_BATCH_MAGIC,
+    TRANSACTIONAL_MASK,
+    Batch,
+    BatchArrays,
+    BatchColumns,
+)
+from kafkalog_cli.format.columns import Flags
+from kafkalog_cli.log.reading.scan import Chunk, Scan
+from kafkalog_cli.log.transaction_ends import Ending
+from kafkalog_cli.ops.read.committed import Committed
+from kafkalog_cli.ops.read.request import NO_END
+
+_HIDDEN, _WHOLE, _CUT = range(3)
+_ALL_WHOLE = [_WHOLE]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VisibleChunk(Chunk):
+    """Batches of a chunk that a consumer gets: all of them or a part.
+
+    `seen` are all batches that were scanned, visible or not. Each scanned batch is in the `seen` of only one
+    VisibleChunk. `is_cut`: the chunk has one batch, and not all of its records are wanted. `out_of_order` are rows of
+    `seen` that are left out or cut, because their offsets are not above the previous offsets or do not belong to the
+    segment.
+    """
+
+    seen: BatchColumns | None = None
+    is_cut: bool = False
+    out_of_order: tuple[int, ...] = ()
+
+
+class Visibility:
+    """Filters the batches of a log in order, from `first_offset` up to `end_offset` (exclusive).
+
+    `is_over`: the consumer gets nothing more. `with_control`: control batches are shown like others.
+    """
+
+    def __init__(
+        self, first_offset: int, end_offset: int, committed: Committed | None, *, with_control: bool = False
+    ) -> None:
+        self._first = first_offset
+        self._reached = first_offset
+        self.is_over = committed is not None and committed.last_stable_offset is not None
+        self._end = end_offset
+        self._committed = committed
+        self._with_control = with_control
+        self._is_first = True
+        self._segment = (0, NO_END)
+        self._out_of_order: list[int] = []
+
+    @property
+    def next_offset(self) -> int:
+        """The offset that the consumer would request next, after all batches scanned so far."""
+        return max(self._first, min(self._reached, self._end))
+
+    def begin(self, base_offset: int, end_offset: int | None) -> None:
+        """Start a segment, which can hold these offsets; `end_offset` is None for the last segment."""
+        self._segment = (base_offset, NO_END if end_offset is None else end_offset)
+
+    def chunks(self, scan: Scan) -> Generator[Chunk, None, None]:
+        """Yield the chunks of a scan as VisibleChunks; a chunk without visible batches gives an empty one."""
+        chunks = iter(scan)
+        try:
+            for chunk in chunks:
+                yield from self._parts(chunk)
+                if self.is_over:
+                    return
+        finally:
+            chunks.close()
+
+    def _parts(self, chunk: Chunk) -> Iterator[VisibleChunk]:
+        batches = chunk.batches
+        self._out_of_order = []
+        kinds = self._of_arrays(batches) if isinstance(batches, BatchArrays) else self._by_row(batches)
+        told = tuple(self._out_of_order)
+        seen: BatchColumns | None = batches
+        if kinds is _ALL_WHOLE:  # nearly always so, and there may be very many chunks
+            yield VisibleChunk(chunk.view, chunk.position, batches, chunk.generation, chunk.kernels, batches)
+            return
+        for is_cut, rows in _runs(kinds):
+            part = batches if len(rows) == len(batches) else batches.chosen(rows)
+            kernels = None if is_cut else chunk.kernels  # a batch to be cut is not rendered ahead
+            yield VisibleChunk(chunk.view, chunk.position, part, chunk.generation, kernels, seen, is_cut, told)
+            seen, told = None, ()
+        if seen is not None:
+            nothing = batches.chosen([])
+            kernels = chunk.kernels
+            yield VisibleChunk(chunk.view, chunk.position, nothing, chunk.generation, kernels, seen, False, told)
+
+    def _by_row(self, batches: BatchColumns) -> list[int]:
+        """Return for each row whether it is hidden, whole or cut."""
+        kinds = [_HIDDEN] * len(batches)
+        for row, batch in enumerate(batches.rows()):
+            if not batch.valid:
+                continue
+            # The first entry of a segment may have an offset below the segment's name, if Kafka's cleaner has removed
+            # part of a message set.
+            may_lie_below = not batch.position and batch.magic < RECORD_BATCH_MAGIC and batch.last_offset >= 0
+            is_above = batch.last_offset >= self._segment[0] or may_lie_below
+            if not is_above or batch.last_offset >= self._segment[1]:
+                self._out_of_order.append(row)
+                continue
+            low, known = self._reached, batch.base_offset != NO_OFFSET
+            self._reached = max(low, batch.last_offset + 1)
+            if low > self._first and (batch.base_offset < low if known else batch.last_offset < low):
+                self._out_of_order.append(row)
+            if batch.last_offset < low or (known and batch.base_offset >= self._end) or self._is_hidden(batch):
+                if self.is_over:
+                    self._reached = low
+                    self._out_of_order = [other for other in self._out_of_order if other < row]
+                    break
+                continue
+            if batch.records_count:
+                reaches_over = batch.base_offset < low if known else self._is_first
+                kinds[row] = _CUT if reaches_over or batch.last_offset >= self._end else _WHOLE
+                self._is_first = False
+        return kinds
+
+    def _is_hidden(self, batch: Batch) -> bool:
+        """Whether the batch is hidden by its type; sets `is_over` if it belongs to an open transaction."""
+        if batch.is_control:
+            return not self._with_control
+        return batch.is_transactional and self._hides(batch.producer_id, batch.base_offset, batch.last_offset)
+
+    def _of_arrays(self, columns: BatchArrays) -> list[int]:
+        """Return the same as `_by_row`, for columns that compiled kernels made."""
+        import numpy as np
+
+        base, last, good = columns.base_offset, columns.last_offset, columns.valid != 0
+        modern = columns.magic >= RECORD_BATCH_MAGIC
+        is_above = (last >= self._segment[0]) | ((columns.position == 0) & ~modern & (last >= 0))
+        valid = good & is_above & (last < self._segment[1])
+        reached = np.maximum.accumulate(np.concatenate(([self._reached], np.where(valid, last + 1, 0))))
+        low, known = reached[:-1], base != NO_OFFSET
+        back = valid & (low > self._first) & (np.where(known, base, last) < low)
+        self._out_of_order = (back | (good & ~valid)).nonzero()[0].tolist()
+        control = modern & ((columns.attributes & CONTROL_MASK) != 0)
+        mask = valid & (last >= low) & ~(known & (base >= self._end))
+        if not self._with_control:
+            mask &= ~control
+        stop = len(columns)
+        if self._committed is not None:
+            mask, stop = self._without_aborted(columns, mask, modern & ~control)
+        mask &= columns.records_count != 0
+        cut = np.where(known, base < low, False) | (last >= self._end)
+        if self._is_first and mask.any():
+            first = int(mask.argmax())
+            cut[first] |= not known[first]
+            self._is_first = False
+        self._reached = int(reached[stop])
+        self._out_of_order = [row for row in self._out_of_order if row < stop]
+        if mask.all() and not cut.any():
+            return _ALL_WHOLE
+        kinds: list[int] = np.where(mask, np.where(cut, _CUT, _WHOLE), _HIDDEN).tolist()
+        return kinds
+
+    def _without_aborted(self, columns: BatchArrays, mask: Flags, modern: Flags) -> tuple[Flags, int]:
+        """Return the mask without aborted transactions, and the row at which the log ends for the consumer."""
+        rows = (mask & modern & ((columns.attributes & TRANSACTIONAL_MASK) != 0)).nonzero()[0]
+        picked = (rows, columns.producer_id[rows], columns.base_offset[rows], columns.last_offset[rows])
+        for row, producer_id, base, last in zip(*(column.tolist() for column in picked), strict=True):
+            if self._hides(producer_id, base, last):
+                mask[row] = False
+                if self.is_over:
+                    mask[row:] = False
+                    return mask, row
+        return mask, len(columns)
+
+    def _hides(self, producer_id: int, base_offset: int, last_offset: int) -> bool:
+        if self._committed is None:
+            return False
+        ending = self._committed.ending(producer_id, base_offset, last_offset)
+        self.is_over = ending is Ending.OPEN
+        return ending is not Ending.COMMITTED
+
+
+def _runs(kinds: list[int]) -> Iterator[tuple[bool, list[int]]]:
+    """Yield the visible rows: adjoining whole rows together, and each row to be cut alone."""
+    whole: list[int] = []
+    for row, kind in enumerate(kinds):
+        if kind == _WHOLE:
+            whole.append(row)
+        elif kind == _CUT:
+            if whole:
+                yield False, whole
+                whole = []
+            yield True, [row]
+    if whole:
+        yield False, whole

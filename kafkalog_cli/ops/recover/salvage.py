@@ -1,0 +1,381 @@
+"""Copies the valid batches of a damaged partition into a new directory, and reports which offsets are lost."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count, zip_longest
+from typing import NamedTuple
+
+from kafkalog_cli.broker.load_error import LoadFailed
+from kafkalog_cli.broker.loaded_segment import LoadSettings
+from kafkalog_cli.broker.log_loader import LogLoader, StartState
+from kafkalog_cli.broker.segment_writer import MAX_RELATIVE_OFFSET
+from kafkalog_cli.change.changes import Put
+from kafkalog_cli.change.draft import Draft
+from kafkalog_cli.disk.foreign_layouts import check_layout
+from kafkalog_cli.disk.fs import FileAttributes, ReadableFile, WritableFile, WritableFilesystem, read_all
+from kafkalog_cli.disk.lock import real_directory
+from kafkalog_cli.disk.named_places import check_named_directory
+from kafkalog_cli.disk.names import FileKind, segment_file_name
+from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, shell_word
+from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, BatchColumns
+from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.log.reading.header import control_type_at
+from kafkalog_cli.log.reading.scan import read_readable, unreadable_ranges
+from kafkalog_cli.log.reading.unreadable import unreadable
+from kafkalog_cli.ops.next_steps import filled
+from kafkalog_cli.ops.recover.recover import RecoverRequest
+from kafkalog_cli.ops.reports.segment_walk import MAX_MAGIC, BatchRun, SegmentWalk
+from kafkalog_cli.ops.session.meter import of_the_system
+from kafkalog_cli.ops.session.verb import Verb
+from kafkalog_cli.ops.session.work import Work
+
+COPY_BYTES = 1 << 20
+PARTIAL = ".partial"
+"""Suffix of `out` until the copy is complete: a broker does not start with such a directory in its log directory."""
+
+
+class LostOffsets(NamedTuple):
+    """Offsets `first` to `last` that were, or may have been, in the bytes `start` to `end` of a file.
+
+    `last` is None if no valid batch follows. Compaction leaves gaps too, so some of the offsets may never have existed.
+    `unreadable_bytes` is the number of these bytes that the device cannot read.
+    """
+
+    path: str
+    start: int
+    end: int
+    first: int
+    last: int | None
+    unreadable_bytes: int = 0
+
+
+@dataclass(slots=True)
+class Salvaged:
+    """The result of a salvage: `batches` with `size_bytes` were written to `segments` files.
+
+    `skipped` counts valid batches whose offsets did not fit. `unreadable` contains files that could not be opened or
+    copied, each with the reason.
+    """
+
+    path: str
+    segments: int = 0
+    batches: int = 0
+    size_bytes: int = 0
+    skipped: int = 0
+    first_offset: int | None = None
+    end_offset: int | None = None
+    lost: list[LostOffsets] = field(default_factory=list)
+    unreadable: list[tuple[str, str]] = field(default_factory=list)
+
+
+def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: LoadSettings) -> Salvaged:
+    """Write the valid batches of `partition` into the new directory `out`, with indexes; the source is only read.
+
+    A batch is valid if its CRC is right and its offsets are above those of the batches before it. Unreadable parts are
+    skipped. `out` exists only once it is complete. Raises Refused if `out` exists, or if no offset could be kept (Kafka
+    0.7). Raises UnsupportedFormat for files of another program, and OSError if writing fails.
+    """
+    check_layout(fs, partition.path)
+    if fs.status(out) is not None:
+        step = f"`kafkalog recover {shell_word(partition.path)} --salvage {shell_word(_free_target(fs, out))}`"
+        raise Refused(path=out, reason=f"it is there already; {step} copies into another directory")
+    if any(segment.is_seven for segment in partition.segments):
+        raise Refused(
+            path=partition.path, reason="its offsets are byte positions (Kafka 0.7): none would stay the same"
+        )
+    result = Salvaged(out + PARTIAL)
+    if fs.status(result.path) is not None:
+        again = f"kafkalog recover {shell_word(partition.path)} --salvage {shell_word(out.rpartition('/')[0])}"
+        remove = f"nothing in it is needed: `rm -r {shell_word(result.path)}`, then `{again}`"
+        raise Refused(path=result.path, reason=f"a salvage that was cut off has left it; {remove}")
+    fs.make_directory(result.path)
+    try:
+        with fs.hold_directory(result.path):  # writes stay in this directory even if another gets its name
+            _fill(fs, partition, settings, result)
+        fs.rename(result.path, out)
+    except BaseException:
+        _remove(fs, result.path)
+        raise
+    sync_parent(fs, out)
+    result.path = out
+    return result
+
+
+def _free_target(fs: WritableFilesystem, out: str) -> str:
+    """Return a directory for copies that does not have `out` yet, named after the target of `out`."""
+    target, _, name = out.rpartition("/")
+    return next(one for n in count(2) if fs.status(f"{(one := f'{target}.{n}')}/{name}") is None)
+
+
+def sync_parent(fs: WritableFilesystem, path: str) -> None:
+    """Sync the parent directory of `path`, so that its name is on disk. Raises OSError."""
+    fs.sync_directory(path.rpartition("/")[0] or ("/" if path.startswith("/") else "."))
+
+
+def _fill(fs: WritableFilesystem, partition: Partition, settings: LoadSettings, result: Salvaged) -> None:
+    for segment in partition.segments:
+        try:
+            _Copy(fs, segment, settings, result).run()
+        except KafkalogError as error:
+            result.unreadable.append((segment.log.path, unreadable(error).message))
+    if partition.metadata is not None:
+        _copy_metadata(fs, partition.metadata.path, result)
+    _write_sidecars(fs, result.path, settings, _attributes_of_files(fs, partition))
+    fs.set_attributes(result.path, fs.attributes(real_directory(fs, partition.path)))
+    fs.sync_directory(result.path)
+
+
+def _remove(fs: WritableFilesystem, directory: str) -> None:
+    """Remove the incomplete copy, and ignore errors."""
+    with suppress(OSError, KafkalogError):
+        for status in fs.list_directory(directory):
+            fs.unlink(status.path)
+        fs.remove_directory(directory)
+
+
+def _copy_metadata(fs: WritableFilesystem, path: str, result: Salvaged) -> None:
+    """Copy the topic id: without it, a broker sets the directory aside."""
+    try:
+        data = read_all(fs, path)
+    except (KafkalogError, OSError) as error:
+        result.unreadable.append((path, unreadable(error).message))
+        return
+    with fs.create(f"{result.path}/{FileKind.PARTITION_METADATA.value}", fs.attributes(path)) as file:
+        file.write(0, data)
+        file.sync()
+
+
+def _attributes_of_files(fs: WritableFilesystem, partition: Partition) -> FileAttributes | None:
+    return fs.attributes(partition.segments[-1].log.path) if partition.segments else None
+
+
+def _write_sidecars(
+    fs: WritableFilesystem, out: str, settings: LoadSettings, attributes: FileAttributes | None
+) -> None:
+    """Write the files that a broker would build from these logs at start-up: indexes, snapshots, leader epochs."""
+    draft = Draft(fs, out)
+    try:
+        LogLoader(draft, StartState(is_clean=False), settings).load()
+    except LoadFailed as failure:
+        raise Refused(path=out, reason=f"a broker would not start with what was salvaged: {failure}") from failure
+    for change in draft.changes():
+        if isinstance(change, Put):
+            with fs.create(f"{out}/{change.name}", attributes) as file:
+                position = 0
+                for piece in change.content.pieces():
+                    file.write(position, piece)
+                    position += len(piece)
+                file.sync()
+
+
+class _Found:
+    """The batches found in a segment, as columns: bytes `position` to `end`, first and last offset."""
+
+    def __init__(self) -> None:
+        self.position, self.end = array("q"), array("q")
+        self.first_offset, self.last_offset = array("q"), array("q")
+        self.is_valid = bytearray()
+
+    def add(self, batch_run: BatchRun, source: ReadableFile) -> None:
+        """Add the batches of a BatchRun. The first offset of a compressed message set is taken from its last offset."""
+        rows = zip(batch_run.base_offset, batch_run.last_offset, strict=True)
+        self.position.extend(batch_run.position)
+        self.end.extend(
+            at + int(size) for at, size in zip(batch_run.position, batch_run.batches.size_bytes, strict=True)
+        )
+        self.first_offset.extend(last if base == NO_OFFSET else base for base, last in rows)
+        self.last_offset.extend(batch_run.last_offset)
+        # No CRC covers the magic, and a client refuses a batch of an unknown magic.
+        batches = batch_run.batches
+        self.is_valid.extend(
+            int(valid == 1 and magic <= MAX_MAGIC and not _is_bad_marker(batches, row, source))
+            for row, (valid, magic) in enumerate(zip(batches.valid, batches.magic, strict=True))
+        )
+
+
+def _is_bad_marker(batches: BatchColumns, row: int, source: ReadableFile) -> bool:
+    """Whether the batch is a producer's control batch without a type: a broker does not start with such a batch."""
+    if not batches.attributes[row] & CONTROL_MASK or batches.magic[row] < 2 or batches.producer_id[row] < 0:
+        return False
+    return control_type_at(source, int(batches.position[row])) is None
+
+
+class _Copy:
+    """Copies the valid batches of one segment."""
+
+    def __init__(self, fs: WritableFilesystem, segment: Segment, settings: LoadSettings, result: Salvaged) -> None:
+        self._fs = fs
+        self._segment = segment
+        self._settings = settings
+        self._result = result
+
+    def run(self) -> None:
+        """Copy the segment; no file is created if no batch is valid. Raises the exceptions of `open_read`."""
+        log = self._segment.log
+        with self._fs.open_read(log.path) as source:
+            walk = SegmentWalk(source, self._settings.limits, self._settings.kernels)
+            found = _Found()
+            for batch_run in walk:
+                found.add(batch_run, source)
+            taken = self._choose(found)
+            if taken:
+                taken, size_bytes = self._write(source, found, taken)
+                self._result.size_bytes += size_bytes
+            self._tell_losses(source, found, taken, walk)
+        result = self._result
+        if taken:
+            result.segments += 1
+            result.batches += len(taken)
+            if result.first_offset is None:
+                result.first_offset = found.first_offset[taken[0]]
+            result.end_offset = found.last_offset[taken[-1]] + 1
+
+    def _write(self, source: ReadableFile, found: _Found, taken: list[int]) -> tuple[list[int], int]:
+        """Copy batches into a new file. Return the rows that could be read a second time, and the size of the file."""
+        log = self._segment.log
+        path = f"{self._result.path}/{segment_file_name(self._segment.base_offset, FileKind.LOG)}"
+        copied: list[int] = []
+        size_bytes = 0
+        with self._fs.create(path, self._fs.attributes(log.path)) as new:
+            for run in _runs(found, taken):
+                whole = self._copy(source, new, found.position[run[0]], found.end[run[-1]], size_bytes)
+                if whole is not None:
+                    copied += run
+                    size_bytes = whole
+                    continue
+                for row in run:
+                    after = self._copy(source, new, found.position[row], found.end[row], size_bytes)
+                    if after is not None:
+                        copied.append(row)
+                        size_bytes = after
+            new.truncate(size_bytes)
+            new.sync()
+        return copied, size_bytes
+
+    def _copy(self, source: ReadableFile, new: WritableFile, start: int, end: int, at: int) -> int | None:
+        """Copy bytes `start` to `end` to byte `at`. Return the end of the copy, None if some bytes cannot be read."""
+        buffer = bytearray(min(COPY_BYTES, end - start))
+        for position in range(start, end, COPY_BYTES):
+            piece = memoryview(buffer)[: end - position]
+            got, fault = read_readable(source, position, piece)
+            if fault is not None or got < len(piece):
+                return None
+            new.write(at, piece)
+            at += got
+        return at
+
+    def _choose(self, found: _Found) -> list[int]:
+        """Return the valid rows with increasing offsets.
+
+        A batch that overlaps the next valid batch has a wrong base offset, which no CRC covers, and is skipped.
+        """
+        base_offset = self._segment.base_offset
+        reached = -1 if self._result.end_offset is None else self._result.end_offset - 1
+        floor, ceiling = max(reached, base_offset - 1), base_offset + MAX_RELATIVE_OFFSET
+        first, last = found.first_offset, found.last_offset
+        good = [row for row, valid in enumerate(found.is_valid) if valid and floor < first[row] <= last[row] <= ceiling]
+        taken: list[int] = []
+        for row, following in zip_longest(good, good[1:]):
+            jumps = following is not None and floor < first[following] <= last[row]
+            if first[row] > floor and not jumps:
+                taken.append(row)
+                floor = last[row]
+        self._result.skipped += sum(found.is_valid) - len(taken)
+        return taken
+
+    def _tell_losses(self, source: ReadableFile, found: _Found, taken: list[int], walk: SegmentWalk) -> None:
+        """Record the offsets that are missing between copied batches, if bytes between them were not copied."""
+        position, size_bytes = 0, self._segment.log.size_bytes
+        offset = max(self._segment.base_offset, self._result.end_offset or 0)
+        for row in taken:
+            if found.position[row] > position and found.first_offset[row] > offset:
+                self._lose(source, position, found.position[row], offset, found.first_offset[row] - 1)
+            position, offset = found.end[row], found.last_offset[row] + 1
+        if position < size_bytes and (walk.fault is not None or len(found.position) > len(taken)):
+            self._lose(source, position, size_bytes, offset, None)
+
+    def _lose(self, source: ReadableFile, start: int, end: int, first: int, last: int | None) -> None:
+        bad_bytes = sum(min(bad.size_bytes or 0, end - bad.position) for bad in unreadable_ranges(source, start, end))
+        self._result.lost.append(LostOffsets(self._segment.log.path, start, end, first, last, bad_bytes))
+
+
+def _runs(found: _Found, taken: list[int]) -> Iterator[list[int]]:
+    """Yield the copied rows in runs of batches that are adjacent in the file."""
+    run = [taken[0]]
+    for row in taken[1:]:
+        if found.position[row] != found.end[run[-1]]:
+            yield run
+            run = []
+        run.append(row)
+    yield run
+
+
+@dataclass(frozen=True, slots=True)
+class SalvageRequest:
+    """A request to salvage: copies go to the directory `target`; `recovery` has the settings for indexes."""
+
+    recovery: RecoverRequest
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """The result for one partition. `metadata` is the `--metadata` of the command line, which next steps repeat."""
+
+    partition: Partition
+    salvaged: Salvaged
+    metadata: str | None = None
+
+    @property
+    def next_step(self) -> str:
+        """The commands that check the copy and put it in the place of the damaged log; "" if nothing was copied."""
+        if not self.salvaged.batches:
+            return ""
+        copy = shell_word(self.salvaged.path)
+        step = (
+            f"`kafkalog verify {copy}` checks the copy. With the broker stopped, `mv -nT PATH PATH_AWAY`,"
+            f" `mv -nT {copy} PATH` and `kafkalog recover PATH` put it in the place of the damaged log"
+        )
+        return filled(step, self.partition.path, self.partition.path, self.metadata)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """OK without losses, WARNINGS if only a torn tail is lost, else CORRUPTION."""
+        lost = self.salvaged.lost
+        if self.salvaged.unreadable or not all(_is_torn_tail(self.partition, one) for one in lost):
+            return ExitCode.CORRUPTION
+        return ExitCode.WARNINGS if lost else ExitCode.OK
+
+
+def _is_torn_tail(partition: Partition, lost: LostOffsets) -> bool:
+    """Whether only bytes are lost that a crash can leave at the log's end. A crash leaves no bad sectors."""
+    return lost.last is None and lost.path == partition.segments[-1].log.path and not lost.unreadable_bytes
+
+
+def make_target(fs: WritableFilesystem, target: str) -> None:
+    """Create the directory for the copies. Raises Refused for a link, KafkalogError if it cannot be created."""
+    check_named_directory(fs, target)
+    try:
+        if fs.status(target) is None:
+            fs.make_directory(target)
+            sync_parent(fs, target.rstrip("/"))
+    except OSError as error:
+        raise of_the_system(target, error) from error
+
+
+def _run(work: Work, request: SalvageRequest) -> Copied:
+    partition = work.partition
+    settings = request.recovery.load_settings(work.log_dir, partition.topic)
+    target = f"{request.target.rstrip('/')}/{partition.name}"
+    try:
+        return Copied(partition, salvage(work.fs, partition, target, settings), work.settings.metadata_option)
+    except OSError as error:
+        raise of_the_system(target, error) from error
+
+
+SALVAGE = Verb("salvage", _run, changes=False)
+"""The source is only read, and not locked."""

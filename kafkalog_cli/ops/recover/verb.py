@@ -1,0 +1,149 @@
+"""The verb `recover`: recovers each partition, and the checkpoints of its log directory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kafkalog_cli.disk.durable import rename_directory
+from kafkalog_cli.disk.names import DirectoryKind
+from kafkalog_cli.errors import ExitCode, Refused, shell_word
+from kafkalog_cli.format.fault import FaultKind
+from kafkalog_cli.log.checkpoints import RebuiltCheckpoint, rebuild_damaged
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.apply_changes import Applied
+from kafkalog_cli.ops.change_plan import in_place
+from kafkalog_cli.ops.cut_off import cut_off_run
+from kafkalog_cli.ops.next_steps import recover_command
+from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
+from kafkalog_cli.ops.recover.recover import RecoverRequest, apply_recovery, plan_recovery
+from kafkalog_cli.ops.recover.topic_identity import path_of_stray
+from kafkalog_cli.ops.refusals import Action
+from kafkalog_cli.ops.reports.index_verdict import counted
+from kafkalog_cli.ops.session.observer import Note
+from kafkalog_cli.ops.session.session import Session
+from kafkalog_cli.ops.session.verb import Verb
+from kafkalog_cli.ops.session.work import Work
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """The result for one partition. `done` is None if nothing was changed.
+
+    `live_path` is the new name of a directory that was `-stray`, None for any other.
+    """
+
+    plan: RecoverPlan
+    done: Applied | None
+    is_dry_run: bool = False
+    live_path: str | None = None
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The findings in a dry run; else REFUSED, or OK because the partition is sound now."""
+        if self.is_dry_run:
+            return self.plan.exit_code
+        return ExitCode.REFUSED if self.plan.is_refused else ExitCode.OK
+
+
+def partitions_to_recover(session: Session, paths: list[str]) -> list[Partition]:
+    """Return the partitions without `-stray` directories, unless those are named by their own paths.
+
+    Raises as `Session.writable_partitions` and `SettingsSource.metadata`.
+    """
+    kept, found = [], session.writable_partitions(paths)
+    for partition in found:
+        is_stray = partition.directory.kind is DirectoryKind.STRAY
+        if is_stray and partition.path not in session.shared.named_paths:
+            command = recover_command(partition.path, session.log_dir(partition), session.settings(found))
+            message = f"skipped: a broker set it aside; to bring it back: `{command}`"
+            session.observer.report(Note("stray-skipped", message, partition.path))
+        else:
+            kept.append(partition)
+    return kept
+
+
+def report_damaged_checkpoints(session: Session, partitions: Sequence[Partition]) -> None:
+    """Report the checkpoints that would be rebuilt."""
+    for log_dir in session.log_dirs(partitions):
+        checkpoints = session.shared.roots.checkpoints(log_dir)
+        for path, fault in () if checkpoints is None else checkpoints.faults:
+            if fault.kind is not FaultKind.UNREADABLE:
+                message = f"a broker cannot read it ({fault.message}): would be rebuilt from the lines that can be read"
+                session.observer.report(Note("checkpoint-damaged", message, path))
+
+
+def _rebuild_checkpoints(session: Session, log_dir: str, request: RecoverRequest) -> None:
+    """Rebuild damaged checkpoints, and read their valid lines before that.
+
+    Raises KafkalogError, OSError.
+    """
+    if request.mode is not RecoverMode.REPAIR:
+        return
+    session.shared.roots.checkpoints(log_dir)
+    for rebuilt in rebuild_damaged(session.fs, log_dir, session.shared.run_id):
+        session.observer.report(Note("checkpoint-rebuilt", _rebuilt_words(rebuilt), rebuilt.path))
+
+
+def _rebuilt_words(rebuilt: RebuiltCheckpoint) -> str:
+    """Describe what was wrong with a checkpoint, what was done, and how to undo it."""
+    fault = rebuilt.fault
+    problem = "it has a partition twice" if fault is None else f"a broker cannot read it ({fault.message})"
+    return (
+        f"{problem}: rebuilt from {counted(rebuilt.lines, 'line', 'lines')};"
+        f" undo: mv {shell_word(rebuilt.kept_as)} {shell_word(rebuilt.path)}"
+    )
+
+
+def _run(work: Work, request: RecoverRequest) -> Recovered:
+    root = work.roots.state(work.log_dir, work.partition)
+    live = _path_of_stray(work, request)
+    plan = plan_recovery(work.fs, work.partition, root, request)
+    try:
+        work.check(Action.RECOVER, in_place=in_place(plan))
+    except Refused:
+        _note_cut_off(work)
+        raise
+    if work.dry_run:
+        if live is not None:
+            work.note("stray", f"would be renamed to {live}", work.partition.path)
+        return Recovered(plan, None, is_dry_run=True)
+    _rebuild_like_broker(work, plan)
+    is_renamed = live is not None and not plan.is_refused
+    if not plan.has_work and not is_renamed:
+        return Recovered(plan, None)
+    with work.ready_to_change(plan):
+        run = work.run_info(plan.settings)
+        done = apply_recovery(work.fs, plan, run, request, held=work.lock) if plan.has_work else None
+        if live is None or not is_renamed:
+            return Recovered(work.changed(plan, done).plan, done)
+        # After a crash before the renaming, the command can be repeated.
+        rename_directory(work.fs, plan.path, live)
+    work.note("stray", f"renamed to {live}; undo: mv {shell_word(live)} {shell_word(plan.path)}", plan.path)
+    return Recovered(work.changed(plan, done).plan, done, live_path=live)
+
+
+def _path_of_stray(work: Work, request: RecoverRequest) -> str | None:
+    """Return the name that a `-stray` directory gets back, None for any other directory. Raises Refused."""
+    if work.partition.directory.kind is not DirectoryKind.STRAY or request.mode is not RecoverMode.REPAIR:
+        return None
+    return path_of_stray(work.fs, work.partition, work.log_dir, request.settings)
+
+
+def _rebuild_like_broker(work: Work, plan: RecoverPlan) -> None:
+    """Rebuild checkpoints that a broker cannot read, as a broker's clean stop would."""
+    if plan.mode is RecoverMode.LIKE_BROKER and work.log_dir is not None and not plan.is_refused:
+        for rebuilt in rebuild_damaged(work.fs, work.log_dir, work.run_id, like_broker=True):
+            work.note("checkpoint-rebuilt", _rebuilt_words(rebuilt), rebuilt.path)
+
+
+def _note_cut_off(work: Work) -> None:
+    """Note an interrupted run: the files that it keeps may be the reason for the refusal."""
+    path, run_id = work.partition.path, cut_off_run(work.fs, work.partition)
+    if run_id is not None:
+        command = f"kafkalog undo {shell_word(path)} {shell_word(run_id)}"
+        message = f"run {run_id} was cut off half way; `{command}` puts back what was"
+        work.note("cut-off", message, path)
+
+
+RECOVER = Verb(Action.RECOVER.value, _run, when_locked=_rebuild_checkpoints)

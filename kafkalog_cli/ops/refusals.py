@@ -1,0 +1,375 @@
+"""The table of refusals: when a writer refuses a partition or warns about it, and which option lifts the refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import Enum, unique
+from typing import NamedTuple
+
+from kafkalog_cli.disk.moved_away import moved_aside, moved_out, place_outside
+from kafkalog_cli.disk.names import DirectoryKind
+from kafkalog_cli.errors import ExitCode, Refused, Skipped, UnsupportedFormat, shell_word
+from kafkalog_cli.format.checkpoint import can_name
+from kafkalog_cli.ops.intent import Action as Action  # noqa: PLC0414  (re-exported with the table)
+from kafkalog_cli.ops.intent import Intent as Intent  # noqa: PLC0414
+from kafkalog_cli.ops.partition_facts import PartitionFacts
+from kafkalog_cli.ops.policy_rules import (
+    illegal_setting,
+    never_deletes,
+    no_limit,
+    no_policy,
+    other_topic,
+    outdated_settings,
+    overridden_policy,
+)
+
+
+@unique
+class RuleOutcome(Enum):
+    """The result of a rule that applies."""
+
+    REFUSED = "refused"
+    UNSUPPORTED = "unsupported"
+    WARNING = "warning"
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code of a partition to which the rule applies; OK for a warning."""
+        codes = {RuleOutcome.REFUSED: ExitCode.REFUSED, RuleOutcome.UNSUPPORTED: ExitCode.UNSUPPORTED}
+        return codes.get(self, ExitCode.OK)
+
+
+class Rule(NamedTuple):
+    """A row of the table. `when` describes the rule in words; `find` returns the reason, None if it does not apply.
+
+    `skips`: the partition is reported as skipped, and the reason itself names the option. `flag` is the option that
+    lifts the rule if `is_lifted` finds it on the command line; "" if no option does. Options that change settings need
+    no `is_lifted`: with them the rule does not apply.
+    """
+
+    name: str
+    actions: frozenset[Action]
+    outcome: RuleOutcome
+    when: str
+    flag: str
+    find: Callable[[PartitionFacts, Intent], str | None]
+    is_lifted: Callable[[Intent], bool] = lambda _: False
+    skips: bool = False
+
+
+class AppliedRule(NamedTuple):
+    """A rule that applies to a partition. If its option lifts it, it is a warning.
+
+    `way_on` is the command with the option that lifts the rule, or the option alone.
+    """
+
+    rule: Rule
+    path: str
+    reason: str
+    is_lifted: bool = False
+    way_on: str = ""
+
+    @property
+    def outcome(self) -> RuleOutcome:
+        """The rule's outcome, or WARNING if the rule is lifted."""
+        return RuleOutcome.WARNING if self.is_lifted else self.rule.outcome
+
+    @property
+    def message(self) -> str:
+        """The reason, and the option that would lift the rule."""
+        needs_flag = self.rule.flag and not self.rule.skips and self.outcome is not RuleOutcome.WARNING
+        return f"{self.reason} (to go on: {self.way_on or self.rule.flag})" if needs_flag else self.reason
+
+
+def judge(facts: PartitionFacts, intent: Intent) -> tuple[AppliedRule, ...]:
+    """Return the rules that apply, in the order of the table.
+
+    For compaction of a topic that is not compacted, only the rules about its policy are checked: nothing else would be
+    done to it.
+    """
+    found = []
+    is_done_with = intent.action is Action.COMPACT and not facts.config.is_compacted
+    for rule in RULES:
+        if is_done_with and not rule.actions <= _BY_POLICY:
+            continue
+        reason = rule.find(facts, intent) if intent.action in rule.actions else None
+        if reason is not None:
+            way_on = intent.with_option(rule.flag) if rule.flag else ""
+            found.append(AppliedRule(rule, facts.path, reason, rule.is_lifted(intent), way_on))
+    return tuple(found)
+
+
+def raise_refusals(verdicts: Iterable[AppliedRule]) -> None:
+    """Raise UnsupportedFormat, Skipped or Refused with all reasons, unless all verdicts are warnings."""
+    found = [verdict for verdict in verdicts if verdict.outcome is not RuleOutcome.WARNING]
+    if not found:
+        return
+    kind = UnsupportedFormat if any(v.outcome is RuleOutcome.UNSUPPORTED for v in found) else Refused
+    if all(verdict.rule.skips for verdict in found):
+        kind = Skipped
+    raise kind(path=found[0].path, reason="; ".join(verdict.message for verdict in found))
+
+
+def _foreign(facts: PartitionFacts, _: Intent) -> str | None:
+    return None if facts.foreign is None else f"these are files of {facts.foreign}, not of Kafka"
+
+
+def _metadata_log(facts: PartitionFacts, _: Intent) -> str | None:
+    return "the metadata log is its controllers' alone" if facts.is_metadata_log else None
+
+
+def _marked_directory(facts: PartitionFacts, _: Intent) -> str | None:
+    if facts.kind is DirectoryKind.DELETE:
+        return "its topic was deleted, or it was moved: a broker removes the directory at its next start"
+    if facts.kind is DirectoryKind.FUTURE:
+        return "it is a copy that a broker was making for another log directory"
+    return None
+
+
+def _twins(facts: PartitionFacts, _: Intent) -> str | None:
+    if not facts.twins:
+        return None
+    compare = f"`kafkalog verify {shell_word(facts.path)} --against {shell_word(facts.twins[0])}`"
+    return (
+        f"the partition lies in {', '.join(facts.twins)} too: no broker starts so. {compare} shows which is more"
+        " complete: keep that directory, and move the other away"
+    )
+
+
+def _odd_files(facts: PartitionFacts, _: Intent) -> str | None:
+    if not facts.odd_files:
+        return None
+    moves = ", ".join(moved_aside(f"{facts.path}/{name}") for name in facts.odd_files)
+    return f"no regular files, though they have the names of a segment's: {', '.join(facts.odd_files)}; {moves}"
+
+
+def _odd_topic(facts: PartitionFacts, _: Intent) -> str | None:
+    if can_name(facts.topic):
+        return None
+    return f"no checkpoint can name the topic {facts.topic!r}, which has blanks or is no text: no broker made it"
+
+
+def _tiered(facts: PartitionFacts, intent: Intent) -> str | None:
+    if not facts.tiered_because:
+        return None
+    reason = f"the partition is tiered: {facts.tiered_because}"
+    if not facts.tiered_is_supposed:
+        return reason
+    return f"{reason}; if it is not: {intent.with_option('--config remote.storage.enable=false')}"
+
+
+def _replicated(facts: PartitionFacts, _: Intent) -> str | None:
+    found = facts.replication
+    if found is None or len(found.replicas) < 2:
+        return None
+    return f"other replicas will follow or diverge: {found.words}"
+
+
+def _unknown_replication(facts: PartitionFacts, _: Intent) -> str | None:
+    if facts.replication is not None:
+        return None
+    return f"whether the partition has other replicas is not known: {facts.unknown_because}"
+
+
+def _linked(facts: PartitionFacts, intent: Intent) -> str | None:
+    found = [name for name in facts.linked if intent.in_place is None or name in intent.in_place]
+    if not found:
+        return None
+    away = shell_word(place_outside(facts.path))
+    return (
+        f"links, or files with a second name elsewhere: {', '.join(found)}; {moved_out(facts.path)}, then"
+        f" `cp -aL {away} {shell_word(facts.path)}` gives the partition files of its own; then the same command again"
+    )
+
+
+def _clock(facts: PartitionFacts, intent: Intent) -> str | None:
+    if facts.newest is None or facts.newest.mtime_ms <= intent.now_ms:
+        return None
+    ahead = (facts.newest.mtime_ms - intent.now_ms) / 1000
+    return f"{facts.newest.name} was written {ahead:.0f} s after now: one of two clocks is wrong"
+
+
+def _no_topic_id(_: PartitionFacts, intent: Intent) -> str | None:
+    if not intent.makes_directory or intent.topic_id is not None:
+        return None
+    return (
+        "a new partition without a topic id: a broker sets the directory aside as -stray and starts an empty partition."
+        " Give the topic's id with --topic-id ID, or the directory of the metadata log with --metadata DIR"
+    )
+
+
+def _no_marker(_: PartitionFacts, intent: Intent) -> str | None:
+    if not intent.drops_records:
+        return None
+    return (
+        "records below the log end go, so .kafka_cleanshutdown stays away: the broker leaves every in-sync replica set"
+        " when it starts, and recovers all partitions of the log directory"
+    )
+
+
+def _resolved(facts: PartitionFacts, _: Intent) -> str | None:
+    return None if facts.resolved_path is None else f"the path leads to {facts.resolved_path}"
+
+
+_EVERY = frozenset(Action)
+_OTHER_REPLICAS = frozenset({Action.APPEND, Action.TRUNCATE, Action.DELETE_RECORDS})
+_KNOWN_REPLICAS = _OTHER_REPLICAS | {Action.IMPORT}
+_TIERED = frozenset({Action.RETAIN, Action.DELETE_RECORDS, Action.COMPACT, Action.TRUNCATE})
+_IN_PLACE = frozenset({Action.RECOVER, Action.ROLL, Action.TRUNCATE, Action.APPEND, Action.UNDO})
+_BY_POLICY = frozenset({Action.RETAIN, Action.COMPACT})
+_DROPPING = frozenset({Action.TRUNCATE, Action.RECOVER})
+_REFUSED, _WARNING = RuleOutcome.REFUSED, RuleOutcome.WARNING
+
+RULES = (
+    Rule(
+        "foreign-layout", _EVERY, RuleOutcome.UNSUPPORTED, "the files are those of Redpanda or BookKeeper", "", _foreign
+    ),
+    Rule("metadata-log", _EVERY, _REFUSED, "the partition is one of `__cluster_metadata`", "", _metadata_log),
+    Rule("marked-directory", _EVERY, _REFUSED, "the directory is a `-delete` or `-future` one", "", _marked_directory),
+    Rule("twins", _EVERY, _REFUSED, "the partition lies in two of the log directories given", "", _twins),
+    Rule(
+        "odd-files",
+        _EVERY - {Action.PURGE},
+        _REFUSED,
+        "what has the name of a segment's file is a directory, a pipe, a socket, a device, or a link to nothing",
+        "",
+        _odd_files,
+    ),
+    Rule(
+        "odd-topic",
+        _EVERY - {Action.PURGE, Action.UNDO},
+        _REFUSED,
+        "the topic's name has blanks or is no text, so that no checkpoint can name it",
+        "",
+        _odd_topic,
+    ),
+    Rule(
+        "tiered",
+        _TIERED,
+        _REFUSED,
+        "`remote.storage.enable` is true, or the log starts below the first segment here and neither a metadata log"
+        " nor `--config remote.storage.enable=false` says that the topic is not tiered",
+        "",
+        _tiered,
+    ),
+    Rule(
+        "replicated",
+        _KNOWN_REPLICAS,
+        _REFUSED,
+        "the metadata log shows more than one replica",
+        "--single-replica",
+        _replicated,
+        lambda intent: intent.single_replica,
+    ),
+    Rule(
+        "unknown-replication",
+        _OTHER_REPLICAS,
+        _REFUSED,
+        "there is no metadata log, it is damaged, it does not have the partition, or has it with another topic id",
+        "--single-replica",
+        _unknown_replication,
+        lambda intent: intent.single_replica,
+    ),
+    Rule(
+        "linked-files",
+        _IN_PLACE,
+        _REFUSED,
+        "a file that is changed in place is a symbolic link or has more than one name (a backup by hard links)",
+        "",
+        _linked,
+    ),
+    Rule(
+        "clock",
+        _EVERY,
+        _REFUSED,
+        "now is before the time of the partition's newest file",
+        "--now TIME",
+        _clock,
+        lambda intent: intent.now_is_given,
+    ),
+    Rule(
+        "no-policy",
+        _BY_POLICY,
+        _REFUSED,
+        "no source sets `cleanup.policy`, and the metadata log or `--broker-config` was not read; `delete` is assumed"
+        " by retain for a topic that is named alone, by `--topic` or the paths of its partitions, with a limit in"
+        " `--config`, unless `cleaner-offset-checkpoint` lists the partition",
+        "--broker-config FILE",
+        no_policy,
+        skips=True,
+    ),
+    Rule(
+        "overridden-policy",
+        _BY_POLICY,
+        _REFUSED,
+        "`--config cleanup.policy` has `delete` for a topic that another source or `cleaner-offset-checkpoint` calls"
+        " compacted, or `compact` for a topic whose own policy has it not; without `--free-bytes`, which leaves"
+        " compacted topics alone in any case",
+        "--topic TOPIC",
+        overridden_policy,
+        lambda intent: intent.is_named_alone,
+        skips=True,
+    ),
+    Rule(
+        "never-deletes",
+        frozenset({Action.DELETE_RECORDS}),
+        _REFUSED,
+        "the topic's `cleanup.policy` has no `delete`: a broker answers DeleteRecords with POLICY_VIOLATION. The policy"
+        " of an internal topic cannot be overridden",
+        "",
+        never_deletes,
+    ),
+    Rule(
+        "other-topic",
+        _BY_POLICY,
+        _REFUSED,
+        "the metadata log has another topic with this name, by its id",
+        "",
+        other_topic,
+        skips=True,
+    ),
+    Rule(
+        "no-limit",
+        frozenset({Action.RETAIN}),
+        _REFUSED,
+        "no source sets `retention.ms` or `retention.bytes`, and the metadata log or `--broker-config` was not read;"
+        " without `--free-bytes`",
+        "--broker-config FILE",
+        no_limit,
+        skips=True,
+    ),
+    Rule(
+        "illegal-setting",
+        _BY_POLICY,
+        _REFUSED,
+        "a setting that decides what goes has a value in the metadata log that no broker takes",
+        "--config NAME=VALUE",
+        illegal_setting,
+    ),
+    Rule(
+        "outdated-settings",
+        _BY_POLICY,
+        _REFUSED,
+        "the metadata log is damaged, and a setting that decides what goes is from it or from a source that is weaker",
+        "--config NAME=VALUE",
+        outdated_settings,
+    ),
+    Rule("linked-directory", _EVERY, _WARNING, "the path has symbolic links: where it leads is shown", "", _resolved),
+    Rule(
+        "no-topic-id",
+        _EVERY,
+        _WARNING,
+        "a new partition directory is made and no topic id is known",
+        "--topic-id ID",
+        _no_topic_id,
+    ),
+    Rule(
+        "marker-stays-away",
+        _DROPPING,
+        _WARNING,
+        "records below the log end go, in a log directory that was cleanly shut down",
+        "",
+        _no_marker,
+    ),
+)
+"""All rules, in the order in which they are checked. docs/refusals.md is generated from them."""

@@ -1,0 +1,173 @@
+"""The verdicts on entries and sidecar files, and how severe they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum, IntFlag, unique
+from typing import NamedTuple
+
+from kafkalog_cli.disk.names import FileKind, WorkState
+from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.format.fault import Fault
+
+
+@unique
+class Verdict(Enum):
+    """The verdict on an entry, compared with the log. The value is the word in text and machine output."""
+
+    RIGHT = "right"
+    STALE = "stale"  # the log differs, or differs by now
+    OUT_OF_ORDER = "out of order"
+    BEYOND_END = "beyond the end"
+    GONE = "not in the log any more"  # compacted or deleted since: not a fault
+    NO_DIRECTORY = "no directory"  # a checkpoint's line for a partition that is not here
+    UNVERIFIED = "unverified"  # there is no log, or it is damaged there
+
+
+ODD_VERDICTS = (Verdict.STALE, Verdict.OUT_OF_ORDER, Verdict.BEYOND_END)
+"""The verdicts that are a fault of the entry itself. Damage in the log leaves an entry unverified."""
+
+
+@unique
+class Style(IntFlag):
+    """The rule by which a broker would have written an entry of an offset index; an entry may fit several.
+
+    FIRST_OFFSET: before 2.0, the first offset of the appended batches. APPEND_CALL: 2.0 to 4.0, the largest offset of
+    an append call with the position of its first batch. PER_BATCH: since 4.1, the last offset of each batch.
+    """
+
+    NONE = 0
+    FIRST_OFFSET = 1
+    APPEND_CALL = 2
+    PER_BATCH = 4
+
+
+ANY_STYLE = Style.FIRST_OFFSET | Style.APPEND_CALL | Style.PER_BATCH
+
+
+class Entry(NamedTuple):
+    """An entry of a sidecar file: its fields under Kafka's names, and the verdict.
+
+    `is_tolerable`: a broker's look-ups are right in spite of it. `detail` is a sentence, empty if the verdict says all.
+    `style` is NONE except for offset indexes.
+    """
+
+    number: int
+    fields: dict[str, object]
+    verdict: Verdict
+    detail: str = ""
+    style: Style = Style.NONE
+    is_tolerable: bool = True
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code for the entry."""
+        return verdict_code(self.verdict, self.is_tolerable)
+
+
+_WARNINGS = (Verdict.UNVERIFIED,)
+_FINE = (Verdict.RIGHT, Verdict.GONE, Verdict.NO_DIRECTORY)
+
+
+def verdict_code(verdict: Verdict, is_tolerable: bool) -> ExitCode:
+    """Return OK, WARNINGS or CORRUPTION. A stale entry that misleads no look-up is a warning."""
+    if verdict in _FINE:
+        return ExitCode.OK
+    if verdict in _WARNINGS or (verdict is Verdict.STALE and is_tolerable):
+        return ExitCode.WARNINGS
+    return ExitCode.CORRUPTION
+
+
+@unique
+class NoteKind(Enum):
+    """The subject of a note, where the caller needs more than its file and code."""
+
+    OTHER = "other"
+    LOG_DAMAGE = "log damage"  # reported in full by the walk
+    OFFSET_GAP = "offset gap"
+    END_NOT_SEEN = "end not seen"
+    NO_LOG = "no log"
+    ZERO_TAIL = "zero tail"
+    LARGEST_NOT_INDEXED = "largest timestamp not indexed"
+    BEYOND_END = "beyond the end"
+    BELOW_START = "below the start"
+    NO_NUMBER = "no number"
+    NOT_OPENED = "not opened"
+    LEFT_OVER = "left over"
+    NOT_CHECKED = "not checked"
+
+
+class FileNote(NamedTuple):
+    """A sentence about a whole file. `code` OK: for information.
+
+    `expected` and `got` are "" if the message says all. `offsets` are the first and last offset concerned.
+    """
+
+    message: str
+    code: ExitCode = ExitCode.OK
+    kind: NoteKind = NoteKind.OTHER
+    expected: str = ""
+    got: str = ""
+    offsets: tuple[int, int] | None = None
+
+
+def fault_note(fault: Fault, code: ExitCode = ExitCode.CORRUPTION) -> FileNote:
+    """Return a note about a fault in a sidecar file."""
+    where = f"at byte {fault.position}: " if fault.position else ""
+    return FileNote(f"{where}{fault.message}", code, expected=fault.expected, got=fault.got)
+
+
+@dataclass(frozen=True, slots=True)
+class FileReport:
+    """The report on a sidecar file: its entries, made again for each iteration, and facts about the whole file.
+
+    `offset` is the number in the name. `size_bytes` is None for a file that should exist and does not. `counts` are the
+    entries by verdict. `style_counts` are the entries of an offset index by style, and `style` has the styles that fit
+    all of them (NONE: no style does). `zero_tail_bytes` are preallocated and unused. `is_read`: the whole file could be
+    read.
+    """
+
+    path: str
+    kind: FileKind
+    state: WorkState
+    topic: str | None
+    partition: int | None
+    offset: int | None
+    size_bytes: int | None
+    entries: Iterable[Entry] = ()
+    notes: tuple[FileNote, ...] = ()
+    counts: Counter[Verdict] = field(default_factory=Counter)
+    style_counts: Counter[Style] = field(default_factory=Counter)
+    zero_tail_bytes: int = 0
+    worst_entry: ExitCode = ExitCode.OK
+    is_read: bool = True
+
+    @property
+    def style(self) -> Style:
+        """The styles by which every right entry could have been written."""
+        common = ANY_STYLE
+        for style in self.style_counts:
+            common &= style
+        return common if self.style_counts else Style.NONE
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The worst code of entries and notes. A file that a broker removes at start-up gives a warning at most."""
+        worst = max([self.worst_entry, *(note.code for note in self.notes)], key=_RANK.__getitem__)
+        is_leftover = self.state not in (WorkState.IN_PLACE, WorkState.SWAP)
+        return ExitCode.WARNINGS if is_leftover and worst is ExitCode.CORRUPTION else worst
+
+
+_RANK = {ExitCode.OK: 0, ExitCode.WARNINGS: 1, ExitCode.FAILURE: 2, ExitCode.CORRUPTION: 3}
+
+
+def worst_code(codes: Iterable[ExitCode]) -> ExitCode:
+    """Return the worst of some codes of entries and notes, OK if there are none."""
+    return max(codes, key=_RANK.__getitem__, default=ExitCode.OK)
+
+
+def counted(number: int, one: str, many: str) -> str:
+    """Return `number` with its noun."""
+    return f"{number} {one if number == 1 else many}"

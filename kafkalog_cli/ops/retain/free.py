@@ -1,0 +1,263 @@
+"""Plans how to free room on a full disk: which segments may be removed at once, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import heapify, heappop, heappush
+from itertools import accumulate
+
+from kafkalog_cli.broker.load_error import LoadFailed
+from kafkalog_cli.broker.open_log import changed_epochs
+from kafkalog_cli.change import journal
+from kafkalog_cli.change.draft import Draft
+from kafkalog_cli.change.journal import CheckpointEdits
+from kafkalog_cli.change.manifest import RunInfo
+from kafkalog_cli.change.removal import remove_files
+from kafkalog_cli.disk.clocks import Clock
+from kafkalog_cli.disk.fs import FileStatus, LockHandle, WritableFilesystem
+from kafkalog_cli.disk.names import FileKind
+from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.log.segments.segment_times import largest_timestamp
+from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, TopicConfig
+from kafkalog_cli.ops.change_plan import Remark
+from kafkalog_cli.ops.log_plan import LogPlan, Unready, check_finished, end_of
+from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.ops.partition_facts import Places
+from kafkalog_cli.ops.purge import PurgePlan, plan_purge
+from kafkalog_cli.ops.retain.retain import NEVER_MS, line_edits
+from kafkalog_cli.ops.root_state import RootState
+
+
+@dataclass(frozen=True, slots=True)
+class FreeRequest(LogRequest):
+    """Limits per partition: the bytes of logs to keep, and the age in milliseconds up to which segments are kept."""
+
+    keep_bytes: int = 0
+    keep_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FreeSegment:
+    """A segment that may be removed: its files, the log first. `next_offset` is the log start after the removal."""
+
+    segment: Segment
+    next_offset: int
+    files: tuple[FileStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FreePlan(LogPlan):
+    """The parts of a partition that may be removed, oldest first, on the file system `device`.
+
+    `deleted` contains `.deleted` files of earlier removals. `orphans` are indexes and snapshots without a log.
+    `protected_by` says why nothing may be removed, "" if something may.
+    """
+
+    partition_found: Partition | None = None
+    root: RootState | None = None
+    segments: tuple[FreeSegment, ...] = ()
+    deleted: PurgePlan | None = None
+    orphans: tuple[FileStatus, ...] = ()
+    device: int = 0
+    protected_by: str = ""
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything may be removed."""
+        return not self.is_refused and bool(self.segments or self.leftovers)
+
+    @property
+    def leftovers(self) -> tuple[FileStatus, ...]:
+        """Files that no reader needs. They are removed before any segment."""
+        return (*(due.file for due in self.deleted.files), *self.orphans) if self.deleted is not None else self.orphans
+
+
+@dataclass(slots=True)
+class Freed:
+    """The parts of a partition that were or would be removed: segments, and leftover files of earlier removals."""
+
+    plan: FreePlan
+    segments: list[FreeSegment] = field(default_factory=list)
+    old_files: int = 0
+    disk_bytes: int = 0
+    run_id: str = ""
+    is_dry_run: bool = False
+
+    def add(self, segment: FreeSegment | None, gone: Sequence[FileStatus]) -> int:
+        """Count the files of a segment (None: leftovers) that are gone, and return their bytes.
+
+        A segment without its log counts as removed, whatever else is left of it.
+        """
+        gone_bytes = sum(file.allocated_bytes or file.size_bytes for file in gone)
+        if segment is None:
+            self.old_files += len(gone)
+        elif segment.segment.log in gone:
+            self.segments.append(segment)
+        self.disk_bytes += gone_bytes
+        return gone_bytes
+
+    @property
+    def log_start_offset(self) -> int | None:
+        """The log start after the removal."""
+        start = self.plan.log_start_offset
+        return start if not self.segments or start is None else max(start, self.segments[-1].next_offset)
+
+
+def plan_free(
+    fs: WritableFilesystem, partition: Partition, root: RootState, request: FreeRequest, places: Places | None = None
+) -> FreePlan:
+    """Plan which parts of a partition may be removed.
+
+    Compacted and internal topics, the active segment, and segments at or above the high watermark are never removed.
+    Raises as `SettingsSource.metadata` does, and the exceptions of listing and opening the files.
+    """
+    config = request.settings.topic_config(root.log_dir, partition.topic)
+    plan = FreePlan(
+        partition.path,
+        partition.topic,
+        partition.number,
+        root.log_dir,
+        settings=(config[CLEANUP_POLICY],),
+        partition_found=partition,
+        root=root,
+        device=fs.room(partition.path).device,
+    )
+    why = _protected_by(partition, root, config, request)
+    if why:
+        return replace(plan, protected_by=why)
+    try:
+        return _with_leftovers(fs, partition, root, request, plan, places)
+    except Unready as unready:
+        return replace(plan, remarks=(unready.remark,), is_refused=True)
+
+
+def _protected_by(partition: Partition, root: RootState, config: TopicConfig, request: FreeRequest) -> str:
+    """Return why no part of a log may be removed, even if the command line sets its policy; "" if parts may be."""
+    own = request.settings.config_without_command_line(root.log_dir, partition.topic)
+    if partition.topic.startswith("__"):
+        return "the topic is internal"
+    for settings in (own, config):
+        if settings.is_compacted or not settings.is_deleted:
+            return settings[CLEANUP_POLICY].explanation
+    if root.line(FileKind.CLEANER_CHECKPOINT) is not None:
+        return f"{FileKind.CLEANER_CHECKPOINT.value} lists it, so that it was compacted"
+    return ""
+
+
+def _with_leftovers(  # noqa: PLR0913, PLR0917
+    fs: WritableFilesystem,
+    partition: Partition,
+    root: RootState,
+    request: FreeRequest,
+    plan: FreePlan,
+    places: Places | None,
+) -> FreePlan:
+    check_finished(partition)
+    # With a clock far in the future, all `.deleted` files are due, except those of interrupted runs.
+    deleted = plan_purge(fs, partition, NEVER_MS, Clock(NEVER_MS, is_given=True), places)
+    if not partition.segments:
+        return replace(plan, deleted=deleted)
+    first = partition.segments[0].base_offset
+    left = (*partition.orphans, *partition.snapshots)
+    orphans = tuple(file.status for file in left if file.name.offset is not None and file.name.offset < first)
+    return _with_segments(fs, partition, root, request, replace(plan, deleted=deleted, orphans=orphans))
+
+
+def _with_segments(
+    fs: WritableFilesystem, partition: Partition, root: RootState, request: FreeRequest, plan: FreePlan
+) -> FreePlan:
+    segments = partition.segments
+    if segments[-1].is_seven:
+        end_offset = high_watermark = segments[-1].base_offset + segments[-1].log.size_bytes
+    else:
+        end_offset = end_of(fs, partition, root).next_offset
+        high_watermark = root.high_watermark(end_offset).offset
+    total = sum(segment.log.size_bytes for segment in segments)
+    left_behind = (total - gone for gone in accumulate(segment.log.size_bytes for segment in segments))
+    found: list[FreeSegment] = []
+    for segment, following, left in zip(segments, segments[1:], left_behind, strict=False):
+        has_other_name = segment.log.is_symlink or fs.attributes(segment.log.path).link_count > 1
+        if following.base_offset > high_watermark or left < request.keep_bytes or has_other_name:
+            break
+        found.append(FreeSegment(segment, following.base_offset, _files_of(partition, segment)))
+    return replace(
+        plan,
+        segments=tuple(found),
+        log_start_offset=max(segments[0].base_offset, root.log_start),
+        log_end_offset=end_offset,
+        high_watermark=None if segments[-1].is_seven else root.high_watermark(end_offset),
+    )
+
+
+def _files_of(partition: Partition, segment: Segment) -> tuple[FileStatus, ...]:
+    """Return a segment's files, the log first: a broker removes indexes without a log when it starts."""
+    files = (segment.log, segment.offset_index, segment.time_index, segment.txn_index)
+    snapshots = (file.status for file in partition.snapshots if file.name.offset == segment.base_offset)
+    return (*(file for file in files if file is not None), *snapshots)
+
+
+def oldest_first(
+    fs: WritableFilesystem,
+    plans: Sequence[FreePlan],
+    request: FreeRequest,
+    fail: Callable[[FreePlan, Exception], None],
+) -> Iterator[tuple[FreePlan, FreeSegment]]:
+    """Yield the removable segments of all partitions by largest timestamp, each partition's in log order.
+
+    A timestamp is read when the segment before it was yielded. If that fails, `fail` is called, and no further segment
+    of the partition follows.
+    """
+
+    def entry(at: int, number: int) -> tuple[int, int, int] | None:
+        if number == len(plans[at].segments):
+            return None
+        try:
+            timestamp = largest_timestamp(fs, plans[at].segments[number].segment, enough_ms=0).timestamp_ms
+        except (KafkalogError, OSError) as error:
+            fail(plans[at], error)
+            return None
+        is_kept = request.keep_ms > 0 and request.now_ms - timestamp <= request.keep_ms
+        return None if is_kept else (timestamp, at, number)
+
+    heap = [first for first in (entry(at, 0) for at in range(len(plans))) if first is not None]
+    heapify(heap)
+    while heap:
+        _, at, number = heappop(heap)
+        yield plans[at], plans[at].segments[number]
+        following = entry(at, number + 1)
+        if following is not None:
+            heappush(heap, following)
+
+
+def unlink_segment(fs: WritableFilesystem, plan: FreePlan, segment: FreeSegment | None) -> None:
+    """Remove the files of a segment (None: the leftovers) at once.
+
+    Raises Refused if a file has changed, NotChanged, SyncFailed.
+    """
+    remove_files(fs, plan.path, plan.leftovers if segment is None else segment.files)
+
+
+def record_freed(fs: WritableFilesystem, freed: Freed, run: RunInfo, *, held: LockHandle | None) -> Remark | None:
+    """Write leader epochs, checkpoint lines and the manifest, now that there is room.
+
+    Returns a remark if the leader epochs are unreadable. Raises the exceptions of `journal.apply`.
+    """
+    plan = freed.plan
+    if not freed.segments or plan.root is None or freed.log_start_offset is None or plan.high_watermark is None:
+        return None
+    draft, remark = Draft(fs, plan.path), None
+    try:
+        with changed_epochs(draft) as epochs:
+            epochs.truncate_from_start(freed.log_start_offset)
+    except LoadFailed as failure:
+        name = FileKind.LEADER_EPOCH_CHECKPOINT.value
+        remark = Remark(f"{plan.path}/{name}", str(failure), ExitCode.WARNINGS)
+    edits = line_edits(plan.root, freed.log_start_offset, freed.segments[-1].next_offset)
+    checkpoints = CheckpointEdits(plan.log_dir, edits) if plan.log_dir and edits else None
+    facts = {"unlinked": [segment.segment.base_offset for segment in freed.segments], "disk_bytes": freed.disk_bytes}
+    journal.apply(
+        fs, plan.path, draft.changes(), run=run, discard=True, checkpoints=checkpoints, facts=facts, held=held
+    )
+    return remark

@@ -1,0 +1,272 @@
+"""Plans and applies retention as a broker does: by log start offset, size and time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kafkalog_cli.broker.load_error import LoadFailed
+from kafkalog_cli.broker.open_log import OpenLog, changed_epochs, mark_deleted
+from kafkalog_cli.broker.retention import UNLIMITED, RetainedSegment, RetentionBounds, RetentionLimits, retain
+from kafkalog_cli.broker.rolling import roll
+from kafkalog_cli.change.change_order import in_log_order, keeping
+from kafkalog_cli.change.changes import Change, Drop
+from kafkalog_cli.change.draft import Draft
+from kafkalog_cli.change.manifest import RunInfo
+from kafkalog_cli.change.removal import partly
+from kafkalog_cli.disk.clocks import Clock
+from kafkalog_cli.disk.fs import LockHandle, WritableFilesystem
+from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
+from kafkalog_cli.errors import ExitCode, Refused
+from kafkalog_cli.log.checkpoints import LineEdit
+from kafkalog_cli.log.partition import Partition, Segment, open_partition
+from kafkalog_cli.log.segments.segment_times import LargestTimestamp, largest_timestamp
+from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, TopicConfig
+from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
+from kafkalog_cli.ops.change_plan import Remark, fingerprints_of
+from kafkalog_cli.ops.log_plan import RECOVER_FIRST, Unready, check_finished, end_of
+from kafkalog_cli.ops.partition_facts import Places
+from kafkalog_cli.ops.purge import DELAY, apply_purge, plan_purge
+from kafkalog_cli.ops.refusals import Action
+from kafkalog_cli.ops.retain.explain import SIZE_LIMIT, TIME_LIMIT, Retained, fates_of, remarks_of
+from kafkalog_cli.ops.retain.plan import RetainPlan, RetainRequest
+from kafkalog_cli.ops.root_state import RootState
+from kafkalog_cli.ops.session.verb import Verb
+from kafkalog_cli.ops.session.work import Changed, Work
+
+NEVER_MS = 1 << 62
+"""Older than any run, so that `plan_purge` finds only due files."""
+
+
+def plan_retain(
+    fs: WritableFilesystem,
+    partition: Partition,
+    root: RootState,
+    request: RetainRequest,
+    places: Places | None = None,
+) -> RetainPlan:
+    """Plan what retention removes at `request.now_ms`. The table of refusals decides whether it may run.
+
+    Only known limits are followed: limits that a source sets, or defaults if every source was read and none sets them.
+    Reads headers, the ends of indexes, and checkpoints. Raises as `SettingsSource.metadata` does, and the exceptions of
+    listing and opening the files.
+    """
+    config = request.settings.topic_config(root.log_dir, partition.topic)
+    delay_ms = config.file_delete_delay_ms if request.delay_ms is None else request.delay_ms
+    used = tuple(config[name] for name in (CLEANUP_POLICY, TIME_LIMIT, SIZE_LIMIT, DELAY))
+    plan = RetainPlan(
+        partition.path,
+        partition.topic,
+        partition.number,
+        root.log_dir,
+        fingerprints=fingerprints_of(fs, partition.path),
+        settings=used,
+        delay_ms=delay_ms,
+    )
+    try:
+        check_finished(partition)
+        if not partition.segments:
+            return plan
+        due = plan_purge(fs, partition, NEVER_MS, request.clock, places)
+        return _Planning(fs, partition, root, request, config).complete(replace(plan, due=due))
+    except Unready as unready:
+        return replace(plan, remarks=(unready.remark,), is_refused=True)
+
+
+def followed_limits(config: TopicConfig) -> RetentionLimits:
+    """Return the known limits of a topic, which a broker has too. An unknown limit counts as unlimited."""
+    return RetentionLimits(
+        config.retention_ms if config.is_known(TIME_LIMIT) else UNLIMITED,
+        config.retention_bytes if config.is_known(SIZE_LIMIT) else UNLIMITED,
+        config.is_deleted,
+    )
+
+
+def apply_retain(
+    fs: WritableFilesystem,
+    plan: RetainPlan,
+    run: RunInfo,
+    request: RetainRequest,
+    *,
+    held: LockHandle | None,
+) -> Applied | None:
+    """Remove due files and make the changes; return None if no segment is removed. `held` is the partition's lock.
+
+    Files of this run stay as `.deleted` for `plan.delay_ms`. With 0 they are removed at once, and the run cannot be
+    undone. Raises Refused if a file has changed since the plan was made, and the exceptions of `journal.apply` and
+    `apply_purge`.
+    """
+    if not plan.has_work:
+        return None
+    if fingerprints_of(fs, plan.path) != plan.fingerprints:
+        raise Refused(path=plan.path, reason="a file has changed since the plan was made")
+    if plan.due is not None:
+        apply_purge(fs, plan.due)
+    run = replace(run, settings={**run.settings, DELAY: plan.delay_ms})
+    with partly(plan.path, is_begun=plan.due is not None and bool(plan.due.files)):
+        rest = replace(plan, fingerprints=fingerprints_of(fs, plan.path), due=None)
+        load_settings = request.load_settings(plan.log_dir, plan.topic)
+        done = apply_changes(fs, rest, run, MarkerUse.LEFT, load_settings, held=held)
+    if done is not None and not plan.delay_ms:
+        unlink_at_once(fs, plan.path, run.now_ms)
+    return done
+
+
+def unlink_at_once(fs: WritableFilesystem, path: str, now_ms: int) -> None:
+    """Remove the `.deleted` files that are due: those of a run without a delay, and of earlier runs.
+
+    Raises as `apply_purge`, but I/O errors as PartlyRemoved.
+    """
+    with partly(path, is_begun=True):
+        apply_purge(fs, plan_purge(fs, open_partition(fs, path), NEVER_MS, Clock(now_ms, is_given=True)))
+
+
+class _Planning:
+    """Plans retention for one partition that has segments."""
+
+    def __init__(
+        self,
+        fs: WritableFilesystem,
+        partition: Partition,
+        root: RootState,
+        request: RetainRequest,
+        config: TopicConfig,
+    ) -> None:
+        self._fs = fs
+        self._partition = partition
+        self._segments = partition.segments
+        self._root = root
+        self._request = request
+        self._config = config
+        self._limits = followed_limits(config)
+        self._times: dict[int, LargestTimestamp] = {}
+        self._remarks: list[Remark] = []
+        self._is_seven = self._segments[-1].is_seven
+        if any(segment.is_seven != self._is_seven for segment in self._segments):
+            raise Unready(partition.path, "it has segments of 0.7 and later ones")
+
+    def complete(self, plan: RetainPlan) -> RetainPlan:
+        """Return the plan with its changes. Raises Unready."""
+        bounds = self._bounds()
+        sizes = [RetainedSegment(segment.base_offset, segment.log.size_bytes) for segment in self._segments]
+        retention = retain(sizes, bounds, self._limits, self._request.now_ms, self._largest_ms)
+        if self._request.explains:
+            for at in range(len(self._segments)):
+                self._largest_ms(at)
+        now_ms = self._request.now_ms
+        retained = Retained(self._segments, bounds, self._limits, retention, self._times, now_ms)
+        fates = tuple(fates_of(retained, self._config))
+        paths = (segment.log.path for segment in self._segments)
+        remarks = (*self._remarks, *remarks_of(paths, fates, map(self._is_disputable, range(len(self._segments)))))
+        plan = replace(
+            plan,
+            log_start_offset=retention.log_start_offset,
+            log_end_offset=bounds.log_end_offset,
+            high_watermark=None if self._is_seven else self._root.high_watermark(bounds.log_end_offset),
+            fates=fates,
+            rolls=retention.rolls,
+            remarks=remarks,
+        )
+        return self._with_changes(plan, bounds, len(retention.passes)) if retention.passes else plan
+
+    def _bounds(self) -> RetentionBounds:
+        first, last = self._segments[0], self._segments[-1]
+        if self._is_seven:
+            end_offset = last.base_offset + last.log.size_bytes
+            return RetentionBounds(first.base_offset, end_offset, end_offset)
+        end = end_of(self._fs, self._partition, self._root)
+        log_start_offset = max(first.base_offset, self._root.log_start)
+        if end.next_offset < log_start_offset:
+            raise Unready(self._partition.path, f"it ends at {end.next_offset}, and is to start at {log_start_offset}")
+        high_watermark = self._root.high_watermark(end.next_offset).offset
+        faults = (*end.faults, *(end.index_faults if self._root.is_clean else ()))
+        if faults:
+            message = f"it is damaged at its end, and stays: {faults[0].message}"
+            self._remarks.append(Remark(last.log.path, message, ExitCode.WARNINGS, faults[0].position, RECOVER_FIRST))
+            high_watermark = min(high_watermark, last.base_offset)
+        return RetentionBounds(log_start_offset, end.next_offset, high_watermark)
+
+    def _largest_ms(self, at: int) -> int:
+        if at not in self._times:
+            limit_ms = self._limits.retention_ms
+            is_for_sure = not self._request.explains and limit_ms >= 0
+            enough_ms = self._request.now_ms - limit_ms if is_for_sure else None
+            self._times[at] = largest_timestamp(self._fs, self._segments[at], enough_ms)
+        return self._times[at].timestamp_ms
+
+    def _is_disputable(self, at: int) -> bool:
+        """Whether a broker uses the time index as it is. After an unclean stop it rebuilds the last segment's."""
+        return self._root.is_clean or at + 1 < len(self._segments)
+
+    # -- changes
+
+    def _with_changes(self, plan: RetainPlan, bounds: RetentionBounds, count: int) -> RetainPlan:
+        draft = Draft(self._fs, self._partition.path)
+        gone = self._segments[:count]
+        log_start_offset = plan.log_start_offset or 0
+        try:
+            if self._is_seven:
+                _mark_seven_deleted(draft, gone, bounds.log_end_offset if plan.rolls else None)
+                edits: tuple[LineEdit, ...] = ()
+            else:
+                self._mark_deleted(draft, gone, bounds, rolls=plan.rolls)
+                # This happens even if the log start does not move, as at a broker's start-up (LogLoader). Otherwise
+                # verify would treat an epoch below the first segment as a sign of lost records.
+                with changed_epochs(draft) as epochs:
+                    epochs.truncate_from_start(log_start_offset)
+                first = bounds.log_end_offset if plan.rolls else self._segments[count].base_offset
+                edits = line_edits(self._root, log_start_offset, first)
+        except LoadFailed as failure:
+            raise Unready(self._partition.path, str(failure)) from failure
+        due = {file.name for file in plan.due.files} if plan.due is not None else set()
+        changes: list[Change] = [c for c in draft.changes() if not (isinstance(c, Drop) and c.name in due)]
+        ordered = in_log_order(changes)
+        return replace(plan, changes=keeping(ordered) if self._request.keeps else ordered, line_edits=edits)
+
+    def _mark_deleted(self, draft: Draft, gone: tuple[Segment, ...], bounds: RetentionBounds, *, rolls: bool) -> None:
+        if rolls:
+            settings = self._request.load_settings(self._root.log_dir, self._partition.topic)
+            log = OpenLog(draft, settings, self._root.log_start, bounds.log_end_offset, is_clean=self._root.is_clean)
+            roll(log)
+        mark_deleted(draft, [segment.base_offset for segment in gone])
+
+
+def line_edits(root: RootState, log_start_offset: int, first_base_offset: int) -> tuple[LineEdit, ...]:
+    """Return the edits of checkpoint lines for a log that starts at `log_start_offset`.
+
+    The log start has a line only if it is above the first segment's base offset. Recovery point and cleaner checkpoint
+    are raised to the log start.
+    """
+    is_told = log_start_offset <= first_base_offset
+    return (
+        *root.edit(FileKind.LOG_START_CHECKPOINT, None if is_told else log_start_offset),
+        *root.lift(FileKind.RECOVERY_POINT_CHECKPOINT, log_start_offset),
+        *root.lift(FileKind.CLEANER_CHECKPOINT, log_start_offset),
+    )
+
+
+def _mark_seven_deleted(draft: Draft, gone: tuple[Segment, ...], new_base_offset: int | None) -> None:
+    """Mark segments of 0.7 as deleted; 0.7 has no files but logs."""
+    if new_base_offset is not None:
+        draft.put(segment_file_name(new_base_offset, FileKind.SEVEN_LOG), b"")
+    for segment in gone:
+        name = segment.log.path.rpartition("/")[2]
+        draft.move(name, name + WorkState.DELETED.value)
+
+
+def _run(work: Work, request: RetainRequest) -> Changed[RetainPlan]:
+    """Run retention on one partition. With `explains`, a refusal still gets a plan, which explains the segments."""
+    root = work.begin()
+    try:
+        work.check(Action.RETAIN)
+    except Refused as refused:
+        if not request.explains:
+            raise
+        plan = plan_retain(work.fs, work.partition, root, request, work.places)
+        remark = Remark(plan.path, str(refused.details["reason"]), ExitCode.REFUSED)
+        plan = replace(plan, remarks=(remark, *plan.remarks), is_refused=True, changes=(), line_edits=(), due=None)
+    else:
+        plan = plan_retain(work.fs, work.partition, root, request, work.places)
+    return work.change(plan, lambda run: apply_retain(work.fs, plan, run, request, held=work.lock))
+
+
+RETAIN = Verb(Action.RETAIN.value, _run)

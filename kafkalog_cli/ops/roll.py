@@ -1,0 +1,149 @@
+"""Starts a new segment where a broker would at its next append, or on request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kafkalog_cli.broker.load_error import LoadFailed
+from kafkalog_cli.broker.open_log import OpenLog
+from kafkalog_cli.broker.rolling import (
+    SMALLEST_BATCH_BYTES,
+    ActiveSegment,
+    Arriving,
+    RollCause,
+    RollLimits,
+    roll,
+    roll_cause,
+)
+from kafkalog_cli.change.change_order import in_log_order
+from kafkalog_cli.change.draft import Draft
+from kafkalog_cli.change.manifest import RunInfo
+from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
+from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.reading.header import header_at
+from kafkalog_cli.log.settings.topic_config import Setting, TopicConfig
+from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
+from kafkalog_cli.ops.change_plan import fingerprints_of, in_place
+from kafkalog_cli.ops.log_plan import LogPlan, Unready, check_logs, whole_end_of
+from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.ops.refusals import Action
+from kafkalog_cli.ops.root_state import RootState
+from kafkalog_cli.ops.session.verb import Verb
+from kafkalog_cli.ops.session.work import Changed, Work
+
+
+@dataclass(frozen=True, slots=True)
+class RollRequest(LogRequest):
+    """`force`: roll without a cause. `arriving_bytes`: the size of the append for which a broker would check.
+
+    The records of this append have the current time, and the log end offset as their only offset.
+    """
+
+    force: bool = False
+    arriving_bytes: int = SMALLEST_BATCH_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class RollPlan(LogPlan):
+    """A plan to roll. `active` is the last segment, None if the plan is refused.
+
+    `cause` is None if a broker would not roll. `due_ms` is the time at which age becomes a cause. It is None if the
+    first batch has no timestamp: a broker then counts from its own start.
+    """
+
+    active: ActiveSegment | None = None
+    cause: RollCause | None = None
+    is_forced: bool = False
+    due_ms: int | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the active segment has no record, so that there is nothing to roll."""
+        return self.active is not None and not self.active.size_bytes
+
+
+def plan_roll(fs: Filesystem, partition: Partition, root: RootState, request: RollRequest) -> RollPlan:
+    """Decide whether to roll the active segment, and plan the changes. Reads headers and the ends of indexes.
+
+    Raises UnsupportedFormat for 0.7, as `SettingsSource.metadata` does, and the exceptions of opening the files.
+    """
+    config = request.settings.topic_config(root.log_dir, partition.topic)
+    plan = RollPlan(
+        partition.path,
+        partition.topic,
+        partition.number,
+        root.log_dir,
+        fingerprints=fingerprints_of(fs, partition.path),
+        settings=_used(config),
+    )
+    try:
+        check_logs(partition)
+        end_offset = whole_end_of(fs, partition, root)
+        draft = Draft(fs, partition.path)
+        settings = request.load_settings(root.log_dir, partition.topic)
+        log = OpenLog(draft, settings, root.log_start, end_offset, is_clean=root.is_clean)
+        active = _active(log, request.now_ms)
+        plan = replace(
+            plan,
+            log_start_offset=log.log_start_offset,
+            log_end_offset=end_offset,
+            high_watermark=root.high_watermark(end_offset),
+            active=active,
+        )
+        if plan.is_empty:
+            return plan
+        limits = RollLimits(config.segment_bytes, config.max_segment_ms, config.segment_index_bytes)
+        cause = roll_cause(active, Arriving(request.arriving_bytes, request.now_ms, end_offset), limits, request.now_ms)
+        due_ms = active.first_timestamp + limits.segment_ms + 1 if active.first_timestamp >= 0 else None
+        plan = replace(plan, cause=cause, is_forced=request.force, due_ms=due_ms)
+        if cause is None and not request.force:
+            return plan
+        roll(log)
+        return replace(plan, changes=in_log_order(draft.changes()))
+    except Unready as unready:
+        return replace(plan, remarks=(unready.remark,), is_refused=True)
+    except LoadFailed as failure:
+        return replace(plan, remarks=(Unready(partition.path, str(failure)).remark,), is_refused=True)
+
+
+def apply_roll(
+    fs: WritableFilesystem, plan: RollPlan, run: RunInfo, request: RollRequest, *, held: LockHandle | None
+) -> Applied | None:
+    """Make the changes, and return None if there are none. The clean shutdown marker is removed meanwhile.
+
+    Raises Refused if a file has changed since the plan was made, and the exceptions of `journal.apply`.
+    """
+    settings = request.load_settings(plan.log_dir, plan.topic)
+    return apply_changes(fs, plan, run, MarkerUse.GIVEN_BACK, settings, held=held)
+
+
+def _used(config: TopicConfig) -> tuple[Setting, ...]:
+    times = ("segment.ms", "max.compaction.lag.ms") if config.is_compacted else ("segment.ms",)
+    return (config.segment_size, *(config[name] for name in times), config["segment.index.bytes"])
+
+
+def _active(log: OpenLog, now_ms: int) -> ActiveSegment:
+    segment = log.segments()[-1]
+    if not segment.size_bytes:  # a broker that was killed may not have created its indexes yet
+        return ActiveSegment(segment.base_offset, 0, NO_TIMESTAMP, now_ms, 0, 0)
+    segment = log.active()
+    with log.draft.reader(segment.log_name) as file:
+        first = header_at(file, 0)
+    return ActiveSegment(
+        segment.base_offset,
+        segment.size_bytes,
+        first.max_timestamp if isinstance(first, Batch) else NO_TIMESTAMP,
+        now_ms,  # without timestamps, a broker that starts now counts from now
+        len(segment.offset_index()),
+        len(segment.time_index()),
+    )
+
+
+def _run(work: Work, request: RollRequest) -> Changed[RollPlan]:
+    plan = plan_roll(work.fs, work.partition, work.begin(), request)
+    work.check(Action.ROLL, in_place=in_place(plan))
+    return work.change(plan, lambda run: apply_roll(work.fs, plan, run, request, held=work.lock))
+
+
+ROLL = Verb(Action.ROLL.value, _run)

@@ -1,0 +1,221 @@
+"""Chooses the partitions and files that a command works on: by paths, globs, topics and partition numbers."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.disk.lock import log_dir_of
+from kafkalog_cli.disk.names import DirectoryName, classify_directory
+from kafkalog_cli.errors import KafkalogError, NothingSelected, NotKafkaLayout, PathNotFound, as_typed
+from kafkalog_cli.log.logdir import PartitionPath, Takes, open_logdir
+from kafkalog_cli.log.partition import (
+    Partition,
+    directory_name,
+    holds_partition,
+    looks_like_partition,
+    open_partition,
+)
+
+_GLOB = re.compile(r"[*?\[]")
+_MOST_LISTED = 10
+_RESEMBLES = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Topics and partition numbers; empty: all. `topic_pattern` must match the whole topic name."""
+
+    topics: frozenset[str] = frozenset()
+    partitions: frozenset[int] = frozenset()
+    topic_pattern: re.Pattern[str] | None = None
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether nothing was chosen, so that all partitions are selected."""
+        return not self.topics and not self.partitions and self.topic_pattern is None
+
+    @property
+    def option_words(self) -> str:
+        """The options of a command line that make this choice."""
+        words = [f"--topic {as_typed(topic)}" for topic in sorted(self.topics)]
+        words += [] if self.topic_pattern is None else [f"--topic-pattern {as_typed(self.topic_pattern.pattern)}"]
+        return " ".join([*words, *(f"--partition {number}" for number in sorted(self.partitions))])
+
+    @property
+    def text(self) -> str:
+        """A text that identifies the selection, equal in every process (unlike the order of a set)."""
+        pattern = None if self.topic_pattern is None else self.topic_pattern.pattern
+        return json.dumps([sorted(self.topics), sorted(self.partitions), pattern])
+
+    def takes(self, directory: DirectoryName) -> bool:
+        """Whether the partition with this directory name is chosen."""
+        if not self.takes_topic(directory.topic if directory.topic is not None else directory.name):
+            return False
+        return not self.partitions or directory.partition in self.partitions
+
+    def takes_topic(self, topic: str) -> bool:
+        """Whether partitions of the topic are chosen."""
+        if not self.topics and self.topic_pattern is None:
+            return True
+        by_pattern = self.topic_pattern is not None and self.topic_pattern.fullmatch(topic) is not None
+        return topic in self.topics or by_pattern
+
+
+def expand(fs: Filesystem, paths: list[str]) -> list[str]:
+    """Replace globs in `paths` by their matches, in order. A path that exists is never treated as a glob.
+
+    Raises PathNotFound for a missing path, NothingSelected for a glob without matches.
+    """
+    found: list[str] = []
+    for path in paths:
+        if fs.status(path) is not None:
+            found.append(path)
+        elif _GLOB.search(path):
+            matches = sorted(_matches(fs, path))
+            if not matches:
+                raise NothingSelected(reason=f"{path} matches nothing")
+            found += matches
+        else:
+            raise PathNotFound(path=path)
+    return found
+
+
+def select_partitions(fs: Filesystem, paths: list[str], selection: Selection) -> list[Partition]:
+    """Return the selected partitions in `paths` (partition or log directories), as given, then by topic and number.
+
+    Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable.
+    """
+    found = partitions_taken(fs, paths, selection.takes)
+    if not found:
+        raise nothing_selected(fs, paths, selection)
+    return found
+
+
+def nothing_selected(
+    fs: Filesystem, paths: list[str], selection: Selection, what: str = "partition"
+) -> NothingSelected:
+    """The error where no partition under `paths` is chosen: it names the topics and partitions that are there."""
+    names = ", ".join(paths)
+    found: dict[str, set[int]] = {}
+    with suppress(KafkalogError, OSError):
+        for path in expand(fs, paths):
+            for partition in partition_paths(fs, path):
+                topic, number = partition.directory.topic, partition.directory.partition
+                if topic is not None and number is not None:
+                    found.setdefault(topic, set()).add(number)
+    if selection.is_everything or not found:
+        return NothingSelected(reason=f"there is no {what} under {names}")
+    chosen = [topic for topic in sorted(found) if selection.takes_topic(topic)]
+    if chosen:
+        numbers = (f"{topic} ({_listed(sorted(found[topic]))})" for topic in chosen[:_MOST_LISTED])
+        there = f"Partitions here: {', '.join(numbers)}"
+    else:
+        topics = sorted(found, key=partial(_distance, selection))
+        there = f"Topics here: {_listed(topics)}"
+    return NothingSelected(reason=f"no {what} matches {selection.option_words}. {there}")
+
+
+def _listed(names: Sequence[object]) -> str:
+    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    return f"{', '.join(map(str, names[:_MOST_LISTED]))}{more}"
+
+
+def _distance(selection: Selection, topic: str) -> tuple[float, str]:
+    """Topics that resemble a chosen topic come first, then by name."""
+    from difflib import SequenceMatcher  # no other run needs it
+
+    resemblance = max((SequenceMatcher(None, topic, wanted).ratio() for wanted in selection.topics), default=0)
+    return (-resemblance if resemblance > _RESEMBLES else 0, topic)
+
+
+def partitions_taken(fs: Filesystem, paths: list[str], takes: Takes) -> list[Partition]:
+    """Return the partitions under `paths` whose directory names `takes` selects; other partitions are not opened.
+
+    Raises PathNotFound, NotKafkaLayout, Unreadable; NothingSelected for a glob without matches.
+    """
+    return [
+        open_partition(fs, partition.path)
+        for path in expand(fs, paths)
+        for partition in partition_paths(fs, _directory(fs, path), takes)
+        if takes(partition.directory)
+    ]
+
+
+def select_files(fs: Filesystem, paths: list[str], selection: Selection) -> list[str]:
+    """Return the segment files under `paths`: files as given, and the segments of directories by base offset.
+
+    Raises PathNotFound, NotKafkaLayout, NothingSelected, Unreadable.
+    """
+    found: list[str] = []
+    for path in expand(fs, paths):
+        status = fs.status(path)
+        if status is None or not status.is_directory:
+            if selection.is_everything or selection.takes(_directory_of(path)):
+                found.append(path)
+            continue
+        for partition in partition_paths(fs, path):
+            if selection.takes(partition.directory):
+                found += [segment.log.path for segment in open_partition(fs, partition.path).segments]
+    if not found:
+        raise nothing_selected(fs, paths, selection, "segment")
+    return found
+
+
+def partition_paths(fs: Filesystem, path: str, takes: Takes | None = None) -> Iterator[PartitionPath]:
+    """Yield `path` if it is a partition directory, else the partition directories in it that `takes` selects.
+
+    Raises PathNotFound, NotKafkaLayout, Unreadable.
+    """
+    trimmed = path.rstrip("/") or "/"
+    entries = fs.list_directory(trimmed)
+    directory = directory_name(trimmed)
+    holds_directories = any(
+        entry.is_directory and classify_directory(entry.path.rpartition("/")[2]).topic is not None for entry in entries
+    )
+    is_named_so = directory.topic is not None and entries and not holds_directories
+    if looks_like_partition(entries) or (
+        is_named_so and (holds_partition(fs, trimmed, entries) or log_dir_of(fs, trimmed) is not None)
+    ):
+        yield PartitionPath(trimmed, directory)
+    else:
+        yield from open_logdir(fs, trimmed, takes).partitions
+
+
+def _directory(fs: Filesystem, path: str) -> str:
+    """Return `path` if it is not a file. Raises NotKafkaLayout, which names the directory that may be meant."""
+    status = fs.status(path)
+    if status is not None and not status.is_directory and not status.is_symlink:
+        parent = path.rpartition("/")[0] or "."
+        raise NotKafkaLayout(path=path, reason=f"is a file; this command takes whole directories, such as {parent}")
+    return path
+
+
+def _directory_of(path: str) -> DirectoryName:
+    return directory_name(path.rpartition("/")[0] or ".")
+
+
+def _matches(fs: Filesystem, pattern: str) -> Iterator[str]:
+    """Yield the paths that match a glob, component by component."""
+    parent, _, last = pattern.rpartition("/")
+    if not last:
+        yield from _matches(fs, parent)
+        return
+    parents = [parent] if parent in ("", "/") or not _GLOB.search(parent) else list(_matches(fs, parent))
+    if pattern.startswith("/") and not parent:
+        parents = ["/"]
+    for directory in parents:
+        status = fs.status(directory or ".")
+        if status is None or not status.is_directory:
+            continue
+        for entry in fs.list_directory(directory or "."):
+            name = entry.path.rpartition("/")[2]
+            hidden = name.startswith(".") and not last.startswith(".")
+            if not hidden and fnmatch.fnmatchcase(name, last):
+                yield name if not directory else f"{directory.rstrip('/')}/{name}"

@@ -1,0 +1,48 @@
+"""Warns readers when a log directory is locked: readers take no lock, so the files may change while they are read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.disk.lock import LockOwner, lock_owner, log_dir_of
+from kafkalog_cli.ops.session.observer import Note
+
+
+def lock_sentence(owner: LockOwner) -> str:
+    """Return a sentence that names the lock's owner and warns that the files may change."""
+    who = "a broker is running on it" if owner.is_exclusive else "a kafkalog command is changing it"
+    return f"{who} ({'pid unknown' if owner.pid is None else f'pid {owner.pid}'}): what is read may change"
+
+
+class LockWarnings:
+    """Checks the lock of each log directory once, and reports its owner."""
+
+    def __init__(self, fs: Filesystem, report: Callable[[Note], None]) -> None:
+        self._fs = fs
+        self._report = report
+        self._asked: set[str] = set()
+        self._parents: set[str] = set()
+
+    def about_partition(self, directory: str) -> None:
+        """Warn if the log directory of this partition directory is locked."""
+        parent = os.path.dirname(os.path.abspath(directory))  # noqa: PTH100, PTH120  (links are not followed)
+        if parent in self._parents:
+            return
+        self._parents.add(parent)
+        log_dir = log_dir_of(self._fs, directory)
+        if log_dir is not None:
+            self.about(log_dir)
+
+    def about(self, log_dir: str) -> None:
+        """Warn if this log directory is locked. An OSError while checking is ignored."""
+        if log_dir in self._asked:
+            return
+        self._asked.add(log_dir)
+        try:
+            owner = lock_owner(log_dir)
+        except OSError:
+            return
+        if owner is not None:
+            self._report(Note("locked", lock_sentence(owner), log_dir))

@@ -1,0 +1,159 @@
+"""Runs the verb of a session on one partition: in a thread, or in a task of another process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+from kafkalog_cli.change.manifest import new_run_id, odd_entries, run_directory
+from kafkalog_cli.change.waiting_runs import settled_runs
+from kafkalog_cli.disk.fs import WritableFilesystem
+from kafkalog_cli.disk.io_rate import IoRate
+from kafkalog_cli.disk.lock import LockPolicy, Unlocked, lock_log_dir, lock_partition
+from kafkalog_cli.disk.metered_fs import MeteredFilesystem
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.ops.session.interruptions import Interruptions
+from kafkalog_cli.ops.session.meter import Meter, of_the_system
+from kafkalog_cli.ops.session.observer import Note, Observer, SilentObserver
+from kafkalog_cli.ops.session.verb import SharedState
+from kafkalog_cli.ops.session.work import Outcome, Work
+
+
+class Runner:
+    """Runs the verb on one partition per call of `run`, in any thread. Its time starts when it is created.
+
+    `is_elsewhere`: this is a task of another process, which reports nothing and takes locks of its own.
+    """
+
+    def __init__(
+        self, shared: SharedState, observer: Observer, interruptions: Interruptions, *, is_elsewhere: bool = False
+    ) -> None:
+        context, options = shared.context, shared.options
+        self.shared = shared
+        self.observer = observer
+        self.interruptions = interruptions
+        self.lock_policy = LockPolicy(int(options.wait_seconds * 1000), options.assume_offline, self._wait)
+        limit = options.pace.io_bytes_per_second
+        self._rate = None if limit is None else IoRate(limit / shared.sharers, clock=context.clock, sleep=context.sleep)
+        self._is_elsewhere = is_elsewhere
+        self._begun = context.clock()
+        self._reported: set[Note] = set()
+
+    @property
+    def seconds(self) -> float:
+        """The seconds since the runner was created."""
+        return self.shared.context.clock() - self._begun
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no further partition may be started."""
+        budget = self.shared.options.pace.time_budget_seconds
+        is_late = budget is not None and self.seconds >= budget
+        return is_late or self.interruptions.are_asked_for
+
+    def unreported(self, notes: Sequence[Note]) -> list[Note]:
+        """Return the notes that no earlier call had, each once: every partition brings its log directory's notes."""
+        new = [note for note in dict.fromkeys(notes) if note not in self._reported]
+        self._reported.update(new)
+        return new
+
+    def metered(self, meter: Callable[[str, int], None]) -> WritableFilesystem:
+        """Return the filesystem with `meter` called for each read and write, at the session's rate."""
+        rate, fs = self._rate, self.shared.context.fs
+        if rate is None:
+            return MeteredFilesystem(fs, meter)
+
+        def keep_pace(path: str, size_bytes: int) -> None:
+            rate.take(size_bytes)
+            meter(path, size_bytes)
+
+        return MeteredFilesystem(fs, keep_pace, rate.piece_bytes)
+
+    def run(self, work: Work) -> Outcome[Any]:
+        """Run the verb on one partition, and return its outcome, which is empty if no partition may be started."""
+        if self.is_over:
+            return Outcome(work)
+        meter = Meter(work, self)
+        work.bind(self, self.metered(meter) if self.shared.verb.stops_safely else self.shared.context.fs)
+        try:
+            return Outcome(work, work.with_next_steps(self._run(work)))
+        except KafkalogError as error:
+            return Outcome(work, error=error)
+        except OSError as error:
+            return Outcome(work, error=of_the_system(work.partition.path, error))
+        except KeyboardInterrupt:
+            if not self.shared.verb.stops_safely:
+                raise
+            self.interruptions.ask()
+            return Outcome(work)
+        finally:
+            meter.finish()
+
+    def _run(self, work: Work) -> Any:
+        verb, request = self.shared.verb, self.shared.request
+        if not verb.changes:
+            return verb.run(work, request)
+        with self._log_dir_locked(work):
+            for path, what in odd_entries(work.fs, work.partition.path):
+                work.note("odd-entry", f"kafkalog did not make it ({what}), and leaves it alone", path)
+            if not verb.is_about_runs:
+                work.note_unread_run()
+            self._settle_marker(work)
+            with work.locked() if verb.locks_first(work.partition) else nullcontext():
+                return verb.run(work, request)
+
+    def _settle_marker(self, work: Work) -> None:
+        """Restore the clean shutdown marker that an earlier run on the partition could not restore."""
+        from kafkalog_cli.ops.waiting_marker import settle_marker
+
+        fs, partition, log_dir = work.fs, work.partition, work.log_dir
+        if self.shared.only_reads or log_dir is None:
+            return
+        if not settled_runs(fs, partition.path, partition.name, log_dir):
+            return
+        with lock_partition(fs, partition.path, self.lock_policy):
+            told = settle_marker(fs, partition, log_dir, self.shared.clock.now_ms)
+        if told is not None:
+            work.note("marker", told, log_dir)
+
+    @contextmanager
+    def _log_dir_locked(self, work: Work) -> Iterator[None]:
+        """In a task of another process, hold a lock of its own on the log directory.
+
+        The task may outlive the planning process, whose lock then ends. A task that is retried opens the partition
+        again, as the first attempt may have changed it, and gets a run id of its own.
+        """
+        shared = self.shared
+        if not self._is_elsewhere or shared.only_reads:
+            yield
+            return
+        if work.fs.status(run_directory(work.partition.path, shared.run_id)) is not None:
+            shared.run_id = new_run_id(shared.verb.name, shared.context.now_ms())
+        lock = None if work.log_dir is None else lock_log_dir(work.fs, work.log_dir, self.lock_policy)
+        with lock or Unlocked():
+            work.partition = open_partition(work.fs, work.partition.path)
+            yield
+
+    def _wait(self, seconds: float) -> None:
+        self.interruptions.sleep(seconds, self.shared.context.sleep)
+
+
+class RunElsewhere:
+    """Runs the verb in another process, to which the session's shared state is sent once."""
+
+    def __init__(self, shared: SharedState) -> None:
+        self._shared = shared
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both belong to the same session."""
+        return isinstance(other, RunElsewhere) and other._shared is self._shared
+
+    def __hash__(self) -> int:
+        """The identity of the shared state."""
+        return id(self._shared)
+
+    def __call__(self, work: Work) -> Outcome[Any]:
+        """Run the verb in the task."""
+        return Runner(self._shared, SilentObserver(), Interruptions(), is_elsewhere=True).run(work)

@@ -1,0 +1,316 @@
+"""Runs a verb on several partitions at a time, each under its lock, and reports results in the partitions' order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, nullcontext, suppress
+from functools import partial
+from typing import Any, TypeVar
+
+from kafkalog_cli.change.manifest import new_run_id
+from kafkalog_cli.disk.clocks import Clock
+from kafkalog_cli.disk.lock import lock_log_dir, log_dir_of
+from kafkalog_cli.disk.names import DirectoryKind
+from kafkalog_cli.errors import (
+    ExitCode,
+    KafkalogError,
+    NothingSelected,
+    UsageError,
+    combined_exit_code,
+)
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.settings.topic_config import parse_topic_settings, read_broker_properties
+from kafkalog_cli.ops.engine import Place, log_bytes
+from kafkalog_cli.ops.in_order import Sized
+from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.ops.partition_facts import places_of_partitions
+from kafkalog_cli.ops.reports.index_verdict import counted
+from kafkalog_cli.ops.root_state import Roots
+from kafkalog_cli.ops.selection import select_partitions
+from kafkalog_cli.ops.session.interruptions import Interruptions
+from kafkalog_cli.ops.session.lock_warnings import LockWarnings
+from kafkalog_cli.ops.session.meter import of_the_system
+from kafkalog_cli.ops.session.observer import Note, Observer
+from kafkalog_cli.ops.session.options import Context, SessionOptions
+from kafkalog_cli.ops.session.runner import RunElsewhere, Runner
+from kafkalog_cli.ops.session.verb import SharedState, Summary, Verb
+from kafkalog_cli.ops.session.work import Outcome, Work
+from kafkalog_cli.ops.settings import SettingsSource
+
+LogRequestT = TypeVar("LogRequestT", bound=LogRequest)
+
+_NOT_OF_A_TOPIC = {
+    DirectoryKind.DELETE: "marked for deletion (-delete)",
+    DirectoryKind.FUTURE: "a copy that a broker was making for another log directory (-future)",
+}
+
+
+class Session:
+    """One run of a verb on the partitions of some paths. An error ends only the work on its own partition.
+
+    The lock of a log directory is taken before its first partition and held to the end. Partitions in a log directory
+    that cannot be locked fail unchanged. A dry run locks and changes nothing.
+    """
+
+    def __init__(  # noqa: PLR0913
+        self,
+        verb: Verb[Any],
+        context: Context,
+        options: SessionOptions,
+        observer: Observer,
+        *,
+        interruptions: Interruptions | None = None,
+        argv: tuple[str, ...] = (),
+    ) -> None:
+        now_ms = context.now_ms()
+        clock = Clock(now_ms if options.now_ms is None else options.now_ms, options.now_ms is not None)
+        run_id = new_run_id(verb.name, now_ms)
+        self.shared = SharedState(verb, context, options, clock, run_id, argv, Roots(context.fs))
+        self.observer = observer
+        self.interruptions = interruptions or Interruptions()
+        self.runner = Runner(self.shared, observer, self.interruptions)
+        self.fs = self.runner.metered(lambda _, size_bytes: None)
+        self._codes: list[ExitCode] = []
+        self._failed = 0
+        self._done: set[str] = set()
+        self._locks = ExitStack()
+        self._locked: dict[str, KafkalogError | None] = {}
+        self._log_dirs: dict[str, str | None] = {}
+
+    # -- what it is about
+
+    @property
+    def context(self) -> Context:
+        """The disk, the clocks and the kernels."""
+        return self.shared.context
+
+    @property
+    def options(self) -> SessionOptions:
+        """The options that the caller chose."""
+        return self.shared.options
+
+    def log_dir(self, partition: Partition) -> str | None:
+        """Return the log directory of a partition, None if it is in none. The disk is asked once per directory."""
+        parent = os.path.dirname(os.path.abspath(partition.path))  # noqa: PTH100, PTH120  (links are not followed)
+        if parent not in self._log_dirs:
+            self._log_dirs[parent] = log_dir_of(self.context.fs, partition.path)
+        return self._log_dirs[parent]
+
+    def log_dirs(self, partitions: Sequence[Partition]) -> list[str]:
+        """Return the log directories of the partitions, each once."""
+        found = dict.fromkeys(map(self.log_dir, partitions))
+        return [log_dir for log_dir in found if log_dir is not None]
+
+    def partitions(self, paths: list[str]) -> list[Partition]:
+        """Return the partitions that the paths and the selection name, each once.
+
+        Raises PathNotFound, NotKafkaLayout, NothingSelected.
+        """
+        self.shared.named_paths = frozenset(path.rstrip("/") for path in paths)
+        found = select_partitions(self.fs, paths, self.options.selection)
+        return list({os.path.realpath(partition.path): partition for partition in reversed(found)}.values())[::-1]
+
+    def writable_partitions(self, paths: list[str]) -> list[Partition]:
+        """Return the partitions that may be changed.
+
+        The metadata log, -delete and -future directories are skipped with a note, unless their own paths are given.
+        Raises UsageError without paths, NothingSelected if no partition is left, and the exceptions of `partitions`.
+        """
+        verb = self.shared.verb.name
+        if not paths:
+            raise UsageError(reason=f"{verb} needs a PATH; see kafkalog {verb} --help")
+        kept = []
+        for partition in self.partitions(paths):
+            kind = partition.directory.kind
+            why = "the metadata log" if partition.directory.is_metadata_log else _NOT_OF_A_TOPIC.get(kind)
+            if why is not None and partition.path not in self.shared.named_paths:
+                self.observer.report(Note("skipped", f"skipped: {why}", partition.path))
+            else:
+                kept.append(partition)
+        if not kept:
+            raise NothingSelected(reason="no partition that may be changed")
+        return kept
+
+    def one_partition(self, path: str) -> list[Partition]:
+        """Return the one partition that a path and the selection name. Raises UsageError if there are several."""
+        found = self.writable_partitions([path])
+        if len(found) > 1:
+            names = ", ".join(partition.path.rpartition("/")[2] for partition in found[:3])
+            reason = f"{self.shared.verb.name} takes one partition, {path} has {len(found)} ({names}, ...)"
+            raise UsageError(reason=f"{reason}: name one, or choose it with --topic and --partition")
+        return found
+
+    def settings(self, partitions: Sequence[Partition]) -> SettingsSource:
+        """Return the settings from the options and from the metadata logs beside the partitions. Raises UsageError."""
+        if self.shared.settings is None:
+            config = parse_topic_settings(self.options.config)
+            self.shared.settings = self.settings_with(config, self.log_dirs(partitions))
+        return self.shared.settings
+
+    def settings_with(self, config: Mapping[str, str], log_dirs: Sequence[str]) -> SettingsSource:
+        """Return the settings from `config`, the options and the metadata logs of log directories. Raises as above."""
+        fs, options = self.context.fs, self.options
+        broker = {} if options.broker_config is None else read_broker_properties(fs, options.broker_config)
+        kernels = self.context.kernels
+        return SettingsSource(fs, config, broker, metadata_path=options.metadata, log_dirs=log_dirs, kernels=kernels)
+
+    def request(self, kind: Callable[..., LogRequestT], partitions: Sequence[Partition], **what: Any) -> LogRequestT:
+        """Create a verb's request on logs, with the session's time, and the settings of these partitions."""
+        now_ms = self.shared.clock.now_ms
+        return kind(now_ms, self.settings(partitions), kernels=self.context.kernels, **what)
+
+    # -- the run
+
+    def run(self, request: Any, partitions: Sequence[Partition], show: Callable[[Any], None] | None = None) -> Summary:
+        """Run the verb on each partition. Results go to `show` (None: the observer), in partition order."""
+        shared, verb, engine = self.shared, self.shared.verb, self.options.engine
+        named = self.options.selection.topics or (p.topic for p in partitions if p.path in shared.named_paths)
+        shared.named_topics = frozenset(named)
+        if verb.changes:
+            shared.places = places_of_partitions(self.fs, self.log_dirs(partitions))
+        total_bytes = sum(map(log_bytes, partitions))
+        if verb.counts_logs:
+            self.observer.begin(verb.name, total_bytes)
+        self.context.kernels.expect(total_bytes)
+        jobs = min(engine.at_a_time(self.options.pace.jobs), len(partitions))
+        if not engine.is_here:
+            shared.sharers = jobs
+            if not shared.only_reads:
+                self.observer.consent_to_all(verb.name, len(partitions))
+        self._run(request, self._works(partitions), jobs, show)
+        return self._summary(self._not_done(partitions))
+
+    def run_work(
+        self, request: Any, works: Iterable[Work | Outcome[Any]], show: Callable[[Any], None] | None = None
+    ) -> Summary:
+        """Run a verb that planned its own work, and only reads; an Outcome is a result that is known already.
+
+        `works` is iterated in this thread while earlier work is done. All else is as in `run`. The summary is that of
+        all calls.
+        """
+        self._run(request, works, self.options.engine.at_a_time(self.options.pace.jobs), show)
+        return self._summary()
+
+    def _works(self, partitions: Sequence[Partition]) -> Iterator[Work]:
+        for partition in partitions:
+            yield Work(partition, self.log_dir(partition))
+        if not self.options.engine.is_here:
+            self._learn(partitions)
+
+    def _learn(self, partitions: Sequence[Partition]) -> None:
+        """Read the checkpoints and metadata of the log directories before tasks start in other processes.
+
+        A task must not read them while another task changes them: a marker that a task has removed for a while must not
+        count as an unclean shutdown.
+        """
+        for log_dir in self.log_dirs(partitions):
+            self.shared.roots.checkpoints(log_dir)
+            with suppress(KafkalogError, OSError):  # each partition raises the error when it is processed
+                if self.shared.settings is not None:
+                    self.shared.settings.metadata(log_dir)
+
+    def _run(
+        self, request: Any, works: Iterable[Work | Outcome[Any]], jobs: int, show: Callable[[Any], None] | None
+    ) -> None:
+        self.shared.request = request
+        verb = self.shared.verb
+        watched = self.interruptions.watched() if verb.stops_safely else nullcontext()
+        with self._locks:
+            tasks = self.options.engine.in_order(self._tasks(works), jobs, f"kafkalog-{verb.name}")
+            with watched, self.observer.working(), tasks as outcomes:
+                for outcome in outcomes:
+                    if self.runner.is_over:
+                        outcomes.stop()
+                    self._take(outcome, show or self.observer.show)
+
+    def _tasks(self, works: Iterable[Work | Outcome[Any]]) -> Iterator[Sized[Outcome[Any]]]:
+        """Yield a task per work.
+
+        Threads take them in order as they get free; an engine in other processes takes all before it starts any.
+        """
+        warnings = LockWarnings(self.fs, self.observer.report)
+        for work in works:
+            if isinstance(work, Outcome):
+                yield _known(work)
+                continue
+            log_dir = self.log_dir(work.partition)
+            if log_dir is not None and self.shared.only_reads:
+                warnings.about(log_dir)
+            yield self._task(work)
+
+    def _task(self, work: Work) -> Sized[Outcome[Any]]:
+        """Lock the partition's log directory and return its task. Called in partition order, in the main thread."""
+        path, runner = work.log_dir, self.runner
+        is_new = path is not None and path not in self._locked
+        if path is not None and is_new and not self.shared.only_reads and not runner.is_over:
+            try:
+                self._locked[path] = self._lock(path)
+            except KeyboardInterrupt:  # while waiting for the lock
+                return _known(Outcome(work))
+        error = None if path is None else self._locked.get(path)
+        if error is not None:
+            return _known(Outcome(work, error=error, is_told=not is_new))
+        is_here = self.options.engine.is_here
+        return Sized(partial(runner.run if is_here else self._elsewhere, work), work.size_bytes)
+
+    def _lock(self, log_dir: str) -> KafkalogError | None:
+        """Lock the log directory. Return the error if that fails, None once it is locked."""
+        try:
+            self._locks.enter_context(lock_log_dir(self.fs, log_dir, self.runner.lock_policy))
+            if self.shared.verb.when_locked is not None:
+                self.shared.verb.when_locked(self, log_dir, self.shared.request)
+        except KafkalogError as error:
+            return error
+        except OSError as error:
+            return of_the_system(log_dir, error)
+        return None
+
+    def _elsewhere(self, work: Work) -> Outcome[Any]:
+        """Run the verb on one partition in another process."""
+        if self.runner.is_over:
+            return Outcome(work)
+        partition = work.partition
+        place = Place(self.context.fs, partition.path, work.log_dir, not self.shared.only_reads)
+        try:
+            return self.options.engine.do(RunElsewhere(self.shared), work, place)
+        except KafkalogError as error:
+            return Outcome(work, error=error)
+        finally:
+            self.observer.advance(work.size_bytes, partition.path)
+
+    # -- results, in order
+
+    def _take(self, outcome: Outcome[Any], show: Callable[[Any], None]) -> None:
+        for note in self.runner.unreported(outcome.work.take_notes()):
+            self.observer.report(note)
+        if outcome.error is not None:
+            self._codes.append(outcome.error.exit_code)
+            self._failed += 1
+            self.observer.fail(outcome.error, path=outcome.work.partition.path, is_told=outcome.is_told)
+        elif outcome.result is not None:
+            self._codes.append(outcome.result.exit_code)
+            show(outcome.result)
+        else:
+            return
+        self._done.add(outcome.work.partition.path)
+
+    def _summary(self, not_done: tuple[Partition, ...] = ()) -> Summary:
+        return Summary(combined_exit_code(self._codes), tuple(self._codes), self._failed, not_done)
+
+    def _not_done(self, partitions: Sequence[Partition]) -> tuple[Partition, ...]:
+        left = tuple(partition for partition in partitions if partition.path not in self._done)
+        if not left:
+            return left
+        self._codes += [ExitCode.INTERRUPTED] * len(left)
+        is_interrupted = self.interruptions.are_asked_for
+        kind, why = ("interrupted", "interrupted") if is_interrupted else ("time-budget", "the time budget is over")
+        how_many = counted(len(left), "partition", "partitions")
+        names = ", ".join(partition.path for partition in left)
+        message = f"{why}: {how_many} not {'done' if is_interrupted else 'begun'}: {names}"
+        self.observer.report(Note(kind, message, is_error=True))
+        return left
+
+
+def _known(outcome: Outcome[Any]) -> Sized[Outcome[Any]]:
+    return Sized(lambda: outcome, None)

@@ -1,0 +1,96 @@
+"""A verb as a value, the state that all partitions of a session share, and the summary of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from kafkalog_cli import __version__
+from kafkalog_cli.change.manifest import RunInfo
+from kafkalog_cli.disk.clocks import Clock
+from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.settings.topic_config import Setting
+from kafkalog_cli.ops.partition_facts import Places
+from kafkalog_cli.ops.root_state import Roots
+from kafkalog_cli.ops.session.options import Context, SessionOptions
+from kafkalog_cli.ops.session.work import Work
+from kafkalog_cli.ops.settings import SettingsSource
+
+if TYPE_CHECKING:
+    from kafkalog_cli.ops.session.session import Session
+
+RequestT_contra = TypeVar("RequestT_contra", contravariant=True)
+
+
+def never(_partition: Partition) -> bool:
+    """Lock no partition before the verb runs: the verb takes the lock when it has something to change."""
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Verb(Generic[RequestT_contra]):
+    """A verb: `run` plans the change of one partition and applies it, in any thread or in a task of another process.
+
+    `run` prints nothing. It raises KafkalogError, and OSError from the disk. `changes`: whether log directories are
+    locked. `locks_first`: whether a partition is locked before `run` reads it. `counts_logs`: whether progress counts
+    the bytes read from the partitions' logs. `when_locked` is called for each log directory while its lock is held.
+    `is_about_runs`: the verb itself reports the runs that cannot be read.
+    `stops_safely`: an interruption waits for a safe point, and partitions that are not done are named. Otherwise Ctrl-C
+    ends the session at once, as suits a verb that only reads.
+    """
+
+    name: str
+    run: Callable[[Work, RequestT_contra], Any]
+    changes: bool = True
+    locks_first: Callable[[Partition], bool] = never
+    counts_logs: bool = True
+    when_locked: Callable[[Session, str, RequestT_contra], None] | None = None
+    is_about_runs: bool = False
+    stops_safely: bool = True
+
+
+@dataclass(slots=True)
+class SharedState:
+    """State that all partitions of a session share. Tasks in other processes get a copy.
+
+    `sharers` is the number of processes that share the disk, and so the limit of bytes per second.
+    """
+
+    verb: Verb[Any]
+    context: Context
+    options: SessionOptions
+    clock: Clock
+    run_id: str
+    argv: tuple[str, ...]
+    roots: Roots
+    request: Any = None
+    settings: SettingsSource | None = None
+    places: Places = field(default_factory=dict)
+    named_paths: frozenset[str] = frozenset()
+    named_topics: frozenset[str] = frozenset()
+    sharers: int = 1
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether the session changes nothing, and so locks nothing."""
+        return self.options.dry_run or not self.verb.changes
+
+    def run_info(self, settings: Sequence[Setting]) -> RunInfo:
+        """Return the run's description for its manifests, with the settings that applied to a partition."""
+        explained = {setting.name: setting.explanation for setting in settings}
+        return RunInfo(self.run_id, self.verb.name, self.argv, self.clock.now_ms, explained, __version__)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The end of a session: the exit code of all, and `codes` per partition.
+
+    `not_done` contains the partitions that were not started, or were interrupted before any change.
+    """
+
+    code: ExitCode
+    codes: tuple[ExitCode, ...] = ()
+    failed: int = 0
+    not_done: tuple[Partition, ...] = ()

@@ -1,0 +1,323 @@
+"""One partition while a verb works on it: its disk, its lock, the refusals that apply, and its changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from kafkalog_cli.change.manifest import RunInfo
+from kafkalog_cli.disk.clocks import Clock
+from kafkalog_cli.disk.fs import LockHandle, WritableFilesystem
+from kafkalog_cli.disk.lock import LockPolicy, lock_partition
+from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
+from kafkalog_cli.log.partition import Partition, open_partition
+from kafkalog_cli.log.settings.topic_config import Setting
+from kafkalog_cli.ops.apply_changes import MARKER_STAYS_AWAY, Applied, MarkerState
+from kafkalog_cli.ops.change_plan import ChangePlan
+from kafkalog_cli.ops.engine import log_bytes
+from kafkalog_cli.ops.root_state import Roots
+from kafkalog_cli.ops.session.observer import Note
+from kafkalog_cli.ops.session.options import Context
+from kafkalog_cli.ops.settings import SettingsSource
+
+if TYPE_CHECKING:
+    from kafkalog_cli.ops.partition_facts import PartitionFacts, Places, Replication
+    from kafkalog_cli.ops.refusals import Action, AppliedRule
+    from kafkalog_cli.ops.root_state import RootState
+    from kafkalog_cli.ops.session.runner import Runner
+    from kafkalog_cli.ops.session.verb import SharedState
+
+ResultT = TypeVar("ResultT")
+PlanT = TypeVar("PlanT", bound=ChangePlan)
+
+
+@dataclass(frozen=True, slots=True)
+class Changed(Generic[PlanT]):
+    """The result of a changing verb for one partition. `done` is None if nothing was changed, as in a dry run.
+
+    `is_named`: whether the command line names the partition or its topic, for verbs that depend on that.
+    """
+
+    plan: PlanT
+    done: Applied | None
+    is_dry_run: bool = False
+    is_named: bool = True
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The plan's exit code."""
+        return self.plan.exit_code
+
+
+class Work:
+    """One partition that a verb works on, in its own thread or task.
+
+    `task` is the plan of a verb that plans its own work. `size_bytes` is the size of the logs to read (None: of all).
+    `log_dir` is None if the partition is in no log directory. `fs` is the filesystem through which the verb must read
+    and change the partition. `lock` is the partition's lock while it is held. `must_finish` is true once changes may
+    have begun: a request to stop is ignored then.
+    """
+
+    def __init__(
+        self, partition: Partition, log_dir: str | None, task: Any = None, size_bytes: int | None = None
+    ) -> None:
+        self.partition = partition
+        self.log_dir = log_dir
+        self.task = task
+        self.size_bytes = log_bytes(partition) if size_bytes is None else size_bytes
+        self.fs: WritableFilesystem
+        self.lock: LockHandle | None = None
+        self.must_finish = False
+        self._runner: Runner
+        self._notes: list[Note] = []
+        self._replication: Replication | None = None
+
+    def bind(self, runner: Runner, fs: WritableFilesystem) -> None:
+        """Set the runner that runs this work in this process, and its metered filesystem."""
+        self._runner = runner
+        self.fs = fs
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state to pickle, without the lock, the runner and the metered filesystem."""
+        left = ("fs", "_runner")
+        return {name: value for name, value in self.__dict__.items() if name not in left} | {"lock": None}
+
+    # -- what the session knows
+
+    @property
+    def _shared(self) -> SharedState:
+        return self._runner.shared
+
+    @property
+    def context(self) -> Context:
+        """The disk, the clocks and the kernels."""
+        return self._shared.context
+
+    def advance(self, size_bytes: int, subject: str = "") -> None:
+        """Report progress, for verbs whose logs the session does not count."""
+        self._runner.observer.advance(size_bytes, subject)
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether this is a dry run, which changes nothing."""
+        return self._shared.options.dry_run
+
+    @property
+    def clock(self) -> Clock:
+        """The current time, from the options or the system clock."""
+        return self._shared.clock
+
+    @property
+    def places(self) -> Places:
+        """The directories of the partitions in the log directories."""
+        return self._shared.places
+
+    @property
+    def settings(self) -> SettingsSource:
+        """The source of topic and broker settings."""
+        assert self._shared.settings is not None
+        return self._shared.settings
+
+    @property
+    def roots(self) -> Roots:
+        """The state of the log directories before anything was changed."""
+        return self._shared.roots
+
+    @property
+    def run_id(self) -> str:
+        """The name of the run."""
+        return self._shared.run_id
+
+    @property
+    def lock_policy(self) -> LockPolicy:
+        """How long to wait for a lock."""
+        return self._runner.lock_policy
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the command line names the partition's directory or its topic."""
+        shared = self._shared
+        return self.partition.path in shared.named_paths or self.partition.topic in shared.named_topics
+
+    # -- what there is to say
+
+    def note(self, kind: str, message: str, path: str | None) -> None:
+        """Add a note to report with the partition's result; the session reports equal notes once."""
+        self._notes.append(Note(kind, message, path))
+
+    def take_notes(self) -> list[Note]:
+        """Return the notes added since the last call."""
+        notes, self._notes = self._notes, []
+        return notes
+
+    def warn(self, verdicts: Sequence[AppliedRule]) -> None:
+        """Add a note for each verdict, which is a warning from the table of refusals."""
+        for verdict in verdicts:
+            self.note(verdict.rule.name, verdict.message, verdict.path)
+
+    def note_unread_run(self) -> None:
+        """Note a manifest of the partition's last run that is not one of kafkalog's: nothing is done by it."""
+        from kafkalog_cli.ops.cut_off import unread_run
+
+        found = unread_run(self.fs, self.partition)
+        if found is not None:
+            path, reason = found
+            self.note("manifest", reason, path)
+
+    def report_now(self) -> None:
+        """Report the notes now, before the partition is changed and while the user can still stop the change."""
+        self._runner.observer.report_now(self._runner.unreported(self.take_notes()))
+
+    def confirm(self, plan: Any) -> None:
+        """Ask the user before valid records are removed, except in a dry run. Raises NotChanged, KeyboardInterrupt."""
+        if not self.dry_run:
+            self._runner.observer.consent(self.partition.path, plan)
+
+    # -- before the change
+
+    def begin(self) -> RootState:
+        """Undo a run that was interrupted on this partition, and return the log directory's state for the partition.
+
+        A dry run only notes that the run would be undone. A run that cannot be undone is noted too. Raises
+        KafkalogError.
+        """
+        from kafkalog_cli.ops.cut_off import cut_off_run, take_back
+
+        run_id = cut_off_run(self.fs, self.partition)
+        if run_id is None:
+            return self.roots.state(self.log_dir, self.partition)
+        path = self.partition.path
+        if self.dry_run:
+            self.note("cut-off", f"run {run_id} was cut off half way, and would be taken back first", path)
+            return self.roots.state(self.log_dir, self.partition)
+        with self.locked():
+            try:
+                take_back(self.fs, self.partition, run_id, self.clock, self.places)
+                self.note("cut-off", f"run {run_id} was cut off half way, and is taken back", path)
+            except Refused as refused:
+                self.note("cut-off", f"run {run_id} was cut off half way, and cannot be taken back: {refused}", path)
+        self.partition = open_partition(self.fs, path)
+        return Roots(self.fs).state(self.log_dir, self.partition)
+
+    def facts(self) -> PartitionFacts:
+        """Gather the facts of the partition. Raises as `gather_facts`."""
+        from kafkalog_cli.ops.partition_facts import gather_facts
+
+        return gather_facts(
+            self.fs,
+            self.partition,
+            self.log_dir,
+            self.settings,
+            checkpoints=self.roots.checkpoints(self.log_dir),
+            places=self.places,
+        )
+
+    def check(self, action: Action, *, facts: PartitionFacts | None = None, **intent: Any) -> PartitionFacts:
+        """Check `action` against the table of refusals, add its warnings as notes, and return the facts.
+
+        `facts` None: they are gathered here. Raises Refused, UnsupportedFormat.
+        """
+        from kafkalog_cli.ops.refusals import Intent, judge, raise_refusals
+
+        shared, partition = self._shared, self.partition
+        facts = facts or self.facts()
+        self._replication = facts.replication
+        is_alone = shared.named_topics == {partition.topic}
+        verdicts = judge(
+            facts,
+            Intent(
+                action,
+                self.clock.now_ms,
+                self.clock.is_given,
+                single_replica=shared.options.single_replica,
+                is_named=is_alone or partition.topic in shared.options.selection.topics,
+                is_named_alone=is_alone,
+                argv=shared.argv,
+                **intent,
+            ),
+        )
+        raise_refusals(verdicts)
+        self.warn(verdicts)
+        return facts
+
+    def with_next_steps(self, result: ResultT) -> ResultT:
+        """Return the result of the verb, with the next steps of its plan's remarks ready to paste."""
+        plan = getattr(result, "plan", result)
+        if not isinstance(plan, ChangePlan) or not plan.remarks:
+            return result
+        from kafkalog_cli.ops.next_steps import with_next_steps
+
+        settings = self._shared.settings
+        metadata = None if settings is None else settings.metadata_option
+        plan = replace(plan, remarks=with_next_steps(plan, self._replication, metadata))
+        is_plan = isinstance(result, ChangePlan)
+        return cast(ResultT, plan if is_plan else replace(cast(Any, result), plan=plan))
+
+    # -- the change
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the partition's lock, once, except in a dry run; requests to stop are ignored from here on.
+
+        Raises Locked, Refused, NoSpace, and KeyboardInterrupt if a stop was requested before.
+        """
+        if self.dry_run or self.lock is not None:
+            yield
+            return
+        try:
+            with lock_partition(self.fs, self.partition.path, self.lock_policy) as self.lock:
+                self._runner.interruptions.safe_point()
+                self.must_finish = True
+                yield
+        finally:
+            self.lock = None
+
+    def run_info(self, settings: Sequence[Setting]) -> RunInfo:
+        """Return the run's description for its manifest, with the settings that applied to this partition."""
+        return self._shared.run_info(settings)
+
+    def change(
+        self, plan: PlanT, apply: Callable[[RunInfo], Applied | None], *, warns_first: bool = False
+    ) -> Changed[PlanT]:
+        """Apply a plan with `apply` under the partition's lock, unless this is a dry run or there is nothing to do.
+
+        `warns_first`: the notes are reported before the change. Raises KafkalogError, OSError.
+        """
+        if self.dry_run or not plan.has_work:
+            return Changed(plan, None, self.dry_run)
+        with self.ready_to_change(plan, warns_first=warns_first):
+            return self.changed(plan, apply(self.run_info(plan.settings)))
+
+    @contextmanager
+    def ready_to_change(self, plan: ChangePlan, *, warns_first: bool = False) -> Iterator[None]:
+        """Report notes if `warns_first`, ask the user if valid records are removed, and hold the partition's lock.
+
+        Raises the exceptions of `locked` and `confirm`.
+        """
+        if warns_first:
+            self.report_now()
+        if plan.drops_valid:
+            self.confirm(plan)
+        with self.locked():
+            yield
+
+    def changed(self, plan: PlanT, done: Applied | None) -> Changed[PlanT]:
+        """Return the result, and note if the clean shutdown marker was not restored."""
+        if done is not None and done.marker is MarkerState.AWAY:
+            self.note("marker", MARKER_STAYS_AWAY, plan.log_dir)
+        return Changed(plan, done)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[ResultT]):
+    """The outcome for one partition: a result, an error, or neither if the work was not started or was interrupted.
+
+    `is_told`: the error was already reported with another partition.
+    """
+
+    work: Work
+    result: ResultT | None = None
+    error: KafkalogError | None = None
+    is_told: bool = False

@@ -1,0 +1,207 @@
+"""The settings of a topic in a log directory, from the command line, server.properties and the metadata log."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from threading import RLock
+from typing import Any
+
+from kafkalog_cli.disk.fs import Filesystem, read_all
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.disk.names import FileKind
+from kafkalog_cli.errors import KafkalogError, PathNotFound, UsageError
+from kafkalog_cli.format import meta_properties
+from kafkalog_cli.format.meta_properties import MetaProperties
+from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, metadata_log_in, read_cluster_metadata
+from kafkalog_cli.log.settings.topic_config import (
+    BrokerSettings,
+    ConfigLayers,
+    TopicConfig,
+    UnreadSource,
+    resolve_broker_settings,
+    resolve_topic_config,
+)
+
+BROKER_CONFIG, METADATA = "--broker-config FILE", "--metadata DIR"
+
+
+class SettingsSource:
+    """Settings by topic and log directory (None: the partition is in no log directory). Each is resolved once.
+
+    `command_line` and `broker_properties` (empty: not given) map names to texts. `metadata_path` is the value of
+    `--metadata`. `log_dirs` are all log directories of the run: a broker with several keeps its metadata log in one of
+    them. Threads share this object.
+    """
+
+    def __init__(  # noqa: PLR0913
+        self,
+        fs: Filesystem,
+        command_line: Mapping[str, str],
+        broker_properties: Mapping[str, str],
+        *,
+        metadata_path: str | None = None,
+        log_dirs: Sequence[str] = (),
+        kernels: KernelChoice | None = None,
+    ) -> None:
+        self._fs = fs
+        self._command_line = command_line
+        self._broker_properties = broker_properties
+        self._metadata_path = metadata_path
+        self._log_dirs = log_dirs
+        self._kernels = kernels
+        self._working = RLock()
+        self._meta: dict[str, MetaProperties | None] = {}
+        self._metadata: dict[str, ClusterMetadata] = {}
+        self._topics: dict[tuple[str | None, str], TopicConfig] = {}
+        self._without_command_line: dict[tuple[str | None, str], TopicConfig] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state to pickle, with everything that was resolved."""
+        return {name: value for name, value in self.__dict__.items() if name != "_working"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """See `__getstate__`."""
+        self.__dict__.update(state, _working=RLock())
+
+    @property
+    def has_broker_properties(self) -> bool:
+        """Whether the broker's server.properties was given."""
+        return bool(self._broker_properties)
+
+    @property
+    def metadata_option(self) -> str | None:
+        """The value of `--metadata`, None without it."""
+        return self._metadata_path
+
+    def meta(self, log_dir: str | None) -> MetaProperties | None:
+        """Return the `meta.properties` of a log directory, None if the file is missing or unreadable."""
+        if log_dir is None:
+            return None
+        with self._working:
+            if log_dir not in self._meta:
+                self._meta[log_dir] = read_meta(self._fs, log_dir)
+            return self._meta[log_dir]
+
+    def broker_id(self, log_dir: str | None) -> int | None:
+        """Return the id of the broker that owns a log directory, None if it is not known."""
+        meta = self.meta(log_dir)
+        return None if meta is None else meta.node_id
+
+    def metadata(self, log_dir: str | None) -> ClusterMetadata | None:
+        """Return the metadata log of `--metadata`, of this log directory, or of another directory of this broker.
+
+        Raises PathNotFound, NotKafkaLayout, Unreadable; UsageError if `--metadata` belongs to another cluster.
+        """
+        path = self._metadata_log(log_dir)
+        if path is None:
+            return None
+        with self._working:
+            if path not in self._metadata:
+                self._metadata[path] = read_cluster_metadata(self._fs, path, self._kernels)
+            return self._metadata[path]
+
+    def topic_config(self, log_dir: str | None, topic: str) -> TopicConfig:
+        """Return the settings of a topic. Raises as `metadata` does."""
+        key = (log_dir, topic)
+        with self._working:
+            if key not in self._topics:
+                self._topics[key] = resolve_topic_config(topic, self._layers(log_dir, topic))
+            return self._topics[key]
+
+    def config_without_command_line(self, log_dir: str | None, topic: str) -> TopicConfig:
+        """Return the settings of a topic as a broker has them, without `--config`. Raises as `metadata` does."""
+        key = (log_dir, topic)
+        with self._working:
+            if key not in self._without_command_line:
+                layers = self._layers(log_dir, topic)._replace(command_line={})
+                self._without_command_line[key] = resolve_topic_config(topic, layers)
+            return self._without_command_line[key]
+
+    def broker_settings(self, log_dir: str | None) -> BrokerSettings:
+        """Return the settings of the broker itself. Raises as `metadata` does."""
+        return resolve_broker_settings(self._layers(log_dir, None))
+
+    def _layers(self, log_dir: str | None, topic: str | None) -> ConfigLayers:
+        metadata = self.metadata(log_dir)
+        layers = ConfigLayers(
+            command_line=self._command_line,
+            static_broker=self._broker_properties,
+            unread=(*_unread_in(metadata, topic), *self._unread_of_broker(log_dir, metadata)),
+        )
+        if metadata is None:
+            return layers
+        return layers._replace(
+            topic={} if topic is None else metadata.topic_settings(topic),
+            dynamic_broker=metadata.broker_settings(self._settings_broker_id(log_dir)),
+            dynamic_default_broker=metadata.default_broker_settings(),
+        )
+
+    def _unread_of_broker(self, log_dir: str | None, metadata: ClusterMetadata | None) -> tuple[UnreadSource, ...]:
+        if not self._broker_properties:
+            return (UnreadSource("--broker-config was not given", BROKER_CONFIG),)
+        if metadata is not None and self._settings_broker_id(log_dir) is None and metadata.has_broker_settings:
+            why = "the metadata log has settings of single brokers, and neither meta.properties nor node.id says which"
+            return (UnreadSource(f"{why} broker this is", f"{BROKER_CONFIG} with node.id"),)
+        return ()
+
+    def _settings_broker_id(self, log_dir: str | None) -> int | None:
+        """Return the broker id for settings: from the log directory, else from server.properties, else None."""
+        found = self.broker_id(log_dir)
+        if found is not None:
+            return found
+        named = (self._broker_properties.get(name, "").strip() for name in ("node.id", "broker.id"))
+        return next((int(text) for text in named if text.isdecimal()), None)
+
+    def _metadata_log(self, log_dir: str | None) -> str | None:
+        if self._metadata_path is not None:
+            return self._named_log(self._metadata_path, log_dir)
+        if log_dir is None:
+            return None
+        own = metadata_log_in(self._fs, log_dir)
+        if own is not None:
+            return own
+        cluster, broker = self._cluster(log_dir), self.broker_id(log_dir)
+        for other in self._log_dirs:
+            # Directories of two brokers may be on one disk: only a directory of the same broker will do.
+            is_same = cluster is not None and cluster == self._cluster(other) and broker == self.broker_id(other)
+            found = metadata_log_in(self._fs, other) if is_same else None
+            if found is not None:
+                return found
+        return None
+
+    def _named_log(self, path: str, log_dir: str | None) -> str:
+        if self._fs.status(path) is None:
+            raise PathNotFound(path=path)
+        found = metadata_log_in(self._fs, path) or path
+        above = os.path.dirname(os.path.abspath(found))  # noqa: PTH100, PTH120  (a name, links are not followed)
+        theirs, ours = self._cluster(above), self._cluster(log_dir)
+        if theirs is not None and ours is not None and theirs != ours:
+            raise UsageError(reason=f"--metadata {path} is of cluster {theirs}, {log_dir} of cluster {ours}")
+        return found
+
+    def _cluster(self, log_dir: str | None) -> str | None:
+        meta = self.meta(log_dir)
+        return None if meta is None else meta.cluster_id
+
+
+def _unread_in(metadata: ClusterMetadata | None, topic: str | None) -> tuple[UnreadSource, ...]:
+    """Return why the metadata log does not have all settings of a topic (None: of the broker); empty if it has."""
+    if metadata is None:
+        why = "no metadata log was found"
+    elif not metadata.is_complete:
+        why = f"the metadata log {metadata.path} is damaged"
+    elif topic is not None and topic not in metadata.topics:
+        why = f"the metadata log {metadata.path} has no such topic"
+    else:
+        return ()
+    return (UnreadSource(why, METADATA, is_of_topic=True),)
+
+
+def read_meta(fs: Filesystem, log_dir: str) -> MetaProperties | None:
+    """Return the `meta.properties` of a log directory, None if the file is missing or unreadable."""
+    try:
+        found, _ = meta_properties.decode(read_all(fs, f"{log_dir.rstrip('/')}/{FileKind.META_PROPERTIES.value}"))
+    except (KafkalogError, OSError):
+        return None
+    return found

@@ -1,0 +1,125 @@
+"""Rows of committed offsets of groups: the offsets that a coordinator would have, and every commit in the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from kafkalog_cli.format.batch import NO_TIMESTAMP
+from kafkalog_cli.format.internal_topics.schema import Message
+from kafkalog_cli.format.kafka_uuid import ZERO_UUID
+from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry
+
+_NO_PRODUCER = -1
+_RECORDS = ("OffsetCommit", "LegacyOffsetCommit")
+
+
+class CommittedOffset(NamedTuple):
+    """A committed offset of a group.
+
+    Times are in epoch ms. A field is None if there is no value, or if the record's version does not contain it.
+    `log_partition` and `log_offset` are the place of the record in `__consumer_offsets`.
+    """
+
+    group_id: str
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int | None
+    metadata: str
+    commit_timestamp: int | None
+    expire_timestamp: int | None
+    topic_id: str | None
+    log_partition: int
+    log_offset: int
+
+
+class OffsetCommit(NamedTuple):
+    """A commit as it was written.
+
+    `is_tombstone`: the commit removes an offset, and its `offset` is None. `producer_id` is None outside of
+    transactions. `timestamp` is that of the record, in epoch ms.
+    """
+
+    group_id: str
+    topic: str
+    partition: int
+    offset: int | None
+    leader_epoch: int | None
+    metadata: str | None
+    commit_timestamp: int | None
+    expire_timestamp: int | None
+    topic_id: str | None
+    is_tombstone: bool
+    producer_id: int | None
+    timestamp: int | None
+    log_partition: int
+    log_offset: int
+
+
+_Key = tuple[str, str, int]
+
+
+def committed_offsets(entries: Iterable[CoordinatorEntry], log_partition: int) -> Iterator[CommittedOffset]:
+    """Yield the offsets that a coordinator has after loading a partition (OffsetMetadataManager.replay).
+
+    Offsets in a transaction count once it commits, unless a later record has set the same offset. A tombstone removes
+    both. Whether an offset has expired is not checked, since a coordinator writes a tombstone then.
+    """
+    held: dict[_Key, CommittedOffset] = {}
+    pending: dict[int, dict[_Key, CommittedOffset]] = {}
+    for entry in entries:
+        if entry.record is None:
+            for key, committed in pending.pop(entry.producer_id, {}).items():
+                if entry.is_commit and (key not in held or held[key].log_offset < committed.log_offset):
+                    held[key] = committed
+        elif entry.record.name in _RECORDS:
+            key = _key(entry.record.key)
+            if entry.record.value is None:
+                for offsets in (held, *pending.values()):
+                    offsets.pop(key, None)
+                continue
+            of_producer = held if entry.producer_id == _NO_PRODUCER else pending.setdefault(entry.producer_id, {})
+            of_producer[key] = _committed(key, entry.record.value, log_partition, entry.offset)
+    yield from held.values()
+
+
+def offset_commits(entries: Iterable[CoordinatorEntry], log_partition: int) -> Iterator[OffsetCommit]:
+    """Yield every commit in log order, including those of aborted and open transactions."""
+    for entry in entries:
+        if entry.record is None or entry.record.name not in _RECORDS:
+            continue
+        key, value = _key(entry.record.key), entry.record.value
+        producer_id = None if entry.producer_id == _NO_PRODUCER else entry.producer_id
+        found = OffsetCommit(
+            *key, None, None, None, None, None, None, value is None, producer_id, known_time(entry.timestamp),
+            log_partition, entry.offset,
+        )  # fmt: skip
+        if value is not None:
+            found = found._replace(**_committed(key, value, log_partition, entry.offset)._asdict())
+        yield found
+
+
+def known_time(timestamp: int | None) -> int | None:
+    """Return a timestamp in epoch ms, or None for Kafka's -1."""
+    return None if timestamp == NO_TIMESTAMP else timestamp
+
+
+def _key(key: Message) -> _Key:
+    return key["group"], key["topic"], key["partition"]
+
+
+def _committed(key: _Key, value: Message, log_partition: int, log_offset: int) -> CommittedOffset:
+    epoch = value.get("leaderEpoch", -1)
+    topic_id = value.get("topicId", ZERO_UUID)
+    return CommittedOffset(
+        *key,
+        value["offset"],
+        None if epoch < 0 else epoch,
+        value["metadata"],
+        known_time(value["commitTimestamp"]),
+        known_time(value.get("expireTimestamp", NO_TIMESTAMP)),
+        None if topic_id == ZERO_UUID else topic_id,
+        log_partition,
+        log_offset,
+    )

@@ -1,0 +1,77 @@
+"""Parses times on the command line: epoch milliseconds, ISO 8601, or a span before now."""
+
+from __future__ import annotations
+
+import re
+
+from kafkalog_cli.errors import UsageError
+
+_UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_AGO = re.compile(r"-(\d{1,12})([smhd])")
+_SECONDS = re.compile(r"\d{1,12}(\.\d{1,9})?")
+_INTEGER = re.compile(r"-?\d{1,19}")
+
+
+def parse_time_ms(text: str, now_ms: int) -> int:
+    """Parse an integer as epoch ms, ISO 8601 (UTC without a zone), or `-90s -15m -2h -7d` before now, into epoch ms.
+
+    Raises UsageError.
+    """
+    ago = _AGO.fullmatch(text)
+    if ago:
+        return now_ms - int(ago[1]) * _UNIT_MS[ago[2]]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    from datetime import datetime, timezone
+
+    try:
+        # Before Python 3.11, fromisoformat does not accept Z.
+        moment = datetime.fromisoformat(re.sub("[Zz]$", "+00:00", text))
+    except ValueError as error:
+        reason = f"{text!r} is no time: want epoch ms, ISO 8601, or -90s, -15m, -2h, -7d"
+        raise UsageError(reason=reason) from error
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=timezone.utc)
+    since_epoch = moment - datetime(1970, 1, 1, tzinfo=timezone.utc)
+    return since_epoch.days * 86_400_000 + since_epoch.seconds * 1_000 + since_epoch.microseconds // 1_000
+
+
+def as_if_milliseconds(text: str) -> tuple[int, str, int] | None:
+    """Return an integer that looks like a time in another unit, with the unit's name and the time in ms; else None."""
+    from kafkalog_cli.ops.verify.times import TimestampOddity, unit_of
+
+    number = int(text) if _INTEGER.fullmatch(text) else 0
+    unit = unit_of(number, number)
+    if unit is TimestampOddity.SECONDS:
+        return number, unit.value, number * 1_000
+    if unit in (TimestampOddity.MICROSECONDS, TimestampOddity.NANOSECONDS):
+        return number, unit.value, number // (1_000 if unit is TimestampOddity.MICROSECONDS else 1_000_000)
+    return None
+
+
+def days_in_seconds(text: str) -> int | None:
+    """Return whole days if a number of milliseconds is probably a number of seconds; else None.
+
+    In milliseconds it would be an odd part of a day: 604800 is 7 days in seconds, but 10 min 4.8 s in milliseconds. A
+    whole number of minutes may be intended (43200000: 12 hours, or 500 days in seconds).
+    """
+    number = int(text) if _INTEGER.fullmatch(text) else 0
+    day_s = _UNIT_MS["d"] // 1000
+    if number <= 0 or number % day_s or number >= _UNIT_MS["d"] or not number % _UNIT_MS["m"]:
+        return None
+    return number // day_s
+
+
+def parse_duration_ms(text: str) -> int:
+    """Parse `90s`, `15m`, `2h` or `7d` into milliseconds. Raises UsageError."""
+    ago = _AGO.fullmatch(f"-{text}")
+    if not ago:
+        raise UsageError(reason=f"{text!r} is no span of time: want 90s, 15m, 2h, 7d")
+    return int(ago[1]) * _UNIT_MS[ago[2]]
+
+
+def parse_seconds(text: str) -> float:
+    """Parse `90s`, `15m`, `2h`, `7d`, or a number of seconds into seconds. Raises UsageError."""
+    if _SECONDS.fullmatch(text):
+        return float(text)
+    return parse_duration_ms(text) / 1000

@@ -1,0 +1,155 @@
+"""Cuts a log at its end, as a follower does with records that its leader does not have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kafkalog_cli.broker.load_error import LoadFailed
+from kafkalog_cli.broker.open_log import OpenLog
+from kafkalog_cli.broker.truncation import CutBatch, Truncated, truncate_to
+from kafkalog_cli.change.change_order import in_log_order
+from kafkalog_cli.change.draft import Draft
+from kafkalog_cli.change.manifest import RunInfo
+from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
+from kafkalog_cli.disk.names import FileKind
+from kafkalog_cli.errors import OffsetOutOfRange
+from kafkalog_cli.log.checkpoints import LineEdit
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
+from kafkalog_cli.ops.change_plan import fingerprints_of, in_place
+from kafkalog_cli.ops.log_plan import LogPlan, Unready, check_logs, whole_end_of
+from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.ops.refusals import Action
+from kafkalog_cli.ops.root_state import RootState
+from kafkalog_cli.ops.session.verb import Verb
+from kafkalog_cli.ops.session.work import Changed, Work
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateRequest(LogRequest):
+    """Where to cut: `target_offset` is the first offset to remove. `discard`: removed data is not kept for undo."""
+
+    target_offset: int = 0
+    discard: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TruncatePlan(LogPlan):
+    """A plan to cut a log at `target_offset`, the first removed offset. `old_end_offset` is the log end before.
+
+    `removed` contains the base offsets of segments that are removed whole. `cut_bytes` are cut from the segment that is
+    last afterwards. `cut_batch` is the batch that contains the target. It is removed whole, so `log_end_offset` is then
+    below the target.
+    """
+
+    target_offset: int = 0
+    old_end_offset: int | None = None
+    removed: tuple[int, ...] = ()
+    cut_batch: CutBatch | None = None
+    cut_bytes: int = 0
+
+    @property
+    def drops_records(self) -> bool:
+        """Whether records are removed: then the clean shutdown marker is not restored."""
+        return bool(self.removed or self.cut_bytes)
+
+    @property
+    def drops_valid(self) -> bool:
+        """See ChangePlan."""
+        return self.drops_records
+
+
+def plan_truncate(
+    fs: Filesystem, partition: Partition, root: RootState, target_offset: int, request: LogRequest
+) -> TruncatePlan:
+    """Plan the removal of the records from `target_offset` on.
+
+    Reads headers, indexes and producer snapshots, and the batches after a snapshot. Raises OffsetOutOfRange for an
+    offset below the log start or above the log end, UnsupportedFormat for 0.7, the exceptions of
+    `SettingsSource.metadata`, and those of opening the files.
+    """
+    plan = TruncatePlan(
+        partition.path,
+        partition.topic,
+        partition.number,
+        root.log_dir,
+        fingerprints=fingerprints_of(fs, partition.path),
+        settings=request.used_settings(root.log_dir, partition.topic),
+        target_offset=target_offset,
+    )
+    try:
+        check_logs(partition)
+        end_offset = whole_end_of(fs, partition, root)
+        first_offset = max(root.log_start, partition.segments[0].base_offset)
+        if not first_offset <= target_offset <= end_offset:
+            what = f"offset {target_offset}"
+            raise OffsetOutOfRange(path=partition.path, what=what, first=first_offset, last=end_offset)
+        draft = Draft(fs, partition.path)
+        settings = request.load_settings(root.log_dir, partition.topic)
+        log = OpenLog(draft, settings, root.log_start, end_offset, is_clean=root.is_clean)
+        truncated = truncate_to(log, target_offset)
+    except Unready as unready:
+        return replace(plan, remarks=(unready.remark,), is_refused=True)
+    except LoadFailed as failure:
+        return replace(plan, remarks=(Unready(partition.path, str(failure)).remark,), is_refused=True)
+    return replace(
+        plan,
+        changes=in_log_order(draft.changes()),
+        line_edits=_line_edits(root, truncated, log.base_offsets),
+        log_start_offset=truncated.log_start_offset,
+        log_end_offset=truncated.log_end_offset,
+        high_watermark=root.high_watermark(truncated.log_end_offset),
+        old_end_offset=end_offset,
+        removed=tuple(sorted(truncated.removed)),
+        cut_batch=truncated.cut_batch,
+        cut_bytes=truncated.cut_bytes,
+    )
+
+
+def apply_truncate(  # noqa: PLR0913
+    fs: WritableFilesystem,
+    plan: TruncatePlan,
+    run: RunInfo,
+    request: LogRequest,
+    *,
+    discard: bool = False,
+    held: LockHandle | None,
+) -> Applied | None:
+    """Make the changes, and return None if there are none. Removed data is kept for undo, unless `discard`.
+
+    If records are removed, the clean shutdown marker is not restored. Raises Refused if a file has changed since the
+    plan was made, and the exceptions of `journal.apply`.
+    """
+    marker = MarkerUse.DROPPED if plan.drops_records else MarkerUse.LEFT
+    settings = request.load_settings(plan.log_dir, plan.topic)
+    return apply_changes(fs, plan, run, marker, settings, discard=discard, held=held)
+
+
+def _line_edits(root: RootState, truncated: Truncated, base_offsets: list[int]) -> tuple[LineEdit, ...]:
+    """Lower checkpoint lines to the new log end, and the cleaner's line to the active segment's base offset.
+
+    See LogManager.truncateTo.
+    """
+    end_offset, first_base_offset = truncated.log_end_offset, min(base_offsets)
+    is_told = truncated.log_start_offset <= first_base_offset
+    log_start = root.edit(FileKind.LOG_START_CHECKPOINT, None) if is_told and truncated.removed else ()
+    return (
+        *root.lower(FileKind.RECOVERY_POINT_CHECKPOINT, end_offset),
+        *root.lower(FileKind.REPLICATION_CHECKPOINT, end_offset),
+        *root.lower(FileKind.CLEANER_CHECKPOINT, max(base_offsets)),
+        *log_start,
+    )
+
+
+def _run(work: Work, request: TruncateRequest) -> Changed[TruncatePlan]:
+    root = work.begin()
+    plan = plan_truncate(work.fs, work.partition, root, request.target_offset, request)
+    work.check(Action.TRUNCATE, in_place=in_place(plan), drops_records=plan.drops_records and root.is_clean)
+
+    def apply(run: RunInfo) -> Applied | None:
+        return apply_truncate(work.fs, plan, run, request, discard=request.discard, held=work.lock)
+
+    return work.change(plan, apply, warns_first=True)
+
+
+TRUNCATE = Verb(Action.TRUNCATE.value, _run)

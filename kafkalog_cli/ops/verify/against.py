@@ -1,0 +1,301 @@
+"""Compare two replicas of a partition: where they diverge, and which is more complete (`verify --against`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.disk.names import DirectoryKind
+from kafkalog_cli.errors import shell_word
+from kafkalog_cli.format.batch import Batch, BatchArrays
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.next_steps import REPLICATE
+from kafkalog_cli.ops.partition_facts import topic_id_of
+from kafkalog_cli.ops.verify.diagnose import Finding, finding
+from kafkalog_cli.ops.verify.finding_kinds import FindingKind
+from kafkalog_cli.ops.verify.replica_records import first_different
+from kafkalog_cli.ops.verify.replica_side import Head, ReplicaSide, ReplicaState, state_at_start
+
+_COMPARED = (1, 2, 3, 4, 5, 6, 14)
+"""Columns that identify a batch: size, both offsets, leader epoch, magic, CRC, and whether the CRC is right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The states of two replicas, `ours` and `theirs`, and the findings of comparing them.
+
+    `diverged_at` is the first offset at which the replicas differ where they overlap. None if they do not differ.
+    """
+
+    ours: ReplicaState
+    theirs: ReplicaState
+    diverged_at: int | None
+    findings: tuple[Finding, ...]
+    is_comparable: bool = True
+
+    @property
+    def more_complete(self) -> ReplicaState | None:
+        """The replica to keep. None if both are alike, or if each has something that the other lacks."""
+        if self.ours.rank == self.theirs.rank or self.reaches_further is not None:
+            return None
+        return max(self.ours, self.theirs, key=lambda state: state.rank)
+
+    @property
+    def reaches_further(self) -> ReplicaState | None:
+        """The damaged replica, if it has offsets after the end of the other, undamaged one; else None."""
+        return _damaged_and_longer(self.ours, self.theirs)
+
+    @property
+    def verdict(self) -> str:
+        """Which of the two replicas to keep, in words; "" if the two cannot be compared."""
+        if not self.is_comparable:
+            return ""
+        both = f"{self.ours.path}: {self.ours.words}; {self.theirs.path}: {self.theirs.words}"
+        if self.reaches_further is not None:
+            step = f"salvage {self.reaches_further.path} (recover --salvage OUT) before it is given up"
+            return f"neither is more complete, the damaged one reaches further: {both}; {step}"
+        better = self.more_complete
+        return f"{'neither' if better is None else better.path} is more complete: {both}"
+
+
+def compare(  # noqa: PLR0913, PLR0917
+    fs: Filesystem,
+    ours: Partition,
+    theirs: Partition,
+    limits: Limits = DEFAULT_LIMITS,
+    choice: KernelChoice | None = None,
+    policy: ReplicaPolicy | None = None,
+) -> Comparison:
+    """Compare two directories of one partition, batch by batch and, where batches differ, record by record.
+
+    A batch that only one replica has is not a divergence: compaction, deletion or a later end may explain it. Nor are
+    other segment boundaries, and batches that the cleaner made smaller. Where `policy` (what is known
+    of the topic) excludes compaction and deletion, the replica without the batch has missing records. Damage is part of
+    the states. Raises nothing for damage in the logs.
+    """
+    problem = _cannot_compare(fs, ours, theirs)
+    if problem:
+        states = (state_at_start(ours), state_at_start(theirs))
+        return Comparison(*states, None, (not_compared(ours.path, problem),), is_comparable=False)
+    policy = policy or ReplicaPolicy()
+    with ReplicaSide(fs, ours, limits, choice) as left, ReplicaSide(fs, theirs, limits, choice) as right:
+        difference = _first_difference(left, right)
+        found = [] if difference is None else [_diverged(difference)]
+        left.drain()
+        right.drain()
+        states = (left.state(), right.state())
+        missing = [*_missing(left, right, policy), *_missing(right, left, policy)]
+        shared = left.shared
+    found += missing
+    found += _behind(*states)
+    if not missing and (states[0].only_here or states[1].only_here):
+        found.append(_gone(*states))
+    if not shared and difference is None and not (states[0].is_empty and states[1].is_empty):
+        found.append(not_compared(ours.path, _nothing_shared(*states)))
+    return Comparison(*states, None if difference is None else difference.offset, tuple(found), bool(shared))
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaPolicy:
+    """Reasons why a replica may lack a batch of the other replica: the topic's policy, and its log start.
+
+    `is_compacted` is None if no source knows the policy. Then the signs of the cleaner in the replica decide.
+    """
+
+    is_compacted: bool | None = None
+    log_start: int = 0
+
+    def with_other(self, other: ReplicaPolicy) -> ReplicaPolicy:
+        """Combine the policies of both replicas.
+
+        One source that knows the policy is enough. If the sources disagree, the topic counts as compacted, because
+        compaction explains more.
+        """
+        known = [policy for policy in (self.is_compacted, other.is_compacted) if policy is not None]
+        return ReplicaPolicy(any(known) if known else None, max(self.log_start, other.log_start))
+
+
+def not_compared(path: str, why: str) -> Finding:
+    """Return a finding that says why nothing was compared."""
+    return finding(FindingKind.NOT_COMPARED, path, f"not compared: {why}")
+
+
+def _nothing_shared(ours: ReplicaState, theirs: ReplicaState) -> str:
+    empty = [state.path for state in (ours, theirs) if state.is_empty]
+    if empty:
+        return f"the log of {empty[0]} has no valid batch"
+    ranges = (f"{state.start_offset} to {state.end_offset}" for state in (ours, theirs))
+    return "the logs have no batch in common: offsets " + " and ".join(ranges)
+
+
+def _cannot_compare(fs: Filesystem, ours: Partition, theirs: Partition) -> str:
+    if any(segment.is_seven for segment in (*ours.segments, *theirs.segments)):
+        return "logs of Kafka 0.7 have no replicas"
+    if os.path.realpath(ours.path) == os.path.realpath(theirs.path):
+        return f"{ours.path} and {theirs.path} are the same directory"
+    own, other = topic_id_of(fs, ours), topic_id_of(fs, theirs)
+    is_one_topic = own is not None and own == other
+    has_other_name = is_other_name(ours) or is_other_name(theirs)
+    is_same = ours.number == theirs.number and (ours.topic == theirs.topic or is_one_topic)
+    if not is_same and not has_other_name:
+        return f"{ours.name} and {theirs.name} are different partitions"
+    if own is not None and other is not None and own != other:
+        return f"{ours.name} and {theirs.name} are of different topics: the topic ids are {own} and {other}"
+    return ""
+
+
+def is_other_name(partition: Partition) -> bool:
+    """Whether the directory's name is not a partition's, as a backup's may be: orders-0.bak, backup."""
+    return partition.directory.kind is DirectoryKind.OTHER
+
+
+# ---- both replicas together
+
+
+class _Difference(NamedTuple):
+    """The first offset at which the replicas differ, the difference in words, and the batches that hold the offset."""
+
+    offset: int
+    message: str
+    ours: Head
+    theirs: Head
+
+
+def _first_difference(left: ReplicaSide, right: ReplicaSide) -> _Difference | None:
+    while True:
+        _skip_alike(left, right)
+        ours, theirs = left.head(), right.head()
+        if ours is None or theirs is None:
+            return None
+        if ours.batch.last_offset < theirs.first:
+            left.only_here += right.lacks(ours)
+            left.step()
+        elif theirs.batch.last_offset < ours.first:
+            right.only_here += left.lacks(theirs)
+            right.step()
+        else:
+            left.shared += 1
+            difference = _differ(left, right, ours, theirs)
+            if difference is not None:
+                return difference
+            end = min(ours.batch.last_offset, theirs.batch.last_offset)
+            for side, head in ((left, ours), (right, theirs)):
+                if head.batch.last_offset == end:
+                    side.step()
+
+
+def _skip_alike(left: ReplicaSide, right: ReplicaSide) -> None:
+    """Skip batches that are the same on both sides, many at once if both sides have column matrices."""
+    columns = list(_COMPARED)
+    while left.batch_run is not None and right.batch_run is not None:
+        ours, theirs = left.batch_run.batches, right.batch_run.batches
+        rows = min(len(left.batch_run.batches) - left.row, len(right.batch_run.batches) - right.row)
+        if not rows:
+            if left.head() is None or right.head() is None:
+                return
+            continue
+        if not (isinstance(ours, BatchArrays) and isinstance(theirs, BatchArrays)):
+            return
+        parts = (ours.matrix[columns, left.row : left.row + rows], theirs.matrix[columns, right.row : right.row + rows])
+        alike = (parts[0] == parts[1]).all(axis=0)
+        same = rows if alike.all() else int(alike.argmin())
+        left.step(same)
+        right.step(same)
+        left.shared += same
+        if same < rows:
+            return
+
+
+def _differ(left: ReplicaSide, right: ReplicaSide, ours: Head, theirs: Head) -> _Difference | None:
+    """Return the difference between two batches that share offsets.
+
+    None if the records at shared offsets are the same.
+    """
+    a, b = ours.batch, theirs.batch
+    first = max(ours.first, theirs.first)
+    if a.magic >= 2 and b.magic >= 2 and a.leader_epoch != b.leader_epoch:
+        message = f"from offset {first} on the leader epoch is {a.leader_epoch} here and {b.leader_epoch} there"
+        return _Difference(first, message, ours, theirs)
+    same = ("size_bytes", "base_offset", "last_offset", "magic", "crc")
+    if all(getattr(a, name) == getattr(b, name) for name in same):
+        return None
+    own, other = left.records_of(ours), right.records_of(theirs)
+    if not (own.can_be_read and other.can_be_read):
+        return _Difference(first, f"the batches at offset {first} differ, and not both can be read", ours, theirs)
+    offset = first_different(own, other)
+    if offset is None:
+        return None
+    return _Difference(offset, f"the records at offset {offset} differ", ours, theirs)
+
+
+def _diverged(difference: _Difference) -> Finding:
+    ours, theirs = difference.ours.batch, difference.theirs.batch
+    return finding(
+        FindingKind.DIVERGED,
+        difference.ours.path,
+        f"the replicas diverge: {difference.message}; there: {difference.theirs.path} at byte {theirs.position}",
+        position=ours.position,
+        expected=_words(theirs),
+        got=_words(ours),
+        offsets=(difference.offset, max(ours.last_offset, theirs.last_offset)),
+    )
+
+
+def _words(batch: Batch) -> str:
+    return f"last offset {batch.last_offset}, crc {batch.crc}, leader epoch {batch.leader_epoch}"
+
+
+def _damaged_and_longer(ours: ReplicaState, theirs: ReplicaState) -> ReplicaState | None:
+    if bool(ours.damaged) is bool(theirs.damaged):
+        return None
+    damaged, sound = (ours, theirs) if ours.damaged else (theirs, ours)
+    is_further = (damaged.last_epoch, damaged.end_offset) > (sound.last_epoch, sound.end_offset)
+    return damaged if is_further else None
+
+
+def _behind(ours: ReplicaState, theirs: ReplicaState) -> Iterator[Finding]:
+    """Yield a finding if one replica is less complete than the other, with the difference."""
+    if ours.rank == theirs.rank:
+        return
+    less, more = sorted((ours, theirs), key=lambda state: state.rank)
+    how = "less complete than"
+    if _damaged_and_longer(ours, theirs) is not None:
+        less, more, how = more, less, "ends before"
+    message = f"{how} {more.path}: {less.words}; there: {more.words}"
+    offsets = (less.end_offset, more.end_offset - 1) if less.end_offset < more.end_offset else None
+    yield finding(FindingKind.REPLICA_BEHIND, less.path, message, offsets=offsets)
+
+
+def _missing(here: ReplicaSide, there: ReplicaSide, policy: ReplicaPolicy) -> Iterator[Finding]:
+    """Yield a finding about offsets missing in `here` that neither compaction nor deletion explains."""
+    lost = here.missing
+    is_explained = here.was_cleaned if policy.is_compacted is None else policy.is_compacted
+    if not lost.ranges or is_explained or lost.reached < policy.log_start:
+        return
+    message = f"offsets {lost.first} to {lost.last} are missing, and {there.path} has them"
+    if lost.ranges > 1:
+        message += f"; {lost.ranges} gaps of {lost.offsets} offsets in all"
+    expected, got = f"batches with offsets {lost.first} to {lost.last}", "no batch"
+    offsets = (lost.first, lost.last)
+    restore = f"`mv -nT PATH PATH_AWAY` and `cp -a {shell_word(there.path)} PATH` restore it from the other"
+    step = f"with the other replica in sync, {REPLICATE}; else {restore}"
+    yield finding(
+        FindingKind.RECORDS_MISSING,
+        here.path,
+        message,
+        expected=expected,
+        got=got,
+        offsets=offsets,
+        next_step=step,
+    )
+
+
+def _gone(ours: ReplicaState, theirs: ReplicaState) -> Finding:
+    counts = f"{ours.only_here} batches are only here, {theirs.only_here} only in {theirs.path}"
+    message = f"of offsets that both logs reach, {counts}: cleaning went further on one side, or batches are missing"
+    return finding(FindingKind.NOT_COMPARABLE, ours.path, message)

@@ -1,0 +1,161 @@
+"""Checks of names and sizes in a partition directory: leftovers, orphans, missing and unknown files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkalog_cli.change.manifest import odd_entries
+from kafkalog_cli.change.publishing.new_partitions import is_staged
+from kafkalog_cli.disk.fs import FileStatus, Filesystem
+from kafkalog_cli.disk.names import (
+    SEGMENT_KINDS,
+    DirectoryKind,
+    FileKind,
+    WorkState,
+    classify_file,
+    segment_file_name,
+)
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format.index import OffsetIndex
+from kafkalog_cli.format.timeindex import TimeIndex
+from kafkalog_cli.log.partition import Partition, PartitionFile, Segment
+from kafkalog_cli.log.segments.log_end import HeaderChain
+from kafkalog_cli.ops.listing.segments import is_index_missing
+from kafkalog_cli.ops.verify.diagnose import Finding, finding
+from kafkalog_cli.ops.verify.finding_kinds import FindingKind
+
+_MARKED = {
+    DirectoryKind.DELETE: (
+        "marked for deletion: the topic was deleted, or the replica moved to another log directory or broker",
+        "a broker that starts deletes the directory",
+    ),
+    DirectoryKind.FUTURE: (
+        "it is being copied from another log directory",
+        "a broker that starts goes on copying, or deletes it",
+    ),
+}
+
+
+def file_findings(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
+    """Yield the findings from file names; a log is read only to find which segments a swap file replaces."""
+    kind = partition.directory.kind
+    if kind in _MARKED:  # -stray directories are reported with the facts of the metadata log
+        message, effect = _MARKED[kind]
+        if is_staged(partition.directory.name):
+            message = "an import built it, and it has not got its place"
+        yield finding(FindingKind.MARKED_DIRECTORY, partition.path, message, broker_effect=effect)
+    yield from _leftovers(fs, partition)
+    for orphan in partition.orphans:
+        message = "there is no log beside it"
+        if orphan.name.offset is not None:
+            message += f": {segment_file_name(orphan.name.offset, FileKind.LOG)} is missing"
+        yield finding(FindingKind.ORPHAN_INDEX, orphan.status.path, message)
+    for other in partition.others:
+        # A metadata log also has a file of FileKind.QUORUM_STATE.
+        if other.name.kind is FileKind.OTHER:
+            yield finding(FindingKind.UNKNOWN_FILE, other.status.path, "no file of Kafka has such a name")
+    yield from _odd_entries(fs, partition.path)
+    for segment in partition.segments:
+        if not segment.log.size_bytes and segment is not partition.segments[-1]:
+            yield finding(FindingKind.EMPTY_SEGMENT, segment.log.path, "empty, and not the last segment")
+
+
+def _odd_entries(fs: Filesystem, directory: str) -> Iterator[Finding]:
+    """Yield a finding per link or other entry in the partition's `.kafkalog` that no run of kafkalog made."""
+    for path, what in odd_entries(fs, directory):
+        yield finding(FindingKind.ODD_ENTRY, path, f"{what}, which kafkalog did not make")
+
+
+# ---- leftovers of cleaning, splitting and deleting
+
+
+def _leftovers(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
+    """Yield the findings about files with a work suffix, with what a broker does at start (LogLoader.load)."""
+    cleaned = [f.name.offset for f in partition.leftovers if _is(f, WorkState.CLEANED) and f.name.offset is not None]
+    bound = min(cleaned, default=None)
+    replaced = _replaced(fs, partition, bound)
+    for left in partition.leftovers:
+        path, state, offset = left.status.path, left.name.state, left.name.offset
+        if state is WorkState.DELETED:
+            yield finding(FindingKind.LEFTOVER_DELETED, path, "was deleted, and not yet taken away")
+        elif state is WorkState.CLEANED:
+            message = "was being written by a cleaner or a split that did not come to its end"
+            yield finding(FindingKind.LEFTOVER_CLEANED, path, message, broker_effect="a broker that starts deletes it")
+        elif state is WorkState.SWAP:
+            goes = bound is not None and offset is not None and offset >= bound
+            effect = "a broker that starts deletes it: the cleaning was interrupted before its end"
+            if not goes:
+                effect = "a broker that starts puts it in place" + (replaced and f", and deletes what it {replaced}")
+            message = "was written by a cleaner or a split, and not yet put in place"
+            yield finding(FindingKind.LEFTOVER_SWAP, path, message, broker_effect=effect)
+        else:
+            yield finding(FindingKind.LEFTOVER_TEMPORARY, path, "was being written")
+
+
+def _replaced(fs: Filesystem, partition: Partition, bound: int | None) -> str:
+    """Return which segments the swap files replace, in words; "" if a broker would put no swap file in place."""
+    swaps = [
+        left
+        for left in partition.leftovers
+        if _is(left, WorkState.SWAP) and left.name.kind is FileKind.LOG and left.name.offset is not None
+    ]
+    swaps = [left for left in swaps if bound is None or (left.name.offset or 0) < bound]
+    if not swaps:
+        return ""
+    first = min(left.name.offset or 0 for left in swaps)
+    try:
+        end = max(_end_of(fs, left.status, left.name.offset or 0) for left in swaps)
+    except (KafkalogError, OSError):
+        return "replaces"
+    gone = [s for s in partition.segments if first <= s.base_offset < end]
+    names = ", ".join(segment.log.path.rpartition("/")[2] for segment in gone[:3])
+    more = f" and {len(gone) - 3} more segments" if len(gone) > 3 else ""
+    return f"replaces ({names}{more})" if gone else ""
+
+
+def _end_of(fs: Filesystem, log: FileStatus, base_offset: int) -> int:
+    with fs.open_read(log.path) as file:
+        return max((batch.last_offset + 1 for batch in HeaderChain(file)), default=base_offset)
+
+
+def _is(file: PartitionFile, state: WorkState) -> bool:
+    return file.name.state is state
+
+
+# ---- sizes and missing files, for a level that does not read indexes
+
+
+def size_findings(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
+    """Yield a finding per index that is missing or whose length is not a whole number of entries."""
+    for segment in partition.segments:
+        if not segment.is_seven:
+            yield from _segment_sizes(fs, segment)
+
+
+_MISSING = {
+    FileKind.OFFSET_INDEX: FindingKind.INDEX_MISSING,
+    FileKind.TIME_INDEX: FindingKind.TIME_INDEX_MISSING,
+}
+
+
+def _segment_sizes(fs: Filesystem, segment: Segment) -> Iterator[Finding]:
+    sizes = (
+        (FileKind.OFFSET_INDEX, segment.offset_index, OffsetIndex.layout.size, FindingKind.INDEX_INEXACT),
+        (FileKind.TIME_INDEX, segment.time_index, TimeIndex.layout.size, FindingKind.TIME_INDEX_INEXACT),
+    )
+    for kind, status, entry_bytes, inexact in sizes:
+        if is_index_missing(fs, segment, kind):
+            path = segment.log.path.removesuffix(FileKind.LOG.value) + kind.value
+            yield finding(_MISSING[kind], path, "missing")
+        elif status is not None and status.size_bytes % entry_bytes:
+            message = f"{status.size_bytes} bytes are not a multiple of {entry_bytes}"
+            expected, got = f"a multiple of {entry_bytes} bytes", f"{status.size_bytes} bytes"
+            yield finding(inexact, status.path, message, expected=expected, got=got)
+
+
+def bad_names(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
+    """Yield a finding per segment file whose name does not begin with an offset."""
+    for entry in fs.list_directory(partition.path):
+        name = classify_file(entry.path.rpartition("/")[2])
+        if entry.is_file and name.kind in SEGMENT_KINDS and name.offset is None:
+            yield finding(FindingKind.BAD_NAME, entry.path, "the name does not begin with an offset")

@@ -1,0 +1,158 @@
+"""Offset gaps: lost records or a trace of compaction, according to the topic's policy and the log itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from kafkalog_cli.disk.names import DirectoryKind, FileKind, WorkState
+from kafkalog_cli.format.batch import DELETE_HORIZON_MASK, RECORD_BATCH, RECORD_BATCH_MAGIC, BatchColumns
+from kafkalog_cli.format.columns import any_row, rows_where
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.reports.index_verdict import counted
+from kafkalog_cli.ops.reports.segment_walk import BatchRun
+from kafkalog_cli.ops.verify.diagnose import Finding, finding
+from kafkalog_cli.ops.verify.finding_kinds import FindingKind
+
+_EMPTY_BYTES = RECORD_BATCH.size
+NO_RECORD = "no record holds offsets"
+"""The start of the message about a gap inside a batch."""
+
+
+@dataclass(slots=True)
+class Gaps:
+    """Counts of gaps inside segments and of the offsets missing in them, with the place of the first gap."""
+
+    count: int = 0
+    offsets: int = 0
+    path: str = ""
+    position: int = 0
+    first: int = 0
+    last: int = 0
+
+    def add(self, path: str, position: int, offsets: tuple[int, int]) -> None:
+        """Add a gap: `offsets` are its first and last missing offset."""
+        first, last = offsets
+        if not self.count:
+            self.path, self.position, self.first, self.last = path, position, first, last
+        self.count += 1
+        self.offsets += last - first + 1
+
+    def finding(self, words: str) -> Iterator[Finding]:
+        """Yield one finding about all gaps, if there are any; its message begins with `words`."""
+        if not self.count:
+            return
+        message = f"{words} {self.first} to {self.last}"
+        if self.count > 1:
+            message += f"; {self.count} gaps of {self.offsets} offsets in all"
+        offsets = (self.first, self.last)
+        yield finding(FindingKind.OFFSET_GAP, self.path, message, position=self.position, offsets=offsets)
+
+
+def cleaner_wrote(batches: BatchColumns) -> bool:
+    """Whether a batch has a mark that only the cleaner leaves: a delete horizon, or fewer records than offsets.
+
+    Producers number the records of a v2 batch without gaps. Headers of older formats have no such mark. A batch whose
+    header says 0 records but which contains record bytes is damaged, not cleaned.
+    """
+    return any_row(
+        lambda magic, valid, count, base, last, bits, size: (
+            (magic >= RECORD_BATCH_MAGIC)
+            & (valid != 0)
+            & (
+                (bits & DELETE_HORIZON_MASK != 0)
+                | ((count < last - base + 1) & ((count > 0) | (size == _EMPTY_BYTES)))
+            )
+        ),
+        batches.magic, batches.valid, batches.records_count, batches.base_offset, batches.last_offset,
+        batches.attributes, batches.size_bytes,
+    )  # fmt: skip
+
+
+def rows_behind_gaps(batch_run: BatchRun) -> list[int]:
+    """Return the rows, except the first, whose offsets do not directly follow those of the previous row."""
+    batches = batch_run.batches
+    firsts, lasts = batches.base_offset[1:], batches.last_offset[:-1]
+    return [row + 1 for row in rows_where(lambda first, last: first - last != 1, firsts, lasts)]
+
+
+def has_gap(batch_run: BatchRun) -> bool:
+    """Whether there is an offset gap between two batches of the run."""
+    return any(
+        batch_run.base_offset[row] > batch_run.last_offset[row - 1] + 1
+        for row in (rows_behind_gaps(batch_run) if batch_run.is_ordered else ())
+    )
+
+
+def _is_inner(gap: Finding) -> bool:
+    return gap.message.startswith(NO_RECORD)
+
+
+@dataclass(frozen=True, slots=True)
+class GapJudge:
+    """The meaning of gaps in one partition.
+
+    `is_compacted` says whether the topic's cleanup.policy includes compaction, None if no source knows the policy.
+    `was_cleaned`: the log or the cleaner's checkpoint shows that the cleaner has run. `log_start`: records below this
+    offset were deleted. `is_thinned`: the log has so many marks of the cleaner that gaps inside batches may also come
+    from it.
+    """
+
+    partition: Partition
+    is_compacted: bool | None
+    was_cleaned: bool = False
+    log_start: int | None = None
+    is_thinned: bool = False
+
+    def judged(self, findings: Iterable[Finding]) -> Iterator[Finding]:
+        """Yield the findings; a gap not explained by compaction or deletion becomes a warning about missing offsets.
+
+        Gaps inside batches that compaction or deletion explains are left out.
+        """
+        for one in findings:
+            told = self._judged(one) if one.kind is FindingKind.OFFSET_GAP else one
+            if told.kind is not FindingKind.OFFSET_GAP or not _is_inner(told):
+                yield told
+
+    def _judged(self, gap: Finding) -> Finding:
+        if gap.first_offset is None or gap.last_offset is None or not self._is_loss(gap, gap.last_offset):
+            return gap
+        first, last = max(gap.first_offset, self.log_start or 0), gap.last_offset
+        what = "record" if _is_inner(gap) else "batch" if gap.position is not None else "segment"
+        many = counted(last - first + 1, "offset", "offsets")
+        lost = f"offsets {first} to {last} ({many}) are missing" if last > first else f"offset {first} is missing"
+        known = "this topic is not compacted"
+        why = known if self.is_compacted is False else "no source says whether this topic is compacted"
+        covers = "it" if last == first else "them"
+        more = gap.message.partition("; ")[2]
+        return finding(
+            FindingKind.MISSING_OFFSETS,
+            gap.path,
+            f"{lost}: no {what} covers {covers}, and {why}{more and f'; {more}'}",
+            position=gap.position,
+            expected=f"a {what} from offset {first} on",
+            got=f"offset {last + 1}",
+            offsets=(first, last),
+        )
+
+    def _is_loss(self, gap: Finding, last: int) -> bool:
+        if self.is_compacted or self.partition.directory.kind not in (DirectoryKind.PARTITION, DirectoryKind.OTHER):
+            return False
+        if self.log_start is not None and last < self.log_start:
+            return False
+        if self.is_compacted is False:
+            return True
+        if _is_inner(gap):
+            return not self.is_thinned
+        return gap.position is None and not self.was_cleaned and not self._is_being_replaced(gap)
+
+    def _is_being_replaced(self, gap: Finding) -> bool:
+        """Whether a segment of the gap still exists as .deleted; the cleaner leaves replaced segments in this state."""
+        first, last = gap.first_offset or 0, gap.last_offset or 0
+        return any(
+            left.name.kind is FileKind.LOG
+            and left.name.state is WorkState.DELETED
+            and left.name.offset is not None
+            and first <= left.name.offset <= last
+            for left in self.partition.leftovers
+        )

@@ -1,0 +1,192 @@
+"""Check the chain of batch headers of a partition, without the contents: whether it is whole, and offsets ascend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from kafkalog_cli.disk.fs import Filesystem, ReadableFile
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP, BatchColumns
+from kafkalog_cli.format.columns import least_and_largest
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, Partition, Segment
+from kafkalog_cli.log.reading.resync import next_good_batch
+from kafkalog_cli.log.reading.scan import Scan
+from kafkalog_cli.log.reading.unreadable import unreadable
+from kafkalog_cli.log.segments.log_end import HeaderChain
+from kafkalog_cli.ops.log_range import LogRange
+from kafkalog_cli.ops.reports.segment_walk import BatchRun
+from kafkalog_cli.ops.verify.batch_listener import BatchListener
+from kafkalog_cli.ops.verify.diagnose import Finding, finding, of_fault
+from kafkalog_cli.ops.verify.finding_kinds import FindingKind
+from kafkalog_cli.ops.verify.gaps import cleaner_wrote, has_gap
+from kafkalog_cli.ops.verify.log import Totals, begins_with_zeros, end_kind, in_words, negative_magic_findings
+
+MAX_MAGIC = 2
+
+
+class HeaderCheck:
+    """Check the batch headers of a partition's segments.
+
+    After `findings` has been consumed, `totals` and `end_offset` are set; `end_offset` is None if no segment could be
+    opened. `has_tail_damage` means the same as in LogCheck, which also checks CRCs. `was_cleaned`: a batch or a gap
+    between batches shows that the cleaner has run.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917
+        self,
+        fs: Filesystem,
+        partition: Partition,
+        limits: Limits,
+        only: frozenset[str] | None = None,
+        choice: KernelChoice | None = None,
+        listener: BatchListener | None = None,
+    ) -> None:
+        self.totals = Totals()
+        self.end_offset: int | None = None
+        self.has_tail_damage = False
+        self.was_cleaned = False
+        self._fs = fs
+        self._partition = partition
+        self._limits = limits
+        self._only = only
+        self._choice = choice
+        self._listener = listener
+
+    @property
+    def log(self) -> LogRange | None:
+        """The offsets of the log, None if no segment could be opened."""
+        segments = self._partition.segments
+        return None if self.end_offset is None or not segments else LogRange(segments[0].base_offset, self.end_offset)
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield the findings, in the order of the log."""
+        segments = [segment for segment in self._partition.segments if not segment.is_seven]
+        for number, segment in enumerate(segments):
+            if self._only is not None and segment.log.path.rpartition("/")[2] not in self._only:
+                continue
+            try:
+                with self._fs.open_read(segment.log.path) as file:
+                    yield from self._segment(file, segment, is_last=number == len(segments) - 1)
+            except KafkalogError as error:
+                yield finding(FindingKind.NOT_READ, segment.log.path, unreadable(error).message)
+
+    def _segment(self, file: ReadableFile, segment: Segment, *, is_last: bool) -> Iterator[Finding]:
+        path, totals = segment.log.path, self.totals
+        yield from self._size_and_gap(segment)
+        assert self.end_offset is not None
+        reached, told = max(self.end_offset, segment.base_offset) - 1, False
+        start: int | None = 0
+        while start is not None:
+            chain = _Chain(file, start, self._limits, self._choice)
+            for batches in chain:
+                totals.batches += len(batches)
+                if self._listener is not None:
+                    self._listener.batches(batches)
+                batch_run = BatchRun(batches, reached, NO_TIMESTAMP, is_after_damage=False)
+                self.was_cleaned = self.was_cleaned or cleaner_wrote(batches) or has_gap(batch_run)
+                problem = None if told else _problem(path, batch_run)
+                if problem is not None:
+                    told = True
+                    yield problem
+                reached = max(reached, batch_run.reached[-1])
+            start = None
+            if chain.fault is not None:
+                broken = end = chain.fault.position
+                for size_bytes, found in negative_magic_findings(file, path, broken, file.size_bytes):
+                    end += size_bytes
+                    reached = max(reached, found.last_offset or 0)
+                    yield found
+                if end > broken:  # a broker keeps these messages, so the chain continues after them
+                    start = end if end < file.size_bytes else None
+                    continue
+                start = next_good_batch(file, broken + 1, self._limits, broken_at=broken)
+                yield self._damage(file, path, chain.fault, start, is_last=is_last)
+        self.end_offset = reached + 1
+
+    def _size_and_gap(self, segment: Segment) -> Iterator[Finding]:
+        """Yield the findings about a segment's size, and about a gap between it and the previous segment."""
+        path, totals = segment.log.path, self.totals
+        totals.segments += 1
+        totals.bytes += segment.log.size_bytes
+        if segment.log.size_bytes > MAX_SEGMENT_BYTES:
+            message = got = f"{segment.log.size_bytes} bytes"
+            yield finding(FindingKind.SEGMENT_TOO_LARGE, path, message, expected="under 2 GiB", got=got)
+        if self.end_offset is None:
+            self.end_offset = segment.base_offset
+        elif segment.base_offset > self.end_offset:
+            message = f"no segment holds offsets {self.end_offset} to {segment.base_offset - 1}"
+            yield finding(FindingKind.OFFSET_GAP, path, message, offsets=(self.end_offset, segment.base_offset - 1))
+
+    def _damage(self, file: ReadableFile, path: str, fault: Fault, behind: int | None, *, is_last: bool) -> Finding:
+        """Return the finding for a break in the chain.
+
+        `behind` is the position of the next valid batch, None if none.
+        """
+        if behind is None:
+            self.has_tail_damage = is_last
+            kind = end_kind(file, fault, is_last=is_last)
+            return of_fault(path, in_words(fault, kind, file.size_bytes), kind)
+        zeroed = begins_with_zeros(file, fault.position, behind)
+        return of_fault(path, fault, FindingKind.ZEROED_RANGE if zeroed else FindingKind.DAMAGED_RANGE)
+
+
+class _Chain:
+    """The batches of an unbroken chain from byte `start` on, several at a time; `fault` is what ended it.
+
+    Where batches are small, reading all bytes is faster than reading header after header.
+    """
+
+    def __init__(self, file: ReadableFile, start: int, limits: Limits, choice: KernelChoice | None) -> None:
+        self.fault: Fault | None = None
+        self._file = file
+        self._start = start
+        self._limits = limits
+        self._choice = choice
+
+    def __iter__(self) -> Iterator[BatchColumns]:
+        chain = HeaderChain(self._file, self._start)
+        headers = iter(chain)
+        while rows := [*islice(headers, _HEADERS)]:
+            yield BatchColumns.from_rows(rows)
+            size = chain.position - rows[0].position
+            if len(rows) == _HEADERS and size < _HEADERS * _SMALL_BYTES:
+                yield from self._all_bytes(chain.position)
+                return
+        self.fault = chain.fault
+
+    def _all_bytes(self, start: int) -> Iterator[BatchColumns]:
+        scan = Scan(self._file, start=start, limits=self._limits, choice=self._choice)
+        for chunk in scan:
+            yield chunk.batches
+        self.fault = scan.fault
+
+
+_HEADERS = 256
+_SMALL_BYTES = 4096
+
+
+def _problem(path: str, batch_run: BatchRun) -> Finding | None:
+    """Return a finding for the first problem in the headers: disordered offsets, else an unknown magic.
+
+    None if there is no problem.
+    """
+    row = batch_run.first_disordered()
+    if row is not None:
+        first, last, before = batch_run.base_offset[row], batch_run.last_offset[row], batch_run.offset_before(row)
+        first = last if first == NO_OFFSET else first
+        message = f"offsets do not go up: {first} to {last} after {before}"
+        offsets = (min(first, last), max(first, last))
+        kind, position = FindingKind.OFFSETS_NOT_ASCENDING, batch_run.position[row]
+        return finding(kind, path, message, position=position, expected=f"above {before}",
+                       got=f"{first} to {last}", offsets=offsets)  # fmt: skip
+    magic = batch_run.batches.magic
+    if least_and_largest(magic)[1] <= MAX_MAGIC:
+        return None
+    row = next(row for row, value in enumerate(magic) if value > MAX_MAGIC)
+    message = "a batch with a magic that no Kafka has written"
+    position, got = batch_run.position[row], str(int(magic[row]))
+    return finding(FindingKind.UNKNOWN_MAGIC, path, message, position=position, expected="0 to 2", got=got)

@@ -1,0 +1,405 @@
+"""Checks of a partition's batches during the walk of its segments: damage, order, gaps, epochs, timestamps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kafkalog_cli.disk.fs import ReadableFile
+from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.format.batch import HEADER_SIZE_UP_TO_MAGIC_BYTES, NO_OFFSET, RECORD_BATCH, Batch, BatchColumns
+from kafkalog_cli.format.columns import integers, least_and_largest, rows_where
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, Segment
+from kafkalog_cli.log.reading.header import header_at, negative_magics
+from kafkalog_cli.log.reading.scan import read_readable, unreadable_ranges
+from kafkalog_cli.ops.reports.log_questions import NO_LEADER_EPOCH
+from kafkalog_cli.ops.reports.segment_walk import BatchRun, DamagedBytes, SegmentWalk
+from kafkalog_cli.ops.verify.checksums import BadBatch, checksums_of
+from kafkalog_cli.ops.verify.diagnose import Finding, finding, of_fault
+from kafkalog_cli.ops.verify.finding_kinds import FindingKind
+from kafkalog_cli.ops.verify.gaps import Gaps, cleaner_wrote, rows_behind_gaps
+from kafkalog_cli.ops.verify.inner_gaps import InnerGaps
+from kafkalog_cli.ops.verify.records import RecordsCheck
+from kafkalog_cli.ops.verify.times import TimesSeen
+from kafkalog_cli.ops.verify.txns import AbortedCheck
+
+MAX_TOLD = 20
+"""The largest number of findings of one kind per segment; further findings are only counted."""
+
+MAX_INT32 = (1 << 31) - 1
+
+Advance = Callable[[int, str], None]
+"""A callback for progress: the number of bytes just checked, and the path of their file."""
+
+
+@dataclass(slots=True)
+class Totals:
+    """Counts of what was checked in a partition."""
+
+    segments: int = 0
+    bytes: int = 0
+    batches: int = 0
+    records: int = 0
+
+
+class LogCheck:
+    """Checks the batches of a partition's segments and, if `wants_records`, their records; a `LogObserver`.
+
+    `only` names the log files to check (None: all). After the walk, `findings` are in the order of the log.
+    `has_tail_damage`: the last segment has a damaged tail and no other damage. `was_cleaned`: a batch has a mark that
+    only the cleaner leaves. `gaps` are offsets that no batch covers. `inner_gaps` (if `wants_records`) are offsets that
+    a batch or message set covers, but that no record has.
+    """
+
+    def __init__(
+        self,
+        now_ms: int,
+        *,
+        wants_records: bool,
+        only: frozenset[str] | None = None,
+        advance: Advance | None = None,
+        aborted: AbortedCheck | None = None,
+    ) -> None:
+        self.wants_records = wants_records
+        self.findings: list[Finding] = []
+        self.totals = Totals()
+        self.gaps = Gaps()
+        self.inner_gaps = Gaps()
+        self.was_cleaned = False
+        self.has_tail_damage = False
+        self._now_ms = now_ms
+        self._only = only
+        self._advance = advance
+        self._aborted = aborted
+        self._epoch = NO_LEADER_EPOCH
+        self._seen_bytes = 0
+        self._start("", 0, is_last=False)
+
+    def begin(self, segment: Segment, next_offset: int | None) -> bool:
+        """Return whether the segment is to be checked, and start it if so."""
+        path = segment.log.path
+        if self._only is not None and path.rpartition("/")[2] not in self._only:
+            return False
+        self._start(path, segment.base_offset, is_last=next_offset is None)
+        self.totals.segments += 1
+        self.totals.bytes += segment.log.size_bytes
+        if segment.log.size_bytes > MAX_SEGMENT_BYTES:
+            message = f"{segment.log.size_bytes} bytes"
+            self._find(FindingKind.SEGMENT_TOO_LARGE, message, expected="under 2 GiB", got=message)
+        return True
+
+    def see(self, batch_run: BatchRun) -> None:
+        """Check several batches."""
+        if self._advance is not None:
+            self._advance(batch_run.end - self._seen_bytes, self._path)
+            self._seen_bytes = batch_run.end
+        batches = batch_run.batches
+        self.totals.batches += len(batches)
+        self._look_at_crcs(batches)
+        self._times.see(batches.max_timestamp, batches.last_offset, batches.position)
+        self._look_at_counts(batches)
+        self.was_cleaned = self.was_cleaned or cleaner_wrote(batches)
+        self._look_at_epochs(batches)
+        self._look_at_offsets(batch_run)
+        if self._aborted is not None:
+            self._aborted.see(batch_run)
+
+    def records(self, block: RecordBlock) -> None:
+        """Check the records of several batches."""
+        self.totals.records += len(block.records)
+        self._records.see(block)
+
+    def end(self, walk: SegmentWalk, code: ExitCode) -> None:
+        """Finish the segment: add the findings about its damage, timestamps, records and aborted transactions."""
+        told = len(self.findings)
+        self._tell_damage(walk)
+        damage = self.findings[told:]
+        worst = any(found.severity.exit_code is ExitCode.CORRUPTION for found in damage)
+        if code is ExitCode.CORRUPTION and damage and not worst:
+            self.findings[told] = _as_mid_log(damage[0])
+        self.has_tail_damage |= bool(damage) and self._is_last and code is ExitCode.WARNINGS
+        self.findings += self._times.findings(self._path)
+        self.findings += self._records.findings(self._path)
+        if self._aborted is not None:
+            self.findings += self._aborted.findings(walk.file)
+
+    # ---- one segment
+
+    def _start(self, path: str, base_offset: int, *, is_last: bool) -> None:
+        self._path = path
+        self._base_offset = base_offset
+        self._is_last = is_last
+        self._times = TimesSeen(self._now_ms, "batch")
+        self._records = RecordsCheck(self._now_ms, InnerGaps(self.inner_gaps, path, base_offset))
+        self._bad: list[BadBatch] = []
+        self._bad_count = 0
+        self._last_good = -1
+        self._seen_bytes = 0
+        self._disordered = 0
+        self._outside = 0
+
+    def _find(self, kind: FindingKind, message: str, **details: Any) -> None:
+        self.findings.append(finding(kind, self._path, message, **details))
+
+    def _look_at_crcs(self, batches: BatchColumns) -> None:
+        valid = batches.valid
+        rows = len(valid)
+        if batches.all_valid():
+            self._last_good = int(batches.position[rows - 1])
+            return
+        for row in range(rows):
+            if valid[row]:
+                self._last_good = int(batches.position[row])
+                continue
+            self._bad_count += 1
+            if len(self._bad) < MAX_TOLD:
+                first, last = int(batches.base_offset[row]), int(batches.last_offset[row])
+                first = last if first == NO_OFFSET else first
+                position, size, magic = (
+                    int(column[row]) for column in (batches.position, batches.size_bytes, batches.magic)
+                )
+                self._bad.append(BadBatch(position, size, magic, (min(first, last), max(first, last))))
+
+    def _look_at_counts(self, batches: BatchColumns) -> None:
+        """Find batches with more records than offsets, or 0 records and bytes after the header (Kafka skips them)."""
+        odd = rows_where(
+            lambda count, base, last, magic, valid, size: (
+                ((count > last - base + 1) | ((count == 0) & (size > RECORD_BATCH.size))) & (magic >= 2) & (valid != 0)
+            ),
+            batches.records_count, batches.base_offset, batches.last_offset, batches.magic, batches.valid,
+            batches.size_bytes,
+        )  # fmt: skip
+        for row in odd[:MAX_TOLD]:
+            batch = batches.row(row)
+            span = batch.last_offset - batch.base_offset + 1
+            message = f"a batch says that it has {batch.records_count} records in {span} offsets"
+            offsets = (batch.base_offset, max(batch.last_offset, batch.base_offset))
+            expected, got = f"at most {span}", str(batch.records_count)
+            if not batch.records_count:
+                rest = batch.size_bytes - RECORD_BATCH.size
+                message = f"a batch says that it has no records, and {rest} bytes follow its header: they are lost"
+                expected, got = f"{RECORD_BATCH.size} bytes", f"{batch.size_bytes} bytes"
+            self._find(
+                FindingKind.RECORD_COUNT, message, position=batch.position, expected=expected, got=got, offsets=offsets
+            )
+
+    def _look_at_epochs(self, batches: BatchColumns) -> None:
+        """Check that leader epochs never decrease in a log; -1 means no epoch."""
+        low, high = least_and_largest(batches.leader_epoch)
+        if low == high and low >= self._epoch:
+            self._epoch = high
+            return
+        told = False
+        for row, value in enumerate(integers(batches.leader_epoch)):
+            if not batches.valid[row]:
+                continue
+            if value < NO_LEADER_EPOCH or NO_LEADER_EPOCH < value < self._epoch:
+                if not told:
+                    self._tell_epoch(batches, row, value)
+                told = True
+            self._epoch = max(self._epoch, value)
+
+    def _tell_epoch(self, batches: BatchColumns, row: int, epoch: int) -> None:
+        message = f"leader epoch {epoch} comes after {self._epoch}"
+        offsets = (int(batches.last_offset[row]),) * 2
+        expected, position = f"{max(self._epoch, 0)} or more", int(batches.position[row])
+        kind = FindingKind.EPOCH_GOES_BACK
+        self._find(kind, message, position=position, expected=expected, got=str(epoch), offsets=offsets)
+
+    def _look_at_offsets(self, batch_run: BatchRun) -> None:
+        """Check that offsets ascend without gaps, and are at most 2^31 - 1 above the segment's base offset."""
+        if not batch_run.is_ordered:
+            if self._disordered < MAX_TOLD:
+                self._tell_disorder(batch_run)
+            return
+        first, last = int(batch_run.batches.base_offset[0]), int(batch_run.last_reached)
+        lowest = int(batch_run.batches.last_offset[0])
+        if batch_run.batches.position[0]:  # a segment's name may be an offset inside its first batch
+            lowest = first if first != NO_OFFSET else lowest
+        if lowest < self._base_offset or last - self._base_offset > MAX_INT32:
+            self._tell_outside(batch_run)
+        before = batch_run.reached_before
+        if before != NO_OFFSET and first > before + 1 and not batch_run.is_after_damage:
+            self._add_gap(before + 1, first - 1, int(batch_run.batches.position[0]))
+        for row in rows_behind_gaps(batch_run):
+            before, first = int(batch_run.batches.last_offset[row - 1]), int(batch_run.batches.base_offset[row])
+            if first > before + 1:
+                self._add_gap(before + 1, first - 1, int(batch_run.batches.position[row]))
+
+    def _add_gap(self, first: int, last: int, position: int) -> None:
+        self.gaps.add(self._path, position, (first, last))
+
+    def _tell_disorder(self, batch_run: BatchRun) -> None:
+        row = batch_run.first_disordered() or 0
+        if not batch_run.batches.valid[row]:  # the damage may have changed the offsets of this batch
+            return
+        self._disordered += 1
+        first, last = batch_run.base_offset[row], batch_run.last_offset[row]
+        first = last if first == NO_OFFSET else first
+        before = batch_run.offset_before(row)
+        message = f"offsets do not go up: {first} to {last} after {before}"
+        self._find(
+            FindingKind.OFFSETS_NOT_ASCENDING,
+            message,
+            position=batch_run.position[row],
+            expected=f"above {before}",
+            got=f"{first} to {last}",
+            offsets=(min(first, last), max(first, last)),
+        )
+
+    def _tell_outside(self, batch_run: BatchRun) -> None:
+        self._outside += 1
+        if self._outside > 1:
+            return
+        base, last = batch_run.base_offset, batch_run.last_offset
+        limit = self._base_offset + MAX_INT32
+        lowest = [one if batch_run.position[r] and one != NO_OFFSET else last[r] for r, one in enumerate(base)]
+        row = next((r for r, one in enumerate(lowest) if last[r] > limit or one < self._base_offset), None)
+        if row is None:
+            return
+        first = last[row] if base[row] == NO_OFFSET else base[row]
+        message = f"offsets {first} to {last[row]} do not belong into the segment"
+        expected = f"{self._base_offset} to {limit}"
+        self._find(
+            FindingKind.OFFSET_OUTSIDE_SEGMENT,
+            message,
+            position=batch_run.position[row],
+            expected=expected,
+            got=f"{first} to {last[row]}",
+            offsets=(first, max(first, last[row])),
+        )
+
+    # ---- damage
+
+    def _tell_damage(self, walk: SegmentWalk) -> None:
+        for damaged in walk.damaged:
+            self._tell_range(walk.file, damaged)
+        if walk.damaged_count > len(walk.damaged):
+            more = walk.damaged_count - len(walk.damaged)
+            self._find(FindingKind.DAMAGED_RANGE, f"{more} more places with bytes of no batch, batches follow")
+        for bad in self._bad:
+            is_tail = self._is_last and bad.position > self._last_good
+            kind = FindingKind.BAD_TAIL_BATCH if is_tail else FindingKind.CRC_MISMATCH
+            message = f"the CRC of a batch of {bad.size_bytes} bytes does not match"
+            expected, got = checksums_of(walk.file, bad)
+            self._find(kind, message, position=bad.position, expected=expected, got=got, offsets=bad.offsets)
+        if self._bad_count > len(self._bad):
+            message = f"{self._bad_count - len(self._bad)} more batches whose CRC does not match"
+            self._find(FindingKind.CRC_MISMATCH, message)
+        if walk.fault is not None:
+            self._tell_end(walk, walk.fault)
+        if walk.unknown_magic_at is not None:
+            message, position = "a batch with a magic that no Kafka has written", walk.unknown_magic_at
+            header = header_at(walk.file, position)
+            got = str(header.magic) if isinstance(header, Batch) else ""
+            self._find(FindingKind.UNKNOWN_MAGIC, message, position=position, expected="0 to 2", got=got)
+
+    def _tell_range(self, file: ReadableFile, damaged: DamagedBytes) -> None:
+        unreadable = next(unreadable_ranges(file, damaged.start, damaged.end), None)
+        if unreadable is not None:
+            self.findings.append(of_fault(self._path, unreadable))
+            return
+        start = self._tell_negative_magics(file, damaged.start, damaged.end)
+        if start == damaged.end:
+            return
+        damaged = damaged._replace(start=start)
+        zeroed = begins_with_zeros(file, damaged.start, damaged.end)
+        kind = FindingKind.ZEROED_RANGE if zeroed else FindingKind.DAMAGED_RANGE
+        message = f"{damaged.end - damaged.start} bytes of no batch, valid batches follow"
+        self._find(
+            kind,
+            message,
+            position=damaged.start,
+            expected="a batch",
+            got="zeros" if zeroed else f"{damaged.end - damaged.start} bytes",
+        )
+
+    def _tell_negative_magics(self, file: ReadableFile, start: int, end: int) -> int:
+        """Add the findings of `negative_magic_findings`, and return the position after the last message."""
+        for size_bytes, found in negative_magic_findings(file, self._path, start, end):
+            self.findings.append(found)
+            start += size_bytes
+        return start
+
+    def _tell_end(self, walk: SegmentWalk, fault: Fault) -> None:
+        """Add a finding for the fault that ended the last chain of the segment."""
+        if self._tell_negative_magics(file := walk.file, fault.position, file.size_bytes) == file.size_bytes:
+            return
+        kind = end_kind(walk.file, fault, is_last=self._is_last)
+        self.findings.append(of_fault(self._path, in_words(fault, kind, walk.file.size_bytes), kind))
+
+
+def negative_magic_findings(file: ReadableFile, path: str, start: int, end: int) -> Iterator[tuple[int, Finding]]:
+    """Yield sizes and findings of consecutive messages with a magic below 0 and a right CRC, from `start` to `end`."""
+    for message in negative_magics(file, start, end):
+        yield (
+            message.size_bytes,
+            finding(
+                FindingKind.UNKNOWN_MAGIC,
+                path,
+                f"a message with the magic {message.magic}, which no Kafka has written, and a right checksum",
+                position=message.position,
+                expected="0 to 2",
+                got=str(message.magic),
+                offsets=(message.last_offset, message.last_offset),
+                broker_effect="a broker takes it for a message of an old format and keeps it, even after an unclean"
+                " stop; consumers and the cleaner fail at it",
+            ),
+        )
+
+
+_MID_LOG = {
+    FindingKind.TORN_TAIL: FindingKind.DAMAGED_RANGE,
+    FindingKind.ZERO_TAIL: FindingKind.ZEROED_RANGE,
+    FindingKind.BAD_TAIL_BATCH: FindingKind.CRC_MISMATCH,
+}
+
+
+def _as_mid_log(found: Finding) -> Finding:
+    """Return a finding about a tail as a finding about the middle of the log, since valid batches follow."""
+    offsets = None
+    if found.first_offset is not None and found.last_offset is not None:
+        offsets = (found.first_offset, found.last_offset)
+    return finding(
+        _MID_LOG.get(found.kind, found.kind),
+        found.path,
+        found.message,
+        position=found.position,
+        expected=found.expected,
+        got=found.got,
+        offsets=offsets,
+    )
+
+
+def end_kind(file: ReadableFile, fault: Fault, *, is_last: bool) -> FindingKind | None:
+    """Return the kind of a fault with no valid batch after it in its segment, None if the fault's own kind decides."""
+    if fault.kind in (FaultKind.UNREADABLE, FaultKind.BATCH_TOO_LARGE):
+        return None
+    zeroed = begins_with_zeros(file, fault.position, file.size_bytes)
+    if is_last:
+        return FindingKind.ZERO_TAIL if zeroed else FindingKind.TORN_TAIL
+    return FindingKind.ZEROED_RANGE if zeroed else FindingKind.DAMAGED_RANGE
+
+
+def in_words(fault: Fault, kind: FindingKind | None, size_bytes: int) -> Fault:
+    """Return the fault, with Kafka's message of a record size of 0 replaced by one that reports zeros."""
+    if kind not in (FindingKind.ZERO_TAIL, FindingKind.ZEROED_RANGE):
+        return fault
+    rest = size_bytes - fault.position
+    message = f"zeros where a batch should be, {rest} bytes before the end of the file"
+    return fault._replace(message=message, expected="a batch", got=f"{rest} bytes that begin with zeros")
+
+
+def begins_with_zeros(file: ReadableFile, begin: int, end: int) -> bool:
+    """Whether the first header in bytes `begin` to `end` is zeros, at least up to its magic.
+
+    False if there are too few bytes for a header. A broker does not start with a batch header whose size is 0.
+    """
+    buffer = bytearray(HEADER_SIZE_UP_TO_MAGIC_BYTES)
+    if end - begin <= len(buffer):
+        return False
+    got, fault = read_readable(file, begin, memoryview(buffer))
+    return fault is None and got == len(buffer) == buffer.count(0)

@@ -1,0 +1,275 @@
+"""Where a partition belongs: its topic id in the metadata log, its replicas, and other directories with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from kafkalog_cli.disk.fs import Filesystem, read_all
+from kafkalog_cli.disk.names import DirectoryKind, FileKind
+from kafkalog_cli.errors import KafkalogError, shell_word
+from kafkalog_cli.format import partition_metadata
+from kafkalog_cli.format.meta_properties import MetaProperties
+from kafkalog_cli.log.logdir import PartitionPath
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.reading.unreadable import unreadable
+from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
+from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, COMPACT
+from kafkalog_cli.ops.listing.root import LogDirRoot
+from kafkalog_cli.ops.next_steps import recover_command
+from kafkalog_cli.ops.partition_facts import Replication
+from kafkalog_cli.ops.settings import SettingsSource
+from kafkalog_cli.ops.verify.diagnose import DIAGNOSES, Finding, finding, of_fault
+from kafkalog_cli.ops.verify.finding_kinds import FindingKind
+
+KRAFT_VERSION = 1
+"""The `version` of a `meta.properties` from which brokers run in KRaft mode."""
+
+INTERNAL_COMPACTED = frozenset({"__consumer_offsets", "__transaction_state"})
+
+
+class TopicIdFile(NamedTuple):
+    """The contents of `partition.metadata`.
+
+    `topic_id` is None if the file is missing or damaged; `problems` are the findings about the damage.
+    """
+
+    topic_id: str | None
+    problems: tuple[Finding, ...] = ()
+
+
+def read_topic_id(fs: Filesystem, partition_path: str) -> TopicIdFile:
+    """Read the topic id of a partition directory."""
+    path = f"{partition_path.rstrip('/')}/{FileKind.PARTITION_METADATA.value}"
+    status = fs.status(path)
+    if status is None:
+        return TopicIdFile(None)
+    try:
+        found, faults = partition_metadata.decode(read_all(fs, path))
+    except (KafkalogError, OSError) as error:
+        return TopicIdFile(None, (finding(FindingKind.NOT_READ, path, unreadable(error).message),))
+    problems = tuple(of_fault(path, fault, FindingKind.METADATA_FILE) for fault in faults)
+    return TopicIdFile(None if found is None else found.topic_id, problems)
+
+
+class PartitionPlaces:
+    """The directories of partitions, by topic name and by topic id, each with the broker and the partition number."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[tuple[object, str, int], list[str]] = {}
+        self._by_id: dict[tuple[object, str, int], list[str]] = {}
+
+    def add(self, fs: Filesystem, partition: PartitionPath, meta: MetaProperties | None) -> None:
+        """Add the directory of a partition, unless its name marks it as something else (-delete, -stray, …)."""
+        directory = partition.directory
+        if directory.kind is not DirectoryKind.PARTITION or directory.topic is None or directory.partition is None:
+            return
+        broker = _broker(meta)
+        path = os.path.realpath(partition.path)
+        _append(self._by_name, (broker, directory.topic, directory.partition), path)
+        topic_id = read_topic_id(fs, partition.path).topic_id
+        if topic_id is not None:
+            _append(self._by_id, (broker, topic_id, directory.partition), path)
+
+    def findings(self, partition: Partition, topic_id: str | None, meta: MetaProperties | None) -> Iterator[Finding]:
+        """Yield findings about other directories of the same partition."""
+        if partition.directory.kind is not DirectoryKind.PARTITION:
+            return
+        broker, path = _broker(meta), os.path.realpath(partition.path)
+        twins = [p for p in self._by_name.get((broker, partition.topic, partition.number), ()) if p != path]
+        for twin in twins:
+            compare = f"`kafkalog verify {shell_word(partition.path)} --against {shell_word(twin)}`"
+            step = f"{compare} shows which is more complete: keep that directory, and move the other away"
+            message = f"the partition also lies in {twin}"
+            yield finding(FindingKind.TWIN_DIRECTORIES, partition.path, message, next_step=step)
+        for other in self._by_id.get((broker, topic_id or "", partition.number), ()):
+            if other != path and other not in twins:
+                message = f"{other} has the same topic id, {topic_id}, and partition number"
+                listed = f"`kafkalog ls {shell_word(partition.path)} {shell_word(other)}`"
+                step = f"{listed} shows the offsets of both: find out which holds the data, and move the other away"
+                yield finding(FindingKind.SAME_TOPIC_ID, partition.path, message, next_step=step)
+
+
+def _append(places: dict[tuple[object, str, int], list[str]], key: tuple[object, str, int], path: str) -> None:
+    found = places.setdefault(key, [])
+    if path not in found:
+        found.append(path)
+
+
+def _broker(meta: MetaProperties | None) -> object:
+    """Return the identity of the broker that a log directory belongs to, None if unknown.
+
+    Directories of several brokers may be given together; their partitions are not twins.
+    """
+    return None if meta is None else (meta.cluster_id, meta.node_id)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """The facts of the metadata log and the settings about a partition.
+
+    `is_compacted` and `is_tiered` are None if no source knows. `unknown_because` says why replicas and topic id are not
+    known; "" if they are. `metadata_option` is the `--metadata` of the command line, which printed commands repeat.
+    """
+
+    replication: Replication | None = None
+    is_compacted: bool | None = None
+    findings: tuple[Finding, ...] = ()
+    unknown_because: str = ""
+    is_in_cleaner_checkpoint: bool = False
+    is_tiered: bool | None = None
+    metadata_option: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GivenPolicy:
+    """The value of `--config cleanup.policy`, None if not given.
+
+    `is_named`: the option is meant for this partition, whose topic is the only one selected or whose path was given.
+    """
+
+    policy: frozenset[str] | None = None
+    is_named: bool = False
+
+    def is_compacted(self, own: bool | None, *, is_in_cleaner_checkpoint: bool) -> bool | None:
+        """Return whether the topic counts as compacted, None if unknown.
+
+        `own` is the answer of the other sources. A `delete` that was given for many topics at once does not override an
+        `own` of True. For a partition in the cleaner's checkpoint, it leaves the answer unknown unless `is_named`.
+        """
+        if self.policy is None:
+            return own
+        if COMPACT in self.policy:
+            return True
+        return own or None if (own or is_in_cleaner_checkpoint) and not self.is_named else False
+
+
+def topic_facts(  # noqa: PLR0913, PLR0917
+    partition: Partition,
+    topic_id: TopicIdFile,
+    log_dir: str | None,
+    settings: SettingsSource,
+    given: GivenPolicy,
+    root: LogDirRoot | None,
+) -> TopicFacts:
+    """Return the facts about a partition, with the findings about them. Raises as `SettingsSource.metadata` does."""
+    in_checkpoint = root is not None and root.offsets_of(partition.topic, partition.number).cleaner is not None
+    found = _facts(partition, topic_id, log_dir, settings)
+    compacted = found.is_compacted
+    if partition.topic not in INTERNAL_COMPACTED:
+        compacted = given.is_compacted(compacted, is_in_cleaner_checkpoint=in_checkpoint)
+    config = settings.topic_config(log_dir, partition.topic)
+    is_told = config.remote_storage_enable or config.is_known("remote.storage.enable")
+    tiered = config.remote_storage_enable if is_told else None
+    return replace(
+        found,
+        is_compacted=compacted,
+        is_in_cleaner_checkpoint=in_checkpoint,
+        is_tiered=tiered,
+        metadata_option=settings.metadata_option,
+    )
+
+
+def _facts(partition: Partition, topic_id: TopicIdFile, log_dir: str | None, settings: SettingsSource) -> TopicFacts:
+    compacted = True if partition.topic in INTERNAL_COMPACTED else None
+    directory = partition.directory
+    if directory.kind is not DirectoryKind.PARTITION or directory.is_metadata_log:
+        return TopicFacts(None, compacted, _stray_step(partition, log_dir, settings))
+    metadata, meta = settings.metadata(log_dir), settings.meta(log_dir)
+    missing = () if topic_id.topic_id or topic_id.problems else _missing_id(partition, meta, log_dir, settings)
+    step = _id_step(partition, log_dir, settings)
+    problems = (replace(p, next_step=step) if p.kind is FindingKind.METADATA_FILE else p for p in topic_id.problems)
+    findings = (*problems, *missing)
+    if metadata is None or not metadata.is_complete:
+        compacted = _is_compacted(partition.topic, log_dir, settings)
+        because = "no metadata log" if metadata is None else "the metadata log is damaged"
+        return TopicFacts(None, compacted, findings, because)
+    problem = _id_problem(partition, topic_id.topic_id, metadata, recover_command(partition.path, log_dir, settings))
+    if problem is not None:
+        return TopicFacts(None, compacted, (*findings, problem))
+    state = metadata.partition(partition.topic, partition.number)
+    if state is None:
+        return TopicFacts(None, compacted, findings)
+    replication = Replication(state.replicas, state.isr, state.leader, settings.broker_id(log_dir))
+    compacted = _is_compacted(partition.topic, log_dir, settings)
+    broker = replication.broker_id
+    if broker is not None and broker not in replication.replicas:
+        path = partition.path
+        findings = (*findings, finding(FindingKind.NOT_A_REPLICA, path, replication.words, got=str(broker)))
+    return TopicFacts(replication, compacted, findings)
+
+
+def _is_compacted(topic: str, log_dir: str | None, settings: SettingsSource) -> bool | None:
+    """Whether the topic is compacted; None if a source that might know was not read."""
+    if topic in INTERNAL_COMPACTED:
+        return True
+    config = settings.topic_config(log_dir, topic)
+    return config.is_compacted if config.is_known(CLEANUP_POLICY) else None
+
+
+def _missing_id(
+    partition: Partition, meta: MetaProperties | None, log_dir: str | None, settings: SettingsSource
+) -> Sequence[Finding]:
+    """Return a finding for a missing partition.metadata if the broker is known to be in KRaft mode.
+
+    ZooKeeper's brokers worked without the file, and a copy of a directory may have been made without it.
+    """
+    if meta is None or meta.version < KRAFT_VERSION:
+        return ()
+    path = f"{partition.path.rstrip('/')}/{FileKind.PARTITION_METADATA.value}"
+    step = _id_step(partition, log_dir, settings)
+    return (finding(FindingKind.METADATA_FILE_MISSING, path, "missing", next_step=step),)
+
+
+def _id_step(partition: Partition, log_dir: str | None, settings: SettingsSource) -> str:
+    """Return the next step that writes partition.metadata."""
+    command = recover_command(partition.path, log_dir, settings)
+    step = f"`{command}` writes it with the topic id of the metadata log, before the broker starts"
+    if command.endswith(" --metadata DIR"):
+        step += ". DIR is the metadata.log.dir of a controller, or a copy of it"
+    return step
+
+
+def _stray_step(partition: Partition, log_dir: str | None, settings: SettingsSource) -> tuple[Finding, ...]:
+    """Return a finding about a `-stray` directory, with the command that restores it."""
+    if partition.directory.kind is not DirectoryKind.STRAY:
+        return ()
+    step = f"`{recover_command(partition.path, log_dir, settings)}` brings it back if the metadata log has its topic"
+    message = f"a broker found it not assigned to itself; {step}"  # text output has only the message
+    effect = "a broker leaves it alone"
+    return (finding(FindingKind.MARKED_DIRECTORY, partition.path, message, broker_effect=effect, next_step=step),)
+
+
+def _id_problem(partition: Partition, topic_id: str | None, metadata: ClusterMetadata, recover: str) -> Finding | None:
+    """Return a finding if the metadata log has another topic id for the topic, or does not have the partition.
+
+    `recover` is the command that writes the topic id of the metadata log. None if there is no problem.
+    """
+    path = f"{partition.path.rstrip('/')}/{FileKind.PARTITION_METADATA.value}"
+    named = metadata.topics.get(partition.topic)
+    if topic_id is None:
+        return None
+    if named is not None and named.topic_id != topic_id:
+        message = f"topic id {topic_id}, the metadata log has {named.topic_id} for {partition.topic}"
+        step = (
+            f"if these are the records of {partition.topic}, `mv -nT FILE FILE_ASIDE` and `{recover}` give them its id"
+        )
+        step = f"{step}; {DIAGNOSES[FindingKind.TOPIC_ID_DIFFERS].next_step}"
+        expected = named.topic_id
+        return finding(FindingKind.TOPIC_ID_DIFFERS, path, message, expected=expected, got=topic_id, next_step=step)
+    if named is None:
+        other = metadata.topic_of_id(topic_id)
+        if other is not None:
+            message = f"topic id {topic_id} is that of {other.name} in the metadata log"
+            expected, kind = f"a topic id of {partition.topic}", FindingKind.TOPIC_ID_DIFFERS
+            place = f"{partition.path.rstrip('/').rpartition('/')[0] or '.'}/{other.name}-{partition.number}"
+            step = f"`mv -nT PATH {shell_word(place)}` gives the records the name of their topic, if the broker has"
+            step = f"{step} no such partition yet; {DIAGNOSES[kind].next_step}"
+            return finding(kind, path, message, expected=expected, got=topic_id, next_step=step)
+        return finding(FindingKind.NOT_IN_METADATA, partition.path, "the metadata log has no such topic (any more)")
+    if partition.number not in named.partitions:
+        message = f"the metadata log has no partition {partition.number} of {partition.topic}"
+        return finding(FindingKind.NOT_IN_METADATA, partition.path, message)
+    return None

@@ -1,0 +1,210 @@
+"""The batches of one replica in log order, and the facts collected during the comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format.batch import NO_OFFSET, Batch
+from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.reports.index_verdict import counted
+from kafkalog_cli.ops.reports.segment_walk import MAX_MAGIC, BatchRun, SegmentWalk
+from kafkalog_cli.ops.verify.gaps import cleaner_wrote, has_gap
+from kafkalog_cli.ops.verify.replica_records import ReplicaRecords
+
+NO_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaState:
+    """The contents of one of two compared replicas.
+
+    `end_offset` is the offset after the last batch whose CRC is right, as in Kafka. `last_epoch` is the largest leader
+    epoch, -1 if unknown. `damaged` counts places without a valid batch. `only_here` counts batches that the other
+    replica lacks although its log reaches their offsets, up to the point of divergence. `is_empty`: there is no valid
+    batch.
+    """
+
+    path: str
+    start_offset: int
+    end_offset: int
+    last_epoch: int = NO_EPOCH
+    damaged: int = 0
+    only_here: int = 0
+    is_empty: bool = False
+
+    @property
+    def rank(self) -> tuple[bool, int, int, int]:
+        """A key that is larger for the more complete replica.
+
+        No damage counts first, then leader epoch and end as in Kafka's elections, then the smaller start offset.
+        """
+        return not self.damaged, self.last_epoch, self.end_offset, -self.start_offset
+
+    @property
+    def words(self) -> str:
+        """The state as text for messages."""
+        damage = counted(self.damaged, "damaged place", "damaged places") if self.damaged else "no damage"
+        epoch = "unknown" if self.last_epoch == NO_EPOCH else self.last_epoch
+        return f"offsets {self.start_offset} to {self.end_offset}, leader epoch {epoch}, {damage}"
+
+
+def state_at_start(partition: Partition) -> ReplicaState:
+    """Return the state of a replica of which nothing has been read."""
+    first = partition.segments[0].base_offset if partition.segments else 0
+    return ReplicaState(partition.path, first, first)
+
+
+@dataclass(slots=True)
+class MissingHere:
+    """Offsets that only the other replica has: the first range of them, and the counts of ranges and offsets."""
+
+    ranges: int = 0
+    offsets: int = 0
+    first: int = 0
+    last: int = 0
+    reached: int = NO_OFFSET
+
+    def add(self, first: int, last: int) -> None:
+        """Add a batch of the other replica, by its first and last offset; batches must come in order."""
+        if not self.ranges or first > self.reached + 1:
+            self.ranges += 1
+        if not self.offsets:
+            self.first = first
+        if self.ranges == 1:
+            self.last = last
+        self.offsets += last - first + 1
+        self.reached = last
+
+
+class Head(NamedTuple):
+    """The next batch of a side, with the path of its file; `first` is its first offset, as far as known."""
+
+    batch: Batch
+    first: int
+    path: str
+
+
+class ReplicaSide:
+    """The batches of one replica in file order, segment after segment; batches with a wrong CRC are left out."""
+
+    def __init__(self, fs: Filesystem, partition: Partition, limits: Limits, choice: KernelChoice | None) -> None:
+        self.only_here = 0
+        self.shared = 0
+        self.missing = MissingHere()
+        self.was_cleaned = False
+        self.start_offset = self._end_offset = state_at_start(partition).start_offset
+        self.batch_run: BatchRun | None = None
+        self.row = 0
+        self._fs = fs
+        self._limits = limits
+        self._partition = partition
+        self._choice = choice
+        self._log_path = ""
+        self._damaged = 0
+        self._is_empty = True
+        self._last_epoch = NO_EPOCH
+        self._stack = ExitStack()
+        self._records: ReplicaRecords | None = None
+        self._batch_runs = self._walk()
+        self._next_batch_run()
+
+    def __enter__(self) -> ReplicaSide:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._batch_runs.close()
+        self._stack.close()
+        if self._records is not None:
+            self._records.close()
+
+    def _walk(self) -> Generator[BatchRun, None, None]:
+        for segment in self._partition.segments:
+            try:
+                file = self._stack.enter_context(self._fs.open_read(segment.log.path))
+            except KafkalogError:
+                self._damaged += 1
+                continue
+            self._log_path = segment.log.path
+            walk = SegmentWalk(file, self._limits, self._choice)
+            yield from walk
+            self._damaged += walk.damaged_count + walk.bad_crcs + (walk.fault is not None)
+            self._stack.close()
+
+    def _next_batch_run(self) -> None:
+        self.batch_run, self.row = next(self._batch_runs, None), 0
+        if self.batch_run is not None:
+            self._note(self.batch_run)
+
+    def _note(self, batch_run: BatchRun) -> None:
+        batches = batch_run.batches
+        self._is_empty = self._is_empty and not any(batches.valid)
+        self.was_cleaned = self.was_cleaned or cleaner_wrote(batches) or has_gap(batch_run)
+        for row in range(len(batches) - 1, -1, -1):
+            if batches.valid[row]:
+                self._end_offset = max(self._end_offset, int(batches.last_offset[row]) + 1)
+                self._last_epoch = max(self._last_epoch, int(batches.leader_epoch[row]))
+                break
+
+    def head(self) -> Head | None:
+        """Return the next valid batch, None at the end of the log."""
+        while self.batch_run is not None:
+            if self.row == len(self.batch_run.batches):
+                self._next_batch_run()
+                continue
+            batch = self.batch_run.batches.row(self.row)
+            if batch.valid and batch.magic <= MAX_MAGIC:
+                is_set = batch.base_offset == NO_OFFSET
+                first = self.batch_run.offset_before(self.row) + 1 if is_set else batch.base_offset
+                return Head(batch, first, self._log_path)
+            self.row += 1
+        return None
+
+    def step(self, rows: int = 1) -> None:
+        """Skip this number of batches of the run."""
+        self.row += rows
+
+    def drain(self) -> None:
+        """Read to the end of the log, so that `state` is complete."""
+        while self.batch_run is not None:
+            self._next_batch_run()
+
+    def state(self) -> ReplicaState:
+        """Return the state of the replica; `drain` must have been called."""
+        path, start = self._partition.path, self.start_offset
+        return ReplicaState(
+            path, start, self._end_offset, self._last_epoch, self._damaged, self.only_here, self._is_empty
+        )
+
+    @property
+    def path(self) -> str:
+        """The path of the partition's directory."""
+        return self._partition.path
+
+    def lacks(self, head: Head) -> bool:
+        """Note that this replica lacks a batch of the other replica.
+
+        Returns False, without noting anything, if the batch lies before the start of this log.
+        """
+        if head.first < self.start_offset:
+            return False
+        self.missing.add(head.first, head.batch.last_offset)
+        return True
+
+    def records_of(self, head: Head) -> ReplicaRecords:
+        """Return the records of a batch.
+
+        For the same batch as in the last call the iteration continues where it was; any other batch starts at its first
+        record.
+        """
+        if self._records is None or self._records.batch != head.batch or self._records.path != head.path:
+            if self._records is not None:
+                self._records.close()
+            self._records = ReplicaRecords(self._fs, head.path, head.batch, self._limits)
+        return self._records

@@ -1,0 +1,307 @@
+"""Checks of the root of a log directory: its small files, what prevents a broker's start, and checkpoint lines."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from kafkalog_cli.change.clean_marker import PURGED
+from kafkalog_cli.disk.fs import Filesystem, read_all
+from kafkalog_cli.disk.names import DirectoryKind, FileKind, FileName, WorkState, classify_directory, classify_file
+from kafkalog_cli.errors import KafkalogError, shell_word
+from kafkalog_cli.format import checkpoint
+from kafkalog_cli.format.fault import FaultKind
+from kafkalog_cli.log.logdir import OFFSET_CHECKPOINTS
+from kafkalog_cli.ops.importing.request import inputs_of, repeated_command
+from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
+from kafkalog_cli.ops.log_range import LogRange
+from kafkalog_cli.ops.reports.index_verdict import counted
+from kafkalog_cli.ops.verify.diagnose import Finding, finding, of_fault
+from kafkalog_cli.ops.verify.finding_kinds import FindingKind
+from kafkalog_cli.ops.verify.root_checkpoints import damaged_checkpoint_finding
+
+_KINDS = {
+    FileKind.META_PROPERTIES: FindingKind.META_PROPERTIES,
+    FileKind.CLEAN_SHUTDOWN: FindingKind.SHUTDOWN_MARKER,
+    FileKind.HELD_CLEAN_SHUTDOWN: FindingKind.SHUTDOWN_MARKER,
+    FileKind.IMPORT_RECORD: FindingKind.IMPORT_CUT_OFF,
+    **dict.fromkeys(OFFSET_CHECKPOINTS, FindingKind.CHECKPOINT_DAMAGED),
+}
+CHECKED_ROOT_KINDS = frozenset(_KINDS)
+"""The files at the root whose contents `root_findings` checks."""
+
+_ACCEPTED = ("cluster.id is not one that Kafka generates", "directory.id is reserved")
+"""Faults of a `meta.properties` that brokers accept."""
+
+
+def root_findings(fs: Filesystem, root: LogDirRoot) -> Iterator[Finding]:
+    """Yield the findings about files at the root, without the checkpoint lines about single partitions."""
+    if root.lock_owner is not None:
+        who = "a broker" if root.lock_owner.is_exclusive else "a kafkalog command"
+        pid = "" if root.lock_owner.pid is None else f", pid {root.lock_owner.pid}"
+        yield finding(FindingKind.LOCKED, root.path, f"locked by {who}{pid}")
+    yield from _fault_findings(fs, root)
+    names = {classify_file(file.path.rpartition("/")[2]).kind for file in root.files}
+    has_checkpoints = not names.isdisjoint(OFFSET_CHECKPOINTS)
+    if FileKind.META_PROPERTIES not in names and has_checkpoints and not _may_be_of_08(fs, root, names):
+        path = f"{root.path.rstrip('/')}/{FileKind.META_PROPERTIES.value}"
+        yield finding(FindingKind.META_PROPERTIES_MISSING, path, "missing")
+    if root.marker_held_for:
+        path = f"{root.path.rstrip('/')}/{FileKind.HELD_CLEAN_SHUTDOWN.value}"
+        message = (
+            f"the marker of a clean shutdown is kept away {root.marker_held_until}; without it a broker recovers all"
+            " partitions when it starts, and leaves every in-sync replica set"
+        )
+        yield finding(FindingKind.MARKER_HELD, path, message, next_step=_undo_step(root))
+    yield from _cut_off_import(root)
+    yield from _second_lines(fs, root)
+    for name_ in root.others:
+        path, found = f"{root.path.rstrip('/')}/{name_}", classify_file(name_)
+        if found.state is WorkState.TEMPORARY:
+            yield finding(FindingKind.LEFTOVER_TEMPORARY, path, "was being written")
+        else:
+            yield finding(FindingKind.UNKNOWN_FILE, path, "no file of Kafka has such a name")
+
+
+_OF_OUR_FILES = {
+    FileKind.HELD_CLEAN_SHUTDOWN: (
+        "none: a broker does not know the file. It starts as after an unclean stop",
+        "nothing can be given back from it: `mv -nT FILE FILE_ASIDE`",
+    ),
+    FileKind.IMPORT_RECORD: (
+        "a broker that starts removes the partitions that are still to come",
+        "of which import it is cannot be told. Move it aside and import again: `mv -nT FILE FILE_ASIDE`",
+    ),
+}
+"""Broker effect and next step of damage in a file that kafkalog wrote."""
+
+
+def _fault_findings(fs: Filesystem, root: LogDirRoot) -> Iterator[Finding]:
+    """Yield a finding per fault of a file or directory at the root."""
+    foreign = {f"{root.path.rstrip('/')}/{name}" for name in root.foreign}
+    for located in root.faults:
+        name = classify_file(located.path.rpartition("/")[2])
+        if located.path in foreign:
+            yield finding(FindingKind.FOREIGN_DIRECTORY, located.path, "is no partition directory")
+        elif located.fault.kind is FaultKind.UNREADABLE:
+            yield finding(FindingKind.NOT_READ, located.path, located.fault.message)
+        elif name.kind in OFFSET_CHECKPOINTS:
+            yield damaged_checkpoint_finding(fs, root.path, name.kind, located)
+        elif located.fault.message not in _ACCEPTED:
+            found = of_fault(located.path, located.fault, _KINDS.get(name.kind, FindingKind.CHECKPOINT_DAMAGED))
+            effect, step = _OF_OUR_FILES.get(name.kind, (found.broker_effect, found.next_step))
+            yield replace(found, broker_effect=effect, next_step=step)
+
+
+def _may_be_of_08(fs: Filesystem, root: LogDirRoot, names: Collection[FileKind]) -> bool:
+    """Whether nothing here is of Kafka 0.10 or later: 0.8 has no meta.properties, and 0.9 starts without it."""
+    if FileKind.LOG_START_CHECKPOINT in names or not root.path:
+        return False
+    kinds = (file.kind for directory in _partition_directories(fs, root.path) for file in directory)
+    return all(kind not in _SINCE_0_10 for kind in kinds)
+
+
+_SINCE_0_10 = (
+    FileKind.TIME_INDEX,
+    FileKind.TXN_INDEX,
+    FileKind.PRODUCER_SNAPSHOT,
+    FileKind.LEADER_EPOCH_CHECKPOINT,
+    FileKind.PARTITION_METADATA,
+)
+
+
+def _partition_directories(fs: Filesystem, path: str) -> Iterator[list[FileName]]:
+    """Yield the file names of each partition directory that can be listed."""
+    for entry in fs.list_directory(path):
+        if entry.is_directory and classify_directory(entry.path.rpartition("/")[2]).kind is DirectoryKind.PARTITION:
+            with suppress(KafkalogError):
+                yield [classify_file(file.path.rpartition("/")[2]) for file in fs.list_directory(entry.path)]
+
+
+def _cut_off_import(root: LogDirRoot) -> Iterator[Finding]:
+    """Yield a finding about a committed import that was cut off, unless an import is running right now.
+
+    Some partitions of such an import have not been moved to their places, or only its record is left.
+    """
+    left = root.imports
+    if left.run is None or root.importer is not None:
+        return
+    parts, effect = [], ""
+    if left.coming:
+        parts.append(f"still to come: {_some([one.path for one in left.coming])}")
+    else:
+        effect = "none any more"
+    if left.lost:
+        parts.append(f"removed by a broker that was started since, and to be imported again: {_some(left.lost)}")
+    inputs = inputs_of(left.what.get("command", ()))
+    told = f" of {_some(inputs)}" if inputs else ""
+    message = f"an import{told} was cut off after its commit; {'; '.join(parts) or 'only its record is left'}"
+    path = f"{root.path.rstrip('/')}/{FileKind.IMPORT_RECORD.value}"
+    repeat = repeated_command(left.what, root.path)
+    step = f"`{repeat}` gives them their places; repeat it before a broker starts" if repeat and left.coming else ""
+    if not left.coming:
+        step = "nothing has to be done: the next import into this directory removes the record"
+        if left.lost:
+            step = f"import the records of {_some(left.lost)} again: the next import removes the record"
+    yield finding(FindingKind.IMPORT_CUT_OFF, path, message, broker_effect=effect, next_step=step)
+
+
+def staged_finding(root: LogDirRoot, name: str) -> Finding | None:
+    """Return a finding for a staged directory that belongs to no committed import, None for any other directory.
+
+    Such a directory is not checked inside.
+    """
+    if name not in root.imports.stale:
+        return None
+    path = f"{root.path.rstrip('/')}/{name}"
+    if root.importer is not None:
+        pid = "" if root.importer.pid is None else f", pid {root.importer.pid}"
+        return finding(FindingKind.IMPORT_STAGED, path, f"an import is at work on it{pid}", next_step="let it end")
+    return finding(FindingKind.IMPORT_STAGED, path, "an import that did not end left it: nothing was committed")
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return the names as text: at most three of them, and the number of further names."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{', '.join(names[:3])}{more}"
+
+
+def _second_lines(fs: Filesystem, root: LogDirRoot) -> Iterator[Finding]:
+    """Yield a finding per partition with several lines in one checkpoint."""
+    for file in root.files:
+        name = classify_file(file.path.rpartition("/")[2])
+        if name.kind not in OFFSET_CHECKPOINTS or name.state is not WorkState.IN_PLACE:
+            continue
+        try:
+            entries, _ = checkpoint.decode_offsets(read_all(fs, file.path))
+        except (KafkalogError, OSError):
+            continue
+        for (topic, number), count in Counter((e.topic, e.partition) for e in entries).items():
+            if count > 1:
+                message = f"{count} lines about {topic}-{number}: a broker takes the last"
+                yield finding(FindingKind.CHECKPOINTS_DISAGREE, file.path, message)
+
+
+def checkpoint_findings(root: LogDirRoot, topic: str, number: int, log: LogRange | None) -> Iterator[Finding]:
+    """Compare the checkpoint lines about a partition with each other and with its log."""
+    lines = root.offsets_of(topic, number)
+    values = (
+        (FileKind.RECOVERY_POINT_CHECKPOINT, lines.recovery_point, FindingKind.RECOVERY_POINT_BEYOND_END),
+        (FileKind.REPLICATION_CHECKPOINT, lines.high_watermark, FindingKind.HIGH_WATERMARK_BEYOND_END),
+        (FileKind.LOG_START_CHECKPOINT, lines.log_start, FindingKind.LOG_START_BEYOND_END),
+        (FileKind.CLEANER_CHECKPOINT, lines.cleaner, FindingKind.CLEANER_BEYOND_END),
+    )
+    for file, offset, kind in values:
+        path = f"{root.path.rstrip('/')}/{file.value}"
+        if offset is not None and offset < 0:
+            message = f"{topic}-{number}: {offset} is no offset"
+            yield finding(FindingKind.CHECKPOINTS_DISAGREE, path, message, expected="0 or more", got=str(offset))
+        elif offset is not None and log is not None and offset > log.end:
+            message = f"{topic}-{number}: {offset} is beyond the end of the log, {log.end}"
+            if kind is FindingKind.HIGH_WATERMARK_BEYOND_END:
+                lost = counted(offset - log.end, "acknowledged record is", "acknowledged records are")
+                message = (
+                    f"{topic}-{number}: the high watermark ({offset}) is past the end of the log ({log.end}): {lost}"
+                    f" lost here. A broker lowers it to {log.end} when it starts"
+                )
+            step = (
+                _log_start_step(path, (topic, number), offset, log) if kind is FindingKind.LOG_START_BEYOND_END else ""
+            )
+            expected, offsets = f"at most {log.end}", (log.end, offset)
+            yield finding(kind, path, message, expected=expected, got=str(offset), offsets=offsets, next_step=step)
+    start, watermark = lines.log_start, lines.high_watermark
+    # After an unclean stop one file may be some seconds older than the other, so this is checked only after a clean
+    # stop.
+    if root.shutdown is Shutdown.CLEAN and start is not None and watermark is not None and start > watermark:
+        path = f"{root.path.rstrip('/')}/{FileKind.LOG_START_CHECKPOINT.value}"
+        message = f"{topic}-{number}: the log starts at {start}, above the high watermark, {watermark}"
+        expected, got = f"at most {watermark}", str(start)
+        yield finding(FindingKind.CHECKPOINTS_DISAGREE, path, message, expected=expected, got=got)
+
+
+_LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
+"""The names that Kafka allows. Others may have a meaning to sed."""
+
+
+def _log_start_step(path: str, name: tuple[str, int], offset: int, log: LogRange) -> str:
+    """Return the step that resets a line of log-start-offset-checkpoint to the start of the log.
+
+    Its command keeps a copy of the old file.
+    """
+    if not _LEGAL_TOPIC.fullmatch(name[0]):
+        return "if the records were deleted on purpose, nothing has to be done: a broker removes them"
+    line = f"{name[0].replace('.', '[.]')} {name[1]}"
+    command = f"sed -i.aside {shell_word(f's/^{line} {offset}$/{name[0]} {name[1]} {log.first}/')} {shell_word(path)}"
+    return (
+        "if the records were deleted on purpose, nothing has to be done: a broker removes them. Else do not start a"
+        f" broker before the line is put right, with a copy of the file: `{command}`"
+    )
+
+
+def _undo_step(root: LogDirRoot) -> str:
+    """Return the commands that restore the clean shutdown marker; there are none if the kept bytes were purged."""
+    if PURGED in root.marker_held_for:
+        return "nothing can be done: a broker recovers all partitions when it starts, and then writes markers again"
+    log_dir = root.path.rstrip("/")
+    commands = [
+        f"`kafkalog undo {shell_word(f'{log_dir}/{name}')} {shell_word(run)}`"
+        for run, names in root.marker_held_for.items()
+        for name in names
+    ]
+    return f"{' and '.join(commands)} gives the marker back, with the bytes that were cut off"
+
+
+def findings_across(roots: Sequence[LogDirRoot]) -> dict[str, list[Finding]]:
+    """Compare the log directories of one run; returns findings by the path of the later directory of each pair.
+
+    A directory.id must be unique among all of them. Markers of a clean shutdown are compared only within one broker,
+    since directories of several brokers may be given together.
+    """
+    found: dict[str, list[Finding]] = {root.path: [] for root in roots}
+    first_of: dict[tuple[str | None, int | None], LogDirRoot] = {}
+    directories: dict[str, LogDirRoot] = {}
+    for root in roots:
+        meta = root.meta
+        if meta is None:
+            continue
+        path = f"{root.path.rstrip('/')}/{FileKind.META_PROPERTIES.value}"
+        if meta.directory_id is not None:
+            other = directories.setdefault(meta.directory_id, root)
+            if other is not root:
+                message = f"directory.id {meta.directory_id} is also that of {other.path}"
+                kind, step = FindingKind.META_PROPERTIES_DIFFER, _copies_step(other.path, root.path)
+                found[root.path].append(finding(kind, path, message, next_step=step))
+        first = first_of.setdefault((meta.cluster_id, meta.node_id), root)
+        if first is not root:
+            found[root.path] += _marker_findings(first, root)
+    return found
+
+
+def _copies_step(one: str, other: str) -> str:
+    """Return the step that shows which of two directories with the same id is the copy."""
+    compare = f"`kafkalog verify {shell_word(one)} --against {shell_word(other)}`"
+    return (
+        f"{compare} shows what each of them holds. The administrator decides which is the copy: a broker must have only"
+        " one of them in log.dirs"
+    )
+
+
+def _marker_findings(first: LogDirRoot, root: LogDirRoot) -> Iterator[Finding]:
+    """Yield a finding if the clean shutdown markers in two directories of one broker differ."""
+    stops = {Shutdown.CLEAN, Shutdown.UNCLEAN}
+    path = f"{root.path.rstrip('/')}/{FileKind.CLEAN_SHUTDOWN.value}"
+    if root.shutdown is not first.shutdown and {root.shutdown, first.shutdown} == stops:
+        clean, other = (first, root) if first.shutdown is Shutdown.CLEAN else (root, first)
+        message = f"there is a marker in {clean.path}, none in {other.path}"
+        yield finding(FindingKind.MARKERS_DIFFER, path, message)
+    elif root.shutdown is Shutdown.CLEAN and root.broker_epoch != first.broker_epoch:
+        message = f"broker epoch {_epoch(root)}, in {first.path} {_epoch(first)}"
+        expected, got = _epoch(first), _epoch(root)
+        yield finding(FindingKind.MARKERS_DIFFER, path, message, expected=expected, got=got)
+
+
+def _epoch(root: LogDirRoot) -> str:
+    return "unknown" if root.broker_epoch is None else str(root.broker_epoch)

@@ -1,0 +1,355 @@
+"""The verb `verify`: partitions in parallel, then the log directories that contain them, and pairs of replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, cast
+
+from kafkalog_cli.disk.foreign_layouts import check_layout
+from kafkalog_cli.disk.lock import log_dir_of
+from kafkalog_cli.disk.names import PARTITION_KINDS, classify_file
+from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.log.logdir import PartitionPath
+from kafkalog_cli.log.partition import Partition, directory_name, open_partition
+from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, parse_topic_settings
+from kafkalog_cli.ops.engine import log_bytes
+from kafkalog_cli.ops.listing.root import LogDirRoot, read_root, root_above
+from kafkalog_cli.ops.reports.fresh_looks import FreshLooks
+from kafkalog_cli.ops.reports.segment_reports import ReadContext
+from kafkalog_cli.ops.selection import Selection, expand, nothing_selected, partition_paths
+from kafkalog_cli.ops.session.session import Session
+from kafkalog_cli.ops.session.verb import Summary, Verb
+from kafkalog_cli.ops.session.work import Outcome, Work
+from kafkalog_cli.ops.settings import SettingsSource
+from kafkalog_cli.ops.verify.against import Comparison, ReplicaPolicy, compare
+from kafkalog_cli.ops.verify.diagnose import Finding, finding, with_path
+from kafkalog_cli.ops.verify.finding_kinds import FindingKind
+from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification, VerifyTask, shown_path
+from kafkalog_cli.ops.verify.places import GivenPolicy, PartitionPlaces, TopicFacts, read_topic_id, topic_facts
+from kafkalog_cli.ops.verify.replica_pairs import ReplicaPairs, paired, side_of
+from kafkalog_cli.ops.verify.root import CHECKED_ROOT_KINDS, findings_across, root_findings, staged_finding
+from kafkalog_cli.ops.verify.settled import removed, settled_findings, settled_verification
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyRequest:
+    """How to verify. `roots` has the state of the log directories by path, which tasks in other processes get once."""
+
+    level: Level
+    limits: Limits = DEFAULT_LIMITS
+    roots: dict[str, LogDirRoot | None] = field(default_factory=dict)
+
+
+class _Target(NamedTuple):
+    """A directory, or some files of it (`wanted`).
+
+    `is_root`: the directory is a log directory itself. `is_named`: the partition was given by its own path.
+    """
+
+    directory: PartitionPath
+    wanted: frozenset[str] | None = None
+    is_root: bool = False
+    is_named: bool = False
+
+
+class VerifyPlanner:
+    """Plans the work of `verify`, for `Session.run_work` with `request`, in the order of the paths.
+
+    A log directory follows its partitions. A path that cannot be verified gives an error and does not end the run.
+    `selection` None: the session's.
+    """
+
+    def __init__(self, session: Session, request: VerifyRequest, selection: Selection | None = None) -> None:
+        self._session = session
+        self._fs = session.context.fs
+        self._selection = session.options.selection if selection is None else selection
+        self._config = parse_topic_settings(session.options.config)
+        self._places = PartitionPlaces()
+        self._roots: dict[str, LogDirRoot | None] = {}
+        self._failed: list[Outcome[Verification]] = []
+        self._settings: SettingsSource | None = None
+        self.request = replace(request, roots=self._roots)
+
+    @property
+    def settings(self) -> SettingsSource:
+        """The source of the topics' settings; available once `works` has yielded its first item."""
+        assert self._settings is not None
+        return self._settings
+
+    def replica_policy(self, partition: Partition) -> ReplicaPolicy:
+        """Return what may explain that a replica lacks batches, from its settings and checkpoints.
+
+        Call it after `works`. Raises as `SettingsSource.metadata` does.
+        """
+        log_dir = self._log_dir(partition.path)
+        root = None if log_dir is None else self._root(log_dir)
+        target = _Target(PartitionPath(partition.path, partition.directory), is_named=True)
+        facts = self._facts(target, partition)
+        compacted = facts.is_compacted
+        if compacted is None and facts.is_in_cleaner_checkpoint:
+            compacted = True
+        log_start = None if root is None else root.offsets_of(partition.topic, partition.number).log_start
+        return ReplicaPolicy(compacted, log_start or 0)
+
+    def root_of(self, path: str) -> LogDirRoot | None:
+        """Return the log directory of a partition, None if it is in none."""
+        log_dir = self._log_dir(path)
+        return None if log_dir is None else self._root(log_dir)
+
+    def works(self, paths: Sequence[str]) -> Iterator[Work | Outcome[Verification]]:
+        """Yield the partitions to verify, each with a VerifyTask, and the results already known, in order.
+
+        Raises PathNotFound, NotKafkaLayout, Unreadable, UsageError for the settings and the metadata log.
+        """
+        session, targets = self._session, self._targets(paths)
+        log_dirs = [target.directory.path for target in targets if target.is_root]
+        above = {self._log_dir(target.directory.path) for target in targets if not target.is_root}
+        known = [*dict.fromkeys([*log_dirs, *sorted(path for path in above if path is not None)])]
+        config = {name: text for name, text in self._config.items() if name != CLEANUP_POLICY}
+        settings = self._settings = session.settings_with(config, known)
+        for target in targets:
+            if not target.is_root and target.wanted is None:
+                meta = settings.meta(self._log_dir(target.directory.path))
+                self._places.add(self._fs, target.directory, meta)
+        total_bytes = sum(map(self._size_bytes, targets))
+        session.observer.begin(session.shared.verb.name, total_bytes)
+        if not session.options.engine.is_here:
+            session.context.kernels.expect(total_bytes)  # each process sees only a few of the partitions
+        across = findings_across([root for path in log_dirs if (root := self._root(path)) is not None])
+        yield from self._failed
+        if not targets and not self._failed:
+            yield _failed("", nothing_selected(self._fs, list(paths), self._selection))
+        for target in targets:
+            yield self._work(target, settings, across)
+
+    # ---- the work to do
+
+    def _targets(self, paths: Sequence[str]) -> list[_Target]:
+        found: list[_Target] = []
+        for path in paths:
+            try:
+                for match in expand(self._fs, [path]):
+                    found += self._of_path(match)
+            except KafkalogError as error:
+                self._failed.append(_failed(path, error))
+        return _files_together(found)
+
+    def _of_path(self, path: str) -> Iterator[_Target]:
+        fs, selection = self._fs, self._selection
+        status = fs.status(path)
+        if status is None:
+            raise PathNotFound(path=path)
+        if not status.is_directory:
+            yield from self._of_file(path)
+            return
+        trimmed = path.rstrip("/") or "/"
+        partitions = list(partition_paths(fs, trimmed))
+        chosen = [partition for partition in partitions if selection.takes(partition.directory)]
+        yield from (_Target(one, is_named=one.path == trimmed) for one in chosen)
+        if [partition.path for partition in partitions] != [trimmed]:
+            self._roots[trimmed] = read_root(fs, trimmed, frozenset(partition.path for partition in partitions))
+            if selection.is_everything:
+                yield _Target(PartitionPath(trimmed, directory_name(trimmed)), is_root=True)
+
+    def _of_file(self, path: str) -> Iterator[_Target]:
+        fs, selection = self._fs, self._selection
+        parent, _, name = path.rpartition("/")
+        parent = parent or ("/" if path.startswith("/") else ".")
+        directory, kind = directory_name(parent), classify_file(name).kind
+        if kind in CHECKED_ROOT_KINDS:
+            if selection.is_everything:
+                if parent not in self._roots:
+                    directories = (entry.path for entry in fs.list_directory(parent) if entry.is_directory)
+                    self._roots[parent] = read_root(fs, parent, frozenset(directories))
+                yield _Target(PartitionPath(parent, directory), frozenset({name}), is_root=True)
+        elif kind not in PARTITION_KINDS:
+            raise NotKafkaLayout(path=path, reason="is no file that can be verified, by its name")
+        elif selection.takes(directory):
+            yield _Target(PartitionPath(parent, directory), frozenset({name}))
+
+    def _work(
+        self, target: _Target, settings: SettingsSource, across: dict[str, list[Finding]]
+    ) -> Work | Outcome[Verification]:
+        path = target.directory.path
+        if target.is_root:
+            root = cast(LogDirRoot, self._root(path))
+            level = self.request.level
+            found = (*self._root_findings(root), *across[path])
+            findings = tuple(with_path(one, path, settings.metadata_option) for one in found)
+            if target.wanted is not None:
+                findings = tuple(one for one in findings if one.path.rpartition("/")[2] in target.wanted)
+            shown = shown_path(path, target.wanted)
+            return _known(Verification(shown, level, TargetKind.LOG_DIR, findings=findings, files=target.wanted))
+        try:
+            task = self._task(target, settings)
+        except KafkalogError as error:
+            gone = removed(self._fs, target.directory, self.request.level)
+            return _failed(path, error) if gone is None else _known(gone)
+        return Work(task.partition, self._log_dir(path), task, log_bytes(task.partition, target.wanted))
+
+    def _task(self, target: _Target, settings: SettingsSource) -> VerifyTask:
+        fs, path, level = self._fs, target.directory.path, self.request.level
+        log_dir, now_ms = self._log_dir(path), self._session.shared.clock.now_ms
+        partition = self._open(target)
+        check_layout(fs, path)
+        root = None if log_dir is None else self._root(log_dir)
+        if target.wanted is not None:
+            return VerifyTask(partition, level, now_ms, wanted=target.wanted)
+        leftover = None if root is None else staged_finding(root, partition.directory.name)
+        if leftover is not None:
+            return VerifyTask(partition, level, now_ms, leftover=leftover)
+        facts = self._facts(target, partition)
+        topic_id = read_topic_id(fs, path)
+        elsewhere = tuple(self._places.findings(partition, topic_id.topic_id, settings.meta(log_dir)))
+        return VerifyTask(partition, level, now_ms, facts=facts, elsewhere=elsewhere)
+
+    def _facts(self, target: _Target, partition: Partition) -> TopicFacts:
+        log_dir = self._log_dir(partition.path)
+        root = None if log_dir is None else self._root(log_dir)
+        given = self._given_policy(partition, is_named=target.is_named)
+        topic_id = read_topic_id(self._fs, partition.path)
+        return topic_facts(partition, topic_id, log_dir, self.settings, given, root)
+
+    def _given_policy(self, partition: Partition, *, is_named: bool) -> GivenPolicy:
+        text = self._config.get(CLEANUP_POLICY)
+        if text is None:
+            return GivenPolicy()
+        policy = frozenset(word.strip() for word in text.split(","))
+        return GivenPolicy(policy, is_named or self._selection.topics == {partition.topic})
+
+    def _size_bytes(self, target: _Target) -> int:
+        """Return the size in bytes of a target's log files; 0 if they cannot be listed."""
+        if target.is_root:
+            return 0
+        try:
+            return log_bytes(self._open(target), target.wanted)
+        except KafkalogError:
+            return 0
+
+    def _open(self, target: _Target) -> Partition:
+        try:
+            return open_partition(self._fs, target.directory.path)
+        except NotKafkaLayout:
+            if target.wanted is None:
+                raise
+        return Partition(target.directory.path, target.directory.directory, ())
+
+    # ---- log directories
+
+    def _root_findings(self, root: LogDirRoot) -> tuple[Finding, ...]:
+        """Return the findings about the root's files, except transient findings in files that a broker is writing."""
+        fs = self._fs
+        looks = FreshLooks(fs, root.path, is_live=root.is_live, sleep=self._session.context.sleep)
+        seen: LogDirRoot | None = root
+
+        def look() -> tuple[Finding, ...]:
+            nonlocal seen
+            now, seen = seen, None
+            if now is None:
+                now = read_root(fs, root.path, frozenset(one.path for one in partition_paths(fs, root.path)))
+            return tuple(root_findings(fs, now))
+
+        return settled_findings(looks, look)
+
+    def _log_dir(self, path: str) -> str | None:
+        """Return the log directory of a partition, as it was given if it was, None if there is none."""
+        parent = path.rpartition("/")[0]
+        return parent if parent in self._roots else log_dir_of(self._fs, path)
+
+    def _root(self, path: str) -> LogDirRoot | None:
+        if path not in self._roots:
+            self._roots[path] = root_above(self._fs, f"{path.rstrip('/')}/0")
+        return self._roots[path]
+
+
+def _known(result: Verification) -> Outcome[Verification]:
+    return Outcome(_nothing_to_do(result.path), result)
+
+
+def _failed(path: str, error: KafkalogError) -> Outcome[Verification]:
+    return Outcome(_nothing_to_do(path), error=error)
+
+
+def _nothing_to_do(path: str) -> Work:
+    return Work(Partition(path, directory_name(path), ()), None)
+
+
+def _run(work: Work, request: VerifyRequest) -> Verification:
+    context = work.context
+    read_context = ReadContext(work.fs, request.limits, context.kernels, context.sleep)
+    root = None if work.log_dir is None else request.roots[work.log_dir]
+    return settled_verification(read_context, replace(work.task, root=root, advance=work.advance))
+
+
+VERIFY = Verb("verify", _run, changes=False, counts_logs=False, stops_safely=False)
+"""Its work is planned by VerifyPlanner."""
+
+
+# ---- two sides
+
+
+def verify_against(session: Session, request: VerifyRequest, paths: Sequence[str], against: str) -> Summary:
+    """Verify both sides, and compare each partition with its replica on the other side.
+
+    Raises as `VerifyPlanner.works`, `side_of` and `compare`.
+    """
+    fs, selection = session.context.fs, session.options.selection
+    ours, theirs = side_of(fs, list(paths), selection), side_of(fs, [against], selection)
+    found = paired(ours, theirs)
+    verified: set[str] = set()
+
+    def show(result: Verification) -> None:
+        verified.add(result.path)
+        session.observer.show(result)
+
+    planners = []
+    for number, (side, other) in enumerate(((ours, theirs), (theirs, ours))):
+        chosen = found.paths(side, other, number)
+        is_whole = chosen == list(side.paths) and not side.is_named
+        planner = VerifyPlanner(session, request, None if is_whole else Selection())
+        planners.append(planner)
+        if chosen:
+            session.run_work(planner.request, planner.works(chosen), show)
+    return session.run_work(request, _comparisons(session, request, found, verified, planners))
+
+
+def _comparisons(
+    session: Session, request: VerifyRequest, found: ReplicaPairs, verified: set[str], planners: list[VerifyPlanner]
+) -> Iterator[Outcome[Verification]]:
+    fs, kernels = session.context.fs, session.context.kernels
+    for here, there in found.pairs:
+        if {here.path, there.path} <= verified:
+            policy = planners[0].replica_policy(here).with_other(planners[1].replica_policy(there))
+            compared = compare(fs, here, there, request.limits, kernels, policy)
+            yield _known(comparison_of(here, request.level, compared))
+    for partition, alone in found.findings_alone():
+        yield _known(_of_comparison(partition, request.level, (with_path(alone, partition.path),)))
+
+
+def comparison_of(here: Partition, level: Level, compared: Comparison) -> Verification:
+    """Return the comparison of two replicas as a result about the replica that was given first."""
+    findings = compared.findings
+    if compared.verdict:
+        findings += (finding(FindingKind.MORE_COMPLETE, here.path, compared.verdict),)
+    own = f"{here.path.rstrip('/')}/"
+    findings = tuple(with_path(one, here.path if one.path.startswith(own) else one.path) for one in findings)
+    return _of_comparison(here, level, findings)
+
+
+def _of_comparison(here: Partition, level: Level, findings: tuple[Finding, ...]) -> Verification:
+    return Verification(here.path, level, TargetKind.COMPARISON, here.topic, here.number, findings)
+
+
+def _files_together(targets: Iterable[_Target]) -> list[_Target]:
+    """Join consecutive files of one directory into one target."""
+    joined: list[_Target] = []
+    for target in targets:
+        last = joined[-1] if joined else None
+        is_same = last is not None and (last.directory.path, last.is_root) == (target.directory.path, target.is_root)
+        if is_same and last is not None and last.wanted is not None and target.wanted is not None:
+            joined[-1] = last._replace(wanted=last.wanted | target.wanted)
+        else:
+            joined.append(target)
+    return joined

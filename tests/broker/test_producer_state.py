@@ -1,0 +1,241 @@
+"""Producers' state against a twin that goes batch by batch, as ProducerAppendInfo and ProducerStateEntry do."""
+
+import dataclasses
+import struct
+
+import pytest
+from faulty_fs import FaultyFilesystem
+from hypothesis import given
+from hypothesis import strategies as st
+from logs import CONTROL, TRANSACTIONAL, R, batch_v2
+
+from kafkalog_cli.broker.load_error import LoadFailed
+from kafkalog_cli.broker.producer_state import (
+    ProducerReplay,
+    ProducerState,
+    is_expired,
+)
+from kafkalog_cli.broker.producer_table import ProducerTable
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.format.limits import DEFAULT_LIMITS
+from kafkalog_cli.format.producer_snapshot import PRODUCER_ENTRY, ProducerEntry
+from kafkalog_cli.log.reading.scan import Scan
+
+PRODUCERS = (7, 8, 1 << 40)
+
+
+@dataclasses.dataclass
+class Entry:
+    """ProducerStateEntry, of whose batches the last."""
+
+    epoch: int = -1
+    batch: tuple | None = None
+    timestamp: int = -1
+    coordinator: int = -1
+    txn: int = -1
+
+    def set_epoch(self, epoch):
+        if self.epoch != epoch:
+            self.batch, self.epoch = None, epoch
+
+
+class Twin:
+    """Applies (producer, epoch, sequence, base, last, timestamp, kind) one by one.
+
+    `at_once`: an append is merged into the state after each batch; else all appends of a read together.
+    """
+
+    def __init__(self, at_once):
+        self.at_once = at_once
+        self.state, self.pending, self.open, self.done, self.finished = {}, {}, {}, [], []
+
+    def apply(self, producer, epoch, sequence, base, last, timestamp, kind):
+        entry = self.pending.get(producer)
+        if entry is None:
+            entry = dataclasses.replace(self.state.get(producer, Entry()), batch=None)
+            self.pending[producer] = entry
+        completed = None
+        if kind in ("commit", "abort"):
+            if entry.txn >= 0:
+                completed = (producer, entry.txn, base, kind == "abort")
+            entry.set_epoch(epoch)
+            entry.coordinator, entry.timestamp, entry.txn = 3, timestamp, -1
+        else:
+            entry.set_epoch(epoch)
+            entry.batch = (sequence + last - base if sequence >= 0 else -1, last, last - base)
+            entry.timestamp = timestamp
+            if entry.txn >= 0 and kind == "data":
+                raise LoadFailed("InvalidTxnStateException", "")
+            if entry.txn < 0 and kind == "txn":
+                entry.txn = base
+                self.open[base] = producer
+        if completed:
+            self.done.append(completed)
+        if self.at_once:
+            self.merge()
+
+    def merge(self):
+        for producer, entry in self.pending.items():
+            known = self.state.get(producer)
+            if known is not None and known.epoch == entry.epoch and entry.batch is None:
+                entry.batch = known.batch
+            self.state[producer] = entry
+        for transaction in self.done:
+            others = [first for first, producer in self.open.items() if producer != transaction[0]]
+            self.finished.append((transaction, min(others, default=transaction[2] + 1)))
+            del self.open[transaction[1]]
+        self.pending, self.done = {}, []
+
+    def entries(self):
+        return {
+            producer: ProducerEntry(producer, e.epoch, *(e.batch or (-1, -1, 0)), e.timestamp, e.coordinator, e.txn)
+            for producer, e in self.state.items()
+        }
+
+
+written = st.tuples(
+    st.sampled_from(PRODUCERS),
+    st.integers(0, 2),
+    st.sampled_from([-1, 0, 5]),
+    st.integers(1, 3),
+    st.integers(1000, 2000),
+    st.sampled_from(["data", "txn", "txn", "commit", "abort", "nobody"]),
+)
+
+
+def log_of(steps):
+    """The bytes of the log, and the same as the twin takes it."""
+    data, taken, offset = b"", [], 100
+    for producer, epoch, sequence, count, timestamp, kind in steps:
+        if kind in ("commit", "abort"):
+            marker = R(offset, timestamp, struct.pack(">hh", 0, kind == "commit"), struct.pack(">hi", 0, 3))
+            data += batch_v2([marker], producer=(producer, epoch, -1), bits=TRANSACTIONAL | CONTROL)
+            count = 1
+        elif kind == "nobody":
+            data += batch_v2([R(offset + i, timestamp) for i in range(count)])
+        else:
+            bits = TRANSACTIONAL if kind == "txn" else 0
+            records = [R(offset + i, timestamp) for i in range(count)]
+            data += batch_v2(records, producer=(producer, epoch, sequence), bits=bits)
+        if kind != "nobody":
+            taken.append((producer, epoch, sequence, offset, offset + count - 1, timestamp, kind))
+        offset += count
+    return data, taken
+
+
+def replayed(data, state, *, at_once, forced):
+    """The transactions that ended, each with the last stable offset that it left."""
+    ended = []
+    note = (
+        (lambda transaction: ended.append((tuple(transaction), state.last_stable_offset(transaction))))
+        if at_once
+        else None
+    )
+    replay = ProducerReplay(state, DEFAULT_LIMITS, note)
+    with FaultyFilesystem({"/log": data}).open_read("/log") as file:
+        for chunk in Scan(file, choice=KernelChoice(forced=forced)):
+            replay.apply(chunk)
+    replay.finish()
+    return ended
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@given(steps=st.lists(written, max_size=14), split=st.integers(0, 14))
+def test_as_batch_by_batch(at_once, steps, split):
+    """In one read or in two, with the state of the first under the second."""
+    state, twin = ProducerState(), Twin(at_once)
+    try:
+        for part in (steps[:split], steps[split:]):
+            _, taken = log_of(part)
+            for step in taken:
+                twin.apply(*step)
+            twin.merge()
+        wanted = twin.entries(), twin.finished
+    except (LoadFailed, KeyError):
+        wanted = None
+    ended = []
+    try:
+        for part in (steps[:split], steps[split:]):
+            ended += replayed(log_of(part)[0], state, at_once=at_once, forced=False)
+    except LoadFailed:
+        assert wanted is None
+        return
+    assert wanted is not None
+    assert state.producers == wanted[0]
+    assert state.ongoing == twin.open
+    if at_once:
+        assert ended == wanted[1]
+
+
+def test_compiled_columns_give_the_same():
+    steps = [(PRODUCERS[i % 3], 0, 0, 1 + i % 3, 1000 + i, "txn" if i % 3 else "data") for i in range(60)]
+    data, _ = log_of([*steps, (8, 0, -1, 1, 1, "abort")])
+    states = []
+    for forced in (False, True):
+        states.append(ProducerState())
+        replayed(data, states[-1], at_once=True, forced=forced)
+    assert states[0].producers == states[1].producers
+    assert states[0].ongoing == states[1].ongoing
+    assert len(states[0].producers) == 3
+
+
+def test_an_emptied_marker_only_makes_the_producer_known():
+    """As the real loader has it, of a producer of which nothing else is there."""
+    data = batch_v2([], base=5, last=5, producer=(7, 0, -1), bits=TRANSACTIONAL | CONTROL)
+    state = ProducerState()
+    assert replayed(data, state, at_once=True, forced=False) == []
+    assert state.producers == {7: ProducerEntry(7, -1, -1, -1, 0, -1, -1, -1)}
+    log, _ = log_of([(7, 2, 5, 3, 1000, "data")])
+    replayed(log, state, at_once=True, forced=False)
+    before = dict(state.producers)
+    replayed(data, state, at_once=True, forced=False)
+    assert state.producers == before
+
+
+def test_a_control_record_that_is_no_marker():
+    record = R(5, 1, struct.pack(">hh", 0, 2), b"")
+    with pytest.raises(LoadFailed):
+        replayed(batch_v2([record], producer=(7, 0, -1), bits=CONTROL), ProducerState(), at_once=True, forced=False)
+
+
+def test_expiry_spares_open_transactions():
+    entry = ProducerEntry(7, 0, 0, 5, 0, 1000, -1, -1)
+    assert is_expired(entry, 2000, 1000)
+    assert not is_expired(entry, 1999, 1000)
+    assert not is_expired(entry._replace(current_txn_first_offset=3), 1 << 60, 1000)
+
+
+def test_order_of_java_hash_map():
+    """Ids below the table's size come in their order; 16 slots hold 12 entries, so 13 make 32 of them."""
+
+    def order(ids):
+        table = ProducerTable()
+        for i in ids:
+            table[i] = ProducerEntry(i, 0, 0, 0, 0, 0, 0, 0)
+        packed = b"".join(table.in_snapshot_order()())
+        return [fields[0] for fields in PRODUCER_ENTRY.struct.iter_unpack(packed)]
+
+    assert order([5, 3, 1]) == [1, 3, 5]
+    assert order([17, 1, 16]) == [16, 17, 1]
+    assert order([31, 16, 15, *range(10)]) == [*range(10), 15, 16, 31]
+
+
+def test_transactions_that_end_in_the_read_in_which_they_began_are_not_held_as_open():
+    """Of a million transactions one after the other none is open at a time."""
+    state = ProducerState()
+    replay = ProducerReplay(state, DEFAULT_LIMITS)
+    for number in range(50):
+        base = 2 * number
+        data = batch_v2([R(0, 1, b"k", b"v")], base=base, last=base, producer=(7, 0, number), bits=TRANSACTIONAL)
+        if number < 49:
+            marker = R(0, 1, struct.pack(">hh", 0, 1), struct.pack(">hi", 0, 0))
+            bits = TRANSACTIONAL | CONTROL
+            data += batch_v2([marker], base=base + 1, last=base + 1, producer=(7, 0, -1), bits=bits)
+        with FaultyFilesystem({"/log": data}).open_read("/log") as file:
+            for chunk in Scan(file, choice=KernelChoice(forced=False)):
+                replay.apply(chunk)
+        assert sum(map(len, replay._started.values())) == (number == 49)
+    replay.finish()
+    assert state.ongoing == {98: 7}
+    assert list(state.completed) == [(2 * number, 2 * number + 1) for number in range(49)]
+    assert state.first_unstable_offset == 0

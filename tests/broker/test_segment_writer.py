@@ -1,0 +1,98 @@
+"""The index rule against a twin that goes batch by batch, as LogSegment.recover does."""
+
+import struct
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkalog_cli.broker.load_error import InvalidOffset, LoadFailed, SegmentOverflow
+from kafkalog_cli.broker.segment_writer import GrowingIndexes
+from kafkalog_cli.format.batch import BatchColumns
+
+BASE = 1000
+MAX_INT31 = (1 << 31) - 1
+
+
+def columns(batches):
+    """(size, last offset, max timestamp) of consecutive batches as columns."""
+    rows, position = [], 0
+    for size, last_offset, timestamp in batches:
+        rows.append((position, size, last_offset, last_offset, 0, 2, 0, 0, -1, timestamp, -1, -1, -1, 1, 1))
+        position += size
+    return BatchColumns.from_rows(rows)
+
+
+def twin(batches, interval, index_bytes):  # noqa: C901  (the rule, spelled out)
+    """Entries, the number of batches that were taken, and what ended it."""
+    offsets, times, so_far, at_offset, last_indexed, position = [], [], -1, BASE, 0, 0
+    for done, (size, last_offset, timestamp) in enumerate(batches):
+        if not 0 <= last_offset - BASE <= MAX_INT31:
+            return offsets, times, done, SegmentOverflow
+        if timestamp > so_far:
+            so_far, at_offset = timestamp, last_offset
+        if position - last_indexed > interval:
+            if len(offsets) >= index_bytes // 8:
+                return offsets, times, done, LoadFailed
+            if offsets and last_offset <= offsets[-1][0]:
+                return offsets, times, done, InvalidOffset
+            offsets.append((last_offset, position))
+            if len(times) >= index_bytes // 12 - 1:
+                return offsets, times, done, LoadFailed
+            if times and at_offset < times[-1][1]:
+                return offsets, times, done, InvalidOffset
+            if so_far > (times[-1][0] if times else -1):
+                times.append((so_far, at_offset))
+            last_indexed = position
+        position += size
+    if times and at_offset < times[-1][1]:
+        return offsets, times, len(batches), InvalidOffset
+    if so_far > (times[-1][0] if times else -1):
+        times.append((so_far, at_offset))
+    return offsets, times, len(batches), type(None)
+
+
+offsets = st.integers(BASE - 2, BASE + 60) | st.sampled_from([BASE + MAX_INT31, BASE + MAX_INT31 + 1, 0])
+rising = st.lists(st.integers(1, 5), max_size=40).map(lambda steps: [BASE + sum(steps[:i]) for i in range(len(steps))])
+batches_of = (rising | st.lists(offsets, max_size=12)).flatmap(
+    lambda last: st.tuples(*(st.tuples(st.integers(61, 400), st.just(o), st.integers(-1, 30)) for o in last))
+)
+
+
+@given(batches=batches_of, interval=st.integers(0, 900), slots=st.integers(2, 12), split=st.integers(0, 40))
+def test_as_batch_by_batch(batches, interval, slots, split):
+    index_bytes = slots * 12
+    indexes = GrowingIndexes(BASE, interval, index_bytes)
+    whole = columns(batches)
+    done, error = indexes.add(whole.part(0, min(split, len(batches))), min(split, len(batches)))
+    if error is None and split < len(batches):
+        more, error = indexes.add(whole.part(split, len(batches)), len(batches) - split)
+        done += more
+    if error is None:
+        error = indexes.close()
+    wanted_offsets, wanted_times, wanted_done, wanted_error = twin(batches, interval, index_bytes)
+    assert (done, type(error)) == (wanted_done, wanted_error)
+    assert list(indexes.offset_entries) == wanted_offsets
+    assert list(indexes.time_entries) == wanted_times
+    if error is None:
+        assert indexes.offset_index == b"".join(struct.pack(">ii", o - BASE, p) for o, p in wanted_offsets)
+        assert indexes.time_index == b"".join(struct.pack(">qi", t, o - BASE) for t, o in wanted_times)
+
+
+def test_numpy_columns_give_the_same():
+    batches = [(100 + row % 7, BASE + row, (row * 37) % 100) for row in range(500)]
+    plain = columns(batches)
+    matrix = plain.arrays()
+    made = []
+    for both in (plain, matrix):
+        indexes = GrowingIndexes(BASE, 1000, 1 << 20)
+        assert indexes.add(both, 400) == (400, None)
+        assert indexes.close() is None
+        made.append((indexes.offset_index, indexes.time_index))
+    assert made[0] == made[1]
+    assert len(made[0][0]) > 200
+
+
+def test_the_rule_begins_where_the_file_was_opened():
+    opened_at = GrowingIndexes(BASE, 150, 1 << 20, position=100)
+    assert opened_at.add(columns([(100, BASE + row, 5) for row in range(5)]), 5) == (5, None)
+    assert list(opened_at.offset_entries) == [(BASE + 3, 300)]

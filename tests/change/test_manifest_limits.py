@@ -1,0 +1,115 @@
+"""What a manifest may say at the limits of its numbers, and which manifests a run that comes later reads."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from journal_cases import OWN, PARTITION, PLANS, ROOT, RUN, partition, run_plan
+
+from kafkalog_cli.change import manifest as manifests
+from kafkalog_cli.change.journal import apply
+from kafkalog_cli.change.journal_undo import check_undo, undo
+from kafkalog_cli.change.manifest import RunState, decode, encode, read_manifest
+from kafkalog_cli.errors import Refused
+
+MANIFEST = f"{OWN}/{RUN.run_id}/manifest.json"
+LARGEST = 2**63 - 1
+"""What an int64 holds: sizes of files and nanoseconds since 1970, as the kernel gives them."""
+
+
+def changed_mtime(mtime_ns):
+    manifest = run_plan(partition(), PLANS["cut"])
+    return encode(replace(manifest, before=replace(manifest.before, mtime_ns=mtime_ns)))
+
+
+@pytest.mark.parametrize("mtime_ns", [-LARGEST, -1, 0, LARGEST])
+def test_a_number_of_64_bits_is_a_time(mtime_ns):
+    assert decode("m", changed_mtime(mtime_ns)).before.mtime_ns == mtime_ns
+
+
+@pytest.mark.parametrize("mtime_ns", [-LARGEST - 1, LARGEST + 1, 1.5, True, "1"])
+def test_a_number_that_no_file_can_have_is_refused(mtime_ns):
+    with pytest.raises(Refused, match="is not a time"):
+        decode("m", changed_mtime(mtime_ns))
+
+
+def test_a_manifest_is_read_up_to_the_limit_of_its_size(monkeypatch):
+    disk = partition()
+    run_plan(disk, PLANS["cut"])
+    size_bytes = disk.status(MANIFEST).size_bytes
+    monkeypatch.setattr(manifests, "_LIMIT_BYTES", size_bytes)
+    assert read_manifest(disk, PARTITION, RUN.run_id).state is RunState.DONE
+    monkeypatch.setattr(manifests, "_LIMIT_BYTES", size_bytes - 1)
+    with pytest.raises(Refused, match=f"a manifest of {size_bytes} bytes"):
+        read_manifest(disk, PARTITION, RUN.run_id)
+
+
+def test_a_run_that_is_not_the_last_is_told_which_ones_came_later_and_not_itself():
+    disk = partition()
+    first = run_plan(disk, PLANS["cut"])
+    with disk.open_write(f"{PARTITION}/50.snapshot") as file:
+        file.truncate(1)
+    with pytest.raises(Refused, match="what the run kept lies in") as alone:
+        check_undo(disk, PARTITION, first, ROOT)
+    assert "undo the later runs" not in str(alone.value)
+    later = replace(RUN, run_id="20260102T000000Z-test-1")
+    apply(disk, PARTITION, PLANS["drop"], run=later)
+    with pytest.raises(
+        Refused,
+        match=f"in this order: `kafkalog undo {PARTITION} {later.run_id}`, `kafkalog undo {PARTITION} {RUN.run_id}`$",
+    ):
+        check_undo(disk, PARTITION, first, ROOT)
+
+
+def test_a_run_that_has_nothing_but_its_manifest_is_not_asked_what_it_was():
+    """Nothing of it can be left over: a manifest on a bad sector keeps nobody from the next run."""
+    disk = partition()
+    undo(disk, PARTITION, run_plan(disk, PLANS["cut"]), ROOT)
+    assert [entry.path for entry in disk.list_directory(f"{OWN}/{RUN.run_id}")] == [MANIFEST]
+    read = disk.open_read
+
+    def open_read(path):
+        assert path != MANIFEST, "read for nothing"
+        return read(path)
+
+    disk.open_read = open_read
+    apply(disk, PARTITION, PLANS["drop"], run=replace(RUN, run_id="20260102T000000Z-test-1"))
+
+
+def growing(disk, by):
+    """What an append left that was cut off: `by` more bytes than before in 00.log, its manifest says GROWING."""
+    done = run_plan(disk, PLANS["cut"])
+    undo(disk, PARTITION, done, ROOT)
+    with disk.open_write(f"{PARTITION}/00.log") as file:
+        file.truncate(500 + by)
+    [cut] = done.changes
+    grown = replace(cut, kind=manifests.ChangeKind.GROW, kept=None, sha256=None)
+    manifest = replace(done, state=RunState.GROWING, after=None, changes=(grown,))
+    disk.add(MANIFEST, encode(manifest))
+    return manifest
+
+
+@pytest.mark.parametrize("by", [0, 1])
+def test_an_append_that_was_cut_off_may_be_undone_before_its_first_byte_too(by):
+    disk = partition()
+    check_undo(disk, PARTITION, growing(disk, by), ROOT)
+
+
+def test_an_append_that_was_cut_off_left_no_fewer_bytes_than_there_were():
+    disk = partition()
+    with pytest.raises(Refused, match=r"00\.log has 499 bytes, fewer than the 500 before"):
+        check_undo(disk, PARTITION, growing(disk, -1), ROOT)
+
+
+@pytest.mark.parametrize("size_bytes", [120, 121, 499, 500])
+def test_a_cut_that_was_cut_off_may_be_undone_before_and_behind_it(size_bytes):
+    """From 500 to 120 bytes: a file of either size, or between, is what the run may have left."""
+    disk = partition()
+    done = run_plan(disk, PLANS["cut"])
+    with disk.open_write(f"{PARTITION}/00.log") as file:
+        file.truncate(size_bytes)
+    check_undo(disk, PARTITION, replace(done, state=RunState.STARTED, after=None), ROOT)
+
+
+def test_the_manifest_is_json_that_names_its_format():
+    assert json.loads(changed_mtime(5))["format"] == manifests.FORMAT

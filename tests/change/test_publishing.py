@@ -1,0 +1,229 @@
+"""Output directories under power cuts after each call and calls that fail: files and state come together, or not."""
+
+import json
+
+import pytest
+from memory_fs import SURVIVALS, MemoryFilesystem
+from watched_fs import RecordingFilesystem, every_fault
+
+from kafkalog_cli.change.publishing.output_directory import OutputDirectory
+from kafkalog_cli.change.publishing.record import ComingFile, RunRecord, read_record
+from kafkalog_cli.disk.staged_file import StagedFile
+from kafkalog_cli.errors import (
+    ExitCode,
+    HalfPublished,
+    KafkalogError,
+    Locked,
+    NotKafkaLayout,
+    Refused,
+    UnsupportedFormat,
+)
+
+OUT, STATE = "/data/out", "/home/state.json"
+CONTENTS = {"topic=a/day=1/0-0.x": b"one", "topic=a/day=2/0-0.x": b"two", "topic=b/0-0.x": b"three"}
+MORE = {"topic=a/day=2/0-9.x": b"more", "topic=c/0-0.x": b"new"}
+
+
+def empty_disk():
+    fs = MemoryFilesystem()
+    fs.add("/data/other", b"not ours")
+    fs.add("/home/other", b"not ours")
+    return fs
+
+
+def run(fs, contents, number, state_path=STATE):
+    """One run as an export makes it; what it finds first is completed."""
+    with OutputDirectory(fs, OUT, state_path, 1_700_000_000_000) as out:
+        record = out.record()
+        if record is not None:
+            record = out.complete(record)
+        reached = 0 if record is None else record.state["reached"]
+        if reached >= number:
+            return
+        name = f"run-{number}"
+        staging = out.begin(name)
+        coming = []
+        for count, (path, data) in enumerate(contents.items()):
+            file = StagedFile(fs, f"{staging}/{count}.tmp", out.new_file())
+            file.write(data)
+            file.finish()
+            coming.append(ComingFile(f"{count}.tmp", path))
+        out.publish(RunRecord(out.path, name, {"format": "x"}, {"reached": number}, tuple(coming)))
+
+
+def seen(fs):
+    """The files that somebody who reads the output sees, and how far the state says that it goes."""
+    found = {
+        path.removeprefix(f"{OUT}/"): value[0]
+        for path, value in (fs.tree(OUT, without=(f"{OUT}/.kafkalog",)) if fs.status(OUT) else {}).items()
+        if value[0] is not None
+    }
+    record = read_record(fs, STATE)
+    return found, 0 if record is None else record.state["reached"], record is not None and bool(record.coming)
+
+
+def left(fs):
+    """What lies in the output and is not seen."""
+    return [path for path, _ in fs.walk(f"{OUT}/.kafkalog") if not path.endswith(("/.kafkalog", "/lock"))]
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_a_power_cut_after_any_call(first):
+    """Before the commit nothing is seen; after it the next run, or the same, completes it: no file twice, none lost."""
+    disk = empty_disk()
+    before = {}
+    if not first:
+        run(disk, CONTENTS, 1)
+        disk.settle()
+        before = dict(CONTENTS)
+    number, contents = (1, CONTENTS) if first else (2, MORE)
+    images = []
+    run(RecordingFilesystem(disk, lambda _: images.extend(disk.images())), contents, number)
+    assert seen(disk) == ({**before, **contents}, number, False)
+    assert left(disk) == []
+    committed = 0
+    for name, image in images:
+        found, reached, is_coming = seen(image)
+        if reached < number:
+            assert (found, reached) == (before, number - 1), name
+        else:
+            committed += 1
+            assert before.items() <= found.items() <= {**before, **contents}.items(), name
+            assert is_coming or found == {**before, **contents}, name
+        run(image, contents, number)
+        assert seen(image) == ({**before, **contents}, number, False), name
+        run(image, {}, number + 1)
+        assert left(image) == [], name
+        assert image.tree("/home")["/home/other"][0] == b"not ours"
+    assert len(images) > 200
+    assert 20 < committed < len(images)
+
+
+def test_calls_that_fail():
+    """Not committed: nothing is seen, and it is said that nothing was changed. Committed: that the same command goes on."""
+    kinds = set()
+    for fs in every_fault(empty_disk):
+        error = None
+        try:
+            run(fs, CONTENTS, 1)
+        except (KafkalogError, OSError) as raised:
+            error = raised
+        disk = fs.below
+        found, reached, is_coming = seen(disk)
+        if isinstance(error, HalfPublished) or (reached and error is not None):
+            kinds.add("half")
+            assert is_coming or found == CONTENTS
+            assert found.items() <= CONTENTS.items()
+        elif error is not None:
+            kinds.add(type(error).__name__)
+            assert (found, reached) == ({}, 0)
+        run(disk, CONTENTS, 1)
+        assert seen(disk) == (CONTENTS, 1, False)
+        run(disk, {}, 2)
+        assert left(disk) == []
+    assert {"half", "NotChanged", "NoSpace", "OSError"} <= kinds
+
+
+def test_without_a_state():
+    """The record is there while files come to their places, and a power cut then is noticed."""
+    disk, images = empty_disk(), []
+    run(RecordingFilesystem(disk, lambda _: images.extend(disk.images())), CONTENTS, 1, None)
+    assert seen(disk)[0] == CONTENTS
+    assert left(disk) == []
+    half = 0
+    for name, image in images:
+        record = None if image.status(OUT) is None else OutputDirectory(image, OUT, None, 0).record()
+        found = seen(image)[0]
+        if record is None:
+            assert found in ({}, CONTENTS), name
+            continue
+        half += found not in ({}, CONTENTS)
+        run(image, CONTENTS, 1, None)
+        assert seen(image)[0] == CONTENTS, name
+        assert OutputDirectory(image, OUT, None, 0).record() is None
+    assert half > 5
+
+
+def test_a_disk_without_hard_links():
+    class NoLinks(RecordingFilesystem):
+        def link(self, old, new):
+            raise OSError(1, "Operation not permitted", new)
+
+    disk = empty_disk()
+    run(NoLinks(disk), CONTENTS, 1)
+    assert seen(disk) == (CONTENTS, 1, False)
+    assert left(disk) == []
+
+
+def test_one_at_a_time():
+    disk = empty_disk()
+    with (
+        OutputDirectory(disk, OUT, STATE, 0),
+        pytest.raises(Locked, match="another run of kafkalog has it"),
+        OutputDirectory(disk, OUT, STATE, 0),
+    ):
+        pass
+    assert disk.locks_held() == 0
+
+
+def test_files_that_are_there_are_not_replaced():
+    disk = empty_disk()
+    disk.add(f"{OUT}/topic=b/0-0.x", b"somebody's")
+    with pytest.raises(Refused, match=r"topic=b/0-0.x: refused: a file has this name already"):
+        run(disk, CONTENTS, 1)
+    assert seen(disk) == ({"topic=b/0-0.x": b"somebody's"}, 0, False)
+
+
+def test_what_is_no_state_or_another_ones():
+    disk = empty_disk()
+    run(disk, CONTENTS, 1)
+    content = json.loads(disk.tree("/home")[STATE][0])
+    for wrong in (
+        b"",
+        b"[]",
+        b"{}",
+        b"\xff",
+        b'{"version":9}',
+        json.dumps({**content, "coming": 3}),
+    ):
+        other = empty_disk()
+        other.add(STATE, wrong if isinstance(wrong, bytes) else wrong.encode())
+        with pytest.raises(UnsupportedFormat, match="it is not what an earlier run wrote") as caught:
+            run(other, CONTENTS, 2)
+        assert caught.value.exit_code is ExitCode.UNSUPPORTED
+    other = empty_disk()
+    other.add(STATE, json.dumps({**content, "output": "/data/else"}).encode())
+    with pytest.raises(Refused, match="it tells of /data/else, not of /data/out"):
+        run(other, CONTENTS, 2)
+
+
+def test_a_committed_file_that_is_gone_is_missed():
+    disk, images = empty_disk(), []
+    run(RecordingFilesystem(disk, lambda _: images.append(disk.image(SURVIVALS[0]))), CONTENTS, 1)
+    half = next(image for image in images if seen(image)[2] and not seen(image)[0])
+    for path, _ in list(half.walk(f"{OUT}/.kafkalog/run-1"))[1:]:
+        half.unlink(path)
+    half.remove_directory(f"{OUT}/.kafkalog/run-1")
+    with pytest.raises(Refused, match=r"it is missing, and .*run-1 is gone, where a committed run had it"):
+        run(half, {}, 2)
+
+
+def test_the_output_is_no_directory():
+    disk = empty_disk()
+    with pytest.raises(NotKafkaLayout, match="is not a directory"), OutputDirectory(disk, "/data/other", None, 0):
+        pass
+
+
+def test_a_stream_for_those_who_write_to_one():
+    disk = empty_disk()
+    file = StagedFile(disk, "/data/x", disk.attributes("/data/other"))
+    parts = [b"a" * 10, bytearray(b"b" * (1 << 20)), memoryview(b"c" * (3 << 20)), b"", b"d"]
+    for part in parts:
+        assert file.write(part) == len(part)
+    whole = b"".join(bytes(part) for part in parts)
+    assert file.tell() == len(whole) == file.finish()
+    assert (file.closed, disk.tree("/data/x")["/data/x"][0]) == (True, whole)
+    gone = StagedFile(disk, "/data/y", disk.attributes("/data/other"))
+    gone.write(b"z")
+    gone.drop()
+    assert disk.status("/data/y") is None

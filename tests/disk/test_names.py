@@ -1,0 +1,209 @@
+"""The name grammar: against Kafka's own parsers, the table of suffixes, hostile names, writing."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkalog_cli.disk.names import (
+    DirectoryKind,
+    DirectoryName,
+    FileKind,
+    FileName,
+    WorkState,
+    classify_directory,
+    classify_file,
+    marked_directory_name,
+    metadata_snapshot_name,
+    offset_of_file_name,
+    partition_directory_name,
+    segment_file_name,
+)
+
+ANSWERS = Path(__file__).parents[1] / "fixtures" / "sidecars" / "names.jsonl"
+UUID = "0123456789abcdef0123456789abcdef"
+SEGMENT_OFFSET = "00000000000000000042"
+
+any_name = (
+    st.text(max_size=60)
+    | st.text("a-._0 1\n", max_size=40)
+    | st.binary(max_size=40).map(lambda raw: raw.decode(errors="surrogateescape"))
+)
+
+
+def answers(operation):
+    rows = [json.loads(line) for line in ANSWERS.read_text().splitlines()]
+    return {name: answer for row, name, answer in rows if row == operation}
+
+
+def test_offsets_of_file_names_are_kafkas():
+    expected = answers("offset")
+    assert len(expected) > 200
+    found = {name: offset_of_file_name(name) for name in expected}
+    assert {name: None if offset is None else str(offset) for name, offset in found.items()} == expected
+
+
+def test_topic_and_partition_of_directories_are_kafkas():
+    expected = answers("dir")
+    assert len(expected) > 200
+    for name, answer in expected.items():
+        found = classify_directory(name)
+        parsed = found.topic is not None and found.separator == "-"
+        assert (f"{found.partition} {found.topic}" if parsed else None) == answer, name
+
+
+def test_metadata_snapshots_are_kafkas():
+    expected = answers("snap")
+    assert len(expected) > 30
+    for name, answer in expected.items():
+        found = classify_file(name)
+        partial, deleted = found.state is WorkState.PARTIAL, found.state is WorkState.DELETED
+        assert (found.kind is FileKind.METADATA_SNAPSHOT) == (answer != "empty")
+        if answer == "empty":
+            continue
+        text = f"{found.offset} {found.epoch} {str(partial).lower()} {str(deleted).lower()}"
+        assert (None if found.offset is None else text) == answer, name
+
+
+SEGMENT_SUFFIXES = {
+    ".log": FileKind.LOG,
+    ".index": FileKind.OFFSET_INDEX,
+    ".timeindex": FileKind.TIME_INDEX,
+    ".txnindex": FileKind.TXN_INDEX,
+    ".snapshot": FileKind.PRODUCER_SNAPSHOT,
+    ".kafka": FileKind.SEVEN_LOG,
+}
+WORK_SUFFIXES = {
+    "": WorkState.IN_PLACE,
+    ".cleaned": WorkState.CLEANED,
+    ".swap": WorkState.SWAP,
+    ".deleted": WorkState.DELETED,
+}
+
+
+@pytest.mark.parametrize("suffix", SEGMENT_SUFFIXES)
+@pytest.mark.parametrize("work", WORK_SUFFIXES)
+@pytest.mark.parametrize("digits", [SEGMENT_OFFSET, "42", "00000000042", "0" * 40 + "42"])
+def test_segment_files(digits, suffix, work):
+    name = digits + suffix + work
+    kind, state = SEGMENT_SUFFIXES[suffix], WORK_SUFFIXES[work]
+    assert classify_file(name) == FileName(name, kind, state, 42)
+    assert segment_file_name(42, kind, state) == SEGMENT_OFFSET + suffix + work
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("leader-epoch-checkpoint", "partition.metadata", "recovery-point-offset-checkpoint", "quorum-state"),
+        *("replication-offset-checkpoint", "log-start-offset-checkpoint", "cleaner-offset-checkpoint"),
+        *("meta.properties", ".kafka_cleanshutdown", ".lock", "bootstrap.checkpoint"),
+    ],
+)
+def test_files_with_fixed_names(name):
+    assert classify_file(name) == FileName(name, FileKind(name))
+    assert classify_file(f"{name}.tmp") == FileName(f"{name}.tmp", FileKind(name), WorkState.TEMPORARY)
+    assert classify_file(f"x{name}").kind is not FileKind(name)
+
+
+def test_metadata_snapshots():
+    name = "00000000000000000330-0000000007"
+    for suffix, state in {"": WorkState.IN_PLACE, ".part": WorkState.PARTIAL, ".deleted": WorkState.DELETED}.items():
+        full = f"{name}.checkpoint{suffix}"
+        assert classify_file(full) == FileName(full, FileKind.METADATA_SNAPSHOT, state, 330, 7)
+        assert metadata_snapshot_name(330, 7, state) == full
+    assert classify_file(f"{name}-8437234.checkpoint.part").offset == 330
+    assert classify_file("330-7.checkpoint").offset is None
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "state", "offset"),
+    [
+        ("server.log", FileKind.LOG, WorkState.IN_PLACE, None),
+        (".log", FileKind.LOG, WorkState.IN_PLACE, None),
+        ("5.x.log", FileKind.LOG, WorkState.IN_PLACE, 5),
+        ("5.log.swap.deleted", FileKind.LOG, WorkState.DELETED, 5),
+        ("9223372036854775808.log", FileKind.LOG, WorkState.IN_PLACE, None),
+        ("5.log\n", FileKind.OTHER, WorkState.IN_PLACE, None),
+        ("5\n.log", FileKind.LOG, WorkState.IN_PLACE, None),
+        ("5.log.part", FileKind.OTHER, WorkState.IN_PLACE, None),
+        ("5.log.tmp", FileKind.OTHER, WorkState.IN_PLACE, None),
+        ("5-1.checkpoint.swap", FileKind.OTHER, WorkState.SWAP, None),
+        ("x.deleted", FileKind.OTHER, WorkState.DELETED, None),
+        ("5.LOG", FileKind.OTHER, WorkState.IN_PLACE, None),
+        ("5.log.", FileKind.OTHER, WorkState.IN_PLACE, None),
+        ("00000000000000000000.log.clean", FileKind.OTHER, WorkState.IN_PLACE, None),
+        ("", FileKind.OTHER, WorkState.IN_PLACE, None),
+        ("..", FileKind.OTHER, WorkState.IN_PLACE, None),
+        ("\udcff.log", FileKind.LOG, WorkState.IN_PLACE, None),
+    ],
+)
+def test_odd_file_names(name, kind, state, offset):
+    assert classify_file(name) == FileName(name, kind, state, offset)
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        ("orders-0", DirectoryKind.PARTITION, "orders", 0, None, "-"),
+        ("my-topic.v1-12", DirectoryKind.PARTITION, "my-topic.v1", 12, None, "-"),
+        ("__cluster_metadata-0", DirectoryKind.PARTITION, "__cluster_metadata", 0, None, "-"),
+        ("my_topic_0", DirectoryKind.PARTITION, "my_topic", 0, None, "_"),
+        ("a-b_3", DirectoryKind.PARTITION, "a-b", 3, None, "_"),
+        (f"orders-0.{UUID}-delete", DirectoryKind.DELETE, "orders", 0, UUID, "-"),
+        (f"orders-0.{UUID}-future", DirectoryKind.FUTURE, "orders", 0, UUID, "-"),
+        (f"a-b.c-17.{UUID}-stray", DirectoryKind.STRAY, "a-b.c", 17, UUID, "-"),
+        (".kafkalog", DirectoryKind.OWN, None, None, None, "-"),
+        ("remote-log-index-cache", DirectoryKind.REMOTE_INDEX_CACHE, None, None, None, "-"),
+        ("lost+found", DirectoryKind.OTHER, None, None, None, "-"),
+        ("orders-delete", DirectoryKind.OTHER, None, None, None, "-"),
+        ("orders_0-delete", DirectoryKind.OTHER, None, None, None, "-"),
+        ("a b-0.x-delete", DirectoryKind.OTHER, None, None, None, "-"),
+        ("-0", DirectoryKind.OTHER, None, None, None, "-"),
+        ("_0", DirectoryKind.OTHER, None, None, None, "-"),
+        ("a_2147483648", DirectoryKind.OTHER, None, None, None, "-"),
+        ("..", DirectoryKind.OTHER, None, None, None, "-"),
+        ("", DirectoryKind.OTHER, None, None, None, "-"),
+        ("a\nb-1", DirectoryKind.PARTITION, "a\nb", 1, None, "-"),
+    ],
+)
+def test_directories(expected):
+    assert classify_directory(expected[0]) == DirectoryName(*expected)
+
+
+@settings(deadline=None)
+@given(any_name)
+def test_no_name_raises(name):
+    assert classify_file(name).name == name
+    found = classify_directory(name)
+    assert (found.topic is None) == (found.partition is None)
+    if found.kind is DirectoryKind.PARTITION:
+        assert found.partition >= 0
+        assert name.startswith(found.topic + found.separator)
+
+
+topics = st.text("abz._-0123", min_size=1, max_size=249)
+partitions = st.integers(0, 2**31 - 1)
+
+
+@settings(deadline=None)
+@given(topics, partitions)
+def test_partition_directories_come_back(topic, partition):
+    found = classify_directory(partition_directory_name(topic, partition))
+    assert (found.kind, found.topic, found.partition) == (DirectoryKind.PARTITION, topic, partition)
+
+
+@settings(deadline=None)
+@given(topics, partitions, st.sampled_from([DirectoryKind.DELETE, DirectoryKind.FUTURE, DirectoryKind.STRAY]))
+def test_marked_directories_come_back(topic, partition, kind):
+    name = marked_directory_name(topic, partition, kind, UUID)
+    found = classify_directory(name)
+    assert (found.kind, found.partition, found.unique_id) == (kind, partition, UUID)
+    assert len(name) <= 255 or kind is DirectoryKind.FUTURE
+    assert found.topic == topic or (topic.startswith(found.topic) and found.topic_may_be_cut)
+
+
+def test_metadata_topic_in_any_partition_is_the_controllers():
+    assert classify_directory("__cluster_metadata-3").is_metadata_log
+    assert not classify_directory("__cluster_metadata2-0").is_metadata_log

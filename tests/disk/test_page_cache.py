@@ -1,0 +1,102 @@
+"""A reader beside a running broker leaves the page cache as it was: shown with mincore."""
+
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.page_cache import PAGE_BYTES, cold_runs
+
+PAGES = 64
+HOLD_LOCK = """
+import fcntl, sys
+lock = open(sys.argv[1], "r+b")
+fcntl.lockf(lock, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="mincore and posix_fadvise are Linux's")
+
+
+@contextmanager
+def a_broker_on(log_dir):
+    (log_dir / ".lock").touch()
+    command = [sys.executable, "-c", HOLD_LOCK, str(log_dir / ".lock")]
+    holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert holder.stdout.readline().strip() == "held"
+    try:
+        yield
+    finally:
+        holder.communicate()
+
+
+def cold_pages(path):
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return {
+            page
+            for start, end in cold_runs(descriptor, path.stat().st_size)
+            for page in range(start // PAGE_BYTES, end // PAGE_BYTES)
+        }
+    finally:
+        os.close(descriptor)
+
+
+def cool(path, but=range(0)):
+    """Let all pages of a file go but some."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)  # no read-ahead
+        for page in but:
+            os.pread(file.fileno(), 1, page * PAGE_BYTES)
+
+
+@pytest.fixture
+def segments(tmp_path):
+    partition = tmp_path / "t-0"
+    partition.mkdir()
+    (tmp_path / "meta.properties").write_text("version=1\n")
+    logs = [partition / f"{base:020d}.log" for base in (0, 9)]
+    for log in logs:
+        log.write_bytes(os.urandom(PAGES * PAGE_BYTES))
+        cool(log)
+        if len(cold_pages(log)) < PAGES:
+            pytest.skip("this file system does not let pages go")
+    return logs
+
+
+def read_whole(path):
+    with RealFilesystem().open_read(str(path)) as file:
+        assert file.read_into(0, memoryview(bytearray(file.size_bytes))) == file.size_bytes
+
+
+def test_pages_that_were_in_memory_stay_and_the_others_go(segments, tmp_path):
+    hot = range(8, 24)
+    cool(segments[0], but=hot)
+    before = cold_pages(segments[0])
+    assert before.isdisjoint(hot)
+    assert len(before) > PAGES // 2
+    with a_broker_on(tmp_path):
+        read_whole(segments[0])
+    assert cold_pages(segments[0]) == before
+
+
+def test_a_segment_of_many_steps_is_let_go_while_it_is_read(segments, tmp_path, monkeypatch):
+    monkeypatch.setattr("kafkalog_cli.disk.page_cache.STEP_BYTES", 8 * PAGE_BYTES)
+    with a_broker_on(tmp_path), RealFilesystem().open_read(str(segments[0])) as file:
+        for start in range(0, file.size_bytes, PAGE_BYTES):
+            file.read_into(start, memoryview(bytearray(PAGE_BYTES)))
+        assert len(cold_pages(segments[0])) > PAGES // 2
+
+
+def test_the_active_segment_and_a_disk_without_a_broker_are_left_as_they_are(segments, tmp_path):
+    with a_broker_on(tmp_path):
+        read_whole(segments[1])
+    assert not cold_pages(segments[1])
+    read_whole(segments[0])
+    assert not cold_pages(segments[0])

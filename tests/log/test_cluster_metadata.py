@@ -1,0 +1,352 @@
+"""The metadata log: a broker's own, snapshots, transactions, and what damage makes of it."""
+
+import random
+
+import pytest
+from logs import R, batch_v2
+from metadata_logs import RandomRecords, batches, directory, leader_change, partition, snapshot, topic_id, value
+
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.errors import NotKafkaLayout, PathNotFound
+from kafkalog_cli.format.fault import FaultKind
+from kafkalog_cli.format.kafka_uuid import ZERO_UUID
+from kafkalog_cli.log.settings.cluster_metadata import SnapshotId, read_cluster_metadata
+from kafkalog_cli.log.settings.metadata_image import PartitionState
+
+FS = RealFilesystem()
+T1, T2 = topic_id(1), topic_id(2)
+
+
+def topic(name="t1", identity=T1):
+    return value("TopicRecord", name=name, topicId=identity)
+
+
+def config(text, name="retention.ms", resource="t1", kind=2):
+    return value("ConfigRecord", resourceType=kind, resourceName=resource, name=name, value=text)
+
+
+def write(folder, groups, base=0, epoch=1):
+    log, end = batches(groups, base, epoch)
+    (folder / f"{base:020d}.log").write_bytes(log)
+    return end
+
+
+def write_snapshot(folder, groups, end_offset, epoch=1):
+    path = folder / f"{end_offset:020d}-{epoch:010d}.checkpoint"
+    path.write_bytes(snapshot(groups))
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = tmp_path / "__cluster_metadata-0"
+    path.mkdir()
+    return path
+
+
+def read(folder):
+    return read_cluster_metadata(FS, str(folder))
+
+
+@pytest.mark.parametrize(
+    "choice", [KernelChoice(forced=False), pytest.param(KernelChoice(forced=True), marks=pytest.mark.slow)]
+)
+def test_a_broker_s_own(corpus, choice):
+    """What the lab did (how.txt): in-c is deleted, two topics were altered, the broker stopped in order."""
+    found = read_cluster_metadata(FS, str(corpus / "internal" / "data" / "__cluster_metadata-0"), choice)
+    assert found.is_complete
+    assert found.faults == ()
+    assert found.snapshot == SnapshotId(90, 1)
+    assert found.end_offset == 145
+    assert found.voters == (1,)
+    assert sorted(found.topics) == ["__consumer_offsets", "__share_group_state", "__transaction_state", "in-a", "in-b"]
+    assert found.topic_settings("in-a") == {"retention.ms": "100000000"}
+    assert found.topic_settings("in-b") == {"max.message.bytes": "1000000"}
+    assert found.topic_settings("in-c") == {}
+    assert found.topic_settings("__share_group_state")["cleanup.policy"] == "delete"
+    assert found.default_broker_settings() == {"min.insync.replicas": "1"}
+    assert found.broker_settings(1) == found.broker_settings(None) == {}
+    assert found.features["metadata.version"] == 29
+    assert sorted(found.topics["in-a"].partitions) == [0, 1]
+    ids = {
+        line.split(b": ")[1].decode()
+        for line in (corpus / "internal/data/in-a-0/partition.metadata").read_bytes().split(b"\n")
+    }
+    assert found.topics["in-a"].topic_id in ids
+    assert found.topic_of_id(found.topics["in-a"].topic_id).name == "in-a"
+    state = found.partition("in-a", 0)
+    assert (state.replicas, state.isr, state.leader) == ((1,), (), -1)
+    assert found.partition("in-a", 2) is found.partition("in-c", 0) is None
+    (log_dir,) = found.brokers[1].log_dirs
+    assert f"directory.id={log_dir}" in (corpus / "internal" / "data" / "meta.properties").read_text()
+    assert state.directories == (log_dir,)
+    assert found.brokers[1].is_fenced
+
+
+def test_the_directory_that_it_lies_in_will_do(corpus):
+    data = corpus / "internal" / "data"
+    assert read(data) == read(data / "__cluster_metadata-0")
+    with pytest.raises(PathNotFound):
+        read(data / "nothing")
+    with pytest.raises(NotKafkaLayout):
+        read(corpus)
+
+
+def test_the_log_alone_gives_the_same(corpus, folder):
+    source = corpus / "internal" / "data" / "__cluster_metadata-0"
+    (folder / f"{0:020d}.log").write_bytes((source / f"{0:020d}.log").read_bytes())
+    alone, both = read(folder), read(source)
+    assert alone.snapshot is None
+    assert alone.is_complete
+    for field in ("topics", "configs", "features", "brokers", "end_offset", "voters"):
+        assert getattr(alone, field) == getattr(both, field)
+
+
+def test_what_is_removed_is_gone(folder):
+    write(
+        folder,
+        [
+            [topic(), partition(T1), config("5"), config("6", "retention.bytes")],
+            [
+                config(None, "retention.bytes"),
+                config("1", "log.retention.ms", "", 4),
+                config("2", "log.retention.ms", "1", 4),
+            ],
+            [topic("t2", T2), config("7", resource="t2"), partition(T2)],
+            [value("RemoveTopicRecord", topicId=T2)],
+        ],
+    )
+    found = read(folder)
+    assert sorted(found.topics) == ["t1"]
+    assert found.topic_settings("t1") == {"retention.ms": "5"}
+    assert found.topic_settings("t2") == {}
+    assert found.default_broker_settings() == {"log.retention.ms": "1"}
+    assert found.broker_settings(1) == {"log.retention.ms": "2"}
+    assert found.broker_settings(2) == {}
+
+
+def test_a_partition_changes(folder):
+    change = value(
+        "PartitionChangeRecord",
+        2,
+        partitionId=0,
+        topicId=T1,
+        leader=2,
+        isr=[2],
+        replicas=[2, 3],
+        directories=[directory(2), directory(3)],
+    )
+    same_leader = value("PartitionChangeRecord", 2, partitionId=0, topicId=T1, isr=[2, 3])
+    write(folder, [[topic(), partition(T1, replicas=(1, 2))], [change], [same_leader]])
+    assert read(folder).partition("t1", 0) == PartitionState((2, 3), (2, 3), 2, 1, 2, (directory(2), directory(3)))
+
+
+def test_directories_of_older_metadata_are_not_known(folder):
+    write(folder, [[topic(), partition(T1, replicas=(1, 2), version=0, directories=[])]])
+    assert read(folder).partition("t1", 0).directories == (ZERO_UUID, ZERO_UUID)
+
+
+def transaction(*records, end):
+    begin = [value("BeginTransactionRecord", name="n")]
+    return [begin, list(records), *([[value(end)]] if end else [])]
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"), [("EndTransactionRecord", "9"), ("AbortTransactionRecord", "5"), (None, "5")]
+)
+def test_a_transaction_counts_when_it_has_ended(folder, end, expected):
+    write(folder, [[topic(), config("5")], *transaction(config("9"), end=end)])
+    found = read(folder)
+    assert found.topic_settings("t1") == {"retention.ms": expected}
+    assert found.is_complete
+
+
+def test_the_newest_snapshot_and_the_log_behind_it(folder):
+    write_snapshot(folder, [[topic("old", T2)]], 2)
+    write_snapshot(folder, [[topic(), partition(T1), config("5")]], 10, epoch=3)
+    write(folder, [[topic("gone", T2)]] * 10 + [[config("6")]])
+    found = read(folder)
+    assert found.snapshot == SnapshotId(10, 3)
+    assert sorted(found.topics) == ["t1"]
+    assert found.topic_settings("t1") == {"retention.ms": "6"}
+    assert found.end_offset == 11
+
+
+def test_a_snapshot_without_a_log(folder):
+    write_snapshot(folder, [[topic()]], 10)
+    found = read(folder)
+    assert sorted(found.topics) == ["t1"]
+    assert found.is_complete
+    assert found.end_offset == 10
+
+
+def test_nothing_at_all_is_not_complete(folder):
+    (folder / "partition.metadata").write_bytes(b"")
+    found = read(folder)
+    assert not found.is_complete
+    assert found.topics == {}
+
+
+@pytest.mark.parametrize("cut", [1, 70, 300])
+def test_a_damaged_snapshot_gives_way_to_the_one_before(folder, cut):
+    write_snapshot(folder, [[topic(), config("4")]], 3)
+    bad = write_snapshot(folder, [[topic()], [config("5")]], 4)
+    bad.write_bytes(bad.read_bytes()[:-cut])
+    write(folder, [[topic("x", T2)], [topic("y", T2)], [topic("z", T2)], [config("5")], [config("6")]])
+    found = read(folder)
+    assert found.snapshot == SnapshotId(3, 1)
+    assert found.topic_settings("t1") == {"retention.ms": "6"}
+    assert [path for path, _ in found.faults] == [str(bad)]
+    assert found.is_complete
+
+
+def test_a_snapshot_without_a_footer_is_none(folder):
+    path = write_snapshot(folder, [[topic()]], 3)
+    whole = path.read_bytes()
+    path.write_bytes(batch_v2([R(0, 1, None, topic())]))
+    assert not read(folder).is_complete
+    without_footer = len(whole) - 75  # a batch of one record: 61 bytes, then 14
+    ends = [without_footer, without_footer + 1, len(whole) - 1]
+    for end in ends:  # also where only whole batches are left
+        path.write_bytes(whole[:end])
+        assert not read(folder).is_complete
+    path.write_bytes(whole)
+    assert read(folder).is_complete
+
+
+def test_records_that_are_missing(folder):
+    write_snapshot(folder, [[topic()]], 10)
+    write(folder, [[config("5")]], 12)
+    found = read(folder)
+    assert not found.is_complete
+    assert found.topic_settings("t1") == {}
+    assert found.faults[0][1].message == "records from offset 10 to 11 are missing"
+
+
+def test_a_log_that_does_not_begin_at_the_beginning(folder):
+    write(folder, [[config("5")]], 12)
+    assert not read(folder).is_complete
+
+
+def flip(path, at):
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+
+
+def test_a_torn_tail_is_what_a_broker_cuts(folder):
+    write(folder, [[topic()], [config("5")]])
+    path = folder / f"{0:020d}.log"
+    path.write_bytes(path.read_bytes()[:-3])
+    found = read(folder)
+    assert found.is_complete
+    assert found.topic_settings("t1") == {}
+    assert [fault.kind for _, fault in found.faults] == [FaultKind.TRAILING_BYTES]
+    write(folder, [[config("5")]], 7)
+    assert not read(folder).is_complete  # torn, and more behind it
+
+
+@pytest.mark.parametrize("damage", ["crc", "zeros", "unknown", "misfit", "unreadable"])
+def test_damage_ends_the_view(folder, damage):
+    bad = [config("5")]
+    if damage == "unknown":
+        bad = [value("ConfigRecord", resourceType=2, resourceName="t1", name="a", value="b")[:-1]]
+    if damage == "misfit":
+        bad = [value("PartitionChangeRecord", partitionId=0, topicId=T2, leader=2)]
+    end = write(folder, [[topic(), config("1")], bad, [config("6")]])
+    path = folder / f"{0:020d}.log"
+    first = len(batches([[topic(), config("1")]])[0])
+    if damage == "crc":
+        flip(path, first + 70)
+    if damage == "zeros":
+        path.write_bytes(path.read_bytes()[:first] + bytes(200))
+    if damage == "unreadable":
+        path.unlink()
+        path.mkdir()
+        assert not read(folder).is_complete
+        return
+    found = read(folder)
+    assert not found.is_complete
+    assert found.topic_settings("t1") == {"retention.ms": "1"}
+    assert found.end_offset < end
+    assert len(found.faults) == 1
+
+
+def test_records_that_nobody_needs_may_be_of_any_kind(folder):
+    newer = bytes([1, 90, 0, 1, 2, 3])  # a type that 4.2 has not
+    write(folder, [[topic(), newer, value("NoOpRecord"), config("5")]])
+    found = read(folder)
+    assert found.is_complete
+    assert found.topic_settings("t1") == {"retention.ms": "5"}
+
+
+def register(epoch, **more):
+    return value(
+        "RegisterBrokerRecord",
+        3,
+        brokerId=1,
+        incarnationId=T1,
+        brokerEpoch=epoch,
+        rack=None,
+        logDirs=[directory(1)],
+        **more,
+    )
+
+
+def broker_change(epoch, **more):
+    return value("BrokerRegistrationChangeRecord", 2, brokerId=1, brokerEpoch=epoch, **more)
+
+
+def test_a_broker_s_registration(folder):
+    write(
+        folder,
+        [
+            [register(7)],
+            [broker_change(7, fenced=-1)],
+            [broker_change(7, inControlledShutdown=1)],
+            [broker_change(7, fenced=1)],
+        ],
+    )
+    broker = read(folder).brokers[1]
+    assert (broker.is_fenced, broker.in_controlled_shutdown, broker.broker_epoch, broker.log_dirs) == (
+        True,
+        True,
+        7,
+        (directory(1),),
+    )
+    write(folder, [[register(7)], [register(9, fenced=False)], [broker_change(9, logDirs=[directory(2)])]])
+    broker = read(folder).brokers[1]
+    assert (broker.is_fenced, broker.in_controlled_shutdown, broker.broker_epoch, broker.log_dirs) == (
+        False,
+        False,
+        9,
+        (directory(2),),
+    )
+    write(folder, [[register(7)], [value("UnregisterBrokerRecord", brokerId=1, brokerEpoch=7)]])
+    assert read(folder).brokers == {}
+    write(folder, [[register(7)], [value("FenceBrokerRecord", id=1, epoch=6)]])
+    assert not read(folder).is_complete
+
+
+def test_voters(folder):
+    log, end = batches([[topic()]])
+    (folder / f"{0:020d}.log").write_bytes(log + leader_change(end, (4, 7)))
+    found = read(folder)
+    assert found.voters == (4, 7)
+    assert found.end_offset == 2
+
+
+def test_no_damage_raises(folder):
+    chance = random.Random(8)
+    records = RandomRecords(chance)
+    log, _ = batches(records.groups(12))
+    whole = snapshot([[records.next() for _ in range(4)]])
+    for _ in range(400):
+        for path, data in ((folder / f"{0:020d}.log", log), (folder / f"{5:020d}-{1:010d}.checkpoint", whole)):
+            spoiled = bytearray(data)
+            for _ in range(chance.randrange(3)):
+                spoiled[chance.randrange(len(spoiled))] = chance.randrange(256)
+            path.write_bytes(spoiled[: chance.choice([len(spoiled), chance.randrange(len(spoiled))])])
+        found = read(folder)
+        assert found.is_complete or found.faults

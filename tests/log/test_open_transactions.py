@@ -1,0 +1,105 @@
+"""Open transactions: a replay must come to what the broker's own snapshots say, and made batches one by one."""
+
+import pytest
+
+from kafkalog_cli.disk.fs import RealFilesystem, read_all
+from kafkalog_cli.format import producer_snapshot
+from kafkalog_cli.format.batch import Batch
+from kafkalog_cli.format.producer_snapshot import ProducerEntry
+from kafkalog_cli.log.open_transactions import (
+    OpenTransaction,
+    headers_of,
+    open_transactions,
+    parts_to_replay,
+)
+from kafkalog_cli.log.partition import open_partition
+
+FS = RealFilesystem()
+TRANSACTIONAL, CONTROL = 0x10, 0x30
+
+
+def snapshots_of(partition):
+    decoded = [
+        (file.name.offset, producer_snapshot.decode(read_all(FS, file.status.path))) for file in partition.snapshots
+    ]
+    return [(offset, entries) for offset, (entries, faults) in decoded if not faults]
+
+
+def replay(partition, entries, start, end):
+    parts = parts_to_replay(FS, partition.segments, start)
+    return open_transactions(entries, headers_of(FS, parts, []), start, end)
+
+
+@pytest.mark.parametrize("name", ["txn/data", "internal/data", "compact-tx/before"])
+def test_replay_from_any_snapshot_gives_the_later_ones(corpus, name):
+    compared = transactions = 0
+    for directory in sorted((corpus / name).glob("*-[0-9]")):
+        partition = open_partition(FS, str(directory))
+        starts = [(0, []), *snapshots_of(partition)]
+        for index, (start, entries) in enumerate(starts):
+            for end, later in starts[index + 1 :]:
+                expected = sorted(
+                    (entry.current_txn_first_offset, entry.producer_id, entry.producer_epoch)
+                    for entry in later
+                    if entry.current_txn_first_offset >= 0
+                )
+                found = replay(partition, entries, start, end)
+                assert sorted((t.first_offset, t.producer_id, t.producer_epoch) for t in found) == expected
+                compared += 1
+                transactions += len(expected)
+    assert compared >= 10
+    assert transactions > 0
+
+
+def test_a_replay_from_inside_a_segment_reads_from_its_index_entry_on(corpus):
+    partition = open_partition(FS, str(corpus / "txn" / "data" / "tx-0"))
+    parts = parts_to_replay(FS, partition.segments, 178)
+    assert [part.segment.base_offset for part in parts] == [177, 258]
+    assert parts[1].position == 0
+    later = parts_to_replay(FS, partition.segments, 250)
+    assert 0 < later[0].position < partition.segments[-2].log.size_bytes
+    first = next(iter(headers_of(FS, later, [])))
+    assert 177 < first.base_offset <= 250
+
+
+def batch(base, *, producer=7, attributes=0, count=1, epoch=0, timestamp=5):
+    last = base + max(count, 1) - 1
+    return Batch(0, 70, base, last, 0, 2, 0, attributes, timestamp, timestamp, producer, epoch, 0, count, 1)
+
+
+def entry(producer, first_offset):
+    return ProducerEntry(producer, 3, 0, 10, 0, 99, 0, first_offset)
+
+
+def test_a_transaction_keeps_its_first_offset_and_the_last_time():
+    batches = [batch(0, attributes=TRANSACTIONAL), batch(1, attributes=TRANSACTIONAL, epoch=1, timestamp=9)]
+    assert open_transactions([], batches, 0, 10) == [OpenTransaction(7, 1, 0, 9)]
+
+
+def test_a_marker_ends_the_transaction_of_its_producer_only():
+    begun = [batch(0, producer=p, attributes=TRANSACTIONAL) for p in (7, 8)]
+    found = open_transactions([], [*begun, batch(1, attributes=CONTROL)], 0, 10)
+    assert [t.producer_id for t in found] == [8]
+
+
+def test_an_empty_control_batch_ends_nothing():
+    """The cleaner leaves it when the whole transaction is gone."""
+    batches = [batch(0, attributes=TRANSACTIONAL), batch(1, attributes=CONTROL, count=0)]
+    assert len(open_transactions([], batches, 0, 10)) == 1
+
+
+def test_snapshot_entries_stay_open_until_their_marker():
+    entries = [entry(7, 4), entry(8, -1), entry(9, 2)]
+    assert open_transactions(entries, [], 20, 20) == [OpenTransaction(9, 3, 2, 99), OpenTransaction(7, 3, 4, 99)]
+    assert open_transactions(entries, [batch(20, producer=9, attributes=CONTROL)], 20, 21) == [
+        OpenTransaction(7, 3, 4, 99)
+    ]
+
+
+def test_batches_outside_the_range_do_not_count():
+    batches = [batch(5, attributes=TRANSACTIONAL), batch(30, producer=8, attributes=TRANSACTIONAL)]
+    assert open_transactions([], batches, 6, 30) == []
+
+
+def test_batches_without_producer_or_transaction_do_not_count():
+    assert open_transactions([], [batch(0), batch(1, producer=-1, attributes=TRANSACTIONAL)], 0, 10) == []

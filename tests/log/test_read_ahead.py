@@ -1,0 +1,157 @@
+"""Reading ahead in threads gives what reading in order gives."""
+
+import random
+import threading
+import time
+from itertools import islice
+
+import pytest
+from faulty_fs import BytesFile
+from logs import BASE_TIME_MS, R, batch_v2, message_set
+
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.format.limits import DEFAULT_LIMITS
+from kafkalog_cli.log.reading import read_ahead, scan
+from kafkalog_cli.log.reading.read import RecordReader
+from kafkalog_cli.log.reading.read_ahead import ReadAhead
+from kafkalog_cli.log.reading.scan import Scan
+
+pytest.importorskip("numba")
+pytestmark = pytest.mark.slow
+
+
+def a_log(seed, batches=300):
+    """Batches of every codec, some larger than a chunk, some of before v2, some damaged."""
+    chance = random.Random(seed)
+    parts, offset = [], 0
+    for _ in range(batches):
+        size = chance.choice([5, 50, 500, 3000] if chance.random() < 0.97 else [20_000])
+        made = [R(offset + i, BASE_TIME_MS + i, b"k", chance.randbytes(size)) for i in range(chance.randrange(1, 9))]
+        codec = chance.choice([0, 0, 1, 2, 3, 4])
+        data = bytearray(message_set(made, 1, 1) if chance.random() < 0.05 else batch_v2(made, codec))
+        if chance.random() < 0.03:
+            data[chance.randrange(61, len(data))] ^= 4
+        parts.append(bytes(data))
+        offset += 9
+    return b"".join(parts) + b"\0" * chance.choice([0, 7, 40])
+
+
+@pytest.fixture(autouse=True, params=[0, 1 << 30], ids=["threads", "one-thread"])
+def small_chunks(request, monkeypatch):
+    monkeypatch.setattr(read_ahead, "SMALL_BATCH_BYTES", request.param)
+    monkeypatch.setattr(scan, "FIRST_CHUNK_BYTES", 4096)
+    monkeypatch.setattr(scan, "CHUNK_BYTES", 8192)
+    monkeypatch.setattr(read_ahead, "TASK_BYTES", 2048)
+
+
+def everything(pairs):
+    """All batches, records and faults of chunks and their blocks, whatever the borders of chunks are."""
+    batches, records, faults = [], [], []
+    for chunk, blocks in pairs:
+        batches += chunk.batches.rows()
+        for block in blocks:
+            records += block.rows()
+            faults += block.faults.values()
+        yield len(batches)
+    yield batches, records, faults
+
+
+def in_order(data):
+    chunks = Scan(BytesFile(data), choice=KernelChoice(forced=True), deep=True)
+    reader = RecordReader()
+    *_, found = everything((chunk, reader.blocks(chunk)) for chunk in chunks)
+    return found, chunks.fault, chunks.valid_bytes
+
+
+@pytest.mark.parametrize("pause", [0, 0.002])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_same_batches_and_records(seed, pause):
+    data = a_log(seed)
+    expected, fault, valid_bytes = in_order(data)
+    chunks = Scan(BytesFile(data), choice=KernelChoice(forced=True), deep=True)
+    ahead = ReadAhead(chunks, DEFAULT_LIMITS, lambda chunk: [(0, len(chunk.batches))])
+    count = 0
+    for found in everything(ahead):  # noqa: B007
+        time.sleep(pause)  # what is read ahead must not overwrite what is in work
+        count += 1
+    assert found == expected  # the last
+    assert count > 10
+    assert (chunks.fault, chunks.valid_bytes) == (fault, valid_bytes)
+
+
+def test_several_logs_at_a_time_have_fewer_readers_each(monkeypatch):
+    made = []
+    monkeypatch.setattr(
+        read_ahead, "RecordReader", lambda limits, **options: made.append(limits) or RecordReader(limits, **options)
+    )
+    logs = [a_log(seed, 80) for seed in range(6)]
+    scans = [Scan(BytesFile(data), choice=KernelChoice(forced=True), deep=True) for data in logs]
+    rows = [everything(ReadAhead(scan, DEFAULT_LIMITS, lambda chunk: [(0, len(chunk.batches))])) for scan in scans]
+    readers, found = [], [None] * len(logs)
+    for at, parts in enumerate(rows):  # each begins while those before are in the middle
+        known = len(made)
+        found[at] = next(islice(parts, 3, None))
+        readers.append(len(made) - known)
+    assert readers == sorted(readers, reverse=True)
+    assert readers[0] >= 4
+    assert readers[-1] == 1
+    for at, parts in enumerate(rows):
+        *_, found[at] = parts
+    assert found == [in_order(data)[0] for data in logs]
+    assert read_ahead._PIPELINES._count == 0
+
+
+def test_without_records():
+    data = a_log(9)
+    chunks = Scan(BytesFile(data), choice=KernelChoice(forced=True))
+    *_, (batches, records, _) = everything(ReadAhead(chunks, DEFAULT_LIMITS, None))
+    assert (batches, records) == (in_order(data)[0][0], [])
+
+
+def test_threads_end_with_whoever_stops_early():
+    before = threading.active_count()
+    chunks = Scan(BytesFile(a_log(3)), choice=KernelChoice(forced=True), deep=True)
+    ahead = iter(ReadAhead(chunks, DEFAULT_LIMITS, lambda chunk: [(0, len(chunk.batches))]))
+    for _, blocks in islice(ahead, 3):
+        next(blocks)
+    assert threading.active_count() > before
+    ahead.close()
+    assert threading.active_count() == before
+
+
+def test_what_fails_in_a_thread_fails_in_its_turn():
+    data = a_log(3)
+
+    def rows(chunk):
+        if chunk.position > len(data) // 2:
+            raise ZeroDivisionError
+        return [(0, len(chunk.batches))]
+
+    def work(read):
+        for number, block in enumerate(read(None)):
+            if block.batches.position[0] > len(data) // 3:
+                raise EOFError(number)
+            yield block
+
+    for kwargs, error, most in (((rows,), ZeroDivisionError, 2), ((rows, work), EOFError, 3)):
+        before = threading.active_count()
+        chunks = Scan(BytesFile(data), choice=KernelChoice(forced=True), deep=True)
+        seen = 0
+        with pytest.raises(error):  # noqa: PT012
+            for chunk, blocks in ReadAhead(chunks, DEFAULT_LIMITS, *kwargs):
+                for _ in blocks:
+                    pass
+                seen = chunk.position
+        assert len(data) // (most + 1) < seen <= len(data) // most
+        assert threading.active_count() == before
+
+
+def test_rows_that_are_not_wanted_are_not_read():
+    chunks = Scan(BytesFile(a_log(4)), choice=KernelChoice(forced=True), deep=True)
+    for chunk, blocks in ReadAhead(chunks, DEFAULT_LIMITS, lambda chunk: [(1, 2)] if len(chunk.batches) > 1 else []):
+        expected = (
+            [row for block in RecordReader().blocks(chunk, 1, 2) for row in block.rows()]
+            if len(chunk.batches) > 1
+            else []
+        )
+        assert [row for block in blocks for row in block.rows()] == expected

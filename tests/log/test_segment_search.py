@@ -1,0 +1,181 @@
+"""Indexes are believed where the log bears them out, and nowhere else."""
+
+import struct
+
+import pytest
+from logs import BASE_TIME_MS, R, batch_v2, message, message_set, write_segment
+
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.log.segments.segment_search import SegmentIndexes, first_batch_reaching
+
+FS = RealFilesystem()
+BASE = 100
+
+
+def write(tmp_path, batches, interval=0):
+    folder = tmp_path / "t-0"
+    folder.mkdir(exist_ok=True)
+    write_segment(folder, BASE, batches, interval)
+    return folder
+
+
+def search(folder):
+    segment = open_partition(FS, str(folder)).segments[0]
+    return SegmentIndexes(FS, segment), FS.open_read(segment.log.path)
+
+
+def before_offset(folder, offset):
+    indexes, log = search(folder)
+    with log:
+        return indexes.before_offset(log, offset)
+
+
+def reaching(folder, offset):
+    indexes, log = search(folder)
+    with log:
+        return first_batch_reaching(log, indexes.before_offset(log, offset).position, offset)
+
+
+def index(folder, *entries):
+    data = b"".join(struct.pack(">ii", offset - BASE, position) for offset, position in entries)
+    (folder / f"{BASE:020d}.index").write_bytes(data)
+
+
+def time_index(folder, *entries):
+    data = b"".join(struct.pack(">qi", time, offset - BASE) for time, offset in entries)
+    (folder / f"{BASE:020d}.timeindex").write_bytes(data)
+
+
+def ones(times, first=BASE, value=b""):
+    made = [R(first + i, BASE_TIME_MS + time, None, value) for i, time in enumerate(times)]
+    return [(batch_v2([r]), r.offset, r.timestamp) for r in made]
+
+
+def test_an_entry_is_used_and_told(tmp_path):
+    batches = ones(range(5))
+    size = len(batches[0][0])
+    folder = write(tmp_path, batches)
+    assert before_offset(folder, 103) == (3 * size, (103, 3 * size), "")
+    assert before_offset(folder, 100) == (0, None, "")
+    index(folder, (102, 2 * size))
+    assert before_offset(folder, 103) == (2 * size, (102, 2 * size), "")
+    assert before_offset(folder, 101) == (0, None, "")
+
+
+@pytest.mark.parametrize("position", [-1, 1, 12, 61, 10_000, 2**31 - 1])
+def test_a_position_where_no_batch_starts_is_not_used(tmp_path, position):
+    folder = write(tmp_path, ones(range(5), value=bytes(50)))
+    index(folder, (101, position))
+    start = before_offset(folder, 103)
+    assert start[:2] == (0, None)
+    assert start.doubt == f"the offset index lies: entry 101 at {position}"
+    assert reaching(folder, 103).base_offset == 103
+
+
+def test_a_batch_that_begins_behind_the_offset_is_not_used(tmp_path):
+    batches = ones(range(5))
+    folder = write(tmp_path, batches)
+    index(folder, (101, 4 * len(batches[0][0])))
+    assert "lies" in before_offset(folder, 103).doubt
+    assert reaching(folder, 103).base_offset == 103
+    assert before_offset(folder, 104).doubt == ""
+
+
+def test_a_header_in_a_value_is_no_batch(tmp_path):
+    inner = bytearray(batch_v2([R(BASE, 7)]))
+    inner[-1] ^= 1  # its CRC does not hold
+    batches = [*ones([0]), *ones([1, 2], first=BASE + 1, value=bytes(inner))]
+    folder = write(tmp_path, batches)
+    at = b"".join(b[0] for b in batches).index(bytes(inner))
+    index(folder, (101, at))
+    assert "lies" in before_offset(folder, 102).doubt
+    assert reaching(folder, 102).base_offset == 102
+
+
+def test_a_batch_with_a_bad_crc_still_starts_where_it_does(tmp_path):
+    batches = ones(range(5))
+    size = len(batches[0][0])
+    folder = write(tmp_path, batches)
+    log = folder / f"{BASE:020d}.log"
+    data = bytearray(log.read_bytes())
+    data[3 * size - 1] ^= 1
+    log.write_bytes(data)
+    index(folder, (102, 2 * size))
+    assert before_offset(folder, 104) == (2 * size, (102, 2 * size), "")
+
+
+def test_a_compressed_set_tells_where_it_begins_only_inside(tmp_path):
+    made = [[R(BASE + i, BASE_TIME_MS + i) for i in range(first, first + 4)] for first in (0, 4, 8)]
+    sets = [(message_set(records, 1, 1), records[-1].offset, records[-1].timestamp) for records in made]
+    folder = write(tmp_path, sets)
+    position = len(sets[0][0])
+    index(folder, (104, position))  # as brokers before 2.0 did: the first offset of the set
+    assert before_offset(folder, 105) == (position, (104, position), "")
+    index(folder, (101, position))
+    assert "lies" in before_offset(folder, 103).doubt
+
+
+def before_time(folder, time):
+    indexes, log = search(folder)
+    with log:
+        return *indexes.before_time(log, BASE_TIME_MS + time), indexes.time_doubt
+
+
+def test_up_to_a_time_entry_everything_is_older(tmp_path):
+    folder = write(tmp_path, ones([0, 10, 5, 20, 30]))
+    assert before_time(folder, 15) == (101, (BASE_TIME_MS + 10, 101), "")
+    assert before_time(folder, 10) == (99, None, "")  # the first batch has no entry
+    assert before_time(folder, 31) == (104, (BASE_TIME_MS + 30, 104), "")
+
+
+def test_a_time_entry_that_its_batch_does_not_bear_out_is_not_used(tmp_path):
+    folder = write(tmp_path, ones([0, 10, 5, 20, 30]))
+    time_index(folder, (BASE_TIME_MS + 10, 101), (BASE_TIME_MS + 12, 103))
+    older, entry, doubt = before_time(folder, 15)
+    assert (older, entry) == (99, None)
+    assert doubt == f"the time index lies: entry {BASE_TIME_MS + 12} at offset 103"
+
+
+def test_a_time_index_that_lost_its_head_is_not_used(tmp_path):
+    # A broker makes a missing time index anew, empty: the entries that follow know nothing of the batches before.
+    folder = write(tmp_path, ones([0, 90, 5, 20, 30]))
+    time_index(folder, (BASE_TIME_MS + 20, 103), (BASE_TIME_MS + 30, 104))
+    assert before_time(folder, 25)[:2] == (99, None)
+    indexes, log = search(folder)
+    with log:
+        assert indexes.largest_timestamp(log) == BASE_TIME_MS + 90
+
+
+def test_a_time_index_that_begins_late_because_there_were_no_timestamps_is_used(tmp_path):
+    old = [R(BASE + i, -1) for i in range(3)]
+    batches = [(message(r, 0), r.offset, -1) for r in old] + ones([0, 10, 20], first=BASE + 3)
+    folder = write(tmp_path, batches)
+    assert before_time(folder, 15) == (104, (BASE_TIME_MS + 10, 104), "")
+
+
+@pytest.mark.parametrize("times", [[0, 10, 20], [20, 10, 0], [0, 90, 5, 20, 30]])
+@pytest.mark.parametrize("kept", range(4))
+def test_the_largest_timestamp_needs_no_whole_index(tmp_path, times, kept):
+    folder = write(tmp_path, ones(times))
+    path = folder / f"{BASE:020d}.timeindex"
+    path.write_bytes(path.read_bytes()[: 12 * kept])
+    indexes, log = search(folder)
+    with log:
+        assert indexes.largest_timestamp(log) == BASE_TIME_MS + max(times)
+
+
+def test_an_index_that_was_never_written_to_is_no_lie(tmp_path):
+    folder = write(tmp_path, ones([0]))
+    for suffix in (".index", ".timeindex"):
+        (folder / f"{BASE:020d}{suffix}").write_bytes(bytes(240))
+    assert before_time(folder, 1) == (99, None, "")
+    assert before_offset(folder, 100) == (0, None, "")
+
+
+def test_missing_indexes_are_told(tmp_path):
+    folder = write(tmp_path, ones([0, 1]))
+    for suffix in (".index", ".timeindex"):
+        (folder / f"{BASE:020d}{suffix}").unlink()
+    assert before_offset(folder, 101) == (0, None, "the offset index is missing")
+    assert before_time(folder, 1)[2] == "the time index is missing"

@@ -1,0 +1,261 @@
+"""Settings without the real Kafka: precedence, units, refusals of wrong ones, and what is derived from them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.errors import UsageError
+from kafkalog_cli.format.config_def import ConfigKey, ConfigType, IllegalValue, NumberRange, config_text, parse_config
+from kafkalog_cli.format.internal_topics.records import COORDINATOR_TOPICS
+from kafkalog_cli.log.settings.topic_config import (
+    ConfigLayers,
+    Origin,
+    parse_topic_settings,
+    read_broker_properties,
+    resolve_broker_settings,
+    resolve_topic_config,
+)
+from kafkalog_cli.log.settings.topic_config_table import FIXED_SETTINGS, TOPIC_KEYS
+
+FS = RealFilesystem()
+LAYERS = ConfigLayers._fields[:-1]
+ORIGINS = (
+    Origin.COMMAND_LINE,
+    Origin.TOPIC,
+    Origin.DYNAMIC_BROKER,
+    Origin.DYNAMIC_DEFAULT_BROKER,
+    Origin.STATIC_BROKER,
+)
+
+
+def resolved(**layers):
+    return resolve_topic_config("t", ConfigLayers(**layers))
+
+
+def test_defaults_are_kafka_s():
+    config = resolved()
+    assert len(config) == 34
+    assert {setting.origin for setting in config.values()} == {Origin.DEFAULT}
+    assert (config.segment_bytes, config.segment_index_bytes, config.index_interval_bytes) == (1 << 30, 10 << 20, 4096)
+    assert (config.segment_ms, config.retention_ms, config.retention_bytes) == (604800000, 604800000, -1)
+    assert (config.cleanup_policy, config.delete_retention_ms, config.file_delete_delay_ms) == (
+        ("delete",),
+        86400000,
+        60000,
+    )
+    assert (config.max_compaction_lag_ms, config.message_timestamp_type, config.preallocate) == (
+        2**63 - 1,
+        "CreateTime",
+        False,
+    )
+    assert resolve_broker_settings(ConfigLayers()).producer_id_expiration_ms == 86400000
+    assert not config.is_configured("retention.ms")
+
+
+@given(st.lists(st.booleans(), min_size=5, max_size=5))
+def test_the_strongest_layer_wins(present):
+    names = ("retention.ms", "retention.ms", "log.retention.ms", "log.retention.ms", "log.retention.ms")
+    layers = {
+        layer: {name: str(at)}
+        for at, (layer, name, here) in enumerate(zip(LAYERS, names, present, strict=True), 1)
+        if here
+    }
+    setting = resolved(**layers)["retention.ms"]
+    if not any(present):
+        assert setting.origin is Origin.DEFAULT
+    else:
+        first = present.index(True)
+        assert setting[:3] == ("retention.ms", first + 1, ORIGINS[first])
+
+
+@given(st.sets(st.sampled_from(["ms", "minutes", "hours"])))
+def test_of_one_layer_the_finest_unit_wins(units):
+    static = {
+        f"log.retention.{unit}": str(at) for at, unit in enumerate(("ms", "minutes", "hours"), 2) if unit in units
+    }
+    expected = 2 if "ms" in units else 3 * 60_000 if "minutes" in units else 4 * 3_600_000 if units else 604800000
+    assert resolved(static_broker=static).retention_ms == expected
+
+
+def test_units_and_names():
+    config = resolved(
+        static_broker={
+            "log.roll.hours": "2",
+            "log.roll.jitter.hours": "1",
+            "log.index.size.max.bytes": "96",
+            "message.max.bytes": "7",
+        }
+    )
+    assert (config.segment_ms, config.segment_jitter_ms) == (7_200_000, 3_600_000)
+    assert (config.segment_index_bytes, config.max_message_bytes) == (96, 7)
+    assert config["segment.ms"].explanation == "segment.ms=7200000 (log.roll.hours=2, --broker-config)"
+    assert config["retention.ms"].explanation == "retention.ms=604800000 (Kafka's default)"
+    assert resolved(static_broker={"log.retention.minutes": "-3"}).retention_ms == -1
+    assert resolved(static_broker={"log.retention.bytes": "-3"}).retention_bytes == -3
+
+
+def test_names_that_cannot_be_dynamic_do_not_count_there():
+    config = resolved(
+        dynamic_broker={"log.retention.hours": "1", "log.roll.hours": "1"},
+        dynamic_default_broker={"log.retention.minutes": "1"},
+    )
+    assert config["retention.ms"].origin is config["segment.ms"].origin is Origin.DEFAULT
+    assert resolve_broker_settings(ConfigLayers(dynamic_broker={"log.cleaner.enable": "false"})).cleaner_enable
+
+
+def test_a_wrong_value_in_the_metadata_log_counts_as_not_there_and_is_told():
+    config = resolved(
+        topic={"retention.ms": "x"}, dynamic_broker={"log.retention.ms": "0"}, static_broker={"log.retention.ms": "7"}
+    )
+    assert config.retention_ms == 7
+    assert [(p.name, p.origin, p.given_name) for p in config.problems] == [
+        ("retention.ms", Origin.TOPIC, "retention.ms"),
+        ("retention.ms", Origin.DYNAMIC_BROKER, "log.retention.ms"),
+    ]
+    assert "Not a number of type LONG" in config.problems[0].reason
+    assert resolved(command_line={"retention.ms": "7"}, topic={"retention.ms": "x"}).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["retention.ms"], "expected name=value"),
+        (["=5"], "Unknown topic config name: "),
+        (["retention.msx=5"], "Unknown topic config name: retention.msx"),
+        (
+            ["log.retention.hours=5"],
+            r"Unknown topic config name: log.retention.hours \(a broker's; the topic's is retention.ms\)",
+        ),
+        (["retention.ms=-2"], "Value must be at least -1"),
+        (["retention.ms=5", "segment.bytes=13"], "segment.bytes=13: Invalid value 13 .* Value must be at least 14"),
+        (["cleanup.policy=deleted"], "String must be one of: compact, delete"),
+        (["cleanup.policy=delete,delete"], "must not be duplicated"),
+        (["min.cleanable.dirty.ratio=1.5"], "no more than 1"),
+        (["compression.gzip.level=0"], "between 1 and 9 or equal to -1"),
+        (["preallocate=yes"], "either true or false"),
+    ],
+)
+def test_wrong_options(options, reason):
+    with pytest.raises(UsageError, match=reason) as raised:
+        parse_topic_settings(options)
+    assert raised.value.exit_code == 2
+
+
+def test_options():
+    found = parse_topic_settings(
+        [
+            "retention.ms=5",
+            "cleanup.policy=compact , delete",
+            "segment.bytes=3500",
+            "retention.ms= 7 ",
+            "internal.segment.bytes=9",
+        ]
+    )
+    assert found["retention.ms"] == " 7 "
+    config = resolved(command_line=found)
+    assert (config.retention_ms, config.cleanup_policy, config.segment_bytes) == (7, ("compact", "delete"), 9)
+    assert config.is_compacted
+    assert config.is_deleted
+
+
+def test_the_size_of_a_segment():
+    """internal.segment.bytes wins (LogConfig.segmentSize), but not over what somebody now says."""
+    assert resolved(topic={"internal.segment.bytes": "4000", "segment.bytes": "2000000"}).segment_bytes == 4000
+    assert (
+        resolved(topic={"internal.segment.bytes": "4000"}, static_broker={"log.segment.bytes": "2000000"}).segment_bytes
+        == 4000
+    )
+    said = resolved(command_line={"segment.bytes": "3500"}, topic={"internal.segment.bytes": "4000"})
+    assert said.segment_size[:3] == ("segment.bytes", 3500, Origin.COMMAND_LINE)
+    assert resolved(topic={"segment.bytes": "100"}).segment_bytes == 100  # of a broker before 4.1
+
+
+def test_what_is_derived():
+    config = resolved(
+        topic={
+            "cleanup.policy": "compact",
+            "max.compaction.lag.ms": "5",
+            "segment.ms": "9",
+            "preallocate": "true",
+            "segment.bytes": "77",
+        }
+    )
+    assert (config.max_segment_ms, config.initial_file_bytes) == (5, 77)
+    assert resolved(topic={"max.compaction.lag.ms": "5", "segment.ms": "9"}).max_segment_ms == 9
+    assert resolved(topic={"retention.ms": "5"}).local_retention_ms == 5
+    assert resolved(topic={"retention.ms": "5", "local.retention.ms": "3"}).local_retention_ms == 3
+
+
+def test_topics_of_the_coordinators():
+    assert set(FIXED_SETTINGS) == set(COORDINATOR_TOPICS)
+    layers = ConfigLayers(
+        {"cleanup.policy": "delete"}, {"cleanup.policy": "x"}, static_broker={"log.cleanup.policy": "delete"}
+    )
+    for topic in ("__consumer_offsets", "__transaction_state"):
+        config = resolve_topic_config(topic, layers)
+        assert config["cleanup.policy"][1:3] == (("compact",), Origin.INTERNAL_TOPIC)
+        assert config.problems == ()
+    share = resolve_topic_config(
+        "__share_group_state", ConfigLayers({"retention.ms": "5", "cleanup.policy": "compact"})
+    )
+    assert (share.cleanup_policy, share.retention_ms) == (("delete",), -1)
+
+
+def test_they_are_as_a_broker_made_them(corpus):
+    from kafkalog_cli.log.settings.cluster_metadata import read_cluster_metadata
+
+    metadata = read_cluster_metadata(FS, str(corpus / "internal" / "data"))
+    for topic, fixed in FIXED_SETTINGS.items():
+        own = metadata.topic_settings(topic)
+        assert {name: config_text(value) for name, value in fixed.items()} == {name: own[name] for name in fixed}
+
+
+def write(tmp_path, text):
+    path = tmp_path / "server.properties"
+    path.write_text(text)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("log.retention.ms=0", "unlimited"),
+        ("log.roll.hours=0", "at least 1"),
+        ("log.segment.bytes=x", "Not a number"),
+        ("producer.id.expiration.ms=0", "at least 1"),
+        (
+            "log.cleaner.min.compaction.lag.ms=9\nlog.cleaner.max.compaction.lag.ms=5",
+            "min.compaction.lag.ms=9 .* > max.compaction.lag.ms=5",
+        ),
+        ("a=\\u12", "Malformed"),
+    ],
+)
+def test_a_file_with_which_no_broker_starts(tmp_path, text, reason):
+    path = write(tmp_path, text)
+    with pytest.raises(UsageError, match=reason) as raised:
+        read_broker_properties(FS, path)
+    assert path in str(raised.value)
+
+
+def test_a_broker_s_file(corpus, tmp_path):
+    properties = read_broker_properties(FS, str(corpus / "crash-asis" / "server.properties"))
+    config = resolved(static_broker=properties)
+    assert (config.retention_ms, config.segment_index_bytes, config.max_message_bytes) == (-1, 4096, 20000000)
+    odd = write(tmp_path, "# c\nlog.retention.\\\n   ms : 1\\u0030\nunknown.setting=x\nlog.retention.ms = 11\n")
+    assert resolved(static_broker=read_broker_properties(FS, odd)).retention_ms == 11
+
+
+@given(st.sampled_from(sorted(TOPIC_KEYS)), st.text())
+def test_any_text_is_read_or_refused(name, text):
+    key = TOPIC_KEYS[name].key
+    value = parse_config(key, text)
+    if not isinstance(value, IllegalValue):
+        assert parse_config(key, config_text(value)) == pytest.approx(value, rel=0, abs=0, nan_ok=True)
+
+
+@given(st.integers(-(2**70), 2**70))
+def test_ranges_are_of_their_type(number):
+    for kind, limit in ((ConfigType.INT, 2**31), (ConfigType.LONG, 2**63)):
+        legal = not isinstance(parse_config(ConfigKey("x", kind, None, NumberRange(-5)), str(number)), IllegalValue)
+        assert legal == (-5 <= number < limit)

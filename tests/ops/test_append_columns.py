@@ -1,0 +1,238 @@
+"""NDJSON that compiled kernels take apart: the records, the errors and the batches of the plain way."""
+
+import base64
+import json
+import random
+from itertools import product
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from logs import BASE_TIME_MS
+from strategies import contents, headers, timestamps
+
+from kafkalog_cli.disk import kernels
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.errors import BadInput
+from kafkalog_cli.format.records import field_bytes, read_headers
+from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle
+from kafkalog_cli.ops.append.columns import NdjsonReader, RecordRun
+from kafkalog_cli.ops.append.gathering import blocks
+from kafkalog_cli.ops.append.reading import NewRecord
+
+NOW_MS = BASE_TIME_MS + 5
+PLAIN, COMPILED = KernelChoice(forced=False), KernelChoice(forced=True)
+ANYTHING = settings(suppress_health_check=list(HealthCheck), deadline=None)
+
+
+def arriving(kernels, pieces):
+    return NdjsonReader(kernels, NOW_MS).records(pieces, "it")
+
+
+def rows(run):
+    """A run as single records."""
+    buffer = memoryview(run.buffer)
+    for row in run.matrix.T.tolist():
+        key, value = field_bytes(buffer, *row[3:5]), field_bytes(buffer, *row[5:7])
+        yield NewRecord(key, value, tuple(read_headers(buffer, *row[7:9])), row[1])
+
+
+def outcome(kernels, pieces):
+    """The records, and what ended them."""
+    found = []
+    try:
+        for record in arriving(kernels, pieces):
+            if isinstance(record, RecordRun):
+                found += rows(record)
+            elif record is not None:
+                found.append(record._replace(timestamp=NOW_MS if record.timestamp is None else record.timestamp))
+    except BadInput as error:
+        return found, str(error)
+    return found, None
+
+
+def cut(text, size):
+    return [text[at : at + size] for at in range(0, len(text), size)]
+
+
+# -- lines
+
+SPELLED = st.sampled_from([(",", ":"), (", ", ": "), ("\t,", " :\r")])
+
+
+def json_bytes(data, *, as_text):
+    if data is None:
+        return None
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return {"encoding": "base64", "data": base64.b64encode(data).decode()}
+    return text if as_text else {"encoding": "utf-8", "data": text}
+
+
+@st.composite
+def good_lines(draw):
+    as_text = draw(st.integers(0, 4)) == 0
+    fields = {
+        "schema": "kafkalog.record/1",
+        "type": "record",
+        "offset": draw(st.integers(0, 2**62)),
+        "timestamp_ms": draw(st.none() | timestamps),
+        "key": json_bytes(draw(contents), as_text=as_text),
+        "value": json_bytes(draw(contents), as_text=as_text),
+        "headers": [
+            {"key": json_bytes(key, as_text=False), "value": json_bytes(value, as_text=as_text)}
+            for key, value in draw(headers)
+        ],
+        "codec": "none",
+        "transactional": draw(st.booleans()),
+        "control": None,
+    }
+    for name in draw(st.sets(st.sampled_from(sorted(fields)), max_size=4)):
+        del fields[name]
+    return json.dumps(fields, ensure_ascii=draw(st.booleans()), separators=draw(SPELLED)).encode()
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=4,
+)
+NAMES = st.sampled_from(["key", "value", "headers", "type", "timestamp_ms", "control", "offset", "decoded"])
+ODD_LINES = st.dictionaries(NAMES, VALUES, max_size=4).map(lambda found: json.dumps(found).encode())
+KNOWN_ODD = st.sampled_from(
+    [
+        b"", b"  \r", b"\x0b", b"{}", b"{ }", b'{"type":"batch","crc":4294967295,"crc_valid":null}', b'{"type":"summary"}',
+        b'{"key":"a","key":"b"}', b'{"k\\u0065y":"a"}', b'{"value":"\\ud83d\\ude00"}', b'{"value":"\\ud83d"}', b'{"value":"\\ude00"}',
+        b'{"value":"\xed\xa0\x80"}', b'{"value":"\xff"}', b'{"value":"\x01"}', b'{"value":"\\x"}', b'{"value":"\\u12"}', b'{"value":"',
+        b'{"value":{"encoding":"base64","data":"YQ=="}}', b'{"value":{"encoding":"base64","data":"YQ="}}',
+        b'{"value":{"encoding":"base64","data":"YR=="}}', b'{"value":{"encoding":"base64","data":"YWJj"}}',
+        b'{"value":{"encoding":"base64","data":"Y"}}', b'{"value":{"encoding":"utf-8","data":"a","missing_bytes":3}}',
+        b'{"value":{"data":"a","encoding":"utf-8"}}', b'{"value":"a","timestamp_ms":-1}', b'{"value":"a","timestamp_ms":-2}', b'{"value":"a","timestamp_ms":05}',
+        b'{"value":"a","timestamp_ms":-0}', b'{"value":"a","timestamp_ms":5.0}', b'{"value":"a","timestamp_ms":9223372036854775807}', b'{"value":"a","timestamp_ms":1e3}',
+        b'{"headers":[{"key":"a","value":null},]}', b'{"headers":[{"key":null,"value":"a"}]}', b'{"headers":[{"key":"a"}]}',
+        b'{"control":{"type":"commit"}}', b'{"type":"finding"}', b"{}{}", b"[]", b"nonsense", b'{"a":tru}', b'{"a":nul', b"\xef\xbb\xbf{}",
+        b'{"value":"a"} ,', b'{"value":"a",}', b'{"x":"\\"","value":"a"}', b'{"x":-}', b'{"x":01}', b'{"x":NaN}', b'{"x":"a\tb"}',
+    ]
+)  # fmt: skip
+
+
+@ANYTHING
+@given(st.lists(good_lines() | good_lines() | KNOWN_ODD | ODD_LINES, max_size=8), st.integers(1, 400), st.booleans())
+def test_any_lines(lines, size, ends):
+    pieces = cut(b"\n".join(lines) + b"\n" * ends, size)
+    assert outcome(COMPILED, pieces) == outcome(PLAIN, pieces)
+
+
+@ANYTHING
+@given(good_lines(), st.integers(0, 10_000), st.binary(max_size=2), st.integers(0, 3))
+def test_a_line_that_was_damaged(line, at, new, gone):
+    at %= len(line)
+    pieces = [line[:at] + new + line[at + gone :] + b"\n{}\n"]
+    assert outcome(COMPILED, pieces) == outcome(PLAIN, pieces)
+
+
+def test_lines_as_we_print_them_are_not_left_to_python():
+    """Which would be right, and slow."""
+    lines = [
+        b'{"schema":"kafkalog.batch/1","type":"batch","topic":"t","position":0,"crc":4294967295,"crc_valid":true}',
+        b'{"schema":"kafkalog.record/1","type":"record","topic":"t","timestamp_ms":5,"key":null,'
+        b'"value":{"encoding":"utf-8","data":"a\\n"},"headers":[{"key":{"encoding":"utf-8","data":"h"},"value":null}],"control":null}',
+        b'{"type":"record","value":{"encoding":"base64","data":"/w=="},"headers":[]}',
+        b'{"key":"plain","value":"text"}',
+    ]
+    (run,) = arriving(COMPILED, [b"\n".join(lines) + b"\n"])
+    assert list(rows(run)) == [
+        NewRecord(None, b"a\n", ((b"h", None),), 5),
+        NewRecord(None, b"\xff", (), NOW_MS),
+        NewRecord(b"plain", b"text", (), NOW_MS),
+    ]
+
+
+def test_what_a_pipe_gives_is_compiled_too(monkeypatch):
+    """Little at a time, but much in all."""
+    monkeypatch.setattr(kernels, "is_warm", lambda: True)
+    text = b'{"value":"some text","timestamp_ms":5}\n' * 20_000
+    found = list(arriving(KernelChoice(), cut(text, 1 << 12)))
+    runs = [one for one in found if isinstance(one, RecordRun)]
+    assert sum(map(len, runs)) > 5_000
+    assert sum(map(len, runs)) + len(found) - len(runs) == 20_000
+
+
+def test_all_kinds_of_utf_8():
+    """What is valid is taken at once, and nothing else is taken."""
+    edges = (0x22, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0)
+    found = {bytes([first, *more]) for first in range(0x80, 0x100) for more in product(edges, repeat=3)}
+    found = {data[:size] for data in found for size in range(1, 5)}
+    good, bad = [], []
+    for data in sorted(found):
+        if b'"' in data:
+            continue
+        try:
+            data.decode()
+            good.append(data)
+        except UnicodeDecodeError:
+            bad.append(data)
+    assert len(good) > 900
+    runs = list(arriving(COMPILED, [b"".join(b'{"value":"%s"}\n' % data for data in good)]))
+    assert all(isinstance(run, RecordRun) for run in runs)
+    assert len(runs) > 1  # lines so short do not go into one
+    assert [record.value for run in runs for record in rows(run)] == good
+    for data in random.Random(5).sample(bad, 1500):
+        pieces = [b'{"value":"%s"}\n' % data]
+        assert outcome(COMPILED, pieces) == outcome(PLAIN, pieces)
+        assert outcome(PLAIN, pieces)[1] is not None
+
+
+# -- batches
+
+RECORDS = st.lists(st.tuples(contents, contents, headers), min_size=1, max_size=40)
+
+
+def encoded(kernels, pieces, style, most_records):
+    """All batches of an input, and the records of each block."""
+    maker, data, offset, counts = BatchMaker(style, 0, kernels), b"", 7, []
+    for block in blocks(arriving(kernels, pieces), style, NOW_MS, most_records=most_records):
+        made = maker.encode(block, offset)
+        data += bytes(made.data)
+        counts.append(int(sum(made.batches.records_count)))
+        offset += counts[-1]
+    return data, counts
+
+
+@ANYTHING
+@given(
+    RECORDS, st.sampled_from([1, 150, 400, 16_384]), st.sampled_from([1, 3, 1 << 14]), st.integers(30, 4000), st.data()
+)
+def test_any_batches(made, batch_bytes, most_records, size, data):
+    """Odd lines between them, and pieces of any size."""
+    lines = []
+    for key, value, pairs in made:
+        fields = {"key": json_bytes(key, as_text=False), "value": json_bytes(value, as_text=False)}
+        fields["headers"] = [
+            {"key": json_bytes(k, as_text=False), "value": json_bytes(v, as_text=False)} for k, v in pairs
+        ]
+        if data.draw(st.integers(0, 3)) == 0:
+            fields["decoded"] = [1]  # left to Python
+        lines.append(json.dumps(fields).encode())
+    pieces = cut(b"\n".join(lines), size)
+    codec = data.draw(st.sampled_from([0, 3]))
+    style = BatchStyle(codec=codec, batch_bytes=batch_bytes, producer_id=4, producer_epoch=1)
+    wanted, counts = encoded(PLAIN, pieces, style, most_records)
+    found, those = encoded(COMPILED, pieces, style, most_records)
+    assert found == wanted
+    assert sum(those) == sum(counts) == len(made)
+    assert max(those) <= max(most_records, len(made) * (most_records == 1 << 14))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch_bytes", [200, 16_384, 4 << 20])
+def test_many_batches(batch_bytes):
+    """Over the ends of blocks; no batch has more than so many records."""
+    text = b"".join(b'{"key":"%d","value":"%s"}\n' % (at, b"v" * (at % 50)) for at in range(60_000))
+    style = BatchStyle(batch_bytes=batch_bytes)
+    wanted, counts = encoded(PLAIN, cut(text, 1 << 20), style, 1 << 14)
+    found, those = encoded(COMPILED, cut(text, 1 << 20), style, 1 << 14)
+    assert found == wanted
+    assert sum(those) == sum(counts) == 60_000
+    assert max(*counts, *those) < 60_000

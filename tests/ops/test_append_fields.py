@@ -1,0 +1,62 @@
+"""Which objects are records: those that kafkalog prints, and none with a field that no record has."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.errors import BadInput, ExitCode, NotRecords
+from kafkalog_cli.ops.append.columns import NdjsonReader
+from kafkalog_cli.ops.append.reading import PieceLines, parse_ndjson, read_records
+
+SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "kafkalog.record-1.json"
+PRINTED = {
+    name: None if name not in {"key", "value"} else "x"
+    for name in json.loads(SCHEMA.read_text())["properties"]
+    if name not in {"schema", "type", "headers"}
+}
+WRONG = {
+    '{"vlaue":"x","key":"k"}': "is value meant",
+    '{"Value":"x","key":"k"}': "is value meant",
+    '{"value":"x","timestamp":5}': "is timestamp_ms meant",
+    '{"value":"x","temperature":5}': "unknown field 'temperature'",
+    "{}": "--input lines",
+    '{"temperature":5}': "--input lines",
+    '{"partition":3}': "no key, value or headers",
+    '{"topic":"t","offset":3}': "no key, value or headers",
+    '{"timestamp_ms":5}': "no key, value or headers",
+    '{"schema":"kafkalog.record/1","timestamp_ms":5}': "no key, value or headers",
+}
+
+
+def taken(text, forced):
+    return list(NdjsonReader(KernelChoice(forced=forced), 7).records([text.encode()], "in"))
+
+
+@pytest.mark.parametrize("forced", [False, True])
+@pytest.mark.parametrize("line", WRONG)
+def test_an_object_with_an_unknown_field_is_no_record(line, forced):
+    good = '{"value":"a"}\n' * 3
+    for text in (line, f"{good}{line}\n{good}"):
+        with pytest.raises(NotRecords, match=WRONG[line]) as raised:
+            taken(text, forced)
+        assert raised.value.exit_code is ExitCode.USAGE
+    with pytest.raises(NotRecords):
+        list(read_records(PieceLines([line.encode()]), "in", parse_ndjson))
+
+
+@pytest.mark.parametrize("forced", [False, True])
+def test_every_field_that_is_printed_is_taken(forced):
+    """Alone beside a value, and all at once: what read prints goes into append."""
+    lines = [json.dumps({"value": "x", name: value}) for name, value in PRINTED.items()]
+    lines += [json.dumps({"schema": "kafkalog.record/1", "type": "record", **PRINTED, "headers": []})]
+    lines += ['{"schema":"kafkalog.record/1","type":"record","value":"x","of_a_later_version":1}']
+    found = taken("\n".join(lines), forced)
+    assert sum(1 if hasattr(each, "headers") else len(each) for each in found) == len(lines)
+
+
+def test_what_is_no_json_stays_bad_input():
+    with pytest.raises(BadInput) as raised:
+        taken("{", forced=False)
+    assert raised.value.exit_code is ExitCode.FAILURE

@@ -1,0 +1,104 @@
+"""Arrow columns whose offsets are kept: compiled as plain, batch for batch; what a follower would not take."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from naive_reader import read_batches, read_records
+from strategies import contents, headers
+
+pa = pytest.importorskip("pyarrow")
+
+from kafkalog_cli.disk.kernels import KernelChoice  # noqa: E402
+from kafkalog_cli.errors import BadInput  # noqa: E402
+from kafkalog_cli.log.settings.topic_config import ConfigLayers, resolve_topic_config  # noqa: E402
+from kafkalog_cli.ops.append import arrow  # noqa: E402
+from kafkalog_cli.ops.append.arrow import ArrowReader  # noqa: E402
+from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle  # noqa: E402
+from kafkalog_cli.ops.append.checks import Checks  # noqa: E402
+from kafkalog_cli.ops.append.gathering import MOST_DELTA, blocks  # noqa: E402
+
+STYLE = BatchStyle(batch_bytes=300, keeps_offsets=True)
+HEADER = pa.struct([pa.field("key", pa.binary()), pa.field("value", pa.binary())])
+SCHEMA = pa.schema(
+    {
+        "offset": pa.int64(), "timestamp": pa.int64(), "key": pa.binary(), "value": pa.binary(),
+        "headers": pa.list_(HEADER), "timestampType": pa.int8(), "leader_epoch": pa.int32(), "codec": pa.string(),
+    }
+)  # fmt: skip
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd", None)
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from([1, 1, 1, 2, 9, (1 << 31) - 1, 1 << 31, 1 << 40]),
+        st.sampled_from([5, 5, 6]) | st.integers(-1, 1 << 40),
+        contents, contents, headers, st.sampled_from([0, 0, 0, 1]), st.sampled_from([0, 0, 0, 0, 1]),
+        st.sampled_from([0, 0, 0, 0, 1, 2, 3, 4, 5]),
+    ),
+    min_size=1, max_size=40,
+)  # fmt: skip
+
+
+def part_of(rows):
+    found, offset, epoch = [], -1, 0
+    for gap, timestamp, key, value, pairs, kind, later, codec in rows:
+        offset, epoch = offset + gap, epoch + later
+        named = [{"key": name, "value": one} for name, one in pairs]
+        found.append((offset, timestamp, key, value, named, kind, epoch, CODECS[codec]))
+    columns = zip(*found, strict=True)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(list(column), field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+    )
+
+
+def encoded(choices, parts):
+    """Headers and bytes of the batches; each part is read with its own choice of kernels."""
+
+    def arriving():
+        for choice, part in zip(choices, parts, strict=True):
+            yield from ArrowReader(choice, 0, with_origin=True).records([part])
+
+    checks = Checks(resolve_topic_config("t", ConfigLayers()), STYLE, 0, 0)
+    maker, found = BatchMaker(STYLE), []
+    for block in blocks(checks.records(arriving()), STYLE, 0):
+        made = maker.encode(block, 99)
+        for batch in made.batches.rows():
+            begin = batch.position - made.batches.row(0).position
+            found.append(bytes(made.data[begin : begin + batch.size_bytes]))
+    return found
+
+
+@given(ROWS, st.integers(0, 40))
+@settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=150)
+def test_compiled_as_plain(rows, cut):
+    """The same batches; also where the first rows come one by one, and the rest by columns.
+
+    Where offsets are too far apart for one batch, it may be cut at another record.
+    """
+    plain, compiled = KernelChoice(forced=False), KernelChoice(forced=True)
+    part = part_of(rows)
+    parts, offsets = [part.slice(0, cut), part.slice(cut)], part.column("offset").to_pylist()
+    wanted = encoded([plain, plain], parts)
+    variants = [encoded(choices, parts) for choices in ([plain, compiled], [compiled, compiled])]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrow, "_SLICE_ROWS", 3)
+        variants.append(encoded([compiled, plain], parts))
+    for found in variants:
+        if offsets[-1] - offsets[0] <= MOST_DELTA:
+            assert found == wanted
+        data = b"".join(found)
+        assert [one.offset for batch in read_batches(data) for one in read_records(data, batch)] == offsets
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(
+    ("offsets", "epochs", "message"),
+    [
+        ([3, 3], [0, 0], "record 2: offset 3: the log's end is 4 by then"),
+        ([3, 4, 2], [0, 0, 0], "record 3: offset 2: the log's end is 5 by then"),
+        ([3, None], [0, 0], "record 2: "),
+        ([3, 4], [2, 1], "record 2: leader epoch 1 comes after 2"),
+    ],
+)
+def test_what_a_follower_would_not_take(offsets, epochs, message, compiled):
+    part = pa.RecordBatch.from_pydict({"key": [b"k"] * len(offsets), "offset": offsets, "leader_epoch": epochs})
+    with pytest.raises(BadInput, match=message):
+        encoded([KernelChoice(forced=compiled)], [part])

@@ -1,0 +1,124 @@
+"""Statistics of keys against twins that hold every key: counts, the largest, and the bounds of what is estimated."""
+
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pa = pytest.importorskip("pyarrow")
+
+from kafkalog_cli.ops.audit import keys as module  # noqa: E402
+from kafkalog_cli.ops.audit.key_hash import hash_keys  # noqa: E402
+from kafkalog_cli.ops.audit.keys import SHOWN_BYTES, KeyStatistics  # noqa: E402
+
+few_keys = st.sampled_from([None, b"", b"a", b"b", b"\x00", b"\x00\x00", b"a" * 8, b"a" * 9, b"x" * 2000, b"x" * 2001])
+rows = st.lists(st.tuples(few_keys | st.none() | st.binary(max_size=3), st.integers(-1, 300)), max_size=60)
+
+
+def fed(statistics, rows, parts=3):
+    """The statistics after some rows of keys and sizes of values, which came in parts."""
+    size = max(1, -(-len(rows) // parts))
+    for at in range(0, len(rows), size):
+        part = rows[at : at + size]
+        sizes = np.array([one for _, one in part], dtype=np.int64)
+        statistics.add(pa.array([key for key, _ in part], pa.binary()), sizes)
+    return statistics.counts()
+
+
+def counted(rows):
+    """Records and bytes by key, of those that have one."""
+    records, size_bytes = Counter(), Counter()
+    for key, value in rows:
+        if key is not None:
+            records[key] += 1
+            size_bytes[key] += len(key) + max(value, 0)
+    return records, size_bytes
+
+
+@given(rows=rows, top=st.integers(1, 5), gathered=st.sampled_from([1, 7, 1 << 18]))
+def test_what_is_counted_is_exact(rows, top, gathered):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "GATHERED_ROWS", gathered)
+        found = fed(KeyStatistics(top), rows)
+    records, size_bytes = counted(rows)
+    assert (found.keys, found.relative_error) == (len(records), 0)
+    assert found.null_keys == sum(key is None for key, _ in rows)
+    assert found.tombstones == sum(key is not None and value < 0 for key, value in rows)
+    assert (found.uncounted_records, found.uncounted_bytes) == (0, 0)
+    for listed, truth, field in ((found.largest, size_bytes, "bytes"), (found.most_frequent, records, "records")):
+        assert [getattr(one, field) for one in listed] == [count for _, count in truth.most_common(top)]
+        assert len({(one.key, one.key_bytes) for one in listed}) == len(listed)
+        for one in listed:
+            (whole,) = (key for key in records if (key[:SHOWN_BYTES], len(key)) == (one.key, one.key_bytes))
+            wanted = (records[whole], size_bytes[whole], 0, 0)
+            assert (one.records, one.bytes, one.records_error, one.bytes_error) == wanted
+
+
+@given(
+    rows=st.lists(
+        st.tuples(st.integers(0, 60).map(lambda n: b"k%d" % (n * n // 40)), st.integers(-1, 50)), max_size=300
+    ),
+    most=st.integers(4, 20),
+    gathered=st.integers(1, 40),
+)
+def test_bounds_hold_where_keys_were_let_go(rows, most, gathered):
+    """No key has less than it is told to have, or more than that and the error; none that is let go more than is said."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "GATHERED_ROWS", gathered)
+        statistics = KeyStatistics(1, most_keys=most, smallest=1 << 10)
+        found = fed(statistics, rows, parts=40)
+    records, size_bytes = counted(rows)
+    assert found.keys == len(records)  # fewer than the smallest hashes that are kept
+    for one in (*found.largest, *found.most_frequent):
+        assert one.records <= records[one.key] <= one.records + one.records_error
+        assert one.bytes <= size_bytes[one.key] <= one.bytes + one.bytes_error
+    kept = {int(value) for value in statistics._hashes}
+    for key in records:
+        if hashed([key])[0] not in kept:
+            assert records[key] <= found.uncounted_records
+            assert size_bytes[key] <= found.uncounted_bytes
+
+
+def hashed(strings):
+    data = np.frombuffer(b"".join(strings), dtype=np.uint8)
+    sizes = np.array([len(one) for one in strings], dtype=np.int64)
+    return hash_keys(data, np.cumsum(sizes) - sizes, sizes).tolist()
+
+
+@given(st.lists(st.binary(max_size=40) | st.binary(min_size=1020, max_size=1100), max_size=20))
+def test_a_hash_is_of_the_bytes_alone(strings):
+    """Whatever lies beside them; different strings have different ones."""
+    together = hashed(strings)
+    assert together == [hashed([one])[0] for one in strings]
+    assert len(set(together)) == len(set(strings))
+
+
+def test_hashes_are_spread_evenly():
+    """Each bit of the hashes of keys as people make them is set in half of them, and no two are the same."""
+    for name in (b"user-%010d", b"%d", b"%016x"):
+        found = np.array(hashed([name % number for number in range(100_000)]), dtype=np.uint64)
+        assert len(np.unique(found)) == len(found)
+        for bit in range(64):
+            share = float((found >> np.uint64(bit) & np.uint64(1)).mean())
+            assert abs(share - 0.5) < 0.01, (name, bit)
+
+
+@pytest.mark.parametrize("keys", [60_000, 400_000])
+def test_the_estimate_is_as_good_as_it_says(keys):
+    statistics = KeyStatistics(3, most_keys=20_000)
+    drawn = random.Random(7)
+    numbers = list(range(keys)) + [drawn.randrange(keys) for _ in range(50_000)]
+    drawn.shuffle(numbers)
+    for at in range(0, len(numbers), 30_000):
+        part = [b"%d" % number for number in numbers[at : at + 30_000]] + [b"often"] * 500
+        statistics.add(pa.array(part, pa.binary()), np.full(len(part), 10, dtype=np.int64))
+    found = statistics.counts()
+    assert 0 < found.relative_error < 0.01
+    assert abs(found.keys - keys - 1) < 4 * found.relative_error * keys
+    assert found.largest[0].key == found.most_frequent[0].key == b"often"
+    parts = -(-len(numbers) // 30_000)
+    assert (found.largest[0].records, found.largest[0].records_error) == (500 * parts, 0)
+    assert len(statistics._hashes) <= 20_000

@@ -1,0 +1,139 @@
+"""What compact decides exactly at a limit: of time, of the dirty ratio, of offsets. Kafka's rules on small logs."""
+
+import struct
+from types import SimpleNamespace
+
+import pytest
+from logs import BASE_TIME_MS, R, batch_v2, write_segment
+
+from kafkalog_cli.broker.cleaning.choosing import CheckpointState, Dirt, UpTo
+from kafkalog_cli.broker.producer_state import ProducerState
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.format.producer_snapshot import ProducerEntry
+from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.ops.compact import choose
+from kafkalog_cli.ops.compact.choose import plan_compact
+from kafkalog_cli.ops.compact.erasing import ErasureProof, _place_of, replication_words
+from kafkalog_cli.ops.compact.erasure import MOST_OFFSETS, RecordPlace
+from kafkalog_cli.ops.compact.passes import marking_request
+from kafkalog_cli.ops.compact.plan import Choice, CompactRequest
+from kafkalog_cli.ops.partition_facts import Replication
+from kafkalog_cli.ops.root_state import Roots
+from kafkalog_cli.ops.settings import SettingsSource
+
+FS = RealFilesystem()
+LAG_MS = 500
+NOW_MS = BASE_TIME_MS + 1000
+OLD_MS = NOW_MS - LAG_MS
+"""The largest timestamp that min.compaction.lag.ms does not keep."""
+
+
+def plan(tmp_path, timestamps, *, lags=False, **config):
+    """Of a log with a segment for each two timestamps, a batch each, and an active segment.
+
+    `lags`: the time indexes know of the first batch only.
+    """
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    base = 0
+    for first, second in (*timestamps, (NOW_MS, NOW_MS)):
+        made = [
+            (batch_v2([R(base + at, time, b"k", b"v")]), base + at, time) for at, time in enumerate((first, second))
+        ]
+        write_segment(folder, base, made, interval=1)
+        if lags:
+            (folder / f"{base:020d}.timeindex").write_bytes(struct.pack(">qi", first, 0))
+        base += 2
+    (tmp_path / "replication-offset-checkpoint").write_text(f"0\n1\nt 0 {base}\n")
+    settings = SettingsSource(FS, {"cleanup.policy": "compact", **config}, {})
+    partition = open_partition(FS, str(folder))
+    return plan_compact(FS, partition, Roots(FS).state(str(tmp_path), partition), CompactRequest(NOW_MS, settings))
+
+
+@pytest.mark.parametrize("lags", [False, True])
+@pytest.mark.parametrize(
+    ("times", "first_uncleanable"),
+    [
+        ((OLD_MS, OLD_MS), 4),
+        ((OLD_MS, OLD_MS + 1), 2),  # the second batch counts, though the first is at the limit
+        ((OLD_MS + 1, OLD_MS), 2),
+    ],
+)
+def test_a_segment_with_a_timestamp_within_the_lag_is_not_cleaned(tmp_path, times, first_uncleanable, lags):
+    """LogCleanerManager.findFirstUncleanableSegment: largestTimestamp > now - min.compaction.lag.ms."""
+    found = plan(tmp_path, [(OLD_MS, OLD_MS), times], lags=lags, **{"min.compaction.lag.ms": str(LAG_MS)})
+    assert found.dirt.first_uncleanable == first_uncleanable
+    assert found.dirt.up_to is (UpTo.ACTIVE_SEGMENT if first_uncleanable == 4 else UpTo.MIN_COMPACTION_LAG)
+    assert [base for group in found.groups for base in group] == list(range(0, first_uncleanable, 2))
+
+
+def choice(dirt, *, first_base=0, **request):
+    planning = object.__new__(choose._Planning)
+    lags = {"min_compaction_lag_ms": 0, "max_compaction_lag_ms": 100}
+    planning._config = SimpleNamespace(min_cleanable_dirty_ratio=0.5, **lags)
+    planning._request = SimpleNamespace(**{"is_forced": False, "erased": None} | request)
+    return planning._choice(dirt, first_base)
+
+
+HALF = Dirt(0, 9, 50, 50, UpTo.ACTIVE_SEGMENT, CheckpointState.NONE)
+
+
+def test_a_log_at_the_ratio_is_cleaned_only_when_it_is_overdue():
+    """LogCleanerManager.grabFilthiestCompactedLog: cleanableRatio > minCleanableRatio, or needCompactionNow."""
+    assert choice(HALF) is Choice.NOT_DIRTY_ENOUGH
+    assert choice(HALF._replace(delay_ms=1)) is Choice.OVERDUE
+    assert choice(HALF._replace(cleanable_bytes=51, delay_ms=1)) is Choice.DIRTY
+
+
+@pytest.mark.parametrize("request_of", [{"is_forced": True}, {"erased": object()}])
+def test_without_a_closed_segment_nothing_is_cleaned_by_force(request_of):
+    nothing = HALF._replace(cleanable_bytes=0)
+    forced = Choice.FORCED if "is_forced" in request_of else Choice.ERASING
+    assert choice(nothing, first_base=9, **request_of) is Choice.NOTHING_DIRTY
+    assert choice(nothing, first_base=8, **request_of) is forced
+
+
+def test_a_producers_last_offset_may_be_0():
+    """UnifiedLog.lastRecordsOfActiveProducers: lastDataOffset >= 0."""
+    state = ProducerState()
+    for producer_id, offset in ((7, -1), (8, 0), (9, 1)):
+        state.producers[producer_id] = ProducerEntry(producer_id, 3, 0, offset, 0, 0, -1, -1)
+    assert choose.LastRecords(state.producers) == {7: (None, 3), 8: (0, 3), 9: (1, 3)}
+
+
+@pytest.mark.parametrize(
+    ("first_dirty", "modified_ms"), [(0, None), (1, 1000), (5, 1000), (6, 2000), (9, 2000), (10, 3000)]
+)
+def test_tombstones_of_old_formats_go_by_the_last_segment_below_the_dirty_part(first_dirty, modified_ms):
+    """Cleaner.doClean: logSegments(0, firstDirtyOffset), the last one's lastModified less delete.retention.ms; 0 without any."""
+    segments = [
+        SimpleNamespace(base_offset=base, log=SimpleNamespace(mtime_ms=modified))
+        for base, modified in ((0, 1000), (5, 2000), (9, 3000))
+    ]
+    wanted = SimpleNamespace(first_dirty=first_dirty, dirt=HALF, number_of={"delete.retention.ms": 400}.__getitem__)
+    found = marking_request(segments, wanted, CompactRequest(NOW_MS, None))
+    assert found.legacy_horizon_ms == (0 if modified_ms is None else modified_ms - 400)
+
+
+@pytest.mark.parametrize(
+    ("base", "place"), [(8, RecordPlace.CLEANED), (9, RecordPlace.UNCLEANABLE), (12, RecordPlace.ACTIVE)]
+)
+def test_a_segment_is_cleaned_below_the_first_uncleanable_offset(base, place):
+    assert _place_of(SimpleNamespace(choice=Choice.DIRTY, dirt=HALF), base, 12) is place
+
+
+@pytest.mark.parametrize(
+    ("replicas", "told"), [((), "no other replica"), ((1,), "no other replica"), ((1, 2), "other replicas hold")]
+)
+def test_a_partition_has_other_replicas_from_two_on(replicas, told):
+    assert told in replication_words(Replication(replicas, replicas, 1, 1), "")
+
+
+def test_the_first_offsets_of_a_key_are_kept_and_all_are_counted():
+    proof = object.__new__(ErasureProof)
+    proof._tallies = {}
+    for offset in range(MOST_OFFSETS + 2):
+        proof._note(0, offset)
+    tally = proof._tallies[0]
+    assert list(tally.offsets) == list(range(MOST_OFFSETS))
+    assert (tally.records, tally.last_offset) == (MOST_OFFSETS + 2, MOST_OFFSETS + 1)

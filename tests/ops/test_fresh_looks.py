@@ -1,0 +1,78 @@
+"""What seems wrong beside a running broker is looked at again: work in progress is no finding, damage stays one."""
+
+import io
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.disk.kernels import KernelChoice
+
+EXAMPLE = Path(__file__).parents[2] / "docs/example"
+HOLD_LOCK = """
+import fcntl, sys
+lock = open(sys.argv[1], "r+b")
+fcntl.lockf(lock, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def a_broker_on(log_dir):
+    (log_dir / ".lock").touch()
+    command = [sys.executable, "-c", HOLD_LOCK, str(log_dir / ".lock")]
+    holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert holder.stdout.readline().strip() == "held"
+    try:
+        yield
+    finally:
+        holder.communicate()
+
+
+@pytest.fixture
+def log_dir(tmp_path):
+    shutil.copytree(EXAMPLE, tmp_path / "data")
+    return tmp_path / "data"
+
+
+def code_of(command, path, sleep):
+    environment = Environment(stdout=io.BytesIO(), stderr=io.BytesIO(), sleep=sleep, kernels=KernelChoice(forced=False))
+    return run([command, str(path)], environment)
+
+
+@pytest.mark.parametrize("command", ["verify", "dump-index"])
+def test_a_log_that_reaches_the_entries_of_its_index_in_the_next_look(command, log_dir):
+    partition = log_dir / "mixed-0"
+    log = max(partition.glob("*.log"))
+    whole = log.read_bytes()
+    before = code_of(command, partition, lambda _: None)
+    entries = max(partition.glob("*.timeindex"))
+    assert entries.stat().st_size
+    log.write_bytes(b"")
+    assert code_of(command, partition, lambda _: None) == 4
+    waits = []
+
+    def appended(seconds):
+        waits.append(seconds)
+        log.write_bytes(whole)
+
+    with a_broker_on(log_dir):
+        assert code_of(command, partition, appended) == before
+    assert waits
+
+
+@pytest.mark.parametrize("command", ["verify", "dump-index"])
+def test_damage_beside_a_running_broker_is_a_finding(command, log_dir):
+    partition = log_dir / "mixed-0"
+    log = max(partition.glob("*.log"))
+    log.write_bytes(b"")
+    waits = []
+    with a_broker_on(log_dir):
+        assert code_of(command, partition, waits.append) == 4
+    assert len(waits) == 3

@@ -1,0 +1,69 @@
+"""A partition that an import builds: all of it is on the disk when it is said to be built, whatever a power cut takes."""
+
+import pytest
+from memory_fs import SURVIVALS, MemoryFilesystem
+from watched_fs import every_fault
+
+pa = pytest.importorskip("pyarrow")
+
+from kafkalog_cli.change.new_partition import remove_all  # noqa: E402
+from kafkalog_cli.change.publishing.new_partitions import staged_name  # noqa: E402
+from kafkalog_cli.disk.kernels import KernelChoice  # noqa: E402
+from kafkalog_cli.errors import KafkalogError  # noqa: E402
+from kafkalog_cli.ops.append.writing import Writing  # noqa: E402
+from kafkalog_cli.ops.importing.building import TopicStyle, build  # noqa: E402
+from kafkalog_cli.ops.importing.proving import prove  # noqa: E402
+from kafkalog_cli.ops.settings import SettingsSource  # noqa: E402
+
+ROOT, NOW_MS = "/data", 1_700_000_000_000
+PATH = f"{ROOT}/{staged_name('t', 0, 'run', '0')}"
+ROWS = pa.RecordBatch.from_pylist(
+    [{"key": b"k", "value": b"v" * at, "timestamp": at, "offset": 100 + 3 * at} for at in range(60)]
+)
+PLAIN = KernelChoice(forced=False)
+
+
+def empty_disk():
+    fs = MemoryFilesystem()
+    fs.add(f"{ROOT}/meta.properties", b"version=1\n")
+    return fs
+
+
+def built(fs, **config):
+    source = SettingsSource(fs, {"segment.bytes": "900", **config}, {}, log_dirs=[ROOT])
+    style = TopicStyle.of(source, ROOT, "t", Writing(keep_offsets=True, batch_bytes=200), NOW_MS)
+    return build(fs, PATH, [ROWS.slice(0, 20), ROWS.slice(20)], style, PLAIN)
+
+
+def test_all_of_it_survives():
+    disk = empty_disk()
+    found = built(disk)
+    assert (found.first_offset, found.end_offset, found.records) == (100, 278, 60)
+    assert found.segments > 3
+    before = disk.tree(PATH)
+    contents = {path: facts[0] for path, facts in before.items()}
+    for survival in SURVIVALS:
+        image = disk.image(survival)
+        assert {path: facts[0] for path, facts in image.tree(PATH).items()} == contents, survival
+        proof = prove(image, PATH, "t-0", [ROWS], NOW_MS, PLAIN, with_offsets=True)
+        assert proof.records == 60
+    mode = disk.attributes(ROOT).mode
+    assert {facts[1] for path, facts in before.items() if path != PATH} == {mode & 0o666}
+
+
+def test_calls_that_fail():
+    """It is said, as an error of ours or of the system; what was made can be removed, all of it."""
+    kinds = set()
+    for fs in every_fault(empty_disk):
+        error = None
+        try:
+            built(fs)
+        except (KafkalogError, OSError) as raised:
+            error = raised
+        kinds.add(type(error).__name__)
+        disk = fs.below
+        if error is None:
+            assert prove(disk, PATH, "t-0", [ROWS], NOW_MS, PLAIN, with_offsets=True).records == 60
+        remove_all(disk, PATH)
+        assert [entry.path for entry in disk.list_directory(ROOT)] == [f"{ROOT}/meta.properties"]
+    assert {"NotChanged", "NoSpace", "OSError", "SyncFailed"} <= kinds

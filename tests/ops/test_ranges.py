@@ -1,0 +1,68 @@
+"""Ranges of dump-log against a filter over the whole dump, by both kernels, with sound and lying indexes."""
+
+import io
+import json
+import random
+
+import pytest
+from test_lookup import random_partition, spoil
+
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.disk.kernels import KernelChoice
+
+
+def records(folder, *options, forced=False):
+    stdout, stderr = io.BytesIO(), io.BytesIO()
+    environment = Environment(stdout=stdout, stderr=stderr, kernels=KernelChoice(forced=forced))
+    code = run(["dump-log", str(folder), "--format", "json", *options], environment)
+    lines = [json.loads(line) for line in stdout.getvalue().splitlines()]
+    assert (code, stderr.getvalue()) == (0, b"")
+    assert lines[-1]["type"] == "summary"
+    return [line for line in lines if line["type"] == "record"]
+
+
+def check(tmp_path, seed, forced):
+    folder = tmp_path / "t-0"
+    random_partition(folder, seed)
+    if seed % 2:
+        spoil(folder, seed)
+    whole = records(folder)
+    chance = random.Random(seed)
+    first, last = whole[0]["offset"], whole[-1]["offset"]
+    times = sorted(r["timestamp_ms"] for r in whole)
+    for _ in range(8):
+        low, high = sorted(chance.randrange(first - 2, last + 4) for _ in range(2))
+        shown = records(folder, "--from-offset", str(low), "--to-offset", str(high), forced=forced)
+        assert shown == [r for r in whole if low <= r["offset"] < high]
+        since, until = sorted(chance.choice(times) + chance.randrange(-1, 2) for _ in range(2))
+        shown = records(folder, "--since", str(since), "--until", str(until), forced=forced)
+        assert shown == [r for r in whole if since <= r["timestamp_ms"] < until]
+        key = f"k{chance.randrange(10)}"
+        shown = records(folder, "--key", key, "--from-offset", str(low), "--max-records", "3", forced=forced)
+        assert shown == [r for r in whole if r["offset"] >= low and r["key"]["data"] == key][:3]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("seed", range(20))
+def test_plain(tmp_path, seed):
+    check(tmp_path, seed, forced=False)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_compiled(tmp_path, seed):
+    check(tmp_path, seed, forced=True)
+
+
+def test_batches_are_shown_if_they_overlap(tmp_path):
+    folder = tmp_path / "t-0"
+    random_partition(folder, 3)
+    stdout = io.BytesIO()
+    whole = records(folder)
+    middle = whole[len(whole) // 2]["offset"]
+    argv = ["dump-log", str(folder), "--from-offset", str(middle), "--to-offset", str(middle + 1)]
+    assert run(argv, Environment(stdout=stdout)) == 0
+    lines = [line for line in stdout.getvalue().decode().splitlines() if "position: " in line]
+    assert len(lines) == 1

@@ -1,0 +1,143 @@
+"""What recover concludes at the limits of offsets, epochs and producer ids: Kafka's rules, over all small numbers."""
+
+from itertools import product
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from faulty_fs import FaultyFilesystem
+from logs import BASE_TIME_MS, R, batch_v2, write_segment
+
+from kafkalog_cli.broker.loaded_segment import LoadSettings
+from kafkalog_cli.broker.log_loader import LoadedLog, StartState
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.names import FileKind
+from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.ops.log_range import LogRange
+from kafkalog_cli.ops.recover.batch_marks import BatchMarks
+from kafkalog_cli.ops.recover.checkpoint_lines import line_edits, watermark_remark
+from kafkalog_cli.ops.recover.like_broker import _line_edits
+from kafkalog_cli.ops.recover.repair import Scope, plan_repair
+
+PARTITION = SimpleNamespace(topic="t", number=0, path="/logs/t-0")
+RECOVERY_POINT, LOG_START = FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.LOG_START_CHECKPOINT
+HIGH_WATERMARK, CLEANER = FileKind.REPLICATION_CHECKPOINT, FileKind.CLEANER_CHECKPOINT
+
+CONTROL = 0x20
+
+
+def batch_run(rows, *, as_matrix):
+    """Batches as (attributes, producer id, magic, leader epoch): in the two ways in which kernels give them."""
+    others = ("valid", "position", "records_count", "base_offset", "last_offset")
+    columns = list(zip(*((*row, *(1 for _ in others)) for row in rows), strict=True))
+    if as_matrix:
+        columns = [np.array(column, np.int64) for column in columns]
+    names = dict(zip(("attributes", "producer_id", "magic", "leader_epoch", *others), columns, strict=True))
+    return SimpleNamespace(batches=SimpleNamespace(matrix=object() if as_matrix else None, **names))
+
+
+def seen(batch_runs, *, as_matrix):
+    marks = BatchMarks(FaultyFilesystem())
+    marks.begin(SimpleNamespace(base_offset=7), None)
+    for rows in batch_runs:
+        marks.see(batch_run(rows, as_matrix=as_matrix))
+    return marks
+
+
+@pytest.mark.parametrize("as_matrix", [False, True])
+def test_a_marker_is_a_control_batch_of_a_producer(as_matrix):
+    """RecordBatch.hasProducerId: an id above -1, so that 0 is one; message sets (magic 0 and 1) have neither."""
+    for attributes, producer, magic in product((0, CONTROL, CONTROL | 0x10), (-1, 0, 1), (0, 1, 2)):
+        found = seen([[(attributes, producer, magic, 0)]], as_matrix=as_matrix).in_segments
+        assert found == ({7} if attributes & CONTROL and producer > -1 and magic == 2 else set())
+
+
+@pytest.mark.parametrize("as_matrix", [False, True])
+def test_epochs_go_down_only_where_a_smaller_one_follows(as_matrix):
+    """Batches of one epoch follow each other; -1 is no epoch; 0 is one; a stretch follows the stretch before."""
+    for epochs in product((-1, 0, 1, 2), repeat=4):
+        known = [epoch for epoch in epochs if epoch != -1]
+        goes_down = any(known[at] < known[at - 1] for at in range(1, len(known)))
+        for cut in range(1, 4):
+            rows = [(0, -1, 2, epoch) for epoch in epochs]
+            marks = seen([rows[:cut], rows[cut:]], as_matrix=as_matrix)
+            assert marks.epochs_go_down == goes_down, (epochs, cut)
+
+
+def broker_line(kind, line, log):
+    """What a line says after a broker has started on a log from `first` to `end`, None: no line.
+
+    UnifiedLog.updateHighWatermark: below the start it is the start, from the end on it is the end. LogLoader.recoverLog: the recovery
+    point is no larger than the end. LogCleanerManager.cleanableOffsets: a checkpoint past the end counts as none. OffsetCheckpointFile:
+    a negative offset is malformed.
+    """
+    if line is None or line < 0:
+        return None
+    if kind is HIGH_WATERMARK:
+        return log.end if line >= log.end else max(line, log.first)
+    if kind is CLEANER:
+        return None if line > log.end else line
+    return log.end if line > log.end else line
+
+
+def test_lines_of_a_repaired_log_are_as_a_broker_has_them():
+    for first, end in product(range(4), range(4)):
+        if first > end:
+            continue
+        log = LogRange(first, end)
+        for kind, line in product((RECOVERY_POINT, HIGH_WATERMARK, CLEANER), (None, *range(-1, 6))):
+            lines = {} if line is None else {kind: line}
+            wanted = broker_line(kind, line, log)
+            told = [(edit.kind, edit.offset) for edit in line_edits(PARTITION, lines, log)]
+            assert told == ([] if wanted == line else [(kind, wanted)]), (log, kind, line)
+
+
+@pytest.mark.parametrize(("start", "goes"), [(-1, True), (0, False), (5, False), (6, False)])
+def test_of_log_starts_only_a_negative_one_goes(start, goes):
+    told = [edit.offset for edit in line_edits(PARTITION, {LOG_START: start}, LogRange(0, 5))]
+    assert told == ([None] if goes else [])
+
+
+@pytest.mark.parametrize(("watermark", "lost"), [(4, None), (5, None), (6, "1 acknowledged record is"), (7, "2 ack")])
+def test_a_watermark_at_the_end_has_lost_nothing(watermark, lost):
+    told = [remark.message for remark in watermark_remark(PARTITION, {HIGH_WATERMARK: watermark}, LogRange(0, 5))]
+    assert len(told) == (lost is not None)
+    assert lost is None or lost in told[0]
+
+
+@pytest.mark.parametrize("is_tiered", [False, True])
+@pytest.mark.parametrize("log_start", [5, 6])
+@pytest.mark.parametrize("line", [0, 3])
+def test_a_log_start_has_a_line_only_where_the_first_segment_does_not_tell_it(log_start, line, is_tiered):
+    """LogManager.checkpointLogStartOffsetsInDir: remoteLogEnabled() or logStartOffset > the first segment's base offset."""
+    loaded = LoadedLog(log_start, 9, 5, 0, None)
+    settings = LoadSettings(0, is_tiered=is_tiered)
+    start = StartState(is_clean=True, log_start_offset=line)
+    told = {edit.kind: edit.offset for edit in _line_edits(PARTITION, start, loaded, settings)}
+    wanted = {RECOVERY_POINT: 9}
+    if is_tiered or log_start > 5:
+        wanted[LOG_START] = log_start
+    elif line:
+        wanted[LOG_START] = None
+    assert told == wanted
+
+
+@pytest.mark.parametrize(
+    ("since", "bases"),
+    [(None, [3, 5, 9]), (2, [3, 5, 9]), (3, [3, 5, 9]), (4, [3, 5, 9]), (5, [5, 9]), (8, [5, 9]), (9, [9]), (50, [9])],
+)
+def test_since_an_offset_begins_with_the_segment_in_which_it_lies(tmp_path, since, bases):
+    """Every segment lacks its time index; an index of a segment that went is looked at only with all."""
+    for base, last in ((3, 4), (5, 8), (9, 11)):
+        batch = batch_v2([R(base, BASE_TIME_MS), R(last, BASE_TIME_MS)])
+        write_segment(tmp_path, base, [(batch, last, BASE_TIME_MS)])
+        (tmp_path / f"{base:020d}.timeindex").unlink()
+    (tmp_path / f"{2:020d}.index").write_bytes(b"")
+    fs = RealFilesystem()
+    found = plan_repair(
+        fs, open_partition(fs, str(tmp_path)), StartState(is_clean=False), LoadSettings(0), Scope(since=since)
+    )
+    made = {change.name for change in found.changes if change.name.endswith(".timeindex")}
+    assert made == {f"{base:020d}.timeindex" for base in bases}
+    left_over = any(change.name == f"{2:020d}.index" for change in found.changes)
+    assert left_over == (since is None or since < 3)

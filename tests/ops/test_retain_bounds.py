@@ -1,0 +1,300 @@
+"""What retention, deletion and truncation decide exactly at a limit: Kafka's rules on small logs."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from logs import BASE_TIME_MS, R, batch_v2, write_segment
+from making_changes import files, make
+
+from kafkalog_cli.broker.retention import RetainedSegment, RetentionBounds, RetentionLimits, RetentionPass
+from kafkalog_cli.broker.retention import retain as retention_of
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.names import FileKind
+from kafkalog_cli.errors import OffsetOutOfRange
+from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.log.segments.segment_times import LargestTimestamp, TimestampOrigin
+from kafkalog_cli.ops import delete_records, truncate
+from kafkalog_cli.ops.delete_records import DeleteRecordsRequest, plan_delete_records
+from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.ops.retain import free, retain
+from kafkalog_cli.ops.retain.explain import Retained, fates_of
+from kafkalog_cli.ops.retain.free import FreeRequest, FreeSegment, oldest_first, plan_free
+from kafkalog_cli.ops.retain.plan import RetainRequest, Stay
+from kafkalog_cli.ops.retain.retain import line_edits, plan_retain
+from kafkalog_cli.ops.root_state import Roots, RootState
+from kafkalog_cli.ops.settings import SettingsSource
+from kafkalog_cli.ops.truncate import plan_truncate
+from kafkalog_cli.ops.verify.log_start import missing_start
+from kafkalog_cli.ops.verify.times import TimestampOddity
+
+FS = RealFilesystem()
+NOW_MS = BASE_TIME_MS + 1000
+LOG_START, HIGH_WATERMARK = FileKind.LOG_START_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT
+DELETE = {"cleanup.policy": "delete"}
+
+# -- retain --explain
+
+
+def fates(limits, ages=(30, 20, 10), sizes=(10, 10, 10), watermark=12):
+    """Segments at 0, 5 and 9 of a log that ends at 12; `ages` in ms."""
+    bases, bounds = (0, 5, 9), RetentionBounds(0, 12, watermark)
+    segments = [
+        SimpleNamespace(base_offset=base, log=SimpleNamespace(size_bytes=size))
+        for base, size in zip(bases, sizes, strict=True)
+    ]
+    times = [NOW_MS - age for age in ages]
+    gone = retention_of(list(map(RetainedSegment, bases, sizes)), bounds, limits, NOW_MS, times.__getitem__)
+    found = {at: LargestTimestamp(time, next(iter(TimestampOrigin)), time) for at, time in enumerate(times)}
+    names = {name: name for name in ("retention.ms", "retention.bytes", "cleanup.policy")}
+    return list(fates_of(Retained(segments, bounds, limits, gone, found, NOW_MS), names))
+
+
+def stays(*args, **more):
+    return [fate.stays for fate in fates(*args, **more)]
+
+
+def test_each_segment_ends_where_the_next_begins():
+    assert [(fate.base_offset, fate.next_offset) for fate in fates(RetentionLimits())] == [(0, 5), (5, 9), (9, 12)]
+
+
+@pytest.mark.parametrize("retention_ms", [0, 1, 19, 20, 21])
+def test_a_segment_is_due_at_the_first_time_at_which_a_broker_takes_it(retention_ms):
+    """UnifiedLog.deleteRetentionMsBreachedSegments: now - largestTimestamp > retention.ms, the segments before gone too."""
+    ages = (5, 25, 10)
+    for at, fate in enumerate(fates(RetentionLimits(retention_ms=retention_ms), ages)):
+        clock = range(NOW_MS - 30, NOW_MS + 30)
+        first = next(now for now in clock if all(now - (NOW_MS - age) > retention_ms for age in ages[: at + 1]))
+        assert fate.due_ms == first
+    assert {fate.due_ms for fate in fates(RetentionLimits(retention_ms=-1))} == {None}
+
+
+@pytest.mark.parametrize("retention_bytes", [0, 1, 10, 19, 20, 29, 30, 31])
+def test_a_segment_is_due_after_so_many_bytes(retention_bytes):
+    """UnifiedLog.deleteRetentionSizeBreachedSegments: what is left behind it, with what is appended, is no less than the limit."""
+    for at, fate in enumerate(fates(RetentionLimits(retention_bytes=retention_bytes))):
+        behind = 30 - 10 * (at + 1)
+        assert fate.due_after_bytes == next(more for more in range(100) if behind + more >= retention_bytes)
+    assert {fate.due_after_bytes for fate in fates(RetentionLimits(retention_bytes=-1))} == {None}
+
+
+def test_why_a_segment_stays_at_the_limits_of_time():
+    assert stays(RetentionLimits(retention_ms=9)) == [None, None, None]
+    assert stays(RetentionLimits(retention_ms=10)) == [None, None, Stay.LIMITS]
+    assert stays(RetentionLimits(retention_ms=10), ages=(10, 11, 10)) == [Stay.LIMITS, Stay.BEHIND, Stay.LIMITS]
+    assert stays(RetentionLimits(retention_ms=0), ages=(0, 1, 0)) == [Stay.LIMITS, Stay.BEHIND, Stay.LIMITS]
+    assert stays(RetentionLimits(retention_ms=0)) == [None, None, None]
+    assert stays(RetentionLimits()) == [Stay.NO_LIMIT] * 3
+
+
+def test_why_a_segment_stays_at_the_limits_of_size():
+    assert stays(RetentionLimits(retention_bytes=11)) == [None, Stay.LIMITS, Stay.LIMITS]
+    assert stays(RetentionLimits(retention_bytes=10)) == [None, None, Stay.LIMITS]
+    assert stays(RetentionLimits(retention_bytes=0)) == [None, None, None]
+    assert stays(RetentionLimits(retention_bytes=0), sizes=(10, 10, 0)) == [None, None, Stay.EMPTY]
+    assert stays(RetentionLimits(retention_bytes=10), watermark=4) == [
+        Stay.NOT_REPLICATED,
+        Stay.NOT_REPLICATED,
+        Stay.LIMITS,
+    ]
+
+
+def test_why_a_segment_stays_at_the_high_watermark():
+    assert stays(RetentionLimits(retention_bytes=0), watermark=4) == [Stay.NOT_REPLICATED] * 3
+    assert stays(RetentionLimits(retention_ms=0), watermark=4) == [Stay.NOT_REPLICATED] * 3
+    assert stays(RetentionLimits(retention_ms=0), watermark=5) == [None, Stay.NOT_REPLICATED, Stay.NOT_REPLICATED]
+    found = stays(RetentionLimits(retention_ms=0), ages=(0, 1, 1), watermark=9)
+    assert found == [Stay.LIMITS, Stay.BEHIND, Stay.NOT_REPLICATED]
+
+
+def test_the_setting_that_keeps_a_segment():
+    def setting(limits):
+        return [fate.setting for fate in fates(limits, ages=(0, 0, 0))]
+
+    assert setting(RetentionLimits(retention_ms=0)) == ["retention.ms"] * 3
+    assert setting(RetentionLimits(retention_bytes=40)) == ["retention.bytes"] * 3
+    assert setting(RetentionLimits()) == ["retention.ms"] * 3
+
+
+@pytest.mark.parametrize(("retention_ms", "why"), [(-1, Stay.NO_LIMIT), (0, Stay.UNIT), (1, Stay.UNIT)])
+def test_microseconds_keep_a_segment_wherever_a_time_limit_is_set(retention_ms, why):
+    ages = (NOW_MS - NOW_MS * 1000,) * 3
+    assert stays(RetentionLimits(retention_ms=retention_ms), ages=ages) == [why] * 3
+    assert {fate.odd for fate in fates(RetentionLimits(retention_ms=retention_ms), ages=ages)} == {
+        TimestampOddity.MICROSECONDS
+    }
+
+
+# -- plans on a disk
+
+
+def batch(first, last, timestamp=BASE_TIME_MS):
+    return batch_v2([R(first, timestamp), R(last, timestamp)]), last, timestamp
+
+
+@pytest.fixture
+def log_dir(tmp_path):
+    """Segments at 3, 5 and 9 of a log that ends at 12, with their snapshots."""
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    for base, last, timestamp in ((3, 4, BASE_TIME_MS), (5, 8, NOW_MS - 10), (9, 11, NOW_MS)):
+        write_segment(folder, base, [batch(base, last, timestamp)])
+    for offset in (3, 5, 9, 12):
+        (folder / f"{offset:020d}.snapshot").write_bytes(b"\0\1\x48\x67\x4b\xc7\0\0\0\0")
+    (folder / "leader-epoch-checkpoint").write_text("0\n1\n0 3\n")
+    return tmp_path
+
+
+def said(log_dir, **lines):
+    """Each checkpoint with the partition's line."""
+    for name, offset in lines.items():
+        (log_dir / f"{name.replace('_', '-')}-checkpoint").write_text(f"0\n1\nt 0 {offset}\n")
+    return open_partition(FS, str(log_dir / "t-0"))
+
+
+def state(log_dir, partition):
+    return Roots(FS).state(str(log_dir), partition)
+
+
+def settings(**config):
+    return SettingsSource(FS, {**DELETE, **{name.replace("_", "."): str(value) for name, value in config.items()}}, {})
+
+
+def edited(edits):
+    return {edit.kind: edit.offset for edit in edits}
+
+
+@pytest.mark.parametrize(("log_start", "line"), [(4, None), (5, None), (6, 6)])
+def test_a_log_start_has_a_line_only_above_the_first_segment(log_start, line):
+    """LogManager.checkpointLogStartOffsetsInDir: logStartOffset > logSegments.head.baseOffset."""
+    root = RootState("/logs", "t", 0, lines=((LOG_START, 2),))
+    assert edited(line_edits(root, log_start, 5)) == {LOG_START: line}
+    truncated = SimpleNamespace(log_start_offset=log_start, log_end_offset=9, removed={9})
+    assert edited(truncate._line_edits(root, truncated, [5, 7])) == ({LOG_START: None} if line is None else {})
+
+
+def test_retention_of_a_log_that_starts_at_its_end(log_dir):
+    """As delete-records up to the high watermark leaves it: all segments but the last are below the log start."""
+    partition = said(log_dir, log_start_offset=12, replication_offset=12)
+    plan = plan_retain(FS, partition, state(log_dir, partition), RetainRequest(NOW_MS, settings(retention_ms=-1)))
+    assert not plan.is_refused
+    assert [fate.goes for fate in plan.fates] == [RetentionPass.LOG_START] * 2 + [None]
+    partition = said(log_dir, log_start_offset=13)
+    assert plan_retain(FS, partition, state(log_dir, partition), RetainRequest(NOW_MS, settings())).is_refused
+
+
+@pytest.mark.parametrize(("retention_ms", "enough_ms"), [(0, NOW_MS), (7, NOW_MS - 7)])
+def test_no_header_is_read_behind_one_that_is_young_enough(log_dir, monkeypatch, retention_ms, enough_ms):
+    asked = []
+
+    def largest(fs, segment, enough):
+        asked.append(enough)
+        return LargestTimestamp(NOW_MS, next(iter(TimestampOrigin)), NOW_MS)
+
+    monkeypatch.setattr(retain, "largest_timestamp", largest)
+    partition = said(log_dir, replication_offset=12)
+    plan_retain(FS, partition, state(log_dir, partition), RetainRequest(NOW_MS, settings(retention_ms=retention_ms)))
+    assert asked == [enough_ms]
+
+
+@pytest.mark.parametrize(("is_clean", "disputable"), [(True, [True] * 3), (False, [True, True, False])])
+def test_of_the_last_segment_alone_a_broker_makes_the_time_index_anew(is_clean, disputable):
+    """LogLoader.recoverLog, with a recovery point in the last segment: only that is recovered."""
+    planning = object.__new__(retain._Planning)
+    planning._root, planning._segments = SimpleNamespace(is_clean=is_clean), (None,) * 3
+    assert list(map(planning._is_disputable, range(3))) == disputable
+
+
+def test_a_snapshot_of_the_first_segment_is_not_left_over(log_dir):
+    """Only what lies below the first segment is: indexes and snapshots of segments that went."""
+    for name in (f"{2:020d}.snapshot", f"{0:020d}.index"):
+        (log_dir / "t-0" / name).write_bytes(b"")
+    partition = said(log_dir, replication_offset=12)
+    plan = plan_free(FS, partition, state(log_dir, partition), FreeRequest(NOW_MS, settings()))
+    assert {file.path.rpartition("/")[2] for file in plan.leftovers} == {f"{2:020d}.snapshot", f"{0:020d}.index"}
+    assert [each.segment.base_offset for each in plan.segments] == [3, 5]
+
+
+def freed(log_dir, *, watermark=12, keep_bytes=0):
+    partition = said(log_dir, replication_offset=watermark)
+    plan = plan_free(FS, partition, state(log_dir, partition), FreeRequest(NOW_MS, settings(), keep_bytes=keep_bytes))
+    return [each.segment.base_offset for each in plan.segments]
+
+
+def test_room_is_made_up_to_the_high_watermark_and_the_floor(log_dir):
+    """A segment goes where the next one begins at the high watermark or below, and the rest is no less than the floor."""
+    assert [freed(log_dir, watermark=offset) for offset in (4, 5, 8, 9)] == [[], [3], [3], [3, 5]]
+    sizes = [(log_dir / "t-0" / f"{base:020d}.log").stat().st_size for base in (3, 5, 9)]
+    for keep_bytes, goes in ((sizes[2], [3, 5]), (sizes[2] + 1, [3]), (sum(sizes[1:]), [3]), (sum(sizes[1:]) + 1, [])):
+        assert freed(log_dir, keep_bytes=keep_bytes) == goes
+
+
+@pytest.mark.parametrize(
+    ("keep_ms", "ages", "goes"),
+    [
+        (0, (0, -5, 3), [1, 0, 2]),  # no floor: also what is of this moment, or of a time to come
+        (3, (3, 4, 2), [1]),
+        (4, (3, 5, 9), [2, 1]),
+    ],
+)
+def test_what_is_no_older_than_the_floor_stays(monkeypatch, keep_ms, ages, goes):
+    """One segment in each of three partitions; the oldest goes first."""
+
+    def largest(fs, segment, enough_ms):
+        return LargestTimestamp(NOW_MS - ages[segment], next(iter(TimestampOrigin)), 0)
+
+    monkeypatch.setattr(free, "largest_timestamp", largest)
+    plans = [SimpleNamespace(segments=(FreeSegment(at, 5, ()),)) for at in range(3)]
+    request = FreeRequest(NOW_MS, settings(), keep_ms=keep_ms)
+    order = [segment.segment for _, segment in oldest_first(FS, plans, request, pytest.fail)]
+    assert order == sorted((at for at in range(3) if not keep_ms or ages[at] > keep_ms), key=lambda at: -ages[at])
+    assert sorted(order) == sorted(goes)
+
+
+def test_records_are_deleted_before_any_offset_from_0_to_the_high_watermark(log_dir):
+    """Partition.deleteRecordsOnLeader: below 0 and above the high watermark is OFFSET_OUT_OF_RANGE."""
+    partition = said(log_dir, replication_offset=9)
+    root = state(log_dir, partition)
+    for offset, start, removed in ((0, 3, ()), (3, 3, ()), (4, 4, ()), (5, 5, (3,)), (9, 9, (3, 5))):
+        plan = plan_delete_records(FS, partition, root, offset, DeleteRecordsRequest(NOW_MS, settings()))
+        assert (plan.log_start_offset, plan.removed) == (start, removed), offset
+    assert delete_records.HIGH_WATERMARK == -1
+    for offset in (-2, 10):
+        with pytest.raises(OffsetOutOfRange):
+            plan_delete_records(FS, partition, root, offset, DeleteRecordsRequest(NOW_MS, settings()))
+
+
+@pytest.mark.parametrize(("offset", "is_refused"), [(4, True), (5, False)])
+def test_outside_a_log_directory_only_segments_can_tell_the_log_start(log_dir, offset, is_refused):
+    partition = said(log_dir)
+    plan = plan_delete_records(
+        FS, partition, Roots(FS).state(None, partition), offset, DeleteRecordsRequest(NOW_MS, settings())
+    )
+    assert plan.is_refused == is_refused
+
+
+def test_a_log_is_truncated_at_any_offset_from_its_start_to_its_end(log_dir):
+    partition = said(log_dir, replication_offset=12)
+    root, request, before = state(log_dir, partition), LogRequest(NOW_MS, settings()), files(log_dir / "t-0")
+    for offset, end in ((3, 3), (5, 5), (9, 9), (12, 12)):
+        plan = plan_truncate(FS, partition, root, offset, request)
+        assert (plan.log_start_offset, plan.log_end_offset) == (3, end)
+        assert plan.drops_records == (offset < 12)
+    for offset in (2, 13):
+        with pytest.raises(OffsetOutOfRange):
+            plan_truncate(FS, partition, root, offset, request)
+    assert files(log_dir / "t-0") == before
+
+
+def test_epochs_begin_with_the_log_though_it_began_there_before(log_dir):
+    """LogLoader.load: truncateFromStart(logStartOffset), at each start of a broker. An entry below the first segment says that it is lost."""
+    partition = said(log_dir, log_start_offset=5, replication_offset=12)
+    root = state(log_dir, partition)
+    plan = plan_retain(FS, partition, root, RetainRequest(NOW_MS, settings(retention_ms=-1)))
+    assert [fate.goes for fate in plan.fates] == [RetentionPass.LOG_START, None, None]
+    make(log_dir / "t-0", plan.changes)
+    for name in FileKind.LOG_START_CHECKPOINT.value, ".kafka_cleanshutdown":
+        (log_dir / name).unlink(missing_ok=True)
+    left = open_partition(FS, str(log_dir / "t-0"))
+    facts = SimpleNamespace(is_compacted=False, is_in_cleaner_checkpoint=False, is_tiered=False)
+    assert missing_start(FS, replace(left, leftovers=()), None, facts) is None

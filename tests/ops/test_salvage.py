@@ -1,0 +1,267 @@
+"""Salvage against a brute force that tries every byte of a damaged log for a batch with a good CRC."""
+
+import struct
+
+import crc32c
+import pytest
+from faulty_fs import FaultyFilesystem
+from hypothesis import example, given
+from hypothesis import strategies as st
+from logs import BASE_TIME_MS, R, batch_v2, write_segment
+from making_changes import files
+
+from kafkalog_cli.broker.loaded_segment import LoadSettings
+from kafkalog_cli.broker.log_loader import StartState
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.errors import Refused
+from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.ops.recover.repair import plan_repair
+from kafkalog_cli.ops.recover.salvage import salvage
+
+SETTINGS = LoadSettings(1_795_000_000_000, index_interval_bytes=200)
+FS = RealFilesystem()
+
+
+def batches(first, count, per=2):
+    made = []
+    for number in range(count):
+        records = [R(first + number * per + i, BASE_TIME_MS + number, b"k", b"v" * 20) for i in range(per)]
+        made.append((batch_v2(records), records[-1].offset, BASE_TIME_MS + number))
+    return made
+
+
+def partition(directory):
+    """Two segments of batches of two records: offsets 0 to 11, and 12 to 19."""
+    directory.mkdir()
+    write_segment(directory, 0, batches(0, 6), 200)
+    write_segment(directory, 12, batches(12, 4), 200)
+    return directory
+
+
+def positions_anywhere(data):
+    """(position, base) of the batches whose CRC holds, found at any byte."""
+    found, at = [], 0
+    while at + 61 <= len(data):
+        base, length, _, magic, crc = struct.unpack_from(">qiibI", data, at)
+        end = at + 12 + length
+        if magic == 2 and length >= 49 and end <= len(data) and crc32c.crc32c(data[at + 21 : end]) == crc:
+            found.append((at, base))
+            at = end
+        else:
+            at += 1
+    return found
+
+
+def batches_anywhere(data):
+    """(base, last) of those batches."""
+    return [(base, base + struct.unpack_from(">i", data, at + 23)[0]) for at, base in positions_anywhere(data)]
+
+
+def that_go_up(found, base_offset, reached):
+    """Those that fit into the segment and behind each other, but for one that jumps over the batch behind it."""
+    fitting = [
+        pair for pair in found if pair[0] >= base_offset and pair[1] < base_offset + (1 << 31) and pair[0] > reached
+    ]
+    kept = []
+    for number, (base, last) in enumerate(fitting):
+        following = fitting[number + 1][0] if number + 1 < len(fitting) else None
+        jumps = following is not None and reached < following <= last
+        if base > reached and not jumps:
+            kept.append((base, last))
+            reached = last
+    return kept
+
+
+def offsets_in(directory):
+    """(base, last) of all batches of all logs, by their headers."""
+    return [pair for path in sorted(directory.glob("*.log")) for pair in batches_anywhere(path.read_bytes())]
+
+
+def bodies(directory):
+    """Each batch as (base offset, CRC): no CRC holds the base offset, so a damaged one makes a pair that was never written."""
+    logs = [path.read_bytes() for path in directory.glob("*.log")]
+    return {(base, data[at + 17 : at + 21]) for data in logs for at, base in positions_anywhere(data)}
+
+
+damages = st.lists(
+    st.tuples(st.sampled_from(["flip", "zero", "cut", "insert"]), st.integers(0, 600), st.integers(1, 90)), max_size=3
+)
+
+
+def damaged(data, steps):
+    data = bytearray(data)
+    for kind, at, size in steps:
+        if kind == "flip" and at < len(data):
+            data[at] ^= 1 << size % 8
+        elif kind == "zero":
+            data[at : at + size] = bytes(len(data[at : at + size]))
+        elif kind == "cut":
+            del data[at : at + size]
+        else:
+            data[at:at] = bytes([0xA5]) * size
+    return bytes(data)
+
+
+@given(first=damages, second=damages)
+@example(first=[("zero", 35, 90)], second=[])  # the base offset of the batch behind it too
+@example(
+    first=[], second=[("cut", 134, 14), ("cut", 245, 90)]
+)  # bytes that are no batch, and say they end where the file ends
+def test_all_good_batches_and_no_others(tmp_path_factory, first, second):
+    source_as_written = partition(tmp_path_factory.mktemp("written") / "t-0")
+    source = partition(tmp_path_factory.mktemp("salvage") / "t-0")
+    wanted, reached = [], -1
+    for base, steps in ((0, first), (12, second)):
+        log = source / f"{base:020d}.log"
+        log.write_bytes(damaged(log.read_bytes(), steps))
+        good = that_go_up(batches_anywhere(log.read_bytes()), base, reached)
+        wanted += good
+        reached = max([reached, *(last for _, last in good)])
+    before = files(source)
+    out = source.parent / "out"
+    result = salvage(FS, open_partition(FS, str(source)), str(out), SETTINGS)
+    assert offsets_in(out) == wanted
+    assert files(source) == before
+    assert result.batches == len(wanted)
+    assert (result.first_offset, result.end_offset) == ((wanted[0][0], wanted[-1][1] + 1) if wanted else (None, None))
+    missing = set(range(20)) - {o for first, last in wanted for o in range(first, last + 1)}
+    told = {o for lost in result.lost for o in range(lost.first, 20 if lost.last is None else lost.last + 1)}
+    # A gap with nothing damaged in it nobody can tell from compaction: behind a cut, or where a base offset lies.
+    if not any(kind == "cut" for kind, _, _ in (*first, *second)) and bodies(out) <= bodies(source_as_written):
+        assert missing <= told
+
+
+@given(first=damages)
+def test_what_was_salvaged_is_sound(tmp_path_factory, first):
+    source = partition(tmp_path_factory.mktemp("salvage") / "t-0")
+    log = source / f"{0:020d}.log"
+    log.write_bytes(damaged(log.read_bytes(), first))
+    out = source.parent / "out"
+    salvage(FS, open_partition(FS, str(source)), str(out), SETTINGS)
+    (out.rename(source.parent / "u-0"))
+    found = plan_repair(FS, open_partition(FS, str(source.parent / "u-0")), StartState(is_clean=False), SETTINGS)
+    assert not found.has_work
+    # A flipped bit in a leader epoch is in no CRC.
+    assert all(remark.path.endswith("leader-epoch-checkpoint") for remark in found.remarks)
+
+
+def test_a_sound_log_comes_out_as_it_is(tmp_path):
+    source = partition(tmp_path / "t-0")
+    salvage(FS, open_partition(FS, str(source)), str(tmp_path / "out"), SETTINGS)
+    written = files(tmp_path / "out")
+    for name, data in files(source).items():
+        assert written[name] == data, name
+    assert set(written) - set(files(source)) == {
+        "leader-epoch-checkpoint",
+        f"{12:020d}.snapshot",
+        f"{20:020d}.snapshot",
+    }
+
+
+def test_unreadable_sectors_are_read_around(tmp_path):
+    source = partition(tmp_path / "t-0")
+    log = source / f"{0:020d}.log"
+    disk = FaultyFilesystem(below=FS)
+    disk.fail_read(str(log), 130, 135)
+    found = open_partition(disk, str(source))
+    with pytest.raises(AttributeError):
+        disk.create  # noqa: B018  this disk can be read only: what is written goes to the real one
+    disk = _ReadsFrom(disk)
+    result = salvage(disk, found, str(tmp_path / "out"), SETTINGS)
+    assert result.end_offset == 20
+    assert result.lost
+    assert len(offsets_in(tmp_path / "out")) < 10
+
+
+def one_log(directory, parts, base_offset=0):
+    """A partition of one segment without indexes: of bytes as they are, and of batches as (first, last offset)."""
+    directory.mkdir(exist_ok=True)
+    data = b"".join(part if isinstance(part, bytes) else batch(*part) for part in parts)
+    (directory / f"{base_offset:020d}.log").write_bytes(data)
+    return directory
+
+
+def batch(first, last):
+    return batch_v2([R(first, BASE_TIME_MS, b"k", b"v")], base=first, last=last)
+
+
+REACH = 2**31 - 1
+"""Kafka's LogSegment.canConvertToRelativeOffset: so far behind its base offset a segment may hold an offset."""
+
+
+@pytest.mark.parametrize(
+    ("base_offset", "found", "kept"),
+    [
+        (0, [(0, 0), (1, 1)], [(0, 0), (1, 1)]),
+        (5, [(4, 4), (5, 5), (6, 7)], [(5, 5), (6, 7)]),
+        (5, [(5, 5), (5 + REACH, 5 + REACH)], [(5, 5), (5 + REACH, 5 + REACH)]),
+        (5, [(5, 5), (6, 6 + REACH)], [(5, 5)]),
+        (0, [(0, 1), (2, 4), (4, 5)], [(0, 1), (4, 5)]),  # its last offset is the first of the batch behind it
+        (0, [(0, 1), (2, 4), (5, 5)], [(0, 1), (2, 4), (5, 5)]),
+        (0, [(0, 1), (2, 3), (1, 1), (3, 4)], [(0, 1), (2, 3)]),  # 3 is there already
+        (0, [(0, 1), (2, 3), (1, 1), (4, 4)], [(0, 1), (2, 3), (4, 4)]),
+        (5, [(6, 9), (4, 4), (8, 8)], [(8, 8)]),  # 4 is of no use here: what comes behind 6 to 9 is 8
+        (5, [(6, 9), (8, 8)], [(8, 8)]),
+    ],
+)
+def test_offsets_that_touch(tmp_path, base_offset, found, kept):
+    """No CRC holds a base offset: a batch is dropped where it jumps over the next one, or says what was said before."""
+    source = one_log(tmp_path / "t-0", found, base_offset)
+    result = salvage(FS, open_partition(FS, str(source)), str(tmp_path / "out"), SETTINGS)
+    assert (
+        offsets_in(tmp_path / "out") == kept == that_go_up([f for f in found if f[0] >= base_offset], base_offset, -1)
+    )
+    assert result.skipped == len(found) - len(kept)
+
+
+@pytest.mark.parametrize(
+    ("parts", "lost"),
+    [
+        ([(0, 1), (2, 3)], []),
+        ([(0, 1), (5, 6)], []),  # a gap without a byte in it is one that compaction has left
+        ([(0, 1), b"\xa5" * 90, (2, 3)], []),  # bytes where no offset is missing held no record
+        ([(0, 1), b"\xa5" * 90, (3, 3)], [(1, 2, 2, 2)]),
+        ([b"\xa5" * 90, (1, 1)], [(0, 1, 0, 0)]),
+        ([b"\xa5" * 90, (0, 1)], []),
+        ([(0, 1), b"\xa5" * 90, (4, 6), (7, 7)], [(1, 2, 2, 3)]),
+        ([(0, 1), b"\xa5" * 90], [(1, 2, 2, None)]),
+        ([(0, 1), b"\xa5" * 90, (4, 4), b"\xa5" * 90], [(1, 2, 2, 3), (3, 4, 5, None)]),
+        (
+            [(0, 1), batch(2, 3)[:-1] + b"!", (4, 4)],
+            [(1, 2, 2, 3)],
+        ),  # a whole batch with a wrong CRC, and none at the end
+    ],
+)
+def test_what_is_told_as_lost(tmp_path, parts, lost):
+    """`lost`: from and up to the byte where which part begins, first and last offset."""
+    source = one_log(tmp_path / "t-0", parts)
+    starts = [0]
+    for part in parts:
+        starts.append(starts[-1] + len(part if isinstance(part, bytes) else batch(*part)))
+    found = salvage(FS, open_partition(FS, str(source)), str(tmp_path / "out"), SETTINGS).lost
+    told = [(starts.index(one.start), starts.index(one.end), one.first, one.last) for one in found]
+    assert told == lost
+
+
+class _ReadsFrom:
+    """The real disk, but what is read comes from another."""
+
+    def __init__(self, reads):
+        self._reads = reads
+
+    def __getattr__(self, name):
+        return getattr(self._reads if name in ("open_read", "status", "list_directory") else FS, name)
+
+
+def test_nothing_is_overwritten(tmp_path):
+    source = partition(tmp_path / "t-0")
+    (tmp_path / "out").mkdir()
+    with pytest.raises(Refused):
+        salvage(FS, open_partition(FS, str(source)), str(tmp_path / "out"), SETTINGS)
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_kafka_0_7_is_refused(corpus, tmp_path):
+    with pytest.raises(Refused):
+        salvage(FS, open_partition(FS, str(corpus / "format-0.7" / "data" / "m0-0")), str(tmp_path / "out"), SETTINGS)
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,88 @@
+"""Whether a partition that is only read is the one that somebody else saw, on another host: its broker may be at work."""
+
+import pytest
+
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.errors import PathNotFound, Refused
+from kafkalog_cli.ops.engine import Place
+from kafkalog_cli.ops.same_place import sight
+
+FS = RealFilesystem()
+OLD, MIDDLE, NEWEST, NEWER = (f"{offset:020d}.log" for offset in (0, 70, 800, 9000))
+
+
+@pytest.fixture
+def partition(tmp_path):
+    folder = tmp_path / "logs" / "orders-0"
+    folder.mkdir(parents=True)
+    (folder.parent / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=x\n")
+    for name in (OLD, MIDDLE, NEWEST):
+        (folder / name).write_bytes(bytes(100))
+    (folder / NEWEST).with_suffix(".index").write_bytes(bytes(10_000))
+    (folder / "leader-epoch-checkpoint").write_bytes(bytes(40))
+    return folder
+
+
+def seen(folder):
+    return sight(Place(FS, str(folder), str(folder.parent), is_locked=False), "driver")
+
+
+def test_no_more_is_taken_along_than_tells(partition):
+    one = seen(partition)
+    assert (list(one.files), one.files[NEWEST].size_bytes, one.runs) == ([NEWEST], 100, frozenset())
+    (partition / f"{10**6:020d}.log.deleted").touch()
+    (partition / "x.log").touch()
+    assert list(seen(partition).files) == [NEWEST]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda folder: (folder / NEWEST).write_bytes(bytes(101)),
+        lambda folder: (folder / NEWEST).with_suffix(".index").write_bytes(bytes(8)),  # trimmed: it was made large
+        lambda folder: (folder / "leader-epoch-checkpoint").write_bytes(bytes(20)),
+        lambda folder: (folder / OLD).write_bytes(bytes(50)),  # cleaned
+        lambda folder: [(folder / name).unlink() for name in (OLD, MIDDLE)],
+        lambda folder: [(folder / NEWER).touch(), (folder / NEWEST).write_bytes(bytes(10))],  # rolled and cleaned
+        lambda folder: [(folder / NEWER).touch(), *((folder / name).unlink() for name in (OLD, MIDDLE, NEWEST))],
+    ],
+)
+def test_what_a_broker_does(partition, change):
+    one = seen(partition)
+    change(partition)
+    one.check(FS, "worker")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda folder: (folder / NEWEST).write_bytes(bytes(99)), "of 99 bytes"),
+        (lambda folder: (folder / NEWEST).unlink(), "missing"),
+        (lambda folder: [path.unlink() for path in folder.iterdir()], "missing"),
+    ],
+)
+def test_an_older_copy_and_an_empty_directory(partition, change, words):
+    one = seen(partition)
+    change(partition)
+    with pytest.raises(
+        Refused, match=rf"worker sees another directory there than driver, .*: {NEWEST} {words}.*, not of 100 bytes"
+    ):
+        one.check(FS, "worker")
+    one.check(FS, "driver")  # which knows the directory by its inode
+
+
+def test_a_partition_without_a_log_file(partition):
+    for path in partition.iterdir():
+        path.unlink()
+    one = seen(partition)
+    (partition / NEWEST).touch()
+    one.check(FS, "worker")
+
+
+def test_nothing_is_there(partition):
+    one = seen(partition)
+    for path in partition.iterdir():
+        path.unlink()
+    partition.rmdir()
+    with pytest.raises(PathNotFound):
+        one.check(FS, "worker")

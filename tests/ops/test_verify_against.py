@@ -1,0 +1,355 @@
+"""Two replicas compared, against a brute force that compares all records by offset."""
+
+import random
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from logs import BASE_TIME_MS, R, batch_v2, message, message_set, write_segment
+
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.ops.verify.against import ReplicaPolicy, compare
+from kafkalog_cli.ops.verify.finding_kinds import FindingKind
+
+FS = RealFilesystem()
+DIVERGED, BEHIND, GONE = FindingKind.DIVERGED, FindingKind.REPLICA_BEHIND, FindingKind.NOT_COMPARABLE
+MISSING, UNCOMPARED = FindingKind.RECORDS_MISSING, FindingKind.NOT_COMPARED
+
+
+class B:
+    """A batch to write: its records, its leader epoch."""
+
+    def __init__(self, records, epoch=0, last=None):
+        self.records, self.epoch = records, epoch
+        self.base, self.last = records[0].offset, records[-1].offset if last is None else last
+
+    def written(self):
+        data = batch_v2(self.records, epoch=self.epoch, base=self.base, last=self.last)
+        return data, self.last, max(r.timestamp for r in self.records)
+
+    def thinned(self, keep):
+        """As the cleaner leaves it: fewer records, the offsets of the whole."""
+        made = B([r for r in self.records if keep(r.offset)] or self.records, self.epoch, self.last)
+        made.base = self.base
+        return made
+
+
+def log(sizes, epochs=None, seed=b""):
+    """Batches of so many records one after the other."""
+    made, offset = [], 0
+    for number, size in enumerate(sizes):
+        records = [
+            R(offset + i, BASE_TIME_MS + offset + i, b"k%d" % i, seed + b"v%d" % (offset + i)) for i in range(size)
+        ]
+        made.append(B(records, 0 if epochs is None else epochs[number]))
+        offset += size
+    return made
+
+
+def write(directory, batches, segments=(0,)):
+    """A partition directory; `segments` are the numbers of the batches with which segments begin."""
+    folder = directory / "topic-0"
+    folder.mkdir(parents=True)
+    edges = [*segments, len(batches)]
+    for begin, end in zip(edges, edges[1:], strict=False):
+        part = batches[begin:end]
+        if part:
+            write_segment(folder, part[0].base, [batch.written() for batch in part], 200)
+    return folder
+
+
+def compared(ours, theirs, *, compiled=None):
+    ours, theirs = (open_partition(FS, str(path)) for path in (ours, theirs))
+    return compare(FS, ours, theirs, choice=KernelChoice(forced=compiled))
+
+
+def kinds(comparison):
+    return [found.kind for found in comparison.findings]
+
+
+def test_the_same_log_in_other_segments_has_no_findings(tmp_path):
+    batches = log([3] * 20)
+    result = compared(write(tmp_path / "a", batches, (0, 7, 11)), write(tmp_path / "b", batches, (0, 5)))
+    assert result.findings == ()
+    assert result.diverged_at is None
+    assert result.more_complete is None
+    assert (result.ours.end_offset, result.theirs.end_offset) == (60, 60)
+
+
+def test_the_shorter_one_is_behind(tmp_path):
+    batches = log([3] * 20)
+    result = compared(write(tmp_path / "a", batches[:12]), write(tmp_path / "b", batches))
+    assert kinds(result) == [BEHIND]
+    (found,) = result.findings
+    assert found.path == str(tmp_path / "a" / "topic-0")
+    assert (found.first_offset, found.last_offset) == (36, 59)
+    assert result.more_complete is result.theirs
+
+
+def test_other_values_at_the_same_offsets(tmp_path):
+    ours, theirs = log([3] * 8), log([3] * 8)
+    theirs[5] = B([r._replace(value=b"other") if r.offset >= 16 else r for r in theirs[5].records])
+    result = compared(write(tmp_path / "a", ours, (0, 4)), write(tmp_path / "b", theirs))
+    assert result.diverged_at == 16
+    (found,) = result.findings
+    assert found.kind is DIVERGED
+    assert found.path.endswith(f"{12:020}.log")
+    assert found.position == len(ours[4].written()[0])
+    assert (found.first_offset, found.last_offset) == (16, 17)
+    assert "crc" in found.expected != found.got
+
+
+def test_other_leader_epochs_of_the_same_records(tmp_path):
+    ours, theirs = log([2] * 6, [1, 1, 1, 1, 1, 1]), log([2] * 6, [1, 1, 1, 2, 2, 2])
+    result = compared(write(tmp_path / "a", ours), write(tmp_path / "b", theirs))
+    assert result.diverged_at == 6
+    assert kinds(result) == [DIVERGED, BEHIND]
+    assert "leader epoch is 1 here and 2 there" in result.findings[0].message
+    assert result.more_complete is result.theirs
+
+
+def test_an_unclean_election_leaves_batches_of_other_sizes(tmp_path):
+    shared = log([2, 2, 2])
+    ours = [*shared, *(B([R(6 + i, 5, b"a", b"a")], 1) for i in range(5))]
+    theirs = [*shared, B([R(6 + i, 5, b"b", b"b") for i in range(3)], 2)]
+    result = compared(write(tmp_path / "a", ours), write(tmp_path / "b", theirs))
+    assert result.diverged_at == 6
+    assert result.more_complete is result.theirs  # the later epoch, though it is shorter
+
+
+def test_compaction_on_one_side_is_no_divergence(tmp_path):
+    ours = log([4] * 10)
+    theirs = [batch.thinned(lambda offset: offset % 3 == 0) for batch in ours if batch.base % 8]
+    result = compared(write(tmp_path / "a", ours), write(tmp_path / "b", [ours[0], *theirs]))
+    assert result.diverged_at is None
+    assert kinds(result) == [GONE]
+    assert result.findings[0].message.startswith("of offsets that both logs reach, 4 batches are only here, 0 only in")
+
+
+def test_message_sets_that_the_cleaner_wrote_anew(tmp_path):
+    records = [R(i, BASE_TIME_MS + i, b"k%d" % i, b"v%d" % i) for i in range(6)]
+    old = [(message_set(records[:3], 1, 1), 2, BASE_TIME_MS + 2)]
+    old += [(message(record, 1), record.offset, record.timestamp) for record in records[3:]]
+    new = [(batch_v2([records[0], records[2]]), 2, BASE_TIME_MS + 2), (batch_v2(records[3:], 1), 5, BASE_TIME_MS + 5)]
+    folders = [tmp_path / name / "topic-0" for name in "ab"]
+    for folder, batches in zip(folders, (old, new), strict=True):
+        folder.mkdir(parents=True)
+        write_segment(folder, 0, batches)
+    assert compared(*folders).diverged_at is None
+    assert compared(*reversed(folders)).diverged_at is None
+
+
+def test_deleted_segments_at_the_start_are_no_divergence(tmp_path):
+    batches = log([3] * 12)
+    result = compared(write(tmp_path / "a", batches[6:]), write(tmp_path / "b", batches))
+    assert result.diverged_at is None
+    assert kinds(result) == [BEHIND]
+    assert result.more_complete is result.theirs
+    assert result.theirs.only_here == 0
+
+
+@pytest.mark.parametrize("length", [12, 11])
+def test_a_damaged_batch_is_no_divergence_and_the_other_replica_is_the_more_complete(tmp_path, length):
+    """Unless the damaged one reaches further: then each has what the other has not."""
+    batches = log([3] * 12)
+    ours, theirs = write(tmp_path / "a", batches), write(tmp_path / "b", batches[:length])
+    path = ours / f"{0:020}.log"
+    data = bytearray(path.read_bytes())
+    data[len(batches[0].written()[0]) * 4 + 70] ^= 1
+    path.write_bytes(data)
+    result = compared(ours, theirs)
+    assert result.diverged_at is None
+    assert result.ours.damaged == 1
+    assert BEHIND in kinds(result)
+    if length == 12:
+        assert result.more_complete is result.theirs
+        assert result.verdict.startswith(f"{theirs} is more complete: ")
+    else:
+        assert result.more_complete is None
+        assert result.verdict.startswith("neither is more complete, the damaged one reaches further: ")
+        assert result.verdict.endswith(f"salvage {ours} (recover --salvage OUT) before it is given up")
+        assert next(one.path for one in result.findings if one.kind is BEHIND or one.kind.value == BEHIND) == str(
+            theirs
+        )
+
+
+def test_what_cannot_be_compared(tmp_path):
+    ours = write(tmp_path / "a", log([1]))
+    other = tmp_path / "b" / "topic-1"
+    other.mkdir(parents=True)
+    write_segment(other, 0, [batch.written() for batch in log([1])])
+    (found,) = compared(ours, other).findings
+    assert (found.kind, found.message) == (UNCOMPARED, "not compared: topic-0 and topic-1 are different partitions")
+    (found,) = compared(ours, ours).findings
+    assert (found.kind, found.message.endswith("are the same directory")) == (UNCOMPARED, True)
+    theirs = write(tmp_path / "c", log([1]))
+    for folder, topic_id in ((ours, "AAAAAAAAAAAAAAAAAAAAAQ"), (theirs, "AAAAAAAAAAAAAAAAAAAAAg")):
+        (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}")
+    assert "topic ids" in compared(ours, theirs).findings[0].message
+    seven = tmp_path / "d" / "topic-0"
+    seven.mkdir(parents=True)
+    (seven / f"{0:020}.kafka").write_bytes(b"")
+    assert "0.7" in compared(ours, seven).findings[0].message
+
+
+def test_empty_and_missing_logs(tmp_path):
+    empty = tmp_path / "a" / "topic-0"
+    empty.mkdir(parents=True)
+    (empty / f"{0:020}.log").touch()
+    full = write(tmp_path / "b", log([2, 2]))
+    result = compared(empty, full)
+    assert kinds(result) == [BEHIND, UNCOMPARED]
+    assert result.findings[1].message == f"not compared: the log of {empty} has no valid batch"
+    assert result.more_complete is result.theirs
+    other = tmp_path / "c" / "topic-0"
+    other.mkdir(parents=True)
+    (other / f"{0:020}.log").touch()
+    assert compared(empty, other).findings == ()
+
+
+def test_logs_without_a_common_offset_were_not_compared(tmp_path):
+    batches = log([3] * 12)
+    result = compared(write(tmp_path / "a", batches[:4]), write(tmp_path / "b", batches[6:]))
+    assert UNCOMPARED in kinds(result)
+    assert "no batch in common: offsets 0 to 12 and 18 to 36" in result.findings[-1].message
+
+
+# -- what is missing on one side
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("gone", [(4, 8), (4, 5), (10, 11)])
+def test_records_that_only_the_other_replica_has(tmp_path, gone, compiled):
+    """As after a segment was removed: the other's batches prove that the records are lost here."""
+    if compiled:
+        pytest.importorskip("numba")
+    batches = log([3] * 12)
+    ours = write(tmp_path / "a", [*batches[: gone[0]], *batches[gone[1] :]], (0, gone[0]))
+    theirs = write(tmp_path / "b", batches, (0, 7))
+    for one, other in ((ours, theirs), (theirs, ours)):
+        result = compared(one, other, compiled=compiled)
+        (found,) = [found for found in result.findings if found.kind is MISSING]
+        assert found.path == str(ours)
+        assert (found.first_offset, found.last_offset) == (3 * gone[0], 3 * gone[1] - 1)
+        assert str(theirs) in found.message
+        assert GONE not in kinds(result)
+
+
+def test_what_compaction_or_the_log_start_explains_is_not_missing(tmp_path):
+    batches = log([3] * 12)
+    ours = write(tmp_path / "a", [*batches[:4], *batches[8:]], (0, 4))
+    theirs = write(tmp_path / "b", batches)
+    sides = [open_partition(FS, str(path)) for path in (ours, theirs)]
+    for policy, expected in (
+        (ReplicaPolicy(), [MISSING]),
+        (ReplicaPolicy(False), [MISSING]),
+        (ReplicaPolicy(True), [GONE]),
+        (ReplicaPolicy(False, log_start=24), [GONE]),
+        (ReplicaPolicy(False, log_start=23), [MISSING]),
+    ):
+        assert [one.kind for one in compare(FS, *sides, policy=policy).findings] == expected, policy
+
+
+def test_signs_of_the_cleaner_explain_missing_batches_unless_the_policy_is_known(tmp_path):
+    batches = log([3] * 12)
+    cleaned = [batches[0], batches[1].thinned(lambda offset: offset != 4), *batches[8:]]
+    sides = [open_partition(FS, str(write(tmp_path / name, made))) for name, made in (("a", cleaned), ("b", batches))]
+    assert [one.kind for one in compare(FS, *sides).findings] == [GONE]
+    assert [one.kind for one in compare(FS, *sides, policy=ReplicaPolicy(False)).findings] == [MISSING]
+
+
+def test_several_gaps_are_counted(tmp_path):
+    batches = log([3] * 12)
+    ours = write(tmp_path / "a", [*batches[:2], *batches[3:6], *batches[8:]])
+    sides = [open_partition(FS, str(path)) for path in (ours, write(tmp_path / "b", batches))]
+    (found,) = compare(FS, *sides, policy=ReplicaPolicy(False)).findings
+    assert found.message.endswith("has them; 2 gaps of 9 offsets in all")
+    assert (found.first_offset, found.last_offset) == (6, 8)
+
+
+# -- brute force
+
+
+def naive_records(folder):
+    """Offset to (epoch, timestamp, key, value) of every batch v2 in the segments of a folder."""
+    found = {}
+    for path in sorted(folder.glob("*.log")):
+        data, at = path.read_bytes(), 0
+        while at < len(data):
+            base, length, epoch = struct.unpack_from(">qii", data, at)
+            first = struct.unpack_from(">q", data, at + 27)[0]
+            count, body = struct.unpack_from(">i", data, at + 57)[0], data[at + 61 : at + 12 + length]
+            for _ in range(count):
+                size, body = varint(body)
+                rest, body = body[1:size], body[size:]
+                time, rest = varint(rest)
+                delta, rest = varint(rest)
+                found[base + delta] = (epoch, first + time, rest)
+            at += 12 + length
+    return found
+
+
+def varint(data):
+    value = shift = used = 0
+    while True:
+        byte = data[used]
+        used, value, shift = used + 1, value | (byte & 127) << shift, shift + 7
+        if byte < 128:
+            return (value >> 1) ^ -(value & 1), data[used:]
+
+
+@st.composite
+def two_replicas(draw):
+    """A log, and what may become of a copy of it: cut, cleaned, in other segments; and perhaps other records."""
+    rng = random.Random(draw(st.integers(0, 1 << 32)))
+    sizes = [rng.randint(1, 4) for _ in range(rng.randint(1, 14))]
+    epochs = sorted(rng.randint(0, 3) for _ in sizes)
+    ours = log(sizes, epochs)
+    theirs = list(ours)
+    if rng.random() < 0.6:
+        at = rng.randrange(len(theirs))
+        epoch = rng.choice([epochs[at], 4])
+        fork = log([rng.randint(1, 4) for _ in range(rng.randint(1, 5))], seed=rng.choice([b"", b"other"]))
+        moved = [[r._replace(offset=r.offset + ours[at].base) for r in batch.records] for batch in fork]
+        theirs = [*theirs[:at], *(B(records, epoch) for records in moved)]
+    pair = []
+    for batches in (ours, theirs):
+        kept = [batch for batch in batches if rng.random() > 0.1] or batches[:1]
+        if rng.random() < 0.4:
+            kept = [batch.thinned(lambda offset: offset % 3 != 1) for batch in kept]
+        kept = kept[rng.choice([0, 0, rng.randrange(len(kept))]) :]
+        segments = sorted({0, *(rng.randrange(len(kept)) for _ in range(3))})
+        pair.append((kept, segments))
+    return pair
+
+
+@given(two_replicas(), st.booleans())
+def test_the_first_difference_is_that_of_all_records_compared(tmp_path_factory, pair, swapped):
+    root = tmp_path_factory.mktemp("pair")
+    folders = [write(root / name, *made) for name, made in zip("ab", pair, strict=True)]
+    if swapped:
+        folders.reverse()
+    ours, theirs = (naive_records(folder) for folder in folders)
+    differing = [offset for offset in sorted(ours.keys() & theirs.keys()) if ours[offset] != theirs[offset]]
+    result = compared(*folders)
+    # Leader epochs differ from the first offset that both batches reach, which need not be one of a record left.
+    if differing:
+        assert result.diverged_at is not None
+        assert result.diverged_at <= differing[0]
+    if result.diverged_at is not None and result.diverged_at not in differing:
+        assert "leader epoch" in result.findings[0].message
+    assert (DIVERGED in kinds(result)) == (result.diverged_at is not None)
+
+
+@pytest.mark.parametrize("differs_at", [None, 40_001])
+def test_compiled_kernels_agree(tmp_path, differs_at):
+    pytest.importorskip("numba")
+    ours = [B([R(i, BASE_TIME_MS + i, None, b"v%d" % i)]) for i in range(60_000)]
+    theirs = [B([R(batch.base, 1, b"x", b"y")]) if batch.base == differs_at else batch for batch in ours]
+    folders = write(tmp_path / "a", ours, (0, 9_999, 30_000)), write(tmp_path / "b", theirs[:59_000], (0, 20_000))
+    results = [compared(*folders, compiled=compiled) for compiled in (False, True)]
+    assert results[0] == results[1]
+    assert results[0].diverged_at == differs_at

@@ -1,0 +1,253 @@
+"""What verify concludes exactly at a limit: of offsets, times, sizes. The rules over all small cases, plain and by columns."""
+
+from dataclasses import replace
+from itertools import product
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from faulty_fs import FaultyFilesystem
+from logs import BASE_TIME_MS, R, batch_v2, write_segment
+
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.names import DirectoryKind, classify_file
+from kafkalog_cli.format.limits import DEFAULT_LIMITS
+from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, open_partition
+from kafkalog_cli.ops.listing.root import Shutdown
+from kafkalog_cli.ops.verify.diagnose import finding
+from kafkalog_cli.ops.verify.finding_kinds import FindingKind
+from kafkalog_cli.ops.verify.gaps import GapJudge, cleaner_wrote, has_gap, rows_behind_gaps
+from kafkalog_cli.ops.verify.headers import HeaderCheck
+from kafkalog_cli.ops.verify.log_start import missing_start
+from kafkalog_cli.ops.verify.times import TOLERATED_AHEAD_MS, TimesSeen, TimestampOddity, unit_of
+from kafkalog_cli.ops.verify.txns import AbortedCheck
+
+FS = RealFilesystem()
+NOW_MS = BASE_TIME_MS
+HORIZON, CONTROL, TRANSACTIONAL = 0x40, 0x20, 0x10
+NAMES = ("magic", "valid", "records_count", "base_offset", "last_offset", "attributes", "size_bytes", "producer_id")
+
+
+def columns(rows, *, as_matrix):
+    """Batches in the two ways in which kernels give them."""
+    found = [list(column) for column in zip(*rows, strict=True)]
+    if as_matrix:
+        found = [np.array(column, np.int64) for column in found]
+    given = dict(zip(NAMES, found, strict=False))
+    return SimpleNamespace(matrix=object() if as_matrix else None, position=[0] * len(rows), **given)
+
+
+@pytest.mark.parametrize("as_matrix", [False, True])
+def test_what_only_the_cleaner_leaves(as_matrix):
+    """A horizon, or fewer records than offsets: none only where there is no byte of a record either."""
+    cases = product((1, 2), (0, 1), (0, 1, 2, 3), (5, 6), (0, HORIZON), (61, 62))
+    for magic, valid, count, last, attributes, size in cases:
+        row = (magic, valid, count, 5, last, attributes, size)
+        thinned = count < last - 5 + 1 and (count != 0 or size == 61)
+        wanted = magic == 2 and valid == 1 and (attributes == HORIZON or thinned)
+        assert cleaner_wrote(columns([row], as_matrix=as_matrix)) == wanted, row
+
+
+@pytest.mark.parametrize("as_matrix", [False, True])
+def test_where_offsets_do_not_follow(as_matrix):
+    for second, third in product(range(4, 9), range(6, 11)):
+        rows = [(2, 1, 1, base, last, 0, 70) for base, last in ((3, 4), (second, second), (third, third))]
+        batches = columns(rows, as_matrix=as_matrix)
+        ordered = 4 < second < third
+        batch_run = SimpleNamespace(
+            batches=batches, base_offset=[3, second, third], last_offset=[4, second, third], is_ordered=ordered
+        )
+        assert rows_behind_gaps(batch_run) == [row for row, gap in ((1, second != 5), (2, third != second + 1)) if gap]
+        assert has_gap(batch_run) == (ordered and (second > 5 or third > second + 1))
+
+
+def gap(first, last):
+    return finding(FindingKind.OFFSET_GAP, "/t-0/0.log", "a gap; more", offsets=(first, last))
+
+
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [
+        (None, "offsets 5 to 9 (5 offsets) are missing"),
+        (5, "offsets 5 to 9 (5 offsets) are missing"),
+        (6, "offsets 6 to 9 (4 offsets) are missing"),
+        (9, "offset 9 is missing"),
+        (10, None),
+    ],
+)
+def test_a_gap_below_the_log_start_is_no_loss(start, words):
+    partition = SimpleNamespace(directory=SimpleNamespace(kind=DirectoryKind.PARTITION), leftovers=())
+    [found] = GapJudge(partition, False, log_start=start).judged([gap(5, 9)])
+    if words is None:
+        assert found.kind is FindingKind.OFFSET_GAP
+        return
+    assert found.kind is FindingKind.MISSING_OFFSETS
+    assert found.message.startswith(words + ": ")
+    assert (found.expected, found.got) == (f"a segment from offset {max(5, start or 0)} on", "offset 10")
+
+
+@pytest.mark.parametrize(("deleted", "is_loss"), [(4, True), (5, False), (7, False), (9, False), (10, True)])
+def test_a_segment_of_the_gap_that_is_being_deleted_explains_it(deleted, is_loss):
+    """Where no source says whether the topic is compacted: the cleaner renames what it has replaced to .deleted."""
+    directory = SimpleNamespace(kind=DirectoryKind.PARTITION)
+    left = SimpleNamespace(name=classify_file(f"{deleted:020d}.log.deleted"))
+    judge = GapJudge(SimpleNamespace(directory=directory, leftovers=(left,)), None)
+    [found] = judge.judged([gap(5, 9)])
+    assert (found.kind is FindingKind.MISSING_OFFSETS) == is_loss
+
+
+def topic(tmp_path, *bases):
+    """Segments of two offsets each."""
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    for base in bases:
+        write_segment(folder, base, [(batch_v2([R(base, NOW_MS), R(base + 1, NOW_MS)]), base + 1, NOW_MS)])
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("epoch", "line", "deleted"), list(product((None, 4, 5, 6), (None, 0, 4, 5, 6), (None, 3, 4, 5)))
+)
+def test_what_other_files_remember_below_the_first_segment(tmp_path, epoch, line, deleted):
+    """Of a log that begins at 5: an offset of a file below 5 says that records were there, unless they are being deleted."""
+    folder = topic(tmp_path, 5)
+    if epoch is not None:
+        (folder / "leader-epoch-checkpoint").write_text(f"0\n1\n0 {epoch}\n")
+    if deleted is not None:
+        (folder / f"{deleted:020d}.log.deleted").touch()
+    root = SimpleNamespace(shutdown=Shutdown.CLEAN, offsets_of=lambda *_: SimpleNamespace(log_start=line))
+    facts = SimpleNamespace(is_compacted=False, is_in_cleaner_checkpoint=False, is_tiered=False)
+    found = missing_start(FS, open_partition(FS, str(folder)), root, facts)
+    told = [offset for offset in (epoch, line) if offset is not None and offset < 5]
+    # The log starts where the line says, if that is the larger offset.
+    start = max([0, *([epoch] if epoch is not None and epoch < 5 else []), *([line] if line is not None else [])])
+    wanted = bool(told) and start < 5 and not (deleted is not None and start <= deleted < 5)
+    assert (found is not None) == wanted
+    if found is not None:
+        assert (found.first_offset, found.last_offset) == (start, 4)
+        assert (found.expected, found.got) == (f"a segment from offset {start} on", "offset 5")
+        assert "are missing: the log begins at 5, " in found.message.replace("is missing", "are missing")
+        assert found.broker_effect.startswith("a broker starts the log at 5: ")
+        assert found.message.startswith(
+            "offset 4 is" if start == 4 else f"offsets {start} to 4 ({5 - start} offsets) are"
+        )
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "unit"),
+    [
+        *(
+            (10**9 * scale + step, unit if step == 0 else None)
+            for scale, unit in ((1, TimestampOddity.SECONDS),)
+            for step in (-1, 0)
+        ),
+        (4_200_000_000 - 1, TimestampOddity.SECONDS),
+        (4_200_000_000, None),
+        (10**15, TimestampOddity.MICROSECONDS),
+        (10**15 - 1, TimestampOddity.FUTURE),
+        (4_200_000_000 * 10**6, TimestampOddity.FUTURE),
+        (10**18, TimestampOddity.NANOSECONDS),
+        (NOW_MS + TOLERATED_AHEAD_MS, None),
+        (NOW_MS + TOLERATED_AHEAD_MS + 1, TimestampOddity.FUTURE),
+        (-1, None),
+        (-2, TimestampOddity.NEGATIVE),
+    ],
+)
+@pytest.mark.parametrize("as_array", [False, True])
+def test_the_first_and_last_time_of_each_unit(timestamp, unit, as_array):
+    assert unit_of(timestamp, NOW_MS) is unit
+    seen = TimesSeen(NOW_MS, "batch")
+    times = [NOW_MS, timestamp, timestamp]
+    seen.see(np.array(times) if as_array else times, [7, 8, 9], None)
+    found = list(seen.findings("p"))
+    assert [(one.first_offset, one.last_offset) for one in found] == ([] if unit is None else [(8, 9)])
+    assert all(one.message.startswith("2 batches") for one in found)
+
+
+def headers(folder, only=None):
+    check = HeaderCheck(FS, open_partition(FS, str(folder)), DEFAULT_LIMITS, only)
+    found = list(check.findings())
+    spans = [f"offsets {one.first_offset} to {one.last_offset}" for one in found if one.kind is FindingKind.OFFSET_GAP]
+    assert [one.message for one in found if one.kind is FindingKind.OFFSET_GAP] == [
+        f"no segment holds {span}" for span in spans
+    ]
+    return [(one.kind, one.first_offset, one.last_offset) for one in found], check
+
+
+def test_segments_that_follow_have_no_gap(tmp_path):
+    found, check = headers(topic(tmp_path, 3, 5, 7))
+    assert (found, check.end_offset, check.log, check.was_cleaned) == ([], 9, (3, 9), False)
+
+
+def test_segments_with_one_offset_between_have_a_gap_of_it(tmp_path):
+    found, check = headers(topic(tmp_path, 3, 6, 10))
+    assert found == [(FindingKind.OFFSET_GAP, 5, 5), (FindingKind.OFFSET_GAP, 8, 9)]
+    assert check.end_offset == 12
+
+
+def test_a_batch_that_repeats_the_last_offset_does_not_go_up(tmp_path):
+    folder = topic(tmp_path, 3)
+    log = folder / f"{3:020d}.log"
+    log.write_bytes(log.read_bytes() + batch_v2([R(4, NOW_MS)]) + batch_v2([R(5, NOW_MS)]))
+    found, check = headers(folder)
+    assert found == [(FindingKind.OFFSETS_NOT_ASCENDING, 4, 4)]
+    assert check.end_offset == 6
+
+
+def test_the_batch_with_an_unknown_magic_is_told_and_not_the_batch_before_it(tmp_path):
+    folder = topic(tmp_path, 3)
+    log = folder / f"{3:020d}.log"
+    first, odd = log.read_bytes(), bytearray(batch_v2([R(5, NOW_MS)]))
+    odd[16] = 3
+    log.write_bytes(first + odd)
+    found = list(HeaderCheck(FS, open_partition(FS, str(folder)), DEFAULT_LIMITS).findings())
+    assert [(one.kind, one.position, one.got) for one in found] == [(FindingKind.UNKNOWN_MAGIC, len(first), "3")]
+
+
+def test_only_the_last_segment_has_a_tail(tmp_path):
+    folder = topic(tmp_path, 3, 5)
+    for base, is_tail in ((3, False), (5, True)):
+        log = folder / f"{base:020d}.log"
+        whole = log.read_bytes()
+        log.write_bytes(whole + whole[:30])
+        assert headers(folder)[1].has_tail_damage == is_tail
+        log.write_bytes(whole)
+
+
+@pytest.mark.parametrize(("more", "is_too_large"), [(0, False), (1, True)])
+def test_a_segment_has_no_more_bytes_than_an_int32_says(tmp_path, more, is_too_large):
+    """Kafka's FileRecords has an int for its size."""
+    assert MAX_SEGMENT_BYTES == 2**31 - 1
+    folder = topic(tmp_path, 3)
+    partition = open_partition(FS, str(folder))
+    [segment] = partition.segments
+    large = replace(segment, log=segment.log._replace(size_bytes=MAX_SEGMENT_BYTES + more))
+    partition = SimpleNamespace(segments=(large,), path=partition.path)
+    found = [one.kind for one in HeaderCheck(FS, partition, DEFAULT_LIMITS).findings()]
+    assert (FindingKind.SEGMENT_TOO_LARGE in found) == is_too_large
+
+
+def test_a_transaction_begins_with_its_first_batch_that_has_records(monkeypatch):
+    """A batch without a record, which the cleaner leaves for the producer's sequence, begins none; nor does one that is damaged."""
+    rows = [
+        (1, 1, 1, 2, 2, TRANSACTIONAL, 70, 0),
+        (2, 0, 1, 3, 3, TRANSACTIONAL, 70, 0),
+        (2, 1, 0, 4, 4, TRANSACTIONAL, 61, 0),
+        (2, 1, 1, 5, 5, TRANSACTIONAL, 70, 0),
+        (2, 1, 1, 6, 6, TRANSACTIONAL, 70, 0),
+        (2, 1, 1, 7, 7, TRANSACTIONAL | CONTROL, 78, 0),
+        (2, 1, 1, 8, 8, TRANSACTIONAL | CONTROL, 78, 1),
+    ]
+    for as_matrix in (False, True):
+        check = AbortedCheck(FaultyFilesystem())
+        check.see(SimpleNamespace(batches=columns(rows, as_matrix=as_matrix)))
+        assert check._ended == [(0, 0, 5, 7)]
+
+
+@pytest.mark.parametrize(("count", "more"), [(1, ""), (2, "; 1 more are missing"), (3, "; 2 more are missing")])
+def test_further_transactions_that_are_missing_are_counted(monkeypatch, tmp_path, count, more):
+    monkeypatch.setattr("kafkalog_cli.ops.verify.txns.control_type_at", lambda log, position: 0)
+    check = AbortedCheck(FS)
+    check._ended = [(0, 7, at, at + 1) for at in range(count)]
+    [found] = check.findings(SimpleNamespace(path=f"{tmp_path}/{0:020d}.log"))
+    assert found.message == f"no entry for an aborted transaction of producer 7, offsets 0 to 1{more}"

@@ -1,0 +1,489 @@
+"""verify on made log directories: where partitions belong, what the root's files say, what records hold."""
+
+import struct
+
+import pytest
+from faulty_fs import FaultyFilesystem
+from logs import BASE_TIME_MS, CONTROL, TRANSACTIONAL, R, batch_v2, message, write_segment
+from metadata_logs import batches as metadata_batches
+from metadata_logs import partition as partition_record
+from metadata_logs import topic_id, value
+from verify_session import verified
+
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.errors import KafkalogError, NothingSelected, UnsupportedFormat
+from kafkalog_cli.format.kafka_uuid import uuid_text
+from kafkalog_cli.ops.selection import Selection
+from kafkalog_cli.ops.verify.finding_kinds import Severity
+from kafkalog_cli.ops.verify.partition import Level
+
+NOW_MS = BASE_TIME_MS + 86_400_000
+CLUSTER = uuid_text(b"cluster-" * 2)
+HOUR_MS = 3_600_000
+FIRST = topic_id(1)
+
+
+def log_dir(path, *, node=1, cluster=CLUSTER, directory=1, stop=b'{"version":0,"brokerEpoch":7}', lines=(), kraft=True):
+    """A log directory as a broker leaves it; `lines` are (checkpoint, topic, partition, offset)."""
+    path.mkdir()
+    meta = f"version=1\ncluster.id={cluster}\nnode.id={node}\n" if kraft else f"version=0\nbroker.id={node}\n"
+    meta += f"directory.id={uuid_text(struct.pack('>QQ', 99, directory))}\n" if directory else ""
+    (path / "meta.properties").write_text(meta)
+    if stop is not None:
+        (path / ".kafka_cleanshutdown").write_bytes(stop)
+    for name in ("recovery-point", "replication", "log-start", "cleaner"):
+        mine = [line[1:] for line in lines if line[0] == name]
+        text = "".join(f"{topic} {number} {offset}\n" for topic, number, offset in mine)
+        (path / f"{name}-offset-checkpoint").write_text(f"0\n{len(mine)}\n{text}")
+    return path
+
+
+def ten_batches(timestamps=None, value=b"v", **more):
+    times = timestamps or [BASE_TIME_MS + 10 * i for i in range(10)]
+    made = []
+    for number, time in enumerate(times):
+        records = [R(2 * number + i, time, b"k", value) for i in range(2)]
+        made.append((batch_v2(records, **more), 2 * number + 1, time))
+    return made
+
+
+def partition(directory, name="topic-0", *, of=FIRST, written=None, epochs="0\n1\n0 0\n"):
+    folder = directory / name
+    folder.mkdir()
+    write_segment(folder, 0, written or ten_batches())
+    if epochs:
+        (folder / "leader-epoch-checkpoint").write_text(epochs)
+    if of is not None:
+        (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {of}\n")
+    return folder
+
+
+def verify(*paths, level=Level.NORMAL, metadata=None, now_ms=NOW_MS, selection=None, jobs=1):
+    metadata = None if metadata is None else str(metadata)
+    return verified(paths, level, selection=selection, metadata=metadata, now_ms=now_ms, jobs=jobs)
+
+
+def verify_on(fs, path, level=Level.NORMAL):
+    return verified([path], level, fs=fs, now_ms=NOW_MS)
+
+
+def told(*paths, **options):
+    """(kind, the path below the test's directory) of what is a warning or worse."""
+    results = verify(*paths, **options)
+    assert not [result for result in results if isinstance(result, KafkalogError)], results
+    return [
+        (one.kind.value, "/".join(one.path.split("/")[-2:]))
+        for result in results
+        for one in result.findings
+        if one.severity is not Severity.INFO
+    ]
+
+
+def metadata_log(path, *records):
+    folder = path / "__cluster_metadata-0"
+    folder.mkdir(parents=True)
+    log, _ = metadata_batches([records])
+    (folder / f"{0:020}.log").write_bytes(log)
+    return folder
+
+
+def topic(identity, name, **more):
+    more.setdefault("replicas", (1, 2, 3))
+    return [value("TopicRecord", name=name, topicId=topic_id(identity)), partition_record(topic_id(identity), **more)]
+
+
+@pytest.fixture
+def disk(tmp_path):
+    return log_dir(tmp_path / "disk")
+
+
+def test_a_sound_directory(disk):
+    partition(disk)
+    for level in Level:
+        assert told(disk, level=level) == []
+
+
+# ---- the metadata log
+
+
+def test_replicas_and_ids_that_fit(disk, tmp_path):
+    partition(disk)
+    (result, _) = verify(disk, metadata=metadata_log(tmp_path / "meta", *topic(1, "topic")))
+    assert result.findings == ()
+    assert not any("replicas" in what for what in result.not_looked_at)
+    (result, _) = verify(disk)
+    assert "topic ids and replicas (no metadata log)" in result.not_looked_at
+
+
+@pytest.mark.parametrize(
+    ("records", "own", "kind"),
+    [
+        (topic(2, "topic"), topic_id(1), "topic-id-differs"),
+        (topic(1, "other"), topic_id(1), "topic-id-differs"),
+        (topic(2, "other"), topic_id(1), "not-in-metadata"),
+        (topic(1, "topic", number=4), topic_id(1), "not-in-metadata"),
+        (topic(1, "topic", replicas=(2, 3)), topic_id(1), "not-a-replica"),
+        (topic(1, "topic"), None, "partition-metadata-missing"),
+    ],
+)
+def test_what_a_broker_would_set_aside(disk, tmp_path, records, own, kind):
+    partition(disk, of=own)
+    log = metadata_log(tmp_path / "meta", *records)
+    assert [found for found, _ in told(disk, metadata=log)] == [kind]
+    assert [found for found, _ in told(disk, metadata=log, level=Level.QUICK)] == [kind]
+
+
+def test_a_directory_of_zookeepers_time_needs_no_topic_id(tmp_path):
+    disk = log_dir(tmp_path / "disk", kraft=False)
+    partition(disk, of=None)
+    assert told(disk) == []
+
+
+def test_a_damaged_metadata_log_is_not_believed(disk, tmp_path):
+    partition(disk)
+    folder = metadata_log(tmp_path / "meta", *topic(2, "topic"))
+    log = bytearray((folder / f"{0:020}.log").read_bytes())
+    log[70] ^= 1
+    (folder / f"{0:020}.log").write_bytes(log + log)
+    result = verify(disk, metadata=folder)[0]
+    assert result.findings == ()
+    assert "topic ids and replicas (the metadata log is damaged)" in result.not_looked_at
+
+
+@pytest.mark.parametrize(
+    ("isr", "step"),
+    [
+        ([1, 2, 3], "in sync elsewhere (2, 3): stop the broker, and move the directory away with `mv -nT {folder} {away}`:"
+                    " the broker replicates the partition when it starts"),
+        ([1], "no other replica is in sync: copy what can be read to ./salvaged: `kafkalog recover {folder} --salvage"
+              " salvaged --metadata {meta}`"),
+        (None, "as the last in-sync replica, copy what can be read to ./salvaged: `kafkalog recover {folder} --salvage"
+               " salvaged`; with other in-sync replicas, stop the broker, and move the directory away with"
+               " `mv -nT {folder} {away}`: the broker replicates the partition when it starts"),
+    ],
+)  # fmt: skip
+def test_the_next_step_of_damage_before_valid_batches(disk, tmp_path, isr, step):
+    folder = partition(disk)
+    path = folder / f"{0:020}.log"
+    data = bytearray(path.read_bytes())
+    data[200] ^= 1
+    path.write_bytes(data)
+    log = None if isr is None else metadata_log(tmp_path / "meta", *topic(1, "topic", isr=isr))
+    (found,) = [one for one in verify(folder, metadata=log)[0].findings if one.kind.value == "crc-mismatch"]
+    assert found.next_step == step.format(folder=folder, away=tmp_path / "topic-0", meta=log)
+    assert found.severity is Severity.CORRUPTION
+
+
+def test_gaps_in_a_topic_that_is_not_compacted(disk, tmp_path):
+    written = ten_batches()
+    partition(disk, written=[*written[:4], *written[6:]])
+    (found,) = verify(disk)[0].findings
+    assert (found.kind.value, found.severity, found.first_offset, found.last_offset) == (
+        "offset-gap", Severity.INFO, 8, 11)  # fmt: skip
+    policy = {"resourceType": 2, "resourceName": "topic", "name": "cleanup.policy"}
+    for text, kind in (("delete", "missing-offsets"), ("compact", "offset-gap")):
+        config = value("ConfigRecord", **policy, value=text)
+        log = metadata_log(tmp_path / text, *topic(1, "topic"), config)
+        assert [one.kind.value for one in verify(disk, metadata=log)[0].findings] == [kind]
+
+
+# ---- several directories
+
+
+def test_a_partition_in_two_directories_of_a_broker(tmp_path):
+    one, two = log_dir(tmp_path / "one"), log_dir(tmp_path / "two", directory=2)
+    partition(one)
+    partition(two)
+    assert told(one, two) == [("twin-directories", "one/topic-0"), ("twin-directories", "two/topic-0")]
+    assert told(one / "topic-0", two) == [("twin-directories", "one/topic-0"), ("twin-directories", "two/topic-0")]
+    assert told(one) == []
+
+
+def test_the_directories_of_two_brokers_hold_replicas(tmp_path):
+    one, two = log_dir(tmp_path / "one"), log_dir(tmp_path / "two", node=2, directory=2)
+    partition(one)
+    partition(two)
+    assert told(one, two) == []
+
+
+def test_two_directories_with_one_topic_id(disk):
+    partition(disk)
+    partition(disk, "other-0")
+    partition(disk, "third-1")
+    assert told(disk) == [("same-topic-id", "disk/other-0"), ("same-topic-id", "disk/topic-0")]
+
+
+@pytest.mark.parametrize(
+    ("stop", "expected"),
+    [
+        (b'{"version":0,"brokerEpoch":7}', []),
+        (b'{"version":0,"brokerEpoch":8}', [("shutdown-markers-differ", "two/.kafka_cleanshutdown")]),
+        (None, [("shutdown-markers-differ", "two/.kafka_cleanshutdown")]),
+    ],
+)
+def test_markers_of_one_broker_say_the_same(tmp_path, stop, expected):
+    one, two = log_dir(tmp_path / "one"), log_dir(tmp_path / "two", directory=2, stop=stop)
+    partition(one)
+    partition(two, "topic-1")
+    assert told(one, two) == expected
+    two = log_dir(tmp_path / "three", node=5, directory=3, stop=stop)
+    partition(two, "topic-1")
+    assert told(one, two) == []
+
+
+def test_one_directory_id_twice(tmp_path):
+    one, two = log_dir(tmp_path / "one"), log_dir(tmp_path / "two", node=2)
+    partition(one)
+    partition(two, "topic-1")
+    assert told(one, two) == [("meta-properties-differ", "two/meta.properties")]
+
+
+# ---- the root
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        (("recovery-point", "topic", 0, 20), None),
+        (("recovery-point", "topic", 0, 21), "recovery-point-beyond-end"),
+        (("replication", "topic", 0, 21), "high-watermark-beyond-end"),
+        (("log-start", "topic", 0, 21), "log-start-beyond-end"),
+        (("cleaner", "topic", 0, 21), "cleaner-offset-beyond-end"),
+        (("recovery-point", "topic", 0, -5), "checkpoints-disagree"),
+        (("replication", "gone", 3, 999), None),
+    ],
+)
+def test_checkpoints_against_the_log(tmp_path, line, kind):
+    disk = log_dir(tmp_path / "disk", lines=[line])
+    folder = partition(disk)
+    expected = [] if kind is None else [(kind, f"disk/{line[0]}-offset-checkpoint")]
+    for level in Level:
+        assert told(disk, level=level) == expected
+    assert told(folder) == expected
+
+
+def test_checkpoints_against_each_other(tmp_path):
+    lines = [("log-start", "topic", 0, 12), ("replication", "topic", 0, 10)]
+    for name, stop, expected in (("clean", b"", ["checkpoints-disagree"]), ("unclean", None, [])):
+        disk = log_dir(tmp_path / name, lines=lines, stop=stop)
+        partition(disk)
+        assert [kind for kind, _ in told(disk)] == expected
+
+
+def test_damaged_files_at_the_root(disk):
+    partition(disk)
+    (disk / "recovery-point-offset-checkpoint").write_text("0\n1\nnonsense\n")
+    (disk / "replication-offset-checkpoint").write_text("0\n2\ntopic 0 3\ntopic 0 4\n")
+    (disk / "meta.properties").write_text("version=1\n")
+    (disk / "lost+found").mkdir()
+    assert sorted(set(told(disk))) == [
+        ("checkpoint-malformed", "disk/recovery-point-offset-checkpoint"),
+        ("checkpoints-disagree", "disk/replication-offset-checkpoint"),
+        ("foreign-directory", "disk/lost+found"),
+        ("meta-properties", "disk/meta.properties"),
+    ]
+    (disk / "meta.properties").unlink()
+    assert ("meta-properties-missing", "disk/meta.properties") in told(disk)
+
+
+def test_other_programs_directories_are_refused(disk):
+    folder = disk / "topic-0"
+    folder.mkdir()
+    (folder / "0-1-v1.log").write_bytes(b"x" * 100)
+    failed = [result for result in verify(disk) if isinstance(result, KafkalogError)]
+    assert [type(error) for error in failed] == [UnsupportedFormat]
+
+
+# ---- names and what was left over
+
+
+def test_leftovers_and_what_a_start_does_with_them(disk):
+    folder = partition(disk)
+    for name in ("00000000000000000000.log.cleaned", "00000000000000000000.log.swap", "00000000000000000000.log.deleted",
+                 "leader-epoch-checkpoint.tmp"):  # fmt: skip
+        (folder / name).write_bytes(b"")
+    found = {one.path.rpartition("/")[2]: one for one in verify(disk)[0].findings}
+    assert found["00000000000000000000.log.cleaned"].broker_effect == "a broker that starts deletes it"
+    assert "interrupted" in found["00000000000000000000.log.swap"].broker_effect
+    assert found["00000000000000000000.log.deleted"].severity is Severity.INFO
+    assert found["leader-epoch-checkpoint.tmp"].severity is Severity.INFO
+    (folder / "00000000000000000000.log.cleaned").unlink()
+    (folder / "00000000000000000000.log.swap").write_bytes((folder / f"{0:020}.log").read_bytes())
+    (found,) = [one for one in verify(disk)[0].findings if one.kind.value == "leftover-swap"]
+    assert found.broker_effect.startswith("a broker that starts puts it in place, and deletes what it replaces")
+    assert f"{0:020}.log" in found.broker_effect
+
+
+@pytest.mark.parametrize("level", Level)
+def test_names(disk, level):
+    folder = partition(disk)
+    (folder / "server.log").write_bytes(b"")
+    (folder / "notes.txt").write_bytes(b"")
+    (folder / f"{7:020}.index").write_bytes(b"")
+    assert set(told(disk, level=level)) == {
+        ("bad-name", "topic-0/server.log"),
+        ("orphan-index", f"topic-0/{7:020}.index"),
+    }
+    assert "unknown-file" in {one.kind.value for one in verify(disk)[0].findings}
+
+
+# ---- timestamps and records
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "kind", "words"),
+    [
+        (NOW_MS + HOUR_MS, None, ""),
+        (NOW_MS + HOUR_MS + 1, "future-timestamp", "in the future"),
+        (BASE_TIME_MS // 1000, "timestamp-unit", "in seconds"),
+        (BASE_TIME_MS * 1000, "timestamp-unit", "in microseconds"),
+        (BASE_TIME_MS * 10**6, "timestamp-unit", "in nanoseconds"),
+        (-2, "negative-timestamp", "below zero"),
+        (-1, None, ""),
+        (0, None, ""),
+        (12_345, None, ""),
+    ],
+)
+def test_timestamps(disk, timestamp, kind, words):
+    times = [BASE_TIME_MS] * 10
+    times[3] = times[7] = timestamp
+    folder = partition(disk, written=ten_batches(times))
+    for level in (Level.NORMAL, Level.DEEP):
+        found = [one for one in verify(folder, level=level)[0].findings if one.path.endswith(".log")]
+        assert [one.kind.value for one in found] == ([] if kind is None else [kind])
+        if kind is not None:
+            assert found[0].message == f"2 batches with a timestamp {words}, the first is {timestamp}"
+            assert (found[0].first_offset, found[0].last_offset) == (7, 15)
+    assert not [kind for kind, path in told(folder, level=Level.QUICK) if path.endswith(".log")]
+
+
+def test_one_records_timestamp(disk):
+    written = ten_batches()
+    records = [R(4, BASE_TIME_MS // 1000), R(5, BASE_TIME_MS)]
+    written[2] = (batch_v2(records), 5, BASE_TIME_MS)
+    folder = partition(disk, written=written)
+    assert told(folder) == []
+    assert told(folder, level=Level.DEEP) == [("timestamp-unit", f"topic-0/{0:020}.log")]
+
+
+def with_crc(data):
+    """A batch whose bytes behind the CRC were changed, with the CRC that they have now."""
+    import crc32c
+
+    return data[:17] + struct.pack(">I", crc32c.crc32c(bytes(data[21:]))) + data[21:]
+
+
+def count_of(data, count):
+    return with_crc(data[:57] + struct.pack(">i", count) + data[61:])
+
+
+R2 = [R(4, BASE_TIME_MS, b"k", b"v" * 30), R(5, BASE_TIME_MS, b"k", b"v" * 30)]
+GOOD = batch_v2(R2)
+
+
+@pytest.mark.parametrize(
+    ("batch", "normal", "deep"),
+    [
+        (count_of(GOOD, 1), None, "record-count"),
+        (count_of(GOOD, 3), "record-count", "invalid-record"),
+        (with_crc(GOOD[:-40] + b"\xff" * 40), None, "invalid-record"),
+        (with_crc(GOOD[:22] + b"\x04" + GOOD[23:]), None, "decompression-failed"),
+        (with_crc(GOOD[:22] + b"\x07" + GOOD[23:]), None, "unknown-codec"),
+        (batch_v2(R2[::-1], base=4, last=5), None, "record-offset"),
+        (batch_v2([R(4, BASE_TIME_MS), R(6, BASE_TIME_MS)], base=4, last=5), None, "record-offset"),
+        (batch_v2(R2, max_timestamp=BASE_TIME_MS + 5), None, "max-timestamp"),
+        (batch_v2([R2[1]._replace(key=b"\0")], base=4, producer=(1, 0, -1), bits=CONTROL | TRANSACTIONAL), None,
+         "invalid-control-record"),
+    ],
+)  # fmt: skip
+def test_what_only_records_tell(disk, batch, normal, deep):
+    written = ten_batches()
+    written[2] = (batch, 5, BASE_TIME_MS)
+    folder = partition(disk, written=written)
+    expected = set() if normal is None else {normal}
+    assert {kind for kind, path in told(folder) if path.endswith(".log")} == expected
+    found = [one for one in verify(folder, level=Level.DEEP)[0].findings if one.path.endswith(".log")]
+    assert deep in {one.kind.value for one in found}
+    assert {one.position for one in found} == {sum(len(data) for data, _, _ in written[:2])}
+
+
+def test_messages_inside_a_set(disk):
+    from logs import message_set
+
+    records = [R(i, BASE_TIME_MS + i, b"k", b"value") for i in range(3)]
+    good = message_set(records, 1, 1)
+    inner = b"".join(message(record, 1) for record in records)
+    import gzip
+
+    bad = message(R(2, BASE_TIME_MS + 2, None, gzip.compress(inner[:-1] + b"X")), 1, 1)
+    for data, expected in ((good, []), (bad, ["invalid-inner-message"])):
+        folder = disk / f"set{len(expected)}-0"
+        folder.mkdir()
+        (folder / f"{0:020}.log").write_bytes(data)
+        kinds = [kind for kind, path in told(folder, level=Level.DEEP) if path.endswith(".log")]
+        assert kinds == expected
+        assert not [kind for kind, path in told(folder) if path.endswith(".log")]
+
+
+# ---- what is chosen, and in which order
+
+
+def test_files_are_verified_alone(disk):
+    folder = partition(disk)
+    index = folder / f"{0:020}.index"
+    (log_result,) = verify(folder / f"{0:020}.log")
+    assert (log_result.findings, log_result.totals.segments, log_result.totals.batches) == ((), 1, 10)
+    index.write_bytes(struct.pack(">ii", 3, 99))
+    assert told(folder / f"{0:020}.log") == []
+    assert told(index) == [
+        ("end-not-seen", f"topic-0/{0:020}.log"),
+        ("offset-index-wrong", f"topic-0/{0:020}.index"),
+    ]
+
+
+def test_in_parallel_the_order_is_the_same(disk):
+    for number in range(12):
+        partition(disk, f"topic-{number}", of=topic_id(1))
+    one, other = verify(disk), verify(disk, jobs=4)
+    assert [result.path for result in one] == [result.path for result in other]
+    assert [result.partition for result in other] == [*range(12), None]
+    chosen = verify(disk, selection=Selection(frozenset({"topic"}), frozenset({3, 5})))
+    assert [result.partition for result in chosen] == [3, 5]
+
+
+def test_nothing_fits(disk):
+    partition(disk)
+    (failed,) = verify(disk, selection=Selection(frozenset({"other"})))
+    assert isinstance(failed, NothingSelected)
+    assert failed.exit_code == 10
+
+
+# ---- the machine
+
+
+@pytest.mark.parametrize("level", Level)
+def test_a_sector_that_cannot_be_read(disk, level):
+    """Read around where batches behind it can be: 4 KiB of a log of 40 KiB."""
+    written = ten_batches(value=b"v" * 2000)
+    folder = partition(disk, written=written)
+    fs = FaultyFilesystem(below=RealFilesystem())
+    fault = fs.fail_read(str(folder / f"{0:020}.log"), 8192, 12288)
+    result = verify_on(fs, folder, level)[0]
+    if level is not Level.QUICK:
+        assert fault.fired
+        assert result.exit_code == 4
+        (found,) = [one for one in result.findings if one.path.endswith(".log")]
+        assert (found.kind.value, found.severity, found.position) == ("unreadable-range", Severity.CORRUPTION, 8192)
+        assert result.log.end == 20
+
+
+def test_a_log_that_cannot_be_opened(disk):
+    folder = partition(disk)
+    fs = FaultyFilesystem(below=RealFilesystem())
+    fs.refuse_open(str(folder / f"{0:020}.log"))
+    for level in Level:
+        result = verify_on(fs, folder, level)[0]
+        assert "not-read" in {one.kind.value for one in result.findings}, level
+    fs.refuse_open(str(folder))
+    (failed,) = verify_on(fs, folder)
+    assert isinstance(failed, KafkalogError)

@@ -201,6 +201,8 @@ def _is_bad_marker(batches: BatchColumns, row: int, source: ReadableFile) -> boo
     """Whether the batch is a producer's control batch without a type: a broker does not start with such a batch."""
     if not batches.attributes[row] & CONTROL_MASK or batches.magic[row] < 2 or batches.producer_id[row] < 0:
         return False
+    if not batches.records_count[row]:  # the cleaner emptied the batch
+        return False
     return control_type_at(source, int(batches.position[row])) is None
 
 

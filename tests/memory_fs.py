@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -20,6 +21,7 @@ from kafkalog_cli.errors import NotKafkaLayout, PathNotFound
 
 START_NS = 1_600_000_000_000_000_000
 TORN_BYTES = (0, 1, 512, 4096)
+_TAKING_LOCKS = threading.Lock()
 DEFAULT = FileAttributes(0o600, 1000, 1000, START_NS)
 
 
@@ -359,11 +361,13 @@ class MemoryFilesystem:
             inode = self._new_inode(is_directory=False)
             inode.attributes = parent.attributes._replace(mode=parent.attributes.mode & 0o666)
             self._enter(parent, name, inode)
-        holds = self._locks.setdefault(parent.entries[name].number, [])
-        if any(hold.first_byte == first_byte and (exclusive or hold.exclusive) for hold in holds):
-            raise _error(errno.EAGAIN, path)
-        holds.append(MemoryLock(holds, first_byte, exclusive))
-        return holds[-1]
+        with _TAKING_LOCKS:  # threads of a command take locks of the same file
+            holds = self._locks.setdefault(parent.entries[name].number, [])
+            if any(hold.first_byte == first_byte and (exclusive or hold.exclusive) for hold in holds):
+                raise _error(errno.EAGAIN, path)
+            taken = MemoryLock(holds, first_byte, exclusive)
+            holds.append(taken)
+        return taken
 
     def locks_held(self) -> int:
         return sum(len(holds) for holds in self._locks.values())

@@ -43,6 +43,10 @@ class ByReplicas(NamedTuple):
 SALVAGE = ByReplicas("copy what can be read to ./salvaged: `kafkalog recover PATH --salvage salvaged`", REPLICATE)
 """For damage that `recover` does not repair, because valid batches follow it."""
 
+EPOCHS_STAY = ByReplicas(
+    "nothing has to be done: consumers get the records as they are, and a copy has the same epochs", REPLICATE
+)
+
 CUT_ACKNOWLEDGED = ByReplicas("`kafkalog recover PATH` cuts it off and keeps the bytes", REPLICATE)
 
 LOWER_WATERMARK = ByReplicas(
@@ -50,7 +54,7 @@ LOWER_WATERMARK = ByReplicas(
     "start their brokers before this broker. `kafkalog recover PATH` lowers the line, as this broker would",
 )
 
-_BY_REPLICAS = (SALVAGE, CUT_ACKNOWLEDGED, LOWER_WATERMARK)
+_BY_REPLICAS = (SALVAGE, EPOCHS_STAY, CUT_ACKNOWLEDGED, LOWER_WATERMARK)
 
 
 def chosen(step: str, replication: Replication | None) -> str:

@@ -76,7 +76,8 @@ def salvage_lines(copied: Copied) -> Iterator[str]:
     """Return lines for what was copied, and what is lost."""
     source, result = copied.partition.path, copied.salvaged
     offsets = "no offsets" if result.end_offset is None else f"offsets {result.first_offset} to {result.end_offset}"
-    batches = f"{result.batches} batches, {sized(result.size_bytes)} in {result.segments} segments"
+    segments = counted(result.segments, "segment", "segments")
+    batches = f"{counted(result.batches, 'batch', 'batches')}, {sized(result.size_bytes)} in {segments}"
     yield f"{printable(source)}: {batches} written to {printable(result.path)}, {offsets}"
     for lost in result.lost:
         yield f"  lost: {_lost(lost)}"

@@ -4,8 +4,10 @@ import errno
 import os
 import shutil
 import tempfile
+import threading
 from contextlib import suppress
 
+import memory_fs
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -345,6 +347,31 @@ def test_a_lock_of_the_memory_disk_keeps_others_out():
     fs.foreign_locks.add("/d/.lock")
     with pytest.raises(BlockingIOError):
         fs.lock("/d/.lock", first_byte=5, exclusive=False)
+
+
+def test_threads_that_lock_a_file_at_once_get_locks_of_their_own(monkeypatch):
+    """Two threads that both found the byte free got the lock that came second; the first was never released."""
+    fs, taken, meet = small_disk(), [], threading.Barrier(2)
+
+    class Slow(memory_fs.MemoryLock):
+        def __init__(self, *fields):
+            with suppress(threading.BrokenBarrierError):
+                meet.wait(0.3)
+            super().__init__(*fields)
+
+    def take():
+        with suppress(BlockingIOError):
+            taken.append(fs.lock("/d/.lock", first_byte=1, exclusive=True))
+
+    monkeypatch.setattr(memory_fs, "MemoryLock", Slow)
+    threads = [threading.Thread(target=take) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(taken) == 1
+    taken[0].release()
+    assert fs.locks_held() == 0
 
 
 def test_the_real_disk_takes_a_chown_only_if_it_changes_something(tmp_path, monkeypatch):

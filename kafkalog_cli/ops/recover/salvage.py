@@ -19,7 +19,7 @@ from kafkalog_cli.disk.directory_contents import check_layout
 from kafkalog_cli.disk.fs import FileAttributes, ReadableFile, WritableFile, WritableFilesystem, read_all
 from kafkalog_cli.disk.lock import real_directory
 from kafkalog_cli.disk.named_places import check_named_directory
-from kafkalog_cli.disk.names import FileKind, segment_file_name
+from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, shell_word
 from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, BatchColumns
 from kafkalog_cli.log.partition import Partition, Segment
@@ -34,6 +34,7 @@ from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Work
 
 COPY_BYTES = 1 << 20
+_BEYOND_OFFSETS = 1 << 63
 PARTIAL = ".partial"
 """Suffix of `out` until the copy is complete: a broker does not start with such a directory in its log directory."""
 
@@ -76,8 +77,9 @@ def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: Lo
     """Write the valid batches of `partition` into the new directory `out`, with indexes; the source is only read.
 
     A batch is valid if its CRC is right and its offsets are above those of the batches before it. Unreadable parts are
-    skipped. `out` exists only once it is complete. Raises Refused if `out` exists, or if no offset could be kept (Kafka
-    0.7). Raises UnsupportedFormat for files of another program, and OSError if writing fails.
+    skipped. A `.swap` log is copied where its segment is missing: it may be the only copy. `out` exists only once it is
+    complete. Raises Refused if `out` exists, or if no offset could be kept (Kafka 0.7). Raises UnsupportedFormat for
+    files of another program, and OSError if writing fails.
     """
     check_layout(fs, partition.path)
     if fs.status(out) is not None:
@@ -117,9 +119,9 @@ def sync_parent(fs: WritableFilesystem, path: str) -> None:
 
 
 def _fill(fs: WritableFilesystem, partition: Partition, settings: LoadSettings, result: Salvaged) -> None:
-    for segment in partition.segments:
+    for segment, end_offset in _sources(partition):
         try:
-            _Copy(fs, segment, settings, result).run()
+            _Copy(fs, segment, end_offset, settings, result).run()
         except KafkalogError as error:
             result.unreadable.append((segment.log.path, unreadable(error).message))
     if partition.metadata is not None:
@@ -127,6 +129,21 @@ def _fill(fs: WritableFilesystem, partition: Partition, settings: LoadSettings, 
     _write_sidecars(fs, result.path, settings, _attributes_of_files(fs, partition))
     fs.set_attributes(result.path, fs.attributes(real_directory(fs, partition.path)))
     fs.sync_directory(result.path)
+
+
+def _sources(partition: Partition) -> list[tuple[Segment, int | None]]:
+    """Return the segments to copy by base offset, and for a `.swap` log the offset at which the next segment begins.
+
+    A cleaning or a split that was cut off may have removed segments before it put its output in their place.
+    """
+    bases = [segment.base_offset for segment in partition.segments]
+    sources: list[tuple[Segment, int | None]] = [(segment, None) for segment in partition.segments]
+    for left in partition.leftovers:
+        offset, is_swap = left.name.offset, left.name.state is WorkState.SWAP
+        if is_swap and left.name.kind is FileKind.LOG and offset is not None and offset not in bases:
+            following = min((base for base in bases if base > offset), default=_BEYOND_OFFSETS)
+            sources.append((Segment(offset, left.status), following))
+    return sorted(sources, key=lambda source: source[0].base_offset)
 
 
 def _remove(fs: WritableFilesystem, directory: str) -> None:
@@ -150,7 +167,8 @@ def _copy_metadata(fs: WritableFilesystem, path: str, result: Salvaged) -> None:
 
 
 def _attributes_of_files(fs: WritableFilesystem, partition: Partition) -> FileAttributes | None:
-    return fs.attributes(partition.segments[-1].log.path) if partition.segments else None
+    sources = _sources(partition)
+    return fs.attributes(sources[-1][0].log.path) if sources else None
 
 
 def _write_sidecars(
@@ -196,20 +214,41 @@ class _Found:
             for row, (valid, magic) in enumerate(zip(batches.valid, batches.magic, strict=True))
         )
 
+    def cut(self, end_offset: int, whole: tuple[int, bool]) -> tuple[int, bool]:
+        """Forget the batches from `end_offset` on. Return where they begin and True; `whole` if there are none."""
+        for row, first in enumerate(self.first_offset):
+            if first >= end_offset and self.is_valid[row]:
+                at = self.position[row]
+                for column in (self.position, self.end, self.first_offset, self.last_offset, self.is_valid):
+                    del column[row:]
+                return at, True
+        return whole
+
 
 def _is_bad_marker(batches: BatchColumns, row: int, source: ReadableFile) -> bool:
     """Whether the batch is a producer's control batch without a type: a broker does not start with such a batch."""
     if not batches.attributes[row] & CONTROL_MASK or batches.magic[row] < 2 or batches.producer_id[row] < 0:
         return False
+    if not batches.records_count[row]:  # the cleaner emptied the batch
+        return False
     return control_type_at(source, int(batches.position[row])) is None
 
 
 class _Copy:
-    """Copies the valid batches of one segment."""
+    """Copies the valid batches of one segment; of a `.swap` log those from `end_offset` on are in the next segment."""
 
-    def __init__(self, fs: WritableFilesystem, segment: Segment, settings: LoadSettings, result: Salvaged) -> None:
+    def __init__(
+        self,
+        fs: WritableFilesystem,
+        segment: Segment,
+        end_offset: int | None,
+        settings: LoadSettings,
+        result: Salvaged,
+    ) -> None:
         self._fs = fs
         self._segment = segment
+        self._base_offset = segment.base_offset
+        self._end_offset = end_offset
         self._settings = settings
         self._result = result
 
@@ -221,11 +260,15 @@ class _Copy:
             found = _Found()
             for batch_run in walk:
                 found.add(batch_run, source)
+            end, is_whole = log.size_bytes, walk.fault is None
+            if self._end_offset is not None:
+                end, is_whole = found.cut(self._end_offset, (end, is_whole))
             taken = self._choose(found)
             if taken:
                 taken, size_bytes = self._write(source, found, taken)
                 self._result.size_bytes += size_bytes
-            self._tell_losses(source, found, taken, walk)
+            if self._end_offset is None or not self._is_copied(found):
+                self._tell_losses(source, found, taken, end, is_whole=is_whole)
         result = self._result
         if taken:
             result.segments += 1
@@ -237,7 +280,7 @@ class _Copy:
     def _write(self, source: ReadableFile, found: _Found, taken: list[int]) -> tuple[list[int], int]:
         """Copy batches into a new file. Return the rows that could be read a second time, and the size of the file."""
         log = self._segment.log
-        path = f"{self._result.path}/{segment_file_name(self._segment.base_offset, FileKind.LOG)}"
+        path = f"{self._result.path}/{segment_file_name(self._base_offset, FileKind.LOG)}"
         copied: list[int] = []
         size_bytes = 0
         with self._fs.create(path, self._fs.attributes(log.path)) as new:
@@ -271,13 +314,16 @@ class _Copy:
     def _choose(self, found: _Found) -> list[int]:
         """Return the valid rows with increasing offsets.
 
-        A batch that overlaps the next valid batch has a wrong base offset, which no CRC covers, and is skipped.
+        A batch that overlaps the next valid batch has a wrong base offset, which no CRC covers, and is skipped. If none
+        of several batches fits the name of the file, the name is wrong: the copy is named after the first batch.
         """
-        base_offset = self._segment.base_offset
-        reached = -1 if self._result.end_offset is None else self._result.end_offset - 1
-        floor, ceiling = max(reached, base_offset - 1), base_offset + MAX_RELATIVE_OFFSET
         first, last = found.first_offset, found.last_offset
-        good = [row for row, valid in enumerate(found.is_valid) if valid and floor < first[row] <= last[row] <= ceiling]
+        good = self._fitting(found, self._base_offset)
+        misnamed = [] if good else [row for row, valid in enumerate(found.is_valid) if valid]
+        if len(misnamed) > 1:
+            self._base_offset = first[misnamed[0]]
+            good = self._fitting(found, self._base_offset)
+        floor = -1 if self._result.end_offset is None else self._result.end_offset - 1
         taken: list[int] = []
         for row, following in zip_longest(good, good[1:]):
             jumps = following is not None and floor < first[following] <= last[row]
@@ -287,15 +333,28 @@ class _Copy:
         self._result.skipped += sum(found.is_valid) - len(taken)
         return taken
 
-    def _tell_losses(self, source: ReadableFile, found: _Found, taken: list[int], walk: SegmentWalk) -> None:
+    def _is_copied(self, found: _Found) -> bool:
+        """Whether all offsets found are in the copy, from this segment or from those before it."""
+        reached = self._result.end_offset
+        return reached is not None and all(last < reached for last in found.last_offset)
+
+    def _fitting(self, found: _Found, base_offset: int) -> list[int]:
+        """Return the valid rows above what was copied, with offsets that a segment of this base offset can have."""
+        floor, ceiling = max(self._result.end_offset or 0, base_offset), base_offset + MAX_RELATIVE_OFFSET
+        rows = enumerate(zip(found.is_valid, found.first_offset, found.last_offset, strict=True))
+        return [row for row, (valid, first, last) in rows if valid and floor <= first <= last <= ceiling]
+
+    def _tell_losses(
+        self, source: ReadableFile, found: _Found, taken: list[int], size_bytes: int, *, is_whole: bool
+    ) -> None:
         """Record the offsets that are missing between copied batches, if bytes between them were not copied."""
-        position, size_bytes = 0, self._segment.log.size_bytes
+        position = 0
         offset = max(self._segment.base_offset, self._result.end_offset or 0)
         for row in taken:
             if found.position[row] > position and found.first_offset[row] > offset:
                 self._lose(source, position, found.position[row], offset, found.first_offset[row] - 1)
             position, offset = found.end[row], found.last_offset[row] + 1
-        if position < size_bytes and (walk.fault is not None or len(found.position) > len(taken)):
+        if position < size_bytes and (not is_whole or len(found.position) > len(taken)):
             self._lose(source, position, size_bytes, offset, None)
 
     def _lose(self, source: ReadableFile, start: int, end: int, first: int, last: int | None) -> None:
@@ -346,14 +405,16 @@ class Copied:
     def exit_code(self) -> ExitCode:
         """OK without losses, WARNINGS if only a torn tail is lost, else CORRUPTION."""
         lost = self.salvaged.lost
-        if self.salvaged.unreadable or not all(_is_torn_tail(self.partition, one) for one in lost):
+        is_torn_only = not self.salvaged.skipped and all(_is_torn_tail(self.partition, one) for one in lost)
+        if self.salvaged.unreadable or (lost and not is_torn_only):
             return ExitCode.CORRUPTION
         return ExitCode.WARNINGS if lost else ExitCode.OK
 
 
 def _is_torn_tail(partition: Partition, lost: LostOffsets) -> bool:
     """Whether only bytes are lost that a crash can leave at the log's end. A crash leaves no bad sectors."""
-    return lost.last is None and lost.path == partition.segments[-1].log.path and not lost.unreadable_bytes
+    segments = partition.segments
+    return lost.last is None and not lost.unreadable_bytes and lost.path in [one.log.path for one in segments[-1:]]
 
 
 def make_target(fs: WritableFilesystem, target: str) -> None:

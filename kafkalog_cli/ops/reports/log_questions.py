@@ -168,6 +168,8 @@ class ProducerTrail:
 
     def _note(self, producer: int, attributes: int, batch_run: BatchRun, row: int) -> None:
         last_offset = batch_run.last_offset[row]
+        if attributes & CONTROL_MASK and not batch_run.batches.records_count[row]:
+            return  # ProducerAppendInfo.append: the cleaner emptied the batch, and it ends no transaction
         if attributes & CONTROL_MASK:
             first_offset = self._open.pop(producer, None)
             if last_offset in self._markers:

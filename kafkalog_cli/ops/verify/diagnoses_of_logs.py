@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalog_cli.ops.next_steps import REPLICATE, SALVAGE
+from kafkalog_cli.ops.next_steps import EPOCHS_STAY, REPLICATE, SALVAGE
 from kafkalog_cli.ops.verify.finding_kinds import Diagnosis, FindingKind, Severity
 
 _INFO, _WARNING, _CORRUPTION = Severity.INFO, Severity.WARNING, Severity.CORRUPTION
@@ -84,7 +84,7 @@ LOG_DIAGNOSES = {
     FindingKind.EPOCH_GOES_BACK: Diagnosis(
         _CORRUPTION,
         "a broker does not notice; replicas that compare epochs may cut their logs at the wrong place",
-        SALVAGE.text,
+        EPOCHS_STAY.text,
     ),
     FindingKind.EMPTY_SEGMENT: Diagnosis(_INFO, "none: it is kept", ""),
     FindingKind.SEGMENT_TOO_LARGE: Diagnosis(

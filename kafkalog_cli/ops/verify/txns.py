@@ -35,12 +35,14 @@ class AbortedCheck:
             if batches.magic[row] < 2 or not batches.valid[row]:
                 continue
             producer = int(batches.producer_id[row])
+            if batches.records_count[row] <= 0:
+                continue  # the cleaner emptied the batch: it neither has records of a transaction nor ends it
             if batches.attributes[row] & CONTROL_MASK:
                 first = self._open.pop(producer, None)
                 if first is not None:
                     marker = int(batches.last_offset[row])
                     self._ended.append((int(batches.position[row]), producer, first, marker))
-            elif batches.records_count[row] > 0:
+            else:
                 self._open.setdefault(producer, int(batches.base_offset[row]))
 
     def findings(self, log: ReadableFile) -> Iterator[Finding]:

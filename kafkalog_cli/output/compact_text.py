@@ -120,7 +120,7 @@ def _cleaning(plan: CompactPlan) -> str:
         f"{counted(sources, 'segment', 'segments')} into {len(plan.groups)}",
     ]
     if plan.estimate is not None:
-        parts.append(f"{plan.estimate.gone} of {plan.estimate.records} records go")
+        parts.append(f"{plan.estimate.gone} of {plan.estimate.records} records would be removed")
     return ", ".join(parts)
 
 

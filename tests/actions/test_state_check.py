@@ -93,7 +93,7 @@ def test_what_is_said_of_aborted_transactions(transactions):
         ([[0, 4, 54, 94, 34]], Verdict.STALE, "the transaction began with offset 49"),
         ([[0, 5, 49, 94, 34]], Verdict.STALE, "marker at the last offset is of producer 4"),
         ([[0, 4, 50, 94, 34]], Verdict.STALE, "no batch of a transaction begins at the first offset"),
-        ([[0, 4, 49, 94, 96]], Verdict.STALE, "behind the marker"),
+        ([[0, 4, 49, 94, 96]], Verdict.STALE, "after the marker"),
         ([[0, 4, 49, 94, 35]], Verdict.STALE, "no transaction of another producer begins"),
     ]:
         (entry,) = with_aborted(transactions, name, entries).entries

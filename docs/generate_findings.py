@@ -10,15 +10,15 @@ from kafkalog_cli.ops.verify.finding_kinds import FindingKind
 TARGET = Path(__file__).with_name("findings.md")
 
 HEADER = """\
-# What verify can find
+# Findings of verify
 
-Written by `docs/generate_findings.py` from the tables in `kafkalog_cli/ops/verify/diagnoses_of_logs.py` and
-`diagnoses_of_files.py`, which the command goes by: change those, not this page. A partition or log directory ends with
-exit code 4 if anything in it is a corruption, with 3 if anything is a warning, else with 0. A finding may say more than
-this page: what a broker does with a leftover hangs on what lies beside it, and the next step on the replicas that the
-metadata log shows.
+`docs/generate_findings.py` writes this page from the tables in `kafkalog_cli/ops/verify/diagnoses_of_logs.py` and
+`diagnoses_of_files.py`. Change the tables, not this page. A partition or log directory ends with exit code 4 if
+anything in it is a corruption, with 3 if anything is a warning, else with 0. A finding may be more exact than this
+page. The effect of a leftover depends on the files beside it, and the next step on the replicas in the metadata log.
+The texts of the findings are on the page of [all messages](messages.md).
 
-| Finding | Severity | What a broker does | Next step |
+| Finding | Severity | Effect on a broker | Next step |
 |---|---|---|---|
 """
 

@@ -11,13 +11,14 @@ TARGET = Path(__file__).with_name("refusals.md")
 HEADER = """\
 # When a writer refuses a partition
 
-Written by `docs/generate_refusals.py` from the table in `kafkalog_cli/ops/refusals.py`, which the commands go by:
-change that, not this page. A refused partition ends with exit code 14 and stays as it is, an unsupported one with 12;
-the other partitions of the run go on. With the flag that lifts a refusal it is a warning, and the reason is still told.
+`docs/generate_refusals.py` writes this page from the table in `kafkalog_cli/ops/refusals.py`. Change the table, not
+this page. A refused partition ends with exit code 14 and stays unchanged, an unsupported partition with 12. The run
+continues with the other partitions. The flag that lifts a refusal turns it into a warning with the same reason. The
+texts are on the page of [all messages](messages.md).
 
-Beside these, every writer needs its locks (exit code 11), and room for what it keeps (13).
+Every writer also needs its locks (exit code 11), and room for the files that it keeps (13).
 
-| Rule | It holds where | Commands | Then | Lifted by |
+| Rule | It applies if | Commands | Then | Lifted by |
 |---|---|---|---|---|
 """
 

@@ -198,27 +198,27 @@ class NotChanged(KafkalogError):
 
 
 class HalfChanged(KafkalogError):
-    """{path}: stopped half way: {reason}; `kafkalog undo {path_word} {run_word}` puts back what was"""
+    """{path}: stopped half way: {reason}; `kafkalog undo {path_word} {run_word}` restores the earlier state"""
 
 
 class PartlyRemoved(KafkalogError):
-    """{path}: not all was removed: {reason}; the same command goes on with it"""
+    """{path}: not all files were removed: {reason}; repeat the command to remove the rest"""
 
 
 class HalfDiscarded(KafkalogError):
-    """{path}: stopped half way: {reason}; what went was not kept, so that it cannot be undone; the same command goes on with it"""  # noqa: E501
+    """{path}: stopped half way: {reason}; the removed bytes were not kept, so that undo is not possible; repeat the command to finish"""  # noqa: E501
 
 
 class PartitionLeft(KafkalogError):
-    """{path}: this partition was made, and is left there: {reason}; the same command goes on with it"""
+    """{path}: this partition was made, and stays: {reason}; repeat the command to continue"""
 
 
 class NotRecorded(KafkalogError):
-    """{path}: segments were unlinked, but the files that remember them could not be changed: {reason}; once the disk works, `kafkalog recover {path_word}` changes them"""  # noqa: E501
+    """{path}: segments were removed, but the files that name them could not be updated: {reason}; once the disk works, `kafkalog recover {path_word}` updates them"""  # noqa: E501
 
 
 class HalfPublished(KafkalogError):
-    """{path}: the run is committed, but not all of its files are in their places: {reason}; the same command goes on"""
+    """{path}: the run is committed, but not all of its files are in their places: {reason}; repeat the command to finish"""  # noqa: E501
 
 
 class NotImported(KafkalogError):
@@ -236,42 +236,42 @@ class NotSame(KafkalogError):
 
 
 class MarkerLeftAway(KafkalogError):
-    """{path}: all is done, but the marker of the clean shutdown is away and could not be put back: {reason}; without it a broker recovers all partitions when it starts, and leaves every ISR; once the disk works, `{command}` {effect}"""  # noqa: E501
+    """{path}: done, but .kafka_cleanshutdown could not be restored: {reason}; without it a broker recovers all partitions when it starts, and leaves every ISR; once the disk works, `{command}` {effect}"""  # noqa: E501
 
 
 class MarkerKept(KafkalogError):
-    """{path}: no log was changed, but the marker of the clean shutdown is away and could not be put back: {reason}; without it a broker recovers all partitions when it starts, and leaves every ISR; once the disk works, `kafkalog undo {partition_word} {run_word}` puts it back"""  # noqa: E501
+    """{path}: no log was changed, but .kafka_cleanshutdown could not be restored: {reason}; without it a broker recovers all partitions when it starts, and leaves every ISR; once the disk works, `kafkalog undo {partition_word} {run_word}` restores it"""  # noqa: E501
 
 
 class SyncFailed(KafkalogError):
-    """{path}: what was written may not have reached the disk: {reason}"""
+    """{path}: the written data may not have reached the disk: {reason}"""
 
 
 class SyncFoundNoSpace(SyncFailed):
-    """{path}: what was written may not have reached the disk: {reason}"""
+    """{path}: the written data may not have reached the disk: {reason}"""
 
     exit_code = ExitCode.NO_SPACE
 
 
 _AS_THE_OWNER = "run it as the user that the broker runs as, or as root"
-_NEXT_STEPS = {
-    errno.EROFS: "mount the file system read-write; what only reads works as it is: ls, verify, --dry-run, and"
+STEPS_AFTER_SYSTEM_ERRORS = {
+    errno.EROFS: "mount the file system read-write; commands that only read still work: ls, verify, --dry-run, and"
     " recover --salvage to another disk",
     errno.EACCES: _AS_THE_OWNER,
     errno.EPERM: _AS_THE_OWNER,
     errno.ENOSPC: "make room, or write to another disk",
     errno.EDQUOT: "the quota is used up: raise it, or make room",
-    errno.EIO: "the device fails: copy what can be read to another disk before anything else",
+    errno.EIO: "the device fails: copy the readable data to another disk before anything else",
 }
 _SALVAGE = "`kafkalog recover {word} --salvage salvaged`, in a directory of the other disk"
-_IN_PARTITIONS = {
-    errno.EROFS: "mount the file system read-write; what only reads works as it is: `kafkalog verify {word}`, and "
+STEPS_IN_PARTITIONS = {
+    errno.EROFS: "mount the file system read-write; commands that only read still work: `kafkalog verify {word}`, and "
     + _SALVAGE,
-    errno.ENOSPC: "make room: `kafkalog purge {word} --older-than 0s` removes what earlier runs keep for undo; recover"
-    " --discard keeps nothing of what it cuts",
-    errno.EDQUOT: "the quota is used up: raise it, or make room: `kafkalog purge {word} --older-than 0s` removes what"
-    " earlier runs keep for undo",
-    errno.EIO: f"{_NEXT_STEPS[errno.EIO]}: {_SALVAGE}",
+    errno.ENOSPC: "make room: `kafkalog purge {word} --older-than 0s` removes the files that earlier runs keep for"
+    " undo; recover --discard does not keep the bytes that it cuts",
+    errno.EDQUOT: "the quota is used up: raise it, or make room: `kafkalog purge {word} --older-than 0s` removes the"
+    " files that earlier runs keep for undo",
+    errno.EIO: f"{STEPS_AFTER_SYSTEM_ERRORS[errno.EIO]}: {_SALVAGE}",
 }
 """More exact steps, by the error's number, for a path in the directory of a partition."""
 
@@ -292,9 +292,9 @@ def next_step(error: BaseException) -> str:
     path = error.details.get("path") if isinstance(error, KafkalogError) else getattr(error, "filename", None)
     partition = _PARTITION.fullmatch(os.fsdecode(path)) if isinstance(path, (str, bytes)) else None
     is_gone = isinstance(error, KafkalogError) and error.has_no_partition
-    if partition is None or is_gone or number not in _IN_PARTITIONS:
-        return _NEXT_STEPS[number]
-    return _IN_PARTITIONS[number].format(word=shell_word(partition[1]))
+    if partition is None or is_gone or number not in STEPS_IN_PARTITIONS:
+        return STEPS_AFTER_SYSTEM_ERRORS[number]
+    return STEPS_IN_PARTITIONS[number].format(word=shell_word(partition[1]))
 
 
 def _number_of(error: BaseException) -> int | None:
@@ -302,7 +302,7 @@ def _number_of(error: BaseException) -> int | None:
     cause: BaseException | None = error
     seen: set[int] = set()
     while cause is not None and id(cause) not in seen:  # what is raised from itself is its own cause
-        if isinstance(cause, OSError) and cause.errno in _NEXT_STEPS:
+        if isinstance(cause, OSError) and cause.errno in STEPS_AFTER_SYSTEM_ERRORS:
             return cause.errno
         seen.add(id(cause))
         cause = cause.__cause__

@@ -63,11 +63,12 @@ def write_sbom(tools: Path, runtime: Path, target: Path) -> None:
 
 
 def write_executable(runtime: Path, target: Path) -> None:
-    """Build the executable. hook-kafkalog_cli.py says which files of the package are inside."""
+    """Build the executable. The hooks in packaging/ say which files are inside, and how."""
     work = BUILD / "pyinstaller"
     run(
         *(runtime, "-m", "PyInstaller", "--noconfirm", "--onefile", "--name", target.name, "--distpath", target.parent),
         *("--workpath", work, "--specpath", work, "--additional-hooks-dir", ROOT / "packaging"),
+        *("--runtime-hook", ROOT / "packaging" / "unpack_llvm.py"),
         *("--exclude-module", "pyspark", "--exclude-module", "pyarrow", "--exclude-module", "zstandard._cffi"),
         ROOT / "packaging" / "kafkalog.py",
         env={**os.environ, "PYTHONHASHSEED": "0"},

@@ -151,7 +151,7 @@ def markdown_texts(path, source):
     yield from whole()
 
 
-SPAN = re.compile(r"``[^`]+``|`[^`]+`")
+SPAN = re.compile(r"``(?:[^`]|(?<!`)`(?!`))+``|`[^`]+`")
 END = re.compile(
     r"(?<!e\.g)(?<!i\.e)(?<!vs)(?<! cf)[.?!][\"')\]`]*(?=\s+[A-Z`\"'(\d{\[]|\s*\Z)|\n\s*\n|\n\s*(?=- |\d+\. )"
 )

@@ -74,7 +74,7 @@ class OldLines:
         """Return the lines that `as_object` encoded. Raises KeyError, ValueError or TypeError for other data."""
         kind = FileKind(found["file"])
         if kind not in OFFSET_CHECKPOINTS:
-            raise ValueError(f"{kind.value} is no offset checkpoint")
+            raise ValueError(f"{kind.value} is not an offset checkpoint")
         old = tuple(OldLine(**line) for line in found["lines"])
         return cls(kind, found["size_bytes"], found["sha256"], found["mtime_ns"], old)
 
@@ -210,7 +210,9 @@ def _load(fs: WritableFilesystem, log_dir: str, kind: FileKind) -> _File:
         return _File(kind, path, None, None, [])
     rows = _DECODED.rows(data)
     if isinstance(rows, Fault):
-        reason = f"no broker can read it ({rows.message}); {moved_aside(path)} has it taken for empty"
+        reason = (
+            f"no broker can read it ({rows.message}); {moved_aside(path)} moves it away, and it then counts as empty"
+        )
         raise Refused(path=path, reason=reason)
     return _File(kind, path, data, fs.attributes(path), rows)
 

@@ -62,7 +62,9 @@ def hold_marker(fs: WritableFilesystem, log_dir: str, run_id: str, partitions: C
             found = fs.status(path)
             if found is not None:
                 if found.is_symlink or not found.is_file:
-                    raise Refused(path=path, reason="it is a symbolic link, or no regular file: no broker makes such")
+                    raise Refused(
+                        path=path, reason="it is a symbolic link, or not a regular file: no broker makes such a file"
+                    )
                 # A held marker that also exists is outdated: a broker has stopped cleanly since, or this function
                 # or release_marker crashed.
                 held = HeldMarker(read_all(fs, path), fs.attributes(path), {run_id: tuple(sorted(partitions))})

@@ -99,7 +99,7 @@ class GrowingRun:
         path = f"{self._directory}/{name}"
         status = self._fs.status(path)
         if status is None or not status.is_file or status.is_symlink:
-            raise Refused(path=path, reason="it is a symbolic link, or no regular file")
+            raise Refused(path=path, reason="it is a symbolic link, or not a regular file")
         attributes = self._fs.attributes(path)
         if attributes.link_count > 1:
             raise Refused(path=path, reason="it has a second link: a copy made of links would be changed with it")

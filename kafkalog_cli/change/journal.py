@@ -278,7 +278,9 @@ class _Application:
             attributes = self._fs.attributes(old) if old is not None else self._attributes_of_new
             written, sha256 = self._write(staged, change.content.pieces(), attributes)
         if written.size_bytes != change.content.size_bytes:
-            raise ValueError(f"{change.name}: {written.size_bytes} bytes came, {change.content.size_bytes} were told")
+            raise ValueError(
+                f"{change.name}: {written.size_bytes} bytes were written, {change.content.size_bytes} were expected"
+            )
         if old is not None and not self._discard:
             kept = f"{at:04d}.old"
             self._keep(old, kept)

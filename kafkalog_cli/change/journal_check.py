@@ -10,7 +10,7 @@ from kafkalog_cli.disk.fs import FileAttributes, WritableFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import Refused
 
-_PLANNED = "the partition is not what the plan was made for: "
+_PLANNED = "the partition has changed since the plan was made: "
 
 
 def check_changes(
@@ -49,7 +49,7 @@ class _Walk:
 
     def step(self, change: Change) -> str | None:
         if "/" in change.name or change.name in ("", ".", ".."):
-            raise ValueError(f"{change.name!r} is no name of a file")
+            raise ValueError(f"{change.name!r} is not a file name")
         if isinstance(change, Put):
             return self._put(change)
         if change.name not in self._origins:
@@ -71,7 +71,7 @@ class _Walk:
         path = f"{self._directory}/{origin}"
         status = self._fs.status(path)
         if status is None or not status.is_file or status.is_symlink:
-            raise Refused(path=path, reason="it is a symbolic link, or no regular file")
+            raise Refused(path=path, reason="it is a symbolic link, or not a regular file")
         if self._fs.attributes(path).link_count > 1:
             raise Refused(path=path, reason="it has a second link: a copy made of links would be changed with it")
         if self._sizes[change.name] != change.from_bytes:
@@ -106,7 +106,7 @@ class _Walk:
         """Raises Refused if a directory has this name. A plan knows only files, and a rename cannot replace it."""
         status = self._fs.status(f"{self._directory}/{name}")
         if status is not None and status.is_directory:
-            raise Refused(path=status.path, reason="a directory has the name of a file that is to be made")
+            raise Refused(path=status.path, reason="a directory has the name of a new file")
 
     def _refused(self, reason: str) -> Refused:
         return Refused(path=self._directory, reason=_PLANNED + reason)

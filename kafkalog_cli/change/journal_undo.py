@@ -38,7 +38,7 @@ from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.lock import real_directory
 from kafkalog_cli.errors import HalfChanged, KafkalogError, PathNotFound, Refused, UnsupportedFormat, shell_word
 
-_CHANGED_SINCE = "the partition is not what the run left: "
+_CHANGED_SINCE = "the partition has changed since the run: "
 
 
 def check_undo(fs: WritableFilesystem, directory: str, manifest: Manifest, log_dir: str | None) -> None:
@@ -47,7 +47,7 @@ def check_undo(fs: WritableFilesystem, directory: str, manifest: Manifest, log_d
     if manifest.discard and manifest.state is RunState.DONE:
         raise Refused(path=directory, reason=f"run {manifest.run.run_id} kept nothing (--discard)")
     if manifest.edits and log_dir is None:
-        raise Refused(path=directory, reason="it lies in no log directory, whose checkpoints the run changed")
+        raise Refused(path=directory, reason="it is not in a log directory, but the run changed checkpoints there")
     if manifest.after is not None and manifest.state is RunState.DONE:
         found = snapshot(fs, directory, log_dir, manifest.edits)
         difference = first_difference(manifest.after, found)
@@ -79,7 +79,7 @@ def _way_out(fs: WritableFilesystem, directory: str, manifest: Manifest) -> str:
         runs = [*sorted(later, reverse=True), run_id]
         commands = ", ".join(f"`kafkalog undo {shell_word(directory)} {shell_word(run)}`" for run in runs)
         return f"undo the later runs before it, in this order: {commands}"
-    return f"what the run kept lies in {run_directory(directory, run_id)}, where manifest.json tells what it was"
+    return f"the files that the run kept are in {run_directory(directory, run_id)}, with a description in manifest.json"
 
 
 def _is_done(fs: WritableFilesystem, directory: str, run_id: str) -> bool:
@@ -230,7 +230,7 @@ class _Restorer:
             return  # the cut was not made: the file did not have this name yet
         if change.kept is None:
             if found.size_bytes != change.from_bytes:
-                raise Refused(path=path, reason="what was cut off was not kept")
+                raise Refused(path=path, reason="the run did not keep the bytes that it cut")
             return
         kept = read_pieces(self._fs, f"{self._kept}/{change.kept}", 0, change.from_bytes - change.to_bytes)
         links = links_of_run(self._fs, path, self._kept)
@@ -251,7 +251,7 @@ class _Restorer:
         if self._fs.status(path) is not None:
             return
         if change.kept is None:
-            raise Refused(path=path, reason="it was not kept")
+            raise Refused(path=path, reason="the run did not keep it")
         self._names.announce(filled=path)
         try:
             # A link, not a rename: either half of a rename between directories may be lost, and with it the file.
@@ -271,7 +271,7 @@ class _Restorer:
         if not change.replaces:
             self._fs.unlink(path)
         elif change.kept is None:
-            raise Refused(path=path, reason="what it replaced was not kept")
+            raise Refused(path=path, reason="the run did not keep the replaced file")
         else:
             self._put_back(f"{self._kept}/{change.kept}", path)
 
@@ -373,15 +373,15 @@ def _check_kept(fs: WritableFilesystem, directory: str, manifest: Manifest, chan
     if found is None:
         if may_be_missing:
             return
-        raise Refused(path=path, reason="what the run kept is gone")
+        raise Refused(path=path, reason="the file that the run kept is missing")
     if found.is_symlink or not found.is_file:
-        raise Refused(path=path, reason="it is a symbolic link, or no regular file: no run keeps such")
+        raise Refused(path=path, reason="it is a symbolic link, or not a regular file: no run keeps such a file")
     if change.kind is ChangeKind.CUT:
         digest = hashlib.sha256()
         try:
             for piece in read_pieces(fs, path, 0, change.from_bytes - change.to_bytes):
                 digest.update(piece)
         except EOFError as error:
-            raise Refused(path=path, reason="what the run kept is cut short") from error
+            raise Refused(path=path, reason="the file that the run kept is too short") from error
         if digest.hexdigest() != change.sha256:
-            raise Refused(path=path, reason="what the run kept was changed since")
+            raise Refused(path=path, reason="the file that the run kept was changed since then")

@@ -188,7 +188,7 @@ def read_manifest(fs: Filesystem, directory: str, run_id: str) -> Manifest | Non
     if status is None:
         return None
     if status.is_symlink or not status.is_file:
-        reason = f"it is a symbolic link, or no regular file: kafkalog did not make it; {way_out(path)}"
+        reason = f"it is a symbolic link, or not a regular file: kafkalog did not make it; {way_out(path)}"
         raise Refused(path=path, reason=reason)
     if status.size_bytes > _LIMIT_BYTES:
         reason = f"a manifest of {status.size_bytes} bytes is larger than any of kafkalog's, which have at most"
@@ -295,7 +295,7 @@ def way_out(manifest_path: str) -> str:
     """Return what can be done about a run whose manifest is not one that kafkalog writes."""
     run = manifest_path.rpartition("/")[0]
     return (
-        f"nothing is done by it. If no run of kafkalog made {run}, `rm -r {shell_word(run)}` removes it, and of a link"
+        f"kafkalog ignores it. If no run of kafkalog made {run}, `rm -r {shell_word(run)}` removes it, and of a link"
         " in it nothing but the link"
     )
 

@@ -128,11 +128,11 @@ def _check_lines(document: dict[str, Any]) -> None:
 
 def _check_old_lines(found: list[dict[str, Any]], kinds: list[str], partitions: Iterable[tuple[str, int]]) -> None:
     if [old["file"] for old in found] != kinds:
-        raise ValueError("its checkpoints are not those that it changes")
+        raise ValueError("its checkpoints differ from the checkpoints that it changes")
     for old in found:
         lines = old["lines"]
         if {(line["topic"], line["partition"]) for line in lines} != set(partitions) or len(lines) != 1:
-            raise ValueError(f"its line in {old['file']} is not the one that it changes")
+            raise ValueError(f"its line in {old['file']} differs from the line that it changes")
         (line,) = lines
         if (line["text"] is None) != (line["place"] is None):
             raise ValueError(f"its line in {old['file']} has a text without a place, or a place without a text")

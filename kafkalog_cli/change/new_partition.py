@@ -58,7 +58,7 @@ def make_partition(fs: WritableFilesystem, path: str, topic_id: str | None, now_
         if fs.status(path) is None:
             fs.make_directory(path)
         elif not is_unfinished(fs, path, base_offset):
-            raise Refused(path=path, reason="it is there already: another run has made it; append to it as it is")
+            raise Refused(path=path, reason="it already exists: another run has made it; append to it as it is")
         try:
             attributes = fs.attributes(parent)
             fs.set_attributes(path, attributes._replace(xattrs=()))

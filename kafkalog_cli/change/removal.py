@@ -38,7 +38,7 @@ def remove_files(fs: WritableFilesystem, directory: str, files: Iterable[FileSta
     for file in found:
         now = fs.status(file.path)
         if now is not None and _identity(now) != _identity(file):
-            raise Refused(path=file.path, reason="it was changed since it was looked at")
+            raise Refused(path=file.path, reason="it has changed since the plan was made")
     gone = 0
     try:
         for file in found:
@@ -104,7 +104,7 @@ def remove_directory(fs: WritableFilesystem, path: str) -> None:
     """
     status = fs.status(path)
     if status is not None and status.is_symlink:
-        raise Refused(path=path, reason="it is a symbolic link: what it leads to is left alone")
+        raise Refused(path=path, reason="it is a symbolic link, and its target is not removed")
     gone = 0
     try:
         for entry, is_directory in entries_below(fs, path):

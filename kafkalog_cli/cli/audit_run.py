@@ -71,7 +71,7 @@ class AuditRun:
         if not paths:
             raise UsageError(reason="audit needs a LOG_DIR; see kafkalog audit --help")
         if options.history is None and (options.compare is not None or options.replaced):
-            raise UsageError(reason="--compare and --replaced go by --history DIR")
+            raise UsageError(reason="--compare and --replaced need --history DIR")
         need_pyspark()
         now_ms = environment.now_ms() if options.now is None else now_of(environment, options.now)
         request = AuditRequest(options.selection, options.level, now_ms, options.metadata, options.limits, options.top)
@@ -177,5 +177,5 @@ def _replaced(audit: Audit, history: History, run: HistoryRun) -> dict[str, str]
     for path, (log_dir, count) in audit.log_dirs.items():
         reason = replaced(log_dir, count, known[path]) if path in known else ""
         if reason:
-            told[path] = f"{reason}: is its disk mounted? --replaced takes it for what it is now"
+            told[path] = f"{reason}: is its disk mounted? --replaced accepts the present contents"
     return told

@@ -83,11 +83,11 @@ def compact(  # noqa: PLR0913
     from kafkalog_cli.output.compact_view import compact_view
 
     if estimate and not safety.dry_run:
-        raise UsageError(reason="--estimate goes with --dry-run")
+        raise UsageError(reason="--estimate needs --dry-run")
     if explain is not None and not safety.dry_run:
-        raise UsageError(reason="--explain goes with --dry-run")
+        raise UsageError(reason="--explain needs --dry-run")
     if erase_keys is not None and (delay is not None or explain is not None):
-        raise UsageError(reason="--erase-keys goes neither with --delay, as nothing waits, nor with --explain")
+        raise UsageError(reason="--erase-keys cannot be combined with --delay, as no removal waits, or with --explain")
     environment = environment_of(context)
     options = session_options(environment, topics, safety, settings=settings, pacing=pacing, spark=spark)
     own = {

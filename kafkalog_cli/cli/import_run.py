@@ -105,7 +105,7 @@ class ImportRun:
     def _tell(self, result: ImportResult) -> None:
         options = self._options
         for name in result.completed.placed:
-            told = "of an earlier run, which was cut off after its commit: it has its place now"
+            told = "an earlier import was interrupted after its commit; the partition is in its place now"
             self._messages.warn("completed", told, path=f"{options.log_dir}/{name}")
         for name in result.completed.lost:
             told = "of an earlier run, which was cut off after its commit: a broker was started before it was complete"

@@ -48,11 +48,11 @@ def lookup_time(  # noqa: PLR0913, PLR0917 options
 
     environment = environment_of(context)
     if sum((time is not None, earliest, latest, max_timestamp)) != 1 or (max_timestamp and before is not None):
-        raise UsageError(reason="lookup-time wants one of TIME, --earliest, --latest, --max-timestamp")
+        raise UsageError(reason="lookup-time needs one of TIME, --earliest, --latest, --max-timestamp")
     time_ms = None if time is None else time_of(environment, time, now)
     if time_ms is not None and time_ms < 0:
         # Kafka's own tools take -1 and -2 for the latest and the earliest offset.
-        raise UsageError(reason="lookup-time wants a time since 1970, or --earliest, --latest, --max-timestamp")
+        raise UsageError(reason="lookup-time needs a time since 1970, or --earliest, --latest, --max-timestamp")
     clock_ms = environment.now_ms() if now is None else now_of(environment, now)
     question = TimeQuestion(time_ms, earliest, latest, max_timestamp, before, clock_ms)
     chosen = chosen_partitions(environment, [path], topic, partition)

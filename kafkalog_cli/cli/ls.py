@@ -93,7 +93,7 @@ def ls(  # noqa: PLR0913
     selection = selection_of(topics.topic, topics.partition, topics.topic_pattern) or Selection()
     usage = _usage_options(paths or [], space, _planning(environment, topics, settings, space))
     if usage is not None and segments:
-        raise UsageError(reason="--segments does not go with --topics, --sort and --freeable")
+        raise UsageError(reason="--segments cannot be combined with --topics, --sort and --freeable")
     # The tables of space have no transactions, the objects of partitions have.
     transactions = transactions and (usage is None or output.is_json)
     request = LsRequest(selection, segments, transactions, output.is_json, usage)
@@ -115,7 +115,7 @@ def _planning(
         ("--metadata", settings.metadata),
     ):
         if value:
-            raise UsageError(reason=f"{name} goes with --freeable")
+            raise UsageError(reason=f"{name} needs --freeable")
     return None
 
 
@@ -126,6 +126,6 @@ def _usage_options(paths: list[str], space: Space, planning: "SessionOptions | N
     from kafkalog_cli.ops.listing.usage import SortKey
 
     if space.sort is SortName.FREEABLE and planning is None:
-        raise UsageError(reason="--sort freeable goes with --freeable")
+        raise UsageError(reason="--sort freeable needs --freeable")
     key = SortKey.BY_NAME if space.sort is None else SortKey(space.sort.value)
     return UsageOptions(space.by_topic, key, planning, tuple(paths))

@@ -156,7 +156,7 @@ class LsRun:
             return
         self._warned.add(root.path)
         if owner is None:
-            message = f"cannot tell whether a broker is running on it: {root.lock_problem}"
+            message = f"it is unknown whether a broker is running on it: {root.lock_problem}"
         else:
             message = lock_sentence(owner)
         self._messages.warn("locked", message, path=root.path)

@@ -390,7 +390,7 @@ def wanted_range(  # noqa: PLR0913, PLR0917 one for each option
 def delay_ms_of(delay: str | None, *, keeps: bool) -> int | None:
     """Return the delay of --delay in ms; None without it. Raises UsageError, also with --keep, which has no delay."""
     if delay is not None and keeps:
-        raise UsageError(reason="--delay does not go with --keep: nothing is named .deleted")
+        raise UsageError(reason="--delay cannot be combined with --keep: nothing is named .deleted")
     if delay is None:
         return None
     from kafkalog_cli.ops.time_spec import parse_duration_ms

@@ -165,7 +165,7 @@ class ReadRun:
     def _check(self) -> None:
         options = self._options
         if options.kcat_format is not None and (options.is_json or options.print is not None or options.is_fetch):
-            raise UsageError(reason="-f does not go with --format json, --print or --framing fetch")
+            raise UsageError(reason="-f cannot be combined with --format json, --print or --framing fetch")
         if not options.is_fetch:
             return
         if options.is_json or options.until is not None or options.max_records is not None or options.key is not None:

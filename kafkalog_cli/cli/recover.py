@@ -88,11 +88,11 @@ def recover(  # noqa: PLR0913
     if sum((like_broker, indexes_only, salvage is not None)) > 1:
         raise UsageError(reason="--like-broker, --indexes-only and --salvage exclude each other")
     if since_recovery_point and (like_broker or salvage is not None):
-        raise UsageError(reason="--since-recovery-point goes with plain recovery and --indexes-only")
+        raise UsageError(reason="--since-recovery-point needs plain recovery or --indexes-only")
     if salvage is not None and (safety.dry_run or discard):
-        raise UsageError(reason="--salvage changes nothing: --dry-run and --discard do not go with it")
+        raise UsageError(reason="--salvage changes nothing, and cannot be combined with --dry-run or --discard")
     if salvage is not None and spark.engine is EngineName.SPARK:
-        raise UsageError(reason="--salvage goes with --engine local")
+        raise UsageError(reason="--salvage needs --engine local")
     environment = environment_of(context)
     options = session_options(environment, topics, safety, settings=settings, pacing=pacing, spark=spark)
     if salvage is not None:

@@ -79,12 +79,12 @@ def retain(  # noqa: PLR0913
     options = session_options(environment, topics, safety, settings=settings, pacing=pacing)
     if free_bytes is not None:
         if explain or keep or delay is not None:
-            raise UsageError(reason="--explain, --delay and --keep do not go with --free-bytes")
+            raise UsageError(reason="--explain, --delay and --keep cannot be combined with --free-bytes")
         from kafkalog_cli.cli.free import free
 
         return free(environment, options, paths or [], (free_bytes, keep_bytes, keep_ms), printing, metrics)
     if keep_bytes is not None or keep_ms:
-        raise UsageError(reason="--keep-bytes and --keep-ms go with --free-bytes")
+        raise UsageError(reason="--keep-bytes and --keep-ms need --free-bytes")
     return run_verb(
         *(environment, RETAIN, retain_view(explains=explain, keeps=keep), options, paths or [], RetainRequest),
         printing=printing, metrics=metrics,

@@ -30,9 +30,9 @@ def roll(  # noqa: PLR0913
 ) -> int:
     """Start a new segment where a broker would.
 
-    The decision is that of a broker before it appends a small record now. It rolls if the active segment has
-    segment.bytes, if segment.ms have passed since the timestamps of its first batch, if an index is full, or if its
-    offsets reach 2^31. An active segment without records is never rolled.
+    The decision is that of a broker before it appends a small record now. It rolls if the active segment has reached
+    segment.bytes, if an index is full, or if the offsets reach 2^31. It also rolls if segment.ms have passed since the
+    timestamps of the segment's first batch. An active segment without records is never rolled.
     """
     from kafkalog_cli.cli.verbs import run_verb
     from kafkalog_cli.ops.roll import ROLL, RollRequest

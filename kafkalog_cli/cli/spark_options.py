@@ -66,20 +66,20 @@ def engine_of(  # noqa: PLR0913
 
     if engine is EngineName.LOCAL:
         if conf or master != DEFAULT_MASTER:
-            raise UsageError(reason="--master and --conf go with --engine spark")
+            raise UsageError(reason="--master and --conf need --engine spark")
         return THREADS
     settings = spark_settings(conf)
     if changes and settings.get("spark.speculation", "false").strip().lower() != "false":
-        raise UsageError(reason="spark.speculation stays off: of what changes a log one task is at work, not two")
+        raise UsageError(reason="spark.speculation must be off: only a single task may change a log")
     if assume_offline:
-        raise UsageError(reason="--assume-offline goes with --engine local: each task of Spark needs locks that work")
+        raise UsageError(reason="--assume-offline needs --engine local: each task of Spark needs locks that work")
     from kafkalog_cli.spark.engine import SparkEngine
     from kafkalog_cli.spark.java import need_pyspark
 
     need_pyspark()
     found = SparkEngine(master, settings, jobs)
     if io_bytes_per_s is not None and found.known_slots is None:
-        raise UsageError(reason="--io-bytes-per-s on a cluster needs --jobs N: so many tasks share it")
+        raise UsageError(reason="--io-bytes-per-s on a cluster needs --jobs N: N tasks share it")
     return found
 
 

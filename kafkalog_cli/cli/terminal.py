@@ -88,4 +88,4 @@ class Consent:
             answer = self._terminal.answer(f"{question}? [y/N/a(ll)] ", self._poll).strip().lower()
             self._is_for_all = answer in ("a", "all")
             if not self._is_for_all and answer not in ("y", "yes"):
-                raise NotChanged(path=path, reason="it was not confirmed")
+                raise NotChanged(path=path, reason="no consent was given")

@@ -19,7 +19,7 @@ from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import SessionOptions
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Summary, Verb
-from kafkalog_cli.output.dry_run_text import DryRunCounts
+from kafkalog_cli.output.dry_run_text import RunCounts
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines, json_path
 from kafkalog_cli.output.paint import paint_of
@@ -55,7 +55,7 @@ class VerbRun:
         printer.view.last(printer.out)
         if self.metrics is not None:
             self._write_metrics(self.metrics, summary, len(partitions))
-        printer.end(summary, len(partitions))
+        printer.end(summary, len(partitions), self.session.runner.seconds)
         return int(summary.code)
 
     def _write_metrics(self, path: str, summary: Summary, partitions: int) -> None:
@@ -141,7 +141,7 @@ class Printer:
         self._paint = paint_of(self.out)
         self._verbose = printing.verbose
         self._is_dry_run = is_dry_run
-        self._dry = DryRunCounts()
+        self._run = RunCounts()
 
     # -- Observer
 
@@ -195,14 +195,14 @@ class Printer:
                 self._json.object(schema, kind_of(schema), fields)
         elif not self._quiet or not view.is_idle(result):
             self._write(view.lines(result), is_refused=bool(counts.get(FAILED)))
-        self._dry.add(has_work=view.has_work is not None and view.has_work(result))
+        self._run.add(has_work=view.has_work is not None and view.has_work(result))
         self._counts.update(counts)
 
     def _write(self, lines: Iterable[str], *, is_refused: bool) -> None:
         """Write a result's lines. Details need --verbose; the first line of a refused partition is red."""
         for number, line in enumerate(lines):
             if isinstance(line, Detail) and not self._verbose:
-                self._dry.hide()
+                self._run.hide()
                 continue
             indent = " " * (len(line) - len(line.lstrip(" ")) + 2)
             text = self._paint.wrapped(line, indent=indent)
@@ -232,8 +232,8 @@ class Printer:
         first = {"partitions": partitions} if self.view.counts_partitions else {}
         return first | {name: self._counts[name] for name in self.view.names}
 
-    def end(self, summary: Summary, partitions: int) -> None:
-        """Print the summary of JSON output or of a dry run, and flush.
+    def end(self, summary: Summary, partitions: int, seconds: float) -> None:
+        """Print the summary, and flush. `seconds` is the duration of the run.
 
         Raises BrokenPipeError only now, after all work is done.
         """
@@ -241,9 +241,14 @@ class Printer:
             not_done = [json_path(partition.path) for partition in summary.not_done]
             more = {"not_done": not_done} if not_done else {}
             self._json.summary(summary.code, **self.counts(partitions), **more)
-        elif self._is_dry_run and self.view.has_work is not None and not self._quiet:
-            for line in self._dry.lines(partitions, self._counts):
-                self.out.write(f"{self._paint.wrapped(line)}\n")
+        elif self.view.has_work is not None and not self._quiet:
+            lines = (
+                map(self._paint.wrapped, self._run.planned(partitions, self._counts))
+                if self._is_dry_run
+                else self._run.done(partitions, self._counts, summary, seconds, self._paint)
+            )
+            for line in lines:
+                self.out.write(f"{line}\n")
         self.out.flush()
         if self._undisturbed is not None:
             self._undisturbed.end()

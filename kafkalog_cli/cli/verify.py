@@ -94,7 +94,7 @@ def verify(  # noqa: PLR0913
     from kafkalog_cli.output.verify_view import verify_view
 
     if against is not None and spark.engine is EngineName.SPARK:
-        raise UsageError(reason="--against goes with --engine local: it compares two partitions in one process")
+        raise UsageError(reason="--against needs --engine local: it compares two partitions in one process")
     if not paths:
         raise UsageError(reason="verify needs a PATH; see kafkalog verify --help")
     environment = environment_of(context)

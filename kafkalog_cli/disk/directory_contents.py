@@ -62,7 +62,7 @@ def check_layout(fs: Filesystem, directory: str) -> None:
     """Raises UnsupportedFormat if the files belong to another known program, and what `foreign_layout` raises."""
     foreign = foreign_layout(fs, directory)
     if foreign is not None:
-        raise UnsupportedFormat(path=directory, reason=f"the files are those of {foreign}, not of Kafka")
+        raise UnsupportedFormat(path=directory, reason=f"these are files of {foreign}, not of Kafka")
 
 
 def _data_kind(name: FileName) -> bool:

@@ -224,7 +224,9 @@ def make_own_directory(fs: WritableFilesystem, directory: str) -> str:
     try:
         found = fs.status(own)
         if found is not None and (found.is_symlink or not found.is_directory):
-            raise Refused(path=own, reason="it is a link, or a file: what a run keeps must lie in the partition")
+            raise Refused(
+                path=own, reason="it is a link, or a file: a run keeps files only in the partition's own directory"
+            )
         if found is None:
             attributes = fs.attributes(directory)
             fs.make_directory(own)
@@ -323,7 +325,7 @@ def _who(path: str, byte: int) -> str:
 
 def _refusal(path: str, error: OSError) -> KafkalogError:
     if error.errno in (errno.ELOOP, errno.ENXIO):
-        reason = f"it is a symbolic link, or no regular file, and is left alone: {moved_aside(path)} moves it away"
+        reason = f"it is a symbolic link or not a regular file, and is not changed: {moved_aside(path)} moves it away"
         return Refused(path=path, reason=reason)
     kind = NoSpace if error.errno in (errno.ENOSPC, errno.EDQUOT) else Unreadable
     return kind(path=path, reason="nothing was changed" if kind is NoSpace else _text(error))

@@ -44,7 +44,7 @@ def check_new_file(fs: WritableFilesystem, path: str, command: str) -> None:
     """
     found = fs.status(os.path.abspath(path))  # noqa: PTH100
     if found is not None and not found.is_symlink:
-        raise UsageError(reason=f"--output {path}: is there already, and {command} overwrites nothing")
+        raise UsageError(reason=f"--output {path} already exists, and {command} overwrites nothing")
     check_named_file(fs, path)
 
 

@@ -83,7 +83,7 @@ def decode_several(data: bytes | memoryview) -> Iterator[MessageSetSend | Fault]
 def _one(view: memoryview, position: int) -> MessageSetSend | Fault:
     left = len(view) - position
     if left < MESSAGE_SET_SEND.size:
-        message = f"{left} bytes are no fetch response"
+        message = f"{left} bytes are not a fetch response"
         return Fault(FaultKind.INVALID_LENGTH, position, message, left)
     size, error_code = MESSAGE_SET_SEND.struct.unpack_from(view, position)
     begin = position + MESSAGE_SET_SEND.size

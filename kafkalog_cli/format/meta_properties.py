@@ -37,7 +37,9 @@ def decode(data: bytes) -> tuple[MetaProperties | None, list[Fault]]:
     """
     if len(data) > _MAX_BYTES:
         expected, got = f"at most {_MAX_BYTES}", str(len(data))
-        return None, [Fault(FaultKind.INVALID_LENGTH, 0, f"{got} bytes are no meta.properties", 0, expected, got)]
+        return None, [
+            Fault(FaultKind.INVALID_LENGTH, 0, f"{got} bytes are not a meta.properties file", 0, expected, got)
+        ]
     try:
         properties = parse_properties(data)
     except ValueError as error:

@@ -48,12 +48,12 @@ def new_partition(fs: WritableFilesystem, path: str, topic_id: str | None) -> Ne
     topic id or cannot be created, and as `is_left_empty` does.
     """
     if topic_id is not None and not is_topic_id(topic_id):
-        raise UsageError(reason=f"topic_id {topic_id!r} is no topic id")
+        raise UsageError(reason=f"topic_id {topic_id!r} is not a topic id")
     found = partition_to_make(fs, path)
     if found is None and is_left_empty(fs, path, topic_id):
         found = open_partition(fs, path)
     if found is None:
-        reason = "it has records or another topic id, it is no name of a partition, or there is no directory for it"
+        reason = "it has records or another topic id, its name is not a partition name, or there is no directory for it"
         raise UsageError(reason=f"{path} cannot be made: {reason}")
     return NewPartition(found, topic_id)
 

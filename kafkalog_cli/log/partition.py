@@ -89,7 +89,7 @@ def open_partition(fs: Filesystem, path: str) -> Partition:
     entries = fs.list_directory(path)
     directory = directory_name(path)
     if directory.kind is DirectoryKind.OTHER and not looks_like_partition(entries):
-        raise NotKafkaLayout(path=path, reason="is no partition directory")
+        raise NotKafkaLayout(path=path, reason="is not a partition directory")
     return _sorted_out(path, directory, entries, _runs(fs, path, entries))
 
 

@@ -135,7 +135,9 @@ class TransactionEnds:
         """Report an aborted transaction without an entry in the index: a broker's consumers see its records."""
         segment = [one for one in self._segments if one.base_offset <= offset][-1]
         index = segment.txn_index
-        missing = "there is no transaction index" if index is None else "the transaction index lies: it has no entry"
+        missing = (
+            "there is no transaction index" if index is None else "the transaction index is wrong: it has no entry"
+        )
         path = segment.log.path if index is None else index.path
         self._say(path, f"{missing} for the transaction of producer {producer_id} aborted at offset {offset}")
 
@@ -235,7 +237,7 @@ class _IndexOfSegment:
 
     def _lies(self, entry: AbortedTxn) -> None:
         assert self._segment.txn_index is not None
-        message = f"the transaction index lies: no marker at offset {entry.last_offset} aborts a transaction"
+        message = f"the transaction index is wrong: no marker at offset {entry.last_offset} aborts a transaction"
         self._say(self._segment.txn_index.path, f"{message} of producer {entry.producer_id}")
 
 

@@ -136,7 +136,9 @@ def _with_changes(
     except LoadFailed as failure:
         return replace(plan, remarks=(Unready(partition.path, str(failure)).remark,), is_refused=True)
     if root.log_dir is None and bounds.log_start_offset > left[0].base_offset:
-        message = f"it lies in no log directory, whose {FileKind.LOG_START_CHECKPOINT.value} alone would tell"
+        message = (
+            f"it is not in a log directory: only {FileKind.LOG_START_CHECKPOINT.value} there can hold the new log start"
+        )
         return replace(plan, remarks=(Remark(partition.path, message, ExitCode.REFUSED),), is_refused=True)
     return replace(
         plan,

@@ -45,13 +45,13 @@ def check_finished(partition: Partition) -> None:
     """Raise Unready if a cleaning or a split was interrupted: the files in place may not be the log."""
     for file in partition.leftovers:
         if file.name.state in (WorkState.SWAP, WorkState.CLEANED) and file.name.offset is not None:
-            raise Unready(file.status.path, "a cleaning or a split did not come to its end")
+            raise Unready(file.status.path, "it has files of an unfinished cleaning or split")
 
 
 def end_of(fs: Filesystem, partition: Partition, root: RootState) -> SegmentEnd:
     """Return where a broker would find the log end. Raises Unready for damaged checkpoints, and as `open_read` does."""
     for path, fault in root.faults:
-        raise Unready(path, f"what it says of the partition cannot be known: {fault.message}", fault.position)
+        raise Unready(path, f"its line for this partition is unknown: {fault.message}", fault.position)
     return segment_end(fs, partition.segments[-1], like_clean_start=root.is_clean)
 
 
@@ -65,5 +65,5 @@ def whole_end_of(fs: Filesystem, partition: Partition, root: RootState) -> int:
         path = last.log.path if last.offset_index is None else last.offset_index.path
         raise Unready(path, f"it is wrong at its end: {fault.message}", fault.position)
     if end.next_offset < root.log_start:
-        raise Unready(partition.path, f"it ends at {end.next_offset}, and is to start at {root.log_start}")
+        raise Unready(partition.path, f"it ends at {end.next_offset}, but would start at {root.log_start}")
     return end.next_offset

@@ -13,8 +13,8 @@ from kafkalog_cli.ops.partition_facts import Replication
 from kafkalog_cli.ops.settings import SettingsSource
 
 REPLICATE = (
-    "stop the broker, and move the directory away with `mv -nT PATH PATH_AWAY`: the broker replicates the partition"
-    " when it starts"
+    "stop the broker and move the directory away: `mv -nT PATH PATH_AWAY`. The broker replicates the partition when"
+    " it starts"
 )
 
 
@@ -27,7 +27,7 @@ class ByReplicas(NamedTuple):
     @property
     def text(self) -> str:
         """Both steps, for a partition whose replicas are not known."""
-        return f"as the last in-sync replica, {self.alone}; with other in-sync replicas, {self.others}"
+        return f"if no other replica is in sync, {self.alone}. If another replica is in sync, {self.others}"
 
     def known(self, replication: Replication) -> str | None:
         """Return the step for these replicas; None if the metadata log does not decide between the two."""
@@ -40,7 +40,7 @@ class ByReplicas(NamedTuple):
         )
 
 
-SALVAGE = ByReplicas("copy what can be read to ./salvaged: `kafkalog recover PATH --salvage salvaged`", REPLICATE)
+SALVAGE = ByReplicas("copy the readable batches to ./salvaged: `kafkalog recover PATH --salvage salvaged`", REPLICATE)
 """For damage that `recover` does not repair, because valid batches follow it."""
 
 EPOCHS_STAY = ByReplicas(

@@ -191,7 +191,7 @@ def _replication(
     topic = metadata.topics.get(partition.topic)
     state = metadata.partition(partition.topic, partition.number)
     if topic is None or state is None:
-        return None, "the metadata log has no such partition (any more)"
+        return None, "the metadata log does not have this partition"
     other = _other_topic(fs, partition, metadata)
     if other:
         return None, other

@@ -88,7 +88,10 @@ def never_deletes(facts: PartitionFacts, intent: Intent) -> str | None:
         return None
     option = intent.with_option(f"--config {CLEANUP_POLICY}=compact,delete")
     more = "" if policy.origin is Origin.INTERNAL_TOPIC else f" (to go on: {option})"
-    return f"a broker deletes no records of this topic, by {policy.explanation}: it answers POLICY_VIOLATION{more}"
+    return (
+        f"a broker deletes no records of this topic, by {policy.explanation}: it answers DeleteRecords"
+        f" with POLICY_VIOLATION{more}"
+    )
 
 
 def other_topic(facts: PartitionFacts, intent: Intent) -> str | None:
@@ -97,7 +100,7 @@ def other_topic(facts: PartitionFacts, intent: Intent) -> str | None:
     is_used = any(facts.config.is_known(n) and facts.config[n].origin not in sure for n in _used(facts, intent))
     if facts.other_topic_because == "" or not is_used:
         return None
-    return f"{facts.other_topic_because}, so that its settings are not those of this directory"
+    return f"{facts.other_topic_because}, so that its settings do not apply to this directory"
 
 
 def _used(facts: PartitionFacts, intent: Intent) -> list[str]:

@@ -167,7 +167,7 @@ def _plan_leftover(fs: WritableFilesystem, partition: Partition, now_ms: int) ->
     left = import_leftovers(fs, log_dir, [name])
     place = left.place_of(name)
     if place is not None:
-        reason = f"it is to be {place}: an import was cut off after its commit, and the same command goes on"
+        reason = f"it is to be {place}: an import was cut off after its commit; repeat that import first"
         return PurgePlan(path, kept=(KeptRun(left.run or "", reason),))
     try:
         files = fs.list_directory(path)
@@ -209,9 +209,9 @@ class _Runs:
         for run_id, manifest in self.manifests.items():
             if run_id == self.cut_off:
                 command = f"kafkalog undo {shell_word(self._path)} {shell_word(run_id)}"
-                kept.append(KeptRun(run_id, f"it was cut off half way; `{command}` puts back what was"))
+                kept.append(KeptRun(run_id, f"it was cut off half way; `{command}` restores the earlier state"))
             elif manifest is None and not is_ours(self._fs, self._path, run_id):
-                kept.append(KeptRun(run_id, "no run of kafkalog has made it, and it is left alone"))
+                kept.append(KeptRun(run_id, "kafkalog did not make it: skipped"))
             elif manifest is None or _ended_ms(manifest) <= time_ms:
                 files = self._fs.list_directory(run_directory(self._path, run_id))
                 state = None if manifest is None else manifest.state

@@ -115,7 +115,7 @@ def _foreign(facts: PartitionFacts, _: Intent) -> str | None:
 
 
 def _metadata_log(facts: PartitionFacts, _: Intent) -> str | None:
-    return "the metadata log is its controllers' alone" if facts.is_metadata_log else None
+    return "only controllers may change the metadata log" if facts.is_metadata_log else None
 
 
 def _marked_directory(facts: PartitionFacts, _: Intent) -> str | None:
@@ -131,7 +131,8 @@ def _twins(facts: PartitionFacts, _: Intent) -> str | None:
         return None
     compare = f"`kafkalog verify {shell_word(facts.path)} --against {shell_word(facts.twins[0])}`"
     return (
-        f"the partition lies in {', '.join(facts.twins)} too: no broker starts so. {compare} shows which is more"
+        f"the partition is also in {', '.join(facts.twins)}: a broker does not start with both. {compare}"
+        " shows which is more"
         " complete: keep that directory, and move the other away"
     )
 
@@ -140,13 +141,15 @@ def _odd_files(facts: PartitionFacts, _: Intent) -> str | None:
     if not facts.odd_files:
         return None
     moves = ", ".join(moved_aside(f"{facts.path}/{name}") for name in facts.odd_files)
-    return f"no regular files, though they have the names of a segment's: {', '.join(facts.odd_files)}; {moves}"
+    return f"these files have names of segment files, but are not regular files: {', '.join(facts.odd_files)}; {moves}"
 
 
 def _odd_topic(facts: PartitionFacts, _: Intent) -> str | None:
     if can_name(facts.topic):
         return None
-    return f"no checkpoint can name the topic {facts.topic!r}, which has blanks or is no text: no broker made it"
+    return (
+        f"the topic name {facts.topic!r} has blanks or is not UTF-8: no checkpoint can have it, and no broker made it"
+    )
 
 
 def _tiered(facts: PartitionFacts, intent: Intent) -> str | None:
@@ -177,7 +180,7 @@ def _linked(facts: PartitionFacts, intent: Intent) -> str | None:
         return None
     away = shell_word(place_outside(facts.path))
     return (
-        f"links, or files with a second name elsewhere: {', '.join(found)}; {moved_out(facts.path)}, then"
+        f"symbolic links, or files with more than one hard link: {', '.join(found)}; {moved_out(facts.path)}, then"
         f" `cp -aL {away} {shell_word(facts.path)}` gives the partition files of its own; then the same command again"
     )
 
@@ -186,7 +189,10 @@ def _clock(facts: PartitionFacts, intent: Intent) -> str | None:
     if facts.newest is None or facts.newest.mtime_ms <= intent.now_ms:
         return None
     ahead = (facts.newest.mtime_ms - intent.now_ms) / 1000
-    return f"{facts.newest.name} was written {ahead:.0f} s after now: one of two clocks is wrong"
+    return (
+        f"{facts.newest.name} was written {ahead:.0f} s after now: the clock of this machine is wrong, or"
+        " was wrong when the file was written"
+    )
 
 
 def _no_topic_id(_: PartitionFacts, intent: Intent) -> str | None:
@@ -202,7 +208,8 @@ def _no_marker(_: PartitionFacts, intent: Intent) -> str | None:
     if not intent.drops_records:
         return None
     return (
-        "records below the log end go, so .kafka_cleanshutdown stays away: the broker leaves every in-sync replica set"
+        "records below the log end are removed, so .kafka_cleanshutdown is not restored: the broker"
+        " leaves every in-sync replica set"
         " when it starts, and recovers all partitions of the log directory"
     )
 
@@ -231,7 +238,7 @@ RULES = (
         "odd-files",
         _EVERY - {Action.PURGE},
         _REFUSED,
-        "what has the name of a segment's file is a directory, a pipe, a socket, a device, or a link to nothing",
+        "an entry with the name of a segment file is a directory, a pipe, a socket, a device, or a link to nothing",
         "",
         _odd_files,
     ),
@@ -239,7 +246,7 @@ RULES = (
         "odd-topic",
         _EVERY - {Action.PURGE, Action.UNDO},
         _REFUSED,
-        "the topic's name has blanks or is no text, so that no checkpoint can name it",
+        "the topic's name has blanks or is not UTF-8, so that no checkpoint can have it",
         "",
         _odd_topic,
     ),
@@ -291,9 +298,9 @@ RULES = (
         "no-policy",
         _BY_POLICY,
         _REFUSED,
-        "no source sets `cleanup.policy`, and the metadata log or `--broker-config` was not read; `delete` is assumed"
-        " by retain for a topic that is named alone, by `--topic` or the paths of its partitions, with a limit in"
-        " `--config`, unless `cleaner-offset-checkpoint` lists the partition",
+        "no source sets `cleanup.policy`, and the metadata log or `--broker-config` was not read. For a topic that is"
+        " named alone, by `--topic` or the paths of its partitions, retain assumes `delete` if `--config` has a limit."
+        " It does not if `cleaner-offset-checkpoint` lists the partition",
         "--broker-config FILE",
         no_policy,
         skips=True,
@@ -302,9 +309,10 @@ RULES = (
         "overridden-policy",
         _BY_POLICY,
         _REFUSED,
-        "`--config cleanup.policy` has `delete` for a topic that another source or `cleaner-offset-checkpoint` calls"
-        " compacted, or `compact` for a topic whose own policy has it not; without `--free-bytes`, which leaves"
-        " compacted topics alone in any case",
+        "`--config cleanup.policy` has `delete` for a topic that is compacted by another source or by"
+        " `cleaner-offset-checkpoint`, or it has `compact` for a topic that is not compacted. With"
+        " `--free-bytes`, which"
+        " skips compacted topics, the rule does not apply",
         "--topic TOPIC",
         overridden_policy,
         lambda intent: intent.is_named_alone,
@@ -342,7 +350,7 @@ RULES = (
         "illegal-setting",
         _BY_POLICY,
         _REFUSED,
-        "a setting that decides what goes has a value in the metadata log that no broker takes",
+        "a setting that decides which records are removed has a value in the metadata log that no broker accepts",
         "--config NAME=VALUE",
         illegal_setting,
     ),
@@ -350,7 +358,8 @@ RULES = (
         "outdated-settings",
         _BY_POLICY,
         _REFUSED,
-        "the metadata log is damaged, and a setting that decides what goes is from it or from a source that is weaker",
+        "the metadata log is damaged, and a setting that decides which records are removed comes from it"
+        " or from a weaker source",
         "--config NAME=VALUE",
         outdated_settings,
     ),
@@ -367,7 +376,7 @@ RULES = (
         "marker-stays-away",
         _DROPPING,
         _WARNING,
-        "records below the log end go, in a log directory that was cleanly shut down",
+        "records below the log end are removed, in a log directory that was cleanly shut down",
         "",
         _no_marker,
     ),

@@ -52,7 +52,7 @@ class PartitionIdentity(NamedTuple):
             difference = self._of_files(here)
         if difference is not None:
             seen = f"{host} sees another directory there than {self.host}, where the run was planned: {difference}"
-            raise Refused(path=self.path, reason=f"{seen}; nothing was touched")
+            raise Refused(path=self.path, reason=f"{seen}; nothing was changed")
 
     def _of_the_whole(self, here: PartitionIdentity) -> str | None:
         if here.meta != self.meta:

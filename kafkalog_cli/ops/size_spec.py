@@ -20,7 +20,7 @@ def parse_size_bytes(text: str) -> int:
     unit = None if found is None else _UNIT_BYTES.get(found[2].lower())
     if found is None or unit is None:
         raise UsageError(
-            reason=f"{text!r} is no size: want bytes, or a number with kB, MB, GB, TB, KiB, MiB, GiB or TiB"
+            reason=f"{text!r} is not a size: give bytes, or a number with kB, MB, GB, TB, KiB, MiB, GiB or TiB"
         )
     number = found[1]
     return int(number) * unit if number.isdigit() else int(float(number) * unit)

@@ -28,7 +28,7 @@ def parse_time_ms(text: str, now_ms: int) -> int:
         # Before Python 3.11, fromisoformat does not accept Z.
         moment = datetime.fromisoformat(re.sub("[Zz]$", "+00:00", text))
     except ValueError as error:
-        reason = f"{text!r} is no time: want epoch ms, ISO 8601, or -90s, -15m, -2h, -7d"
+        reason = f"{text!r} is not a time: give epoch ms, ISO 8601, or -90s, -15m, -2h, -7d"
         raise UsageError(reason=reason) from error
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=timezone.utc)
@@ -66,7 +66,7 @@ def parse_duration_ms(text: str) -> int:
     """Parse `90s`, `15m`, `2h` or `7d` into milliseconds. Raises UsageError."""
     ago = _AGO.fullmatch(f"-{text}")
     if not ago:
-        raise UsageError(reason=f"{text!r} is no span of time: want 90s, 15m, 2h, 7d")
+        raise UsageError(reason=f"{text!r} is not a duration: give 90s, 15m, 2h, 7d")
     return int(ago[1]) * _UNIT_MS[ago[2]]
 
 

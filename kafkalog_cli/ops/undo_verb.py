@@ -52,9 +52,9 @@ def _runs_under(path: str, partitions: Sequence[Partition]) -> str:
     if not runs:
         return f"no partition under {path} has any"
     names = [f"{run} ({counted(runs[run], 'partition', 'partitions')})" for run in sorted(runs, reverse=True)]
-    more = f" and {len(names) - MOST_RUNS} older ones" if len(names) > MOST_RUNS else ""
+    more = f" and {len(names) - MOST_RUNS} older runs" if len(names) > MOST_RUNS else ""
     newest = max(runs)
-    last = f"`kafkalog undo {shell_word(path)} {shell_word(newest)}` undoes the last one"
+    last = f"`kafkalog undo {shell_word(path)} {shell_word(newest)}` undoes the last run"
     return f"under {path} there are: {', '.join(names[:MOST_RUNS])}{more}; {last}"
 
 

@@ -29,15 +29,11 @@ def settle_marker(fs: WritableFilesystem, partition: Partition, log_dir: str, no
                 is_back |= release_marker(fs, log_dir, manifest.run.run_id, [partition.name], also=also)
     except (OSError, KafkalogError) as error:
         reason = error_text(error) if isinstance(error, OSError) else str(error)
-        told = (
-            f"the marker of the clean shutdown is away still: {reason}; once the disk works, `{command}` puts it back"
-        )
+        told = f".kafka_cleanshutdown is still missing: {reason}; once the disk works, `{command}` puts it back"
         if is_of_a_sync(error):
             raise NotChanged(path=log_dir, reason=told) from error
         return told
-    return (
-        "the marker of the clean shutdown, which an earlier run could not put back, is there again" if is_back else None
-    )
+    return ".kafka_cleanshutdown, which an earlier run could not restore, is restored" if is_back else None
 
 
 def _is_as_left(fs: WritableFilesystem, path: str, log_dir: str, manifest: Manifest, now_ms: int) -> bool:

@@ -116,11 +116,11 @@ def _cleaning(plan: CompactPlan) -> str:
         return _outcome(plan.outcome)
     sources = sum(map(len, plan.groups))
     parts = [
-        f"{_dirt(plan)}, {plan.choice.value}: clean up to {dirt.first_uncleanable} ({_UP_TO[dirt.up_to]})",
+        f"{_dirt(plan)}, {plan.choice.value}: clean up to offset {dirt.first_uncleanable} ({_UP_TO[dirt.up_to]})",
         f"{counted(sources, 'segment', 'segments')} into {len(plan.groups)}",
     ]
     if plan.estimate is not None:
-        parts.append(f"{plan.estimate.gone} of {plan.estimate.records} records go")
+        parts.append(f"{plan.estimate.gone} of {plan.estimate.records} records would be removed")
     return ", ".join(parts)
 
 
@@ -133,15 +133,15 @@ def _outcome(outcome: Compaction) -> str:
     parts = [
         f"cleaned up to {outcome.end_offset}",
         f"{counted(sources, 'segment', 'segments')} into {made}",
-        f"{counts.records_kept} of {counts.records_read} records stay",
-        f"{counts.bytes_written} of {counts.bytes_read} bytes",
+        f"{counts.records_kept} of {counts.records_read} records kept",
+        f"{sized(counts.bytes_written)} of {sized(counts.bytes_read)}",
     ]
     if not outcome.passes:
-        return f"clean up to {outcome.end_offset}, a further pass changes nothing"
+        return f"clean up to {outcome.end_offset}, and a further pass changes nothing"
     if outcome.passes > 1:
         parts.insert(1, f"{outcome.passes} passes")
     if outcome.keyless:
-        parts.append(f"{counted(outcome.keyless, 'record', 'records')} without a key went")
+        parts.append(f"{counted(outcome.keyless, 'record', 'records')} without a key removed")
     if counts.lost_ends:
-        parts.append("the last message of the round went, where a broker's cleaner fails")
+        parts.append("the last message of the round removed, where a broker's cleaner fails")
     return ", ".join(parts)

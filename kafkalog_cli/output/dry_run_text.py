@@ -1,18 +1,23 @@
-"""The summary of a dry run as text: how many partitions would be changed."""
+"""The last line of a command that changes logs: how many partitions were changed, or would be in a dry run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kafkalog_cli.ops.reports.index_verdict import counted
-from kafkalog_cli.output.progress import sized
+from kafkalog_cli.output.paint import NO_PAINT, Paint
+from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.views import FAILED
+
+if TYPE_CHECKING:
+    from kafkalog_cli.ops.session.verb import Summary
 
 
 @dataclass(slots=True)
-class DryRunCounts:
-    """Counts the partitions that would be changed, and remembers whether details were left out."""
+class RunCounts:
+    """Counts the partitions that were changed, or would be, and remembers whether details were left out."""
 
     _changed: int = 0
     _has_hidden: bool = False
@@ -25,23 +30,45 @@ class DryRunCounts:
         """Note that a detail was left out."""
         self._has_hidden = True
 
-    def lines(self, partitions: int, counts: Mapping[str, int]) -> Iterator[str]:
-        """Return the summary; nothing for a single partition without work. `counts` are those of the View."""
+    def planned(self, partitions: int, counts: Mapping[str, int]) -> Iterator[str]:
+        """Return the end of a dry run; nothing for a single partition without work. `counts` are those of the View."""
         hint = "; --verbose lists each change" if self._has_hidden else ""
         if partitions > 1:
             would = f"{self._changed} of {counted(partitions, 'partition', 'partitions')} would be changed"
-            yield f"dry run: {', '.join([would, *_parts(counts)])}. Nothing was changed{hint}"
+            parts = [would, *(f"{amount} would be {verb}" for amount, verb in _amounts(counts))]
+            refused = [f"{counts[FAILED]} refused"] if counts.get(FAILED) else []
+            yield f"dry run: {', '.join([*parts, *refused])}. Nothing was changed{hint}"
         elif self._changed:
             yield f"dry run: nothing was changed{hint}"
 
+    def done(
+        self, partitions: int, counts: Mapping[str, int], summary: Summary, seconds: float, paint: Paint = NO_PAINT
+    ) -> Iterator[str]:
+        """Return the end of a run on several partitions; nothing for a single partition, which has its own line."""
+        if partitions < 2:
+            return
+        refused, not_done = counts.get(FAILED, 0), len(summary.not_done)
+        unchanged = partitions - self._changed - refused - summary.failed - not_done
+        parts = [f"{self._changed} changed"]
+        parts += [f"{unchanged} unchanged"] if unchanged > 0 else []
+        bad = ((refused, "refused"), (summary.failed, "failed"), (not_done, "not done"))
+        parts += [paint.bad(f"{count} {word}") for count, word in bad if count]
+        parts += [f"{amount} {verb}" for amount, verb in _amounts(counts)]
+        yield f"{partitions} partitions: {', '.join([*parts, spent(seconds)])}"
 
-def _parts(counts: Mapping[str, int]) -> Iterator[str]:
+
+def _amounts(counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    """Yield the amounts of data with the verbs of the changes."""
     segments, files = counts.get("removed_segments", 0), counts.get("unlinked_files", 0)
     if segments:
-        removed = counted(segments, "segment", "segments")
-        yield f"{removed} ({sized(counts.get('removed_bytes', 0))}) would be removed"
+        yield f"{counted(segments, 'segment', 'segments')} ({sized(counts.get('removed_bytes', 0))})", "removed"
     if files:
-        unlinked = counted(files, "old file", "old files")
-        yield f"{unlinked} ({sized(counts.get('unlinked_bytes', 0))}) would be unlinked"
-    if counts.get(FAILED):
-        yield f"{counts[FAILED]} refused"
+        yield f"{counted(files, 'old file', 'old files')} ({sized(counts.get('unlinked_bytes', 0))})", "unlinked"
+    if counts.get("cut_bytes"):
+        yield sized(counts["cut_bytes"]), "cut"
+    if counts.get("records_gone"):
+        yield counted(counts["records_gone"], "record", "records"), "removed"
+    if counts.get("records"):
+        yield counted(counts["records"], "record", "records"), "appended"
+    if counts.get("bytes"):
+        yield sized(counts["bytes"]), "removed"

@@ -64,6 +64,7 @@ def free_view() -> View[Freed]:
         ("changed", "removed_segments", "removed_bytes", "unlinked_files", "freed_bytes"),
         _counts,
         lambda freed: not (freed.segments or freed.old_files),
+        has_work=lambda freed: bool(freed.segments or freed.old_files),
     )
 
 

@@ -26,14 +26,14 @@ def import_lines(result: ImportResult, log_dir: str, *, dry_run: bool) -> Iterat
         line = f"{printable(one.topic)}-{one.partition}: {_counted(built.records, 'record')}"
         line += f", offsets {built.first_offset} to {built.end_offset - 1}" if built.records else ""
         line += f", {sized(built.size_bytes)} in {_counted(built.segments, 'segment')}"
-        line += f", {built.transactional} of transactions, plain ones now" if built.transactional else ""
+        line += f", {built.transactional} of transactions, without transactions now" if built.transactional else ""
         yield line + (f"; read back the same, sha256 {one.proof.digest}" if one.proof is not None else "")
     for topic, found in plan.ids.items():
         if found.topic_id is not None:
             yield f"{printable(topic)}: topic id {found.topic_id} ({found.said_by})"
     records, directories = sum(one.built.records for one in result.done), _counted(len(result.done), "partition")
     yield f"{_counted(records, 'record')} in {directories} of {printable(log_dir)}, {offsets}"
-    yield "to take it back, before a broker starts: remove the directories of these partitions"
+    yield "to undo the import before a broker starts, remove the directories of these partitions"
 
 
 def _planned(plan: ImportPlan, offsets: str) -> Iterator[str]:
@@ -46,7 +46,7 @@ def _planned(plan: ImportPlan, offsets: str) -> Iterator[str]:
     if plan.jobs is None:
         size = sized(sum(file.size_bytes for file in plan.files))
         files = _counted(len(plan.files), "file")
-        yield f"would import {files}, {size}; {offsets}; which partitions that makes, only their rows tell"
+        yield f"would import {files}, {size}; {offsets}; the partitions follow from the rows"
 
 
 def _counted(count: int, word: str) -> str:

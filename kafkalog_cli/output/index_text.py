@@ -30,7 +30,7 @@ KIND_NAMES: dict[FileKind, str] = {
 }
 
 STYLE_WORDS: dict[Style, str] = {
-    ANY_STYLE: "one record a batch, any version",
+    ANY_STYLE: "one record per batch, any version",
     Style.PER_BATCH | Style.APPEND_CALL: "last offset of the batch",
     Style.PER_BATCH: "last offset of the batch",
     Style.APPEND_CALL: "append call (2.0 to 4.0)",

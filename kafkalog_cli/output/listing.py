@@ -149,7 +149,7 @@ def _log_dir_lines(root: LogDirRoot, partitions: list[PartitionListing]) -> Iter
         yield f"the marker of a clean shutdown is kept away {printable(root.marker_held_until)}"
     yield from _import_lines(root)
     if root.foreign:
-        yield f"directories that are no partitions: {', '.join(map(printable, root.foreign))}"
+        yield f"directories that are not partitions: {', '.join(map(printable, root.foreign))}"
     if root.others:
         yield f"other entries: {', '.join(map(printable, root.others))}"
 
@@ -171,7 +171,7 @@ def _shutdown(root: LogDirRoot) -> str:
         pid = None if root.lock_owner is None else root.lock_owner.pid
         return "a broker is running" if pid is None else f"a broker is running, pid {pid}"
     if root.shutdown is Shutdown.UNKNOWN:
-        return "no root files, so nothing tells how the broker stopped"
+        return "no root files: how the broker stopped is unknown"
     words = f"{root.shutdown.value} shutdown"
     return words if root.broker_epoch is None else f"{words}, broker epoch {root.broker_epoch}"
 

@@ -84,7 +84,7 @@ def salvage_lines(copied: Copied) -> Iterator[str]:
     for path, reason in result.unreadable:
         yield f"  not read: {printable(path)}: {printable(reason)}"
     if result.skipped:
-        yield f"  left out: {result.skipped} batches whose CRC holds and whose offsets or magic cannot be right"
+        yield f"  left out: {result.skipped} batches with a correct CRC, but wrong offsets or an unknown magic"
     if copied.next_step:
         yield f"  next: {printable(copied.next_step)}"
 

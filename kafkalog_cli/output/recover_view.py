@@ -11,7 +11,7 @@ from kafkalog_cli.ops.recover.salvage import Copied
 from kafkalog_cli.ops.recover.verb import Recovered
 from kafkalog_cli.output.recover_json import RECOVERY, SALVAGE, plan_object, salvage_object
 from kafkalog_cli.output.recover_text import plan_lines, recovery_question, salvage_lines
-from kafkalog_cli.output.views import View
+from kafkalog_cli.output.views import FAILED, View
 
 
 def recover_view() -> View[Recovered]:
@@ -21,7 +21,7 @@ def recover_view() -> View[Recovered]:
         _fields,
         _lines,
         ("changed",),
-        lambda result: {"changed": int(result.done is not None or result.live_path is not None)},
+        _counts,
         lambda result: not result.plan.has_work and not result.plan.remarks,
         recovery_question,
         has_work=lambda result: result.plan.has_work and not result.plan.is_refused,
@@ -41,6 +41,15 @@ def _lines(result: Recovered) -> Iterable[str]:
     if done is not None:
         undo = f"undo: kafkalog undo {shell_word(plan.path)} {done.manifest.run.run_id}"
         yield "  cannot be undone (--discard)" if done.manifest.discard else f"  {undo}"
+
+
+def _counts(result: Recovered) -> dict[str, int]:
+    plan = result.plan
+    return {
+        "changed": int(result.done is not None or result.live_path is not None),
+        FAILED: int(plan.is_refused),
+        "cut_bytes": sum(cut.size_bytes for cut in plan.cut),
+    }
 
 
 def salvage_view() -> View[Copied]:

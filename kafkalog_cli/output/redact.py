@@ -48,7 +48,7 @@ NO_REDACTION = Redaction()
 
 REDACT_HELP = (
     "Leave out contents: of keys, values, headers (their values; header keys stay), comma separated. "
-    "=len shows sizes, =hash SHA-256 hashes (equal contents stay recognisable, short ones can be guessed); "
+    "=len shows sizes, =hash SHA-256 hashes (equal contents stay recognisable, short contents can be guessed); "
     "it holds for all names before it that have none of their own."
 )
 
@@ -63,7 +63,7 @@ def parse_redaction(text: str) -> Redaction:
     for item in text.split(","):
         name, equals, mode = item.strip().partition("=")
         if name not in _TARGETS or (equals and mode not in _MODES):
-            raise UsageError(reason=f"--redact {text!r}: want keys, values, headers, each with =hash, =len or nothing")
+            raise UsageError(reason=f"--redact {text!r}: give keys, values, headers, each with =hash, =len or nothing")
         if name in chosen or name in waiting:
             raise UsageError(reason=f"--redact {text!r}: {name} occurs twice")
         waiting.append(name)

@@ -17,16 +17,16 @@ def explain_lines(plan: RetainPlan) -> Iterator[str]:
     for setting in plan.settings:
         yield f"  setting {printable(setting.explanation)}"
     if plan.is_refused and plan.fates:
-        yield "  if that did not stand in the way:"
+        yield "  without that refusal:"
     for fate in plan.fates:
         offsets = f"offsets {fate.base_offset} to {fate.next_offset}"
         yield f"  segment {fate.base_offset}: {offsets}, {sized(fate.size_bytes)}{_newest(fate.largest)}: {_fate(fate)}"
 
 
 _ORIGINS = {
-    TimestampOrigin.BATCHES: "by its batches",
-    TimestampOrigin.TIME_INDEX: "by its time index",
-    TimestampOrigin.MTIME: "the file's time, its records have none",
+    TimestampOrigin.BATCHES: "from its batches",
+    TimestampOrigin.TIME_INDEX: "from its time index",
+    TimestampOrigin.MTIME: "from the file's mtime, its records have no timestamp",
 }
 
 
@@ -35,25 +35,24 @@ def _newest(largest: LargestTimestamp | None) -> str:
 
 
 def _fate(fate: SegmentFate) -> str:
-    by = "" if fate.setting is None else f" by {printable(fate.setting.explanation)}"
+    by = "" if fate.setting is None else f" by {fate.setting.name}={printable(fate.setting.text)}"
     if fate.goes is RetentionPass.LOG_START:
-        return "goes, it lies before the log's start"
+        return "removed, it is before the log's start"
     if fate.goes is not None:
-        return f"goes{by}"
-    return (
-        f"stays, {_REASONS[fate.stays or Stay.LIMITS].format(odd=fate.odd.value if fate.odd else '')}{_due(fate, by)}"
-    )
+        return f"removed{by}"
+    reason = _REASONS[fate.stays or Stay.LIMITS].format(odd=fate.odd.value if fate.odd else "")
+    return f"kept, {reason}{_due(fate, by)}"
 
 
 _REASONS = {
     Stay.EMPTY: "the active segment has no records",
     Stay.POLICY: "nothing is deleted",
     Stay.NO_LIMIT: "no limit is set",
-    Stay.LIMITS: "it is within the limits",
+    Stay.LIMITS: "within the limits",
     Stay.FUTURE: "its newest timestamp is in the future",
     Stay.UNIT: "its newest timestamp is {odd}",
     Stay.NOT_REPLICATED: "it reaches past the high watermark",
-    Stay.BEHIND: "one before it stays",
+    Stay.BEHIND: "an earlier segment is kept",
 }
 
 
@@ -65,7 +64,7 @@ def _due(fate: SegmentFate, by: str) -> str:
         return ""
     parts = []
     if fate.due_ms is not None:
-        parts.append(f"by time at {iso_time(fate.due_ms)}")
+        parts.append(f"at {iso_time(fate.due_ms)}")
     if fate.due_after_bytes is not None:
-        parts.append(f"by size after {sized(fate.due_after_bytes)} more")
-    return f"; it goes {' or '.join(parts)}{by}" if parts else by
+        parts.append(f"after {sized(fate.due_after_bytes)} more")
+    return f"; due {' or '.join(parts)}{by}" if parts else by

@@ -46,7 +46,7 @@ class View(Generic[ResultT]):
     `fields` returns the fields of an object of `schema`. `is_idle`: whether a result reports that nothing was done.
     `names` are the counts of the summary; `counts` returns a result's part of these, and of FAILED. `question`
     asks for consent to a plan, without a question mark. `last` writes the output after all results. `has_work`: whether
-    a result of a dry run reports a change; None: a dry run has no summary as text. `objects` returns the JSON objects
+    a result reports a change, also in a dry run; None: text output has no summary. `objects` returns the JSON objects
     of a result, each with its schema; None: one of `schema`. `counts_partitions`: whether the summary has the number of
     partitions. `listener` gets all results and errors first, and may write them itself.
     """

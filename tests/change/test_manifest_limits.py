@@ -49,7 +49,7 @@ def test_a_run_that_is_not_the_last_is_told_which_ones_came_later_and_not_itself
     first = run_plan(disk, PLANS["cut"])
     with disk.open_write(f"{PARTITION}/50.snapshot") as file:
         file.truncate(1)
-    with pytest.raises(Refused, match="what the run kept lies in") as alone:
+    with pytest.raises(Refused, match="the files that the run kept are in") as alone:
         check_undo(disk, PARTITION, first, ROOT)
     assert "undo the later runs" not in str(alone.value)
     later = replace(RUN, run_id="20260102T000000Z-test-1")

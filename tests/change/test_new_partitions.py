@@ -167,7 +167,7 @@ def test_another_partition_in_the_place():
     (name,) = set(NAMES) - set(seen(image)) - {"a.b-7"} or {"a.b-7"}
     make_partition(image, f"{ROOT}/{name}", ID, NOW_MS)
     with pytest.raises(
-        Refused, match=rf"it is there already, and a committed import has .*: `mv -nT {ROOT}/{name} /{name}` makes room"
+        Refused, match=rf"it already exists, and a committed import has .*: `mv -nT {ROOT}/{name} /{name}` makes room"
     ):
         run(image)
     image.rename(f"{ROOT}/{name}", "/elsewhere")
@@ -179,7 +179,7 @@ def test_nothing_takes_the_place_of_records():
     disk = empty_disk(with_empty=True)
     with disk.open_write(f"{ROOT}/orders-1/{0:020d}.log") as file:
         file.write(0, b"x")
-    with pytest.raises(Refused, match="orders-1: refused: it is there already"):
+    with pytest.raises(Refused, match="orders-1: refused: it already exists"):
         run(disk)
     assert seen(disk) == {"orders-1": "old"}
     assert left(disk) == []
@@ -187,7 +187,10 @@ def test_nothing_takes_the_place_of_records():
 
 def test_what_was_staged_and_is_gone_is_missed():
     disk = empty_disk()
-    with NewPartitions(disk, ROOT) as new, pytest.raises(Refused, match="it is gone: a broker was started meanwhile"):
+    with (
+        NewPartitions(disk, ROOT) as new,
+        pytest.raises(Refused, match="it is missing: a broker was started in the meantime"),
+    ):
         new.publish("run-1", [StagedPartition("t", 0, staged_name("t", 0, "run-1", "0"))], {})
 
 

@@ -193,7 +193,7 @@ def test_what_is_no_state_or_another_ones():
         assert caught.value.exit_code is ExitCode.UNSUPPORTED
     other = empty_disk()
     other.add(STATE, json.dumps({**content, "output": "/data/else"}).encode())
-    with pytest.raises(Refused, match="it tells of /data/else, not of /data/out"):
+    with pytest.raises(Refused, match="it is the record of /data/else, not of /data/out"):
         run(other, CONTENTS, 2)
 
 

@@ -353,5 +353,5 @@ def test_the_table_leaves_out_what_there_is_to_say_of_a_refused_one(root):
     code, out, _ = kafkalog("compact", root, *COMPACT, *NOW, "--dry-run")
     assert code == 5
     assert f"{root}/cmp-tx-0:\n" in out
-    assert "did not come to its end" in out
+    assert "it has files of an unfinished cleaning or split" in out
     assert next(line for line in out.splitlines() if line.startswith(f"{root}/cmp-tx-0 ")).endswith(" refused")

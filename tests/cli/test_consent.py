@@ -90,7 +90,7 @@ def test_no_and_yes(disk, case, argv, asked, words):
         typist = Typist(answer)
         code, out, err = kafkalog(typist, *call(root, argv))
         assert (code, out) == (1, "")
-        assert "nothing was changed: it was not confirmed" in err
+        assert "nothing was changed: no consent was given" in err
         (question,) = typist.questions
         assert question.startswith(asked)
         assert question.endswith("-0? [y/N/a(ll)] ")

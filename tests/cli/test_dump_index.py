@@ -371,7 +371,7 @@ def test_files_too_large_to_be_true_are_not_read(tmp_path):
             file.truncate(size)
     code, out, _ = dump_index(tmp_path / "t-0")
     assert code == 3
-    assert out.count("bytes are too many to look at") == 3
+    assert out.count("bytes are too many to check") == 3
 
 
 @pytest.mark.parametrize(
@@ -443,9 +443,9 @@ def test_where_a_clean_start_would_end_the_log_is_told_where_it_differs():
     files = {"/t-0/00.log": torn, "/t-0/00.index": offset_index(0, [(8, last.position)]), "/t-0/00.timeindex": b""}
     code, out, _ = dump_index("/t-0", fs=FaultyFilesystem(files))
     assert code == 4
-    assert "a broker takes 0 for the end of the log, though batches go on to offset 7" in out
+    assert "a broker uses 0 as the end of the log, although batches continue to offset 7" in out
     code, out, _ = dump_index("/t-0", fs=FaultyFilesystem({**files, "/t-0/00.log": log}))
-    assert (code, "for the end of the log" in out) == (0, False)
+    assert (code, "as the end of the log" in out) == (0, False)
 
 
 def test_a_file_of_another_topic_is_not_selected():

@@ -77,7 +77,7 @@ def test_what_is_kept_comes_back_also_when_a_broker_has_started(root, command):
     assert kafkalog(*undo_of(out.strip()), *NOW)[0] == 0
     assert tree(root) == before
     code, _, err = kafkalog(command, partition, *options, *NOW, "--keep", "--delay", "1s")
-    assert (code, "--delay does not go with --keep" in err) == (2, True)
+    assert (code, "--delay cannot be combined with --keep" in err) == (2, True)
 
 
 def test_the_second_run_changes_nothing(root):
@@ -202,7 +202,7 @@ def test_a_time_to_come_keeps_a_segment_and_that_is_told(root):
     a_day_before = ("--now", NOW_MS - 86_400_000)
     code, out, _ = kafkalog("retain", root / "ret-future-0", "--config", "retention.ms=1", *a_day_before, "--explain")
     assert code == 3
-    assert "is in the future: it stays for that" in out
+    assert "is in the future: the segment is kept for that reason" in out
     assert "stays, its newest timestamp is in the future; it goes by time at " in out
 
 
@@ -458,7 +458,7 @@ def test_a_checkpoint_that_cannot_be_read_is_not_one_without_a_line(root, name):
     ):
         code, out, _ = kafkalog(*argv, *NOW)
         assert code == 14
-        assert "what it says of the partition cannot be known" in out
+        assert "its line for this partition is unknown" in out
     assert tree(root) == before
 
 
@@ -470,10 +470,10 @@ def test_a_run_that_was_cut_off_is_taken_back_first(root):
     manifest.write_text(manifest.read_text().replace('"state": "done"', '"state": "started"'))
     (partition / f"{0:020d}.index.deleted").rename(partition / f"{0:020d}.index")
     code, out, err = kafkalog("retain", partition, *DAY_AND_NIGHT, *NOW, "--dry-run")
-    assert "was cut off half way, and would be taken back first" in err
+    assert "was cut off half way, and would be undone first" in err
     code, out, err = kafkalog("retain", partition, *DAY_AND_NIGHT, *NOW)
     assert code == 0
-    assert "was cut off half way, and is taken back" in err
+    assert "was cut off half way, and is undone now" in err
     assert "3 segments removed (11 KiB)" in out
     assert kafkalog(*undo_of(out.strip()), *NOW)[0] == 0
     assert tree(root) == before

@@ -26,7 +26,7 @@ NOT_COMMANDS = {
     "clock": "only the operator knows the time",
     "no-policy": "a file or directory that only the operator knows is named by its option",
     "overridden-policy": "the operator decides; the option is named",
-    "other-topic": "whoever knows the data decides",
+    "other-topic": "decide before a broker starts which data are right",
     "no-limit": "as no-policy",
     "illegal-setting": "the operator knows the value",
     "outdated-settings": "the operator knows the value",

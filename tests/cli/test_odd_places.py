@@ -201,7 +201,7 @@ def test_odd_names(place, tmp_path, name, evidence, monkeypatch):
     code, out, err = command(["recover", "--format", "json"], data, None)
     if name in ("newline", "not UTF-8", "blanks"):
         assert code == ExitCode.REFUSED
-        assert "no checkpoint can name the topic" in err
+        assert "has blanks or is not UTF-8: no checkpoint can have it" in err
         evidence("R14", 1, R14_TESTS)
         return
     assert code == 0

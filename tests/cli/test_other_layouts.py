@@ -99,7 +99,7 @@ def test_copies_of_partitions_are_found_among_other_directories(copies):
     assert everything(copies / "dbus-1") == ["session.conf"]
     assert everything(copies / "notes") == []
     code, out, err = command("ls", copies)
-    assert "notes: is no partition directory" in err
+    assert "notes: is not a partition directory" in err
     assert "dbus-1" not in err
 
 

@@ -261,7 +261,7 @@ def test_messages_with_bad_checksums_in_a_good_set():
     data = message(R(3, BASE_TIME_MS, None, xerial(b"".join(inner))), 1, codec=2)
     code, out, err = read({FIRST: data, SECOND: FILES[SECOND]}, "--print", "offset", "--to-offset", 40)
     assert (code, offsets(out)) == (4, [0, 1, 3])
-    assert f"{FIRST}: at byte 0: the CRC of a message does not hold: offset 2 is left out" in err
+    assert f"{FIRST}: at byte 0: the CRC of a message does not match: offset 2 is left out" in err
 
 
 def test_a_batch_larger_than_the_largest_chunk_ends_the_reading():

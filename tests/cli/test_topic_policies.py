@@ -165,7 +165,10 @@ def test_delete_records_of_a_topic_that_is_only_compacted_is_refused(data):
     before = sorted(path.name for path in (data / "customers-0").iterdir())
     code, out, err = kafkalog("delete-records", data / "customers-0", *argv)
     assert (code, out) == (14, ""), err
-    assert "cleanup.policy=compact (the topic's own, in the metadata log): it answers POLICY_VIOLATION" in err
+    assert (
+        "cleanup.policy=compact (the topic's own, in the metadata log): it answers DeleteRecords with POLICY_VIOLATION"
+        in err
+    )
     assert sorted(path.name for path in (data / "customers-0").iterdir()) == before
     command = shlex.split(err.partition("(to go on: `")[2].partition("`)")[0])
     flag = ("--config", "cleanup.policy=compact,delete")

@@ -97,9 +97,9 @@ def test_a_finding_as_text(corpus):
     assert lines[0].endswith("does not match (offsets 110 to 116) [crc-mismatch]")
     assert lines[1].startswith("  broker: after an unclean stop")
     assert lines[2] == (
-        "  next: as the last in-sync replica, copy what can be read to ./salvaged:"
-        f" `kafkalog recover {partition} --salvage salvaged`; with other in-sync replicas, stop the broker, and move the"
-        f" directory away with `mv -nT {partition} {partition.parent.parent / partition.name}`: the broker replicates the"
+        "  next: if no other replica is in sync, copy the readable batches to ./salvaged:"
+        f" `kafkalog recover {partition} --salvage salvaged`. If another replica is in sync, stop the broker and move the"
+        f" directory away: `mv -nT {partition} {partition.parent.parent / partition.name}`. The broker replicates the"
         " partition when it starts"
     )
     assert lines[3:] == [

@@ -72,7 +72,7 @@ def test_a_file_that_is_none_of_these(log_dir, name):
     (log_dir / name).touch()
     code, out, err = kafkalog(log_dir / name)
     assert (code, out) == (10, "")
-    assert "is no file that can be verified" in err
+    assert "so that it cannot be verified" in err
 
 
 def verify(level, fs):
@@ -156,7 +156,7 @@ def test_a_marker_that_is_kept_away_is_told(corpus, tmp_path):
     assert "other entries" not in command("ls", root)[1]
     assert f"{held}; without it a broker recovers all partitions" in kafkalog(root)[1]
     assert "[shutdown-marker-held]" in kafkalog(root / ".kafkalog-clean-shutdown")[1]
-    last = f"`kafkalog undo {root} {run_id}` undoes the last one"
+    last = f"`kafkalog undo {root} {run_id}` undoes the last run"
     assert command("undo", root)[2].endswith(f"under {root} there are: {run_id} (1 partition); {last}\n")
     code, _, err = command("undo", root, "20990101")
     assert code == 10
@@ -164,7 +164,7 @@ def test_a_marker_that_is_kept_away_is_told(corpus, tmp_path):
     (root / "clean-torn-0" / "00000000000000000046.index").unlink()
     code, _, err = command("undo", root, run_id)
     assert code == 14
-    assert f"{root}/clean-torn-0/.kafkalog/{run_id}, where manifest.json tells" in err
+    assert f"{root}/clean-torn-0/.kafkalog/{run_id}, with a description in manifest.json" in err
     assert command("recover", root)[0] == 0
     later = max(path.name for path in (root / "clean-torn-0" / ".kafkalog").glob("2*"))
     undo = f"kafkalog undo {root}/clean-torn-0"
@@ -173,5 +173,5 @@ def test_a_marker_that_is_kept_away_is_told(corpus, tmp_path):
     assert command("purge", "--older-than", "0s", root)[0] == 0
     assert "kept away for good: what a run on clean-torn-0 kept is purged" in command("ls", root)[1]
     (root / ".kafkalog-clean-shutdown").write_bytes(b"{")
-    assert "tells of no marker" in command("ls", root)[2]
+    assert "holds no marker" in command("ls", root)[2]
     assert kafkalog(root)[0] == 3

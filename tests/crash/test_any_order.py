@@ -189,7 +189,7 @@ class Log(RuleBasedStateMachine):
     def append_by_command(self, count):
         before, outcome = own_tree(self.disk), self.append_lines(self.disk, count)
         assert outcome.code in (0, 14), outcome
-        was_taken_back = "was cut off half way, and is taken back" in outcome.err
+        was_taken_back = "was cut off half way, and is undone now" in outcome.err
         if outcome.code and was_taken_back:  # that was a change; now there is none left to be made
             before, outcome = own_tree(self.disk), self.append_lines(self.disk, count)
             assert outcome.code == 14, outcome

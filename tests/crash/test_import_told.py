@@ -31,7 +31,7 @@ A_CASE = 40
 NEVER = 10**9
 RECORD = f"{ROOT}/.kafkalog-import"
 DONE = "nothing has to be done"
-GOES_ON = "the same command goes on"
+GOES_ON = "repeat the command"
 
 
 @pytest.fixture(autouse=True)

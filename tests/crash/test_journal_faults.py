@@ -278,7 +278,7 @@ def change_line(disk):
         (lambda d: d.open_write(f"{PARTITION}/00.log").truncate(119), "00.log has 119 bytes, not 120"),
         (change_time, "50.snapshot was changed since"),
         (change_line, "its line in recovery-point-offset-checkpoint was changed since"),
-        (lambda d: d.unlink(f"{OWN}/{RUN.run_id}/0000.cut"), "what the run kept is gone"),
+        (lambda d: d.unlink(f"{OWN}/{RUN.run_id}/0000.cut"), "the file that the run kept is missing"),
         (lambda d: d.open_write(f"{OWN}/{RUN.run_id}/0000.cut").truncate(3), "cut short"),
         (lambda d: d.open_write(f"{OWN}/{RUN.run_id}/0000.cut").write(3, b"x"), "was changed since"),
     ],
@@ -458,7 +458,11 @@ def test_a_run_cut_off_half_way_is_not_undone_if_others_changed_what_it_left(cha
 
 @pytest.mark.parametrize(
     ("name", "match"),
-    [("cut", "cut off was not kept"), ("drop", "was not kept"), ("replaced", "what it replaced was not kept")],
+    [
+        ("cut", "did not keep the bytes that it cut"),
+        ("drop", "the run did not keep it"),
+        ("replaced", "the run did not keep the replaced file"),
+    ],
 )
 def test_a_run_that_kept_nothing_is_undone_only_where_nothing_was_done(name, match):
     disk = partition()
@@ -478,7 +482,7 @@ def test_a_run_that_kept_nothing_is_undone_only_where_nothing_was_done(name, mat
 def test_checkpoints_that_are_not_there_any_more_are_told():
     disk = partition()
     manifest = run_plan(disk, PLANS["cut"])
-    with pytest.raises(Refused, match="lies in no log directory"):
+    with pytest.raises(Refused, match="it is not in a log directory"):
         check_undo(disk, PARTITION, manifest, None)
 
 

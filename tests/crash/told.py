@@ -19,7 +19,7 @@ TOLD = ("EIO", "ENOSPC", "EROFS")
 NAMED = re.compile(r"`kafkalog ((?:undo|recover) [^`]*)`")
 SALVAGE = "--salvage"
 """A next step where the device fails: it copies what is there to another disk, and repairs nothing."""
-GOES_ON = "the same command goes on"
+GOES_ON = "repeat the command"
 
 Tree = dict[str, tuple[object, ...]]
 

@@ -12,7 +12,7 @@ from kafkalog_cli.cli.environment import Environment
 
 ROOT = Path(__file__).parents[2]
 SPARK = ("sql", "export", "import", "audit")
-OTHER_PROGRAMS = ("mv",)
+OTHER_PROGRAMS = ("mv", "cp", "tar")
 LEFT_OUT = "..."
 """A line of an example that stands for any number of lines."""
 CUT = "…"

@@ -10,8 +10,9 @@ PAGES = pages()
 
 @pytest.fixture
 def fresh(tmp_path, monkeypatch):
-    """A directory with docs/example, as a clone has it."""
+    """A directory with docs/example and the archive of the tutorial, as a clone has them."""
     shutil.copytree(ROOT / "docs" / "example", tmp_path / "docs" / "example")
+    shutil.copy2(ROOT / "docs" / "dead-broker.tar.gz", tmp_path / "docs")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("COLUMNS", raising=False)
     return tmp_path

@@ -99,7 +99,7 @@ def test_any_cluster_id_comes_back(meta):
         (b"cluster.id=a b\n", "cluster.id is not one that Kafka generates"),
         (b"cluster.id=" + b"a" * 23, "cluster.id is not one that Kafka generates"),
         (b"a=\\u12\n", "Malformed \\uxxxx encoding."),
-        (b"#" * (1 << 20) + b"#", "1048577 bytes are no meta.properties"),
+        (b"#" * (1 << 20) + b"#", "1048577 bytes are not a meta.properties file"),
     ],
 )
 def test_meta_properties_that_a_broker_refuses_or_never_wrote(data, message):

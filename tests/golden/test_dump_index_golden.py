@@ -45,7 +45,7 @@ DAMAGE = {
     "flip-mid": (CORRUPT, ".log", "1 batch whose CRC does not match"),
     "flip-offset": (CORRUPT, ".log", "offsets do not go up"),
     "flip-tail": (WARN, ".log", "1 batch whose CRC does not match"),
-    "gap": (FINE, ".log", "no segment holds offsets"),
+    "gap": (FINE, ".log", "no segment covers offsets"),
     "garbage-index": (CORRUPT, ".index", "beyond the end"),
     "garbage-tail": (WARN, ".log", "Found record size"),
     "huge-len": (CORRUPT, ".log", "of no batch, others follow"),

@@ -264,7 +264,7 @@ def is_wanted(only, each):
 
 
 GONE, OUTSIDE = "no such file or directory", "is outside the log, valid range is"
-AS_THE_TOOL = re.compile(r"index: at byte \d+: (the index points outside the segment|no whole batch where)")
+AS_THE_TOOL = re.compile(r"index: at byte \d+: (the index points outside the segment|an incomplete batch where)")
 """An index that is newer or older than its log: kafka-dump-log ends there, and `dump-log` of an index file, too."""
 DUMPS_OF_AN_INDEX = ("dump-log index", "dump-log files")
 LOOK_AGAIN = ("verify", "dump-index", "ls", "audit")

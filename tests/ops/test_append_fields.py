@@ -23,10 +23,10 @@ WRONG = {
     '{"value":"x","temperature":5}': "unknown field 'temperature'",
     "{}": "--input lines",
     '{"temperature":5}': "--input lines",
-    '{"partition":3}': "no key, value or headers",
-    '{"topic":"t","offset":3}': "no key, value or headers",
-    '{"timestamp_ms":5}': "no key, value or headers",
-    '{"schema":"kafkalog.record/1","timestamp_ms":5}': "no key, value or headers",
+    '{"partition":3}': "without key, value and headers",
+    '{"topic":"t","offset":3}': "without key, value and headers",
+    '{"timestamp_ms":5}': "without key, value and headers",
+    '{"schema":"kafkalog.record/1","timestamp_ms":5}': "without key, value and headers",
 }
 
 

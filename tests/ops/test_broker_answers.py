@@ -160,7 +160,7 @@ def test_the_end_that_a_broker_takes_by_the_last_index_entry(root):
     assert "batches go on to 4" in out
     code, out, _ = call("lookup-offset", str(root / "t-0"), "2")
     assert code == 0
-    assert "note: a broker takes 0 for the log's end" in out
+    assert "note: a broker uses 0 as the end of the log" in out
     (root / ".kafka_cleanshutdown").unlink()
     assert log_bounds(FS, partition(root)).broker_end is None
 

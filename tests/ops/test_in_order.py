@@ -95,7 +95,7 @@ def test_sizes(text, size_bytes):
     "text", ["", "-1", "MiB", "1 000", "1.2.3", "5XB", "5 M", "1e", "nan", "inf", "0x10", "5MiB/s"]
 )
 def test_no_sizes(text):
-    with pytest.raises(UsageError, match="is no size"):
+    with pytest.raises(UsageError, match="is not a size"):
         parse_size_bytes(text)
 
 
@@ -108,5 +108,5 @@ def test_spans_of_time(text, seconds):
 
 @pytest.mark.parametrize("text", ["", "-5", "soon", "5 m", "1.5h", "1e3", "inf"])
 def test_no_spans_of_time(text):
-    with pytest.raises(UsageError, match="is no span of time"):
+    with pytest.raises(UsageError, match="is not a duration"):
         parse_seconds(text)

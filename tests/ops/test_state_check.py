@@ -88,12 +88,12 @@ def test_what_is_said_of_aborted_transactions(transactions):
         ([[*first[:3], 10**6, 5]], Verdict.BEYOND_END, "not in the log yet"),
         ([[*first[:3], 90, 5]], Verdict.OUT_OF_ORDER, "below the base offset"),
         ([[*first[:2], first[3] + 1, *first[3:]]], Verdict.OUT_OF_ORDER, "first offset is above the last"),
-        ([[0, 4, 49, 103, 34]], Verdict.STALE, "no transaction marker"),
+        ([[0, 4, 49, 103, 34]], Verdict.STALE, "is not a transaction marker"),
         ([[0, 4, 49, 95, 34]], Verdict.STALE, "no batch ends with the last offset"),
         ([[0, 4, 54, 94, 34]], Verdict.STALE, "the transaction began with offset 49"),
         ([[0, 5, 49, 94, 34]], Verdict.STALE, "marker at the last offset is of producer 4"),
         ([[0, 4, 50, 94, 34]], Verdict.STALE, "no batch of a transaction begins at the first offset"),
-        ([[0, 4, 49, 94, 96]], Verdict.STALE, "behind the marker"),
+        ([[0, 4, 49, 94, 96]], Verdict.STALE, "after the marker"),
         ([[0, 4, 49, 94, 35]], Verdict.STALE, "no transaction of another producer begins"),
     ]:
         (entry,) = with_aborted(transactions, name, entries).entries

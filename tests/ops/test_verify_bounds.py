@@ -169,7 +169,7 @@ def headers(folder, only=None):
     found = list(check.findings())
     spans = [f"offsets {one.first_offset} to {one.last_offset}" for one in found if one.kind is FindingKind.OFFSET_GAP]
     assert [one.message for one in found if one.kind is FindingKind.OFFSET_GAP] == [
-        f"no segment holds {span}" for span in spans
+        f"no segment covers {span}" for span in spans
     ]
     return [(one.kind, one.first_offset, one.last_offset) for one in found], check
 

@@ -153,13 +153,13 @@ def test_a_damaged_metadata_log_is_not_believed(disk, tmp_path):
 @pytest.mark.parametrize(
     ("isr", "step"),
     [
-        ([1, 2, 3], "in sync elsewhere (2, 3): stop the broker, and move the directory away with `mv -nT {folder} {away}`:"
-                    " the broker replicates the partition when it starts"),
-        ([1], "no other replica is in sync: copy what can be read to ./salvaged: `kafkalog recover {folder} --salvage"
+        ([1, 2, 3], "in sync elsewhere (2, 3): stop the broker and move the directory away: `mv -nT {folder} {away}`."
+                    " The broker replicates the partition when it starts"),
+        ([1], "no other replica is in sync: copy the readable batches to ./salvaged: `kafkalog recover {folder} --salvage"
               " salvaged --metadata {meta}`"),
-        (None, "as the last in-sync replica, copy what can be read to ./salvaged: `kafkalog recover {folder} --salvage"
-               " salvaged`; with other in-sync replicas, stop the broker, and move the directory away with"
-               " `mv -nT {folder} {away}`: the broker replicates the partition when it starts"),
+        (None, "if no other replica is in sync, copy the readable batches to ./salvaged: `kafkalog recover {folder}"
+               " --salvage salvaged`. If another replica is in sync, stop the broker and move the directory away:"
+               " `mv -nT {folder} {away}`. The broker replicates the partition when it starts"),
     ],
 )  # fmt: skip
 def test_the_next_step_of_damage_before_valid_batches(disk, tmp_path, isr, step):

@@ -151,7 +151,7 @@ def test_two_days_and_a_disk_that_is_not_mounted(tmp_path, schemas):
     for _ in range(2):  # also when the last run has not looked at it
         code, out, err = kafkalog(*audit, "--now", "1795472800000", "--compare", "-2d")
         assert f"{disks[1]}: refused: it is empty; at the audit " in err
-        assert "is its disk mounted? --replaced takes it for what it is now\n" in err
+        assert "is its disk mounted? --replaced accepts the present contents\n" in err
         assert code == 5
         assert "changed" in out
         assert "on-b" not in out

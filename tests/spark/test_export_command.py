@@ -204,7 +204,7 @@ def test_workers_that_see_another_disk(tmp_path, monkeypatch):
     code, said, errors = kafkalog("export", folder, "--output", tmp_path / "out")
     assert (code, said, files(tmp_path / "out")) == (14, "", [])
     assert "sees another directory there than" in errors
-    assert re.search(r": its inode is \d+, not 1; nothing was touched$", errors)
+    assert re.search(r": its inode is \d+, not 1; nothing was changed$", errors)
 
 
 def test_one_task_an_item(spark):

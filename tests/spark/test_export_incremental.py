@@ -167,10 +167,10 @@ def test_a_state_is_for_one_kind_of_export(tmp_path):
     export(tmp_path / "log", out, state)
     with pytest.raises(UsageError, match="is of an export with format parquet: all runs into it must agree"):
         export(tmp_path / "log", out, state, format=FileFormat.ARROW, codec="none")
-    with pytest.raises(Refused, match=r"it tells of .*/out, not of .*/other"):
+    with pytest.raises(Refused, match=r"it is the record of .*/out, not of .*/other"):
         export(tmp_path / "log", tmp_path / "other", state)
     state.write_text(state.read_text().replace('"logs"', '"nothing"'))
-    with pytest.raises(UnsupportedFormat, match="it is no state of an export"):
+    with pytest.raises(UnsupportedFormat, match="it is not the state of an export"):
         export(tmp_path / "log", out, state)
     state.write_text("{")
     with pytest.raises(UnsupportedFormat, match="it is not what an earlier run wrote"):

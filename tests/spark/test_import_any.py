@@ -123,15 +123,15 @@ def test_lines(tmp_path):
     ("columns", "request_", "message"),
     [
         ({"other": ["x"]}, {}, "has neither a column key nor a column value"),
-        ({"value": ["x"]}, {"partitions": 1}, "does not tell of which topic it is"),
-        ({"value": ["x"], "topic": ["t"]}, {}, "does not tell of which partition its rows are"),
+        ({"value": ["x"]}, {"partitions": 1}, "does not name its topic"),
+        ({"value": ["x"], "topic": ["t"]}, {}, "does not name the partition of its rows"),
         ({"value": [1]}, {"topic": "t", "partitions": 1}, "column value is int64, not binary or string"),
         ({"value": ["x"], "topic": [None], "partition": [1]}, {}, "a row has no topic"),
-        ({"value": ["x"], "topic": ["t"], "partition": [-1]}, {}, "are no numbers of partitions"),
+        ({"value": ["x"], "topic": ["t"], "partition": [-1]}, {}, "are not partition numbers"),
         ({"value": ["x"], "timestamp": [-2]}, {"topic": "t", "partitions": 1}, "timestamp -2 is none"),
-        ({"value": ["x"], "topic": ["a/b"], "partition": [1]}, {}, "is no name of a topic"),
+        ({"value": ["x"], "topic": ["a/b"], "partition": [1]}, {}, "is not a topic name"),
         ({"value": ["x"] * 2, "topic": ["t"] * 2, "partition": [1] * 2, "offset": [5, 5]}, {}, "the log's end is 6"),
-        ({"value": ["x"], "topic": ["t"], "partition": [0], "codec": ["x"], "offset": [1]}, {}, "is no codec"),
+        ({"value": ["x"], "topic": ["t"], "partition": [0], "codec": ["x"], "offset": [1]}, {}, "is not a codec"),
     ],
 )
 def test_what_cannot_be_imported(tmp_path, columns, request_, message):

@@ -50,11 +50,11 @@ def test_the_command(exported, tmp_path):
     assert lines[2:] == [
         f"orders: topic id {ID} (the input)",
         f"8 records in 2 partitions of {new}, offsets of the input",
-        "to take it back, before a broker starts: remove the directories of these partitions",
+        "to undo the import before a broker starts, remove the directories of these partitions",
     ]
     code, _, errors = kafkalog("import", out, "--log-dir", new)
     assert (code, errors) == (
-        14, f"kafkalog: {new}/orders-0: refused: it is there already; `mv -nT {new}/orders-0 {new.parent}/orders-0`"
+        14, f"kafkalog: {new}/orders-0: refused: it already exists; `mv -nT {new}/orders-0 {new.parent}/orders-0`"
         " moves it out of the log directory\n",
     )  # fmt: skip
     assert kafkalog("verify", new, "--level", "deep")[0] == 0
@@ -83,9 +83,9 @@ def test_what_goes_wrong_is_said_in_a_line(exported, tmp_path):
     new = new_log_dir(tmp_path / "new")
     pq.write_table(pa.table({"value": ["x"]}), tmp_path / "x.parquet")
     for words, code, message in (
-        ([tmp_path / "x.parquet"], 2, "does not tell of which topic it is: --topic NAME"),
-        ([tmp_path / "x.parquet", "--topic", "t"], 2, "--partitions N goes by their keys"),
-        ([exported[0], "--topic-id", "x"], 2, "--topic-id x: x is no topic id"),
+        ([tmp_path / "x.parquet"], 2, "does not name its topic: give --topic NAME"),
+        ([tmp_path / "x.parquet", "--topic", "t"], 2, "--partitions N chooses it by their keys"),
+        ([exported[0], "--topic-id", "x"], 2, "--topic-id x: x is not a topic id"),
         ([exported[0], "--compression-level", "3"], 2, "--compression-level needs a --codec"),
         ([tmp_path / "nothing"], 10, "no such file or directory"),
     ):

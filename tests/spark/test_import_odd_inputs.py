@@ -81,14 +81,14 @@ REFUSED = {
     "headers without key": (
         {"headers": pa.array([[{"key": None, "value": b""}], None], HEADERS)}, BadInput, "a header's key is null",
     ),
-    "too large": ({"offset": pa.array([1, 1 << 63], pa.uint64())}, BadInput, "a value is none that a record can have"),
+    "too large": ({"offset": pa.array([1, 1 << 63], pa.uint64())}, BadInput, "a value is not possible in a record"),
     "no log ends behind it": ({"offset": [1, (1 << 63) - 1]}, BadInput, "offset 9223372036854775807 is none .* at most"),
     "twice": ({"offset": [5, 5]}, BadInput, "record 2: offset 5: the log's end is 6 by then"),
     "negative": ({"offset": [-5, 1]}, BadInput, "record 1: offset -5"),
-    "some offsets": ({"offset": [1, None]}, BadInput, "a row has no offset.*: --new-offsets numbers all anew"),
-    "another codec": ({"codec": [9, 0], "offset": [1, 2]}, BadInput, "codec 9 is none that a record can have: at most 4"),
-    "another name": ({"codec": ["zip", "none"], "offset": [1, 2]}, BadInput, "'zip' is no codec of Kafka's"),
-    "no such partition": ({"partition": [0, 1 << 40]}, BadInput, "0 to 1099511627776 are no numbers of partitions"),
+    "some offsets": ({"offset": [1, None]}, BadInput, "a row has no offset.*: --new-offsets gives all records new offsets"),
+    "another codec": ({"codec": [9, 0], "offset": [1, 2]}, BadInput, "codec 9 is not possible in a record: at most 4"),
+    "another name": ({"codec": ["zip", "none"], "offset": [1, 2]}, BadInput, "'zip' is not a codec of Kafka"),
+    "no such partition": ({"partition": [0, 1 << 40]}, BadInput, "0 to 1099511627776 are not partition numbers"),
     "beyond any time": (
         {"timestamp": pa.array([1 << 62, 1], pa.timestamp("s"))}, BadInput, "a time that no record can have",
     ),
@@ -139,7 +139,7 @@ def test_a_column_twice(tmp_path):
         ('{"key":"a","partition":0,"topic":5}', "line 1: topic must be a string"),
         ('{"key":"a","partition":0,"codec":5}', "line 1: codec must be a string"),
         ('{"key":"a","partition":"0"}', "line 1: partition must be a number"),
-        ('{"key":"a","partition":0}', "a row has no offset.*: --new-offsets numbers all anew"),
+        ('{"key":"a","partition":0}', "a row has no offset.*: --new-offsets gives all records new offsets"),
     ],
 )
 def test_lines(tmp_path, line, message):
@@ -198,7 +198,7 @@ def test_places_that_are_none(tmp_path):
             import_into(place, path, topic="t")
     new = new_log_dir(tmp_path / "new")
     for topic in ("", ".", "..", "a/b", "a b", "ö", "t" * 250):
-        with pytest.raises(UsageError, match="is no name of a topic"):
+        with pytest.raises(UsageError, match="is not a topic name"):
             import_into(new, path, topic=topic)
     assert seen(new) == []
 

@@ -86,6 +86,6 @@ def test_a_commit_that_fails_leaves_nothing(spark, tmp_path):
     frame = spark.range(3).select(functions.col("id").cast("string").alias("value"))
     write(frame, new, topic="t", partitions=1)
     before = records(new / "t-0")
-    with pytest.raises(Exception, match="it is there already"):
+    with pytest.raises(Exception, match="it already exists"):
         write(frame, new, topic="t", partitions=2)
     assert (seen(new), records(new / "t-0")) == (["t-0"], before)

@@ -67,7 +67,7 @@ def test_a_compaction_that_died_half_way_is_taken_back_by_the_next_try(corpus, t
     out, errors = process.communicate(timeout=480)
     assert mark.exists()
     assert (process.returncode, out.count("undo for ")) == (0, 3), errors
-    assert re.findall(r"run \S+-compact-\w+ was cut off half way, and is taken back", errors)
+    assert re.findall(r"run \S+-compact-\w+ was cut off half way, and is undone now", errors)
     done = data_of(logs)
     shutil.rmtree(logs)
     shutil.copytree(corpus / "compact-plain" / "before", logs)
@@ -145,7 +145,7 @@ def test_no_broker_starts_until_the_last_worker_of_a_killed_driver_is_gone(corpu
     until(lambda: not holders(logs / ".lock"), 60)
     assert may_start(logs)
     code, _, errors = kafkalog(*command, *SPARK)
-    assert (code, "was cut off half way, and is taken back" in errors) == (0, True)
+    assert (code, "was cut off half way, and is undone now" in errors) == (0, True)
     done = data_of(logs)
     shutil.rmtree(logs)
     shutil.copytree(corpus / "compact-plain" / "before", logs)
@@ -206,7 +206,7 @@ def test_another_broker_s_disk_is_not_taken_for_it(partition, is_locked):
     ):
         seen.check(FS, "there")
     properties.unlink()
-    with pytest.raises(Refused, match=r"has nothing that can be read, not cluster.id .*; nothing was touched"):
+    with pytest.raises(Refused, match=r"has nothing that can be read, not cluster.id .*; nothing was changed"):
         seen.check(FS, "there", is_again=True)
 
 
@@ -272,12 +272,12 @@ def test_a_task_that_sees_another_directory_touches_nothing(partition, spark, mo
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (["verify", "--against", "x", *SPARK], "--against goes with --engine local"),
-        (["recover", "--salvage", "x", *SPARK], "--salvage goes with --engine local"),
+        (["verify", "--against", "x", *SPARK], "--against needs --engine local"),
+        (["recover", "--salvage", "x", *SPARK], "--salvage needs --engine local"),
         (["recover", "--conf", "spark.speculation=TRUE", *SPARK], "spark.speculation stays off"),
-        (["compact", "--assume-offline", *SPARK], "--assume-offline goes with --engine local"),
-        (["compact", "--master", "local[2]"], "--master and --conf go with --engine spark"),
-        (["verify", "--conf", "a=b"], "--master and --conf go with --engine spark"),
+        (["compact", "--assume-offline", *SPARK], "--assume-offline needs --engine local"),
+        (["compact", "--master", "local[2]"], "--master and --conf need --engine spark"),
+        (["verify", "--conf", "a=b"], "--master and --conf need --engine spark"),
         (["compact", "--engine", "spark", "--master", "spark://h:1", "--io-bytes-per-s", "1MiB"], "needs --jobs N"),
     ],
 )

@@ -209,7 +209,7 @@ def test_rows_in_parquet_are_those_of_the_library(every_log, tmp_path):
     assert list(tmp_path.iterdir()) == [tmp_path / "rows.parquet"]
     again = sql(every_log, "select 1", "--output", tmp_path / "rows.parquet")
     assert again[0] == 2
-    assert "is there already, and sql overwrites nothing" in again[2]
+    assert "already exists, and sql overwrites nothing" in again[2]
     code, out, err = sql(every_log, "select 1 as a, 2 as a", "--output", tmp_path / "twice.parquet")
     assert (code, err) == (2, "kafkalog: two columns are called a: give them names with `as`\n")
     code, out, err = sql(every_log, "select raise_error('no more') as x", "--output", tmp_path / "none.parquet")

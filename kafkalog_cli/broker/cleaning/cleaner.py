@@ -133,7 +133,10 @@ class Cleaner:
                 self._transactions.expect(aborted_between(aborts, segment.base_offset, upper))
                 self._clean(segment)
             if self._out.is_all_below:
-                message = "what would stay of the segment lies below its name: a broker's cleaner gives up here too"
+                message = (
+                    "the cleaned records have offsets below the segment's base offset: a broker's"
+                    " cleaner gives up here, too"
+                )
                 raise Damaged(segments[0].log.path, Fault(FaultKind.INVALID_ENTRY, 0, message))
             yield CleanedGroup(places, tuple(self._out.close()))
 

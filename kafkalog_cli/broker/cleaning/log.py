@@ -170,7 +170,7 @@ def type_of_control(reader: RecordReader, chunk: Chunk, row: int, path: str) -> 
         for record in block.rows():
             kind = control_type(record.key)
             if kind is None:
-                message = "a control record whose key tells no type"
+                message = "a control record whose key has no type"
                 raise Damaged(path, Fault(FaultKind.INVALID_CONTROL_RECORD, record.batch.position, message))
             return kind
         for fault in block.faults.values():

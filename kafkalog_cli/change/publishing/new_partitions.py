@@ -278,7 +278,10 @@ class NewPartitions:
         path = f"{self.log_dir}/{one.name}"
         staged = self._inode(one.staged)
         if staged is None:
-            reason = "it is gone: a broker was started meanwhile, or it was made on a machine with other files here"
+            reason = (
+                "it is missing: a broker was started in the meantime, or the import ran on a machine"
+                " with another disk here"
+            )
             raise Refused(path=f"{self.log_dir}/{one.staged}", reason=reason)
         if one.inode not in (None, staged):
             raise Refused(path=f"{self.log_dir}/{one.staged}", reason=_SWAPPED)
@@ -286,7 +289,7 @@ class NewPartitions:
             return False
         if replaces_empty and self._inode(one.name) is not None and has_no_record(self._fs, path):
             return True
-        raise Refused(path=path, reason="it is there already")
+        raise Refused(path=path, reason="it already exists")
 
     def _drop_lines(self, partitions: list[StagedPartition]) -> None:
         """Remove checkpoint lines of earlier partitions with these names: a broker would use their offsets."""
@@ -312,14 +315,14 @@ class NewPartitions:
             assert parsed.partition is not None
             self._move(one.path, staged_name(parsed.topic, parsed.partition, record.run, "aside"), found)
         elif self._is_there(one.path):
-            reason = f"it is there already, and a committed import has {one.staged} for its place"
+            reason = f"it already exists, and a committed import has {one.staged} for its place"
             reason = f"{reason}: {moved_out(path)} makes room for it; then the same import again"
             raise Refused(path=path, reason=reason)
         self._move(one.staged, one.path, wanted)
         if not any(
             entry.is_file and entry.path.endswith(FileKind.LOG.value) for entry in self._fs.list_directory(path)
         ):
-            raise Refused(path=path, reason=f"it has no log any more; {self._way_out()}")
+            raise Refused(path=path, reason=f"its log is missing; {self._way_out()}")
         return True
 
     def _move(self, name: str, new_name: str, inode: int) -> None:

@@ -84,7 +84,7 @@ class OutputDirectory:
         """
         found = read_record(self._fs, self._record_path)
         if found is not None and found.output != self.path:
-            raise Refused(path=self._record_path, reason=f"it tells of {found.output}, not of {self.path}")
+            raise Refused(path=self._record_path, reason=f"it is the record of {found.output}, not of {self.path}")
         return found
 
     def staging(self, run: str) -> str:

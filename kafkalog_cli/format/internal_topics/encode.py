@@ -68,7 +68,7 @@ def _value(field: SchemaField, kind: str, version: int, flexible: bool, value: A
     if kind == "uuid":
         raw = parse_uuid(value)
         if raw is None:
-            raise ValueError(f"{value!r} is no uuid")
+            raise ValueError(f"{value!r} is not a UUID")
         return raw
     return NUMBERS[kind].pack(value)
 

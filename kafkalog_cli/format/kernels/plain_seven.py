@@ -133,5 +133,5 @@ def _unknown(position: int, magic: int) -> Fault:
 
 def _trailing(position: int, file_end: int) -> Fault:
     return Fault(
-        FaultKind.TRAILING_BYTES, position, f"{file_end - position} bytes that are no message", file_end - position
+        FaultKind.TRAILING_BYTES, position, f"{file_end - position} bytes that are not a message", file_end - position
     )

@@ -86,7 +86,10 @@ def segment_end(fs: Filesystem, segment: Segment, *, like_clean_start: bool) -> 
         whole = _walk(log, 0) if position else walk
     lost = f"the last entry, offset {offset} at position {position}, is not in the log"
     if like_clean_start and whole.last is not None:
-        lost += f": a broker takes {segment.base_offset} for the log's end, though batches go on to {_next(whole.last)}"
+        lost += (
+            f": a broker uses {segment.base_offset} as the end of the log, although batches continue to"
+            f" {_next(whole.last)}"
+        )
     lies = [*index_faults, Fault(FaultKind.INVALID_ENTRY, 0, lost, base_offset=offset, last_offset=offset)]
     if whole.last is None or like_clean_start:
         faults = () if whole.fault is None else (whole.fault,)

@@ -204,7 +204,7 @@ def _codec_numbers(column: Any) -> Any:
     found = pc.index_in(column, pa.array([codec_name(codec) for codec in Codec]))
     unknown = column.filter(pc.and_(found.is_null(), column.is_valid()))
     if len(unknown):
-        raise BadInput(path="column codec", reason=f"{unknown[0].as_py()!r} is no codec of Kafka's")
+        raise BadInput(path="column codec", reason=f"{unknown[0].as_py()!r} is not a codec of Kafka")
     return found.fill_null(Codec.NONE)
 
 

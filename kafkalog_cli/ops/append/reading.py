@@ -187,7 +187,7 @@ def _check_fields(found: dict[str, Any], some: frozenset[str]) -> None:
     """
     if not some & found.keys():
         raise UnknownFields(
-            "an object with no key, value or headers is no record; --input lines takes each line as a value"
+            "an object without key, value and headers is not a record; --input lines reads each line as a value"
         )
     schema = found.get("schema")
     unknown = sorted(found.keys() - _FIELDS)
@@ -273,7 +273,7 @@ def _bytes(found: Any, what: str) -> bytes | None:
                 raise binascii.Error("incorrect padding")
             return base64.b64decode(found["data"], validate=True)
         except binascii.Error as error:
-            raise ValueError(f"the {what} is no base64: {error}") from error
+            raise ValueError(f"the {what} is not base64: {error}") from error
     raise _not(f"encoding of the {what}", "utf-8 or base64")
 
 

@@ -74,7 +74,7 @@ class AppendOptions:
         if self.key_separator == "":
             raise UsageError(reason="--key-separator is empty")
         if self.topic_id is not None and not is_topic_id(self.topic_id):
-            raise UsageError(reason=f"--topic-id: {self.topic_id} is no topic id")
+            raise UsageError(reason=f"--topic-id: {self.topic_id} is not a topic id")
 
 
 def _spelled(name: str) -> str:
@@ -226,7 +226,7 @@ class Appending:
                 if not is_told and work.fs.status(path) is not None:
                     work.note("new-partition", "this partition was made, and is left there", path)
             raise
-        told = "empty" if changed.done is None else "undo takes it away"
+        told = "empty" if changed.done is None else "undo removes it"
         work.note("new-partition", f"this partition was made; {told}", path)
         return changed
 
@@ -266,7 +266,7 @@ class Appending:
         self._note_odd_time(work, result.appended)
         is_cut_short = not result.is_whole
         if is_cut_short and result.done is not None and self._options.writing.transaction in ("commit", "abort"):
-            work.note("transaction", "its transaction is left open: not all of it came", plan.path)
+            work.note("transaction", "the transaction stays open: the input ended early", plan.path)
         return work.changed(plan.after(result.appended, is_cut_short=is_cut_short), result.done)
 
     def _note_odd_time(self, work: Work, appended: AppendCounts) -> None:

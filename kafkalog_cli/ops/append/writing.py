@@ -65,7 +65,7 @@ class Writing:
                 raise UsageError(reason=f"{spelled(name)} needs a {spelled('producer_id')}")
         if self.keep_offsets and (self.producer_id is not None or self.leader_epoch is not None):
             others = f"{spelled('producer_id')} or {spelled('leader_epoch')}"
-            raise UsageError(reason=f"{spelled('keep_offsets')} does not go with {others}")
+            raise UsageError(reason=f"{spelled('keep_offsets')} cannot be combined with {others}")
         try:
             compress(self.codec_id, b"", level=self.compression_level)
         except ValueError as error:

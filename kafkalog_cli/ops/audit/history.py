@@ -117,7 +117,7 @@ class History:
             facts = table.schema.metadata or {}
             return _rows(table) if (facts.get(_WHAT), facts.get(_HOST)) == (self._what, host.encode()) else []
         except (pa.ArrowException, KeyError) as error:
-            raise UnsupportedFormat(path=path, reason=f"is no file of a history of audits: {error}") from error
+            raise UnsupportedFormat(path=path, reason=f"is not a file of an audit history: {error}") from error
 
 
 def place_of(row: Row) -> str:

@@ -101,7 +101,7 @@ def _batch_at(log: ReadableFile, position: int, size: int) -> Batch | GivesUp:
         return GivesUp(position, "the index points outside the segment" if size >= 0 else f"Invalid size: {size}")
     batch = _header_at(log, position, min(position + size, log.size_bytes))
     if batch is None:
-        return GivesUp(position, "no whole batch where the index points (NoSuchElementException)")
+        return GivesUp(position, "an incomplete batch where the index points (NoSuchElementException)")
     return GivesUp(position, batch.message) if isinstance(batch, Fault) else batch
 
 

@@ -74,18 +74,21 @@ def change_since(  # noqa: PLR0913, PLR0917
 ) -> BrokenProgress | None:
     """Return why a log cannot be continued from the saved state, None if it can. Raises as `open_read` does."""
     if None not in (topic_id, progress.topic_id) and topic_id != progress.topic_id:
-        return BrokenProgress(f"its topic was made anew: the id is {topic_id}, the state knows {progress.topic_id}")
+        return BrokenProgress(
+            f"its topic was deleted and created again: the id is {topic_id}, the state knows {progress.topic_id}"
+        )
     if bounds.end < progress.next_offset:
         return BrokenProgress(
             f"it ends at offset {bounds.end}, the state has it exported up to {progress.next_offset}:"
-            " it was cut, or made anew"
+            " it was truncated, or created again"
         )
     if progress.last_offset is not None and progress.last_record is not None:
         found = record_digest(fs, partition, progress.last_offset, view)
         if found not in (None, progress.last_record):
             return BrokenProgress(
-                f"another record is at offset {progress.last_offset} than was exported: it was cut and filled again,"
-                " or made anew"
+                f"another record is at offset {progress.last_offset} than was exported: it was truncated and"
+                " written again,"
+                " or created again"
             )
     if bounds.start > progress.next_offset:
         return BrokenProgress(
@@ -104,7 +107,7 @@ def progress_of(path: str, state: Mapping[str, Any]) -> dict[tuple[str, int], Lo
     try:
         _STATE(state)
     except ValueError as error:
-        raise UnsupportedFormat(path=path, reason=f"it is no state of an export: {error}") from error
+        raise UnsupportedFormat(path=path, reason=f"it is not the state of an export: {error}") from error
     return {
         (one["topic"], one["partition"]): LogProgress(
             one["next_offset"], one["topic_id"], one["last_offset"], one["last_record"]

@@ -25,7 +25,7 @@ _LEFT_OUT_UNTOLD = frozenset(
     ("day", "batch_base_offset", "magic", "producer_id", "producer_epoch", "sequence", "position", "segment", "_fault")
 )
 """Columns of exported files that are left out without a note, because records of a new log do not have them."""
-NO_OFFSET = "a row has no offset, where others may have one: --new-offsets numbers all anew"
+NO_OFFSET = "a row has no offset, where others may have one: --new-offsets gives all records new offsets"
 _SUFFIXES = {
     ".parquet": FileFormat.PARQUET,
     ".arrow": FileFormat.ARROW,

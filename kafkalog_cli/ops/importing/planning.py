@@ -73,9 +73,9 @@ def jobs_of_files(files: Sequence[InputFile], request: ImportRequest) -> list[Jo
         raise UsageError(reason=f"--topic {request.topic} is for one topic, the input has {', '.join(map(str, own))}")
     for file in files:
         if file.topic is None and request.topic is None and "topic" not in file.columns:
-            raise UsageError(reason=f"{file.path} does not tell of which topic it is: --topic NAME")
+            raise UsageError(reason=f"{file.path} does not name its topic: give --topic NAME")
         if file.partition is None and request.partitions is None and "partition" not in file.columns:
-            reason = f"{file.path} does not tell of which partition its rows are: --partitions N goes by their keys"
+            reason = f"{file.path} does not name the partition of its rows: --partitions N chooses it by their keys"
             raise UsageError(reason=reason)
     if request.partitions is not None or any(file.partition is None or not topic_of(file, request) for file in files):
         return None
@@ -130,7 +130,7 @@ class Planner:
             _check_name(job.topic)
             partition = Partition(f"{self._log_dir}/{job.name}", classify_directory(job.name), ())
             if partition.directory.kind is not DirectoryKind.PARTITION:
-                raise UsageError(reason=f"{job.name} is no name of a partition")
+                raise UsageError(reason=f"{job.name} is not a partition name")
             self._check_place(job, partition)
             facts = facts_of_new(self._fs, partition, self._log_dir, self._source, self._places)
             intent = Intent(Action.IMPORT, self._now_ms, single_replica=self._request.single_replica)
@@ -149,7 +149,7 @@ class Planner:
                 way_out = f"{moved_out(partition.path)} moves it out of the log directory"
                 if is_empty:
                     way_out = "it never held a record: --replace-empty takes its place"
-                raise Refused(path=partition.path, reason=f"it is there already; {way_out}")
+                raise Refused(path=partition.path, reason=f"it already exists; {way_out}")
             self._empty_ids[job.topic] = topic_id_of(self._fs, open_partition(self._fs, partition.path))
         for entry in self._fs.list_directory(self._log_dir):
             found = classify_directory(entry.path.rpartition("/")[2])
@@ -165,12 +165,12 @@ class Planner:
         topics = sorted({job.topic for job in jobs})
         given = dict(self._request.topic_ids)
         if "" in given and len(topics) > 1:
-            raise UsageError(reason=f"--topic-id: which of {', '.join(topics[:3])} is it of? TOPIC=ID says so")
+            raise UsageError(reason=f"--topic-id: the input has the topics {', '.join(topics[:3])}: give TOPIC=ID")
         if "" in given and topics:
             given = {topics[0]: given[""]}
         unknown = sorted(set(given) - set(topics))
         if unknown:
-            raise UsageError(reason=f"--topic-id: nothing of topic {unknown[0]} is imported")
+            raise UsageError(reason=f"--topic-id: the input has no topic {unknown[0]}")
         return {topic: self._topic_id(topic, given.get(topic), of_files.get(topic, set())) for topic in topics}
 
     def _topic_id(self, topic: str, given: str | None, of_files: set[str]) -> TopicId:
@@ -190,7 +190,8 @@ class Planner:
         if found.topic_id is None:
             several = f" (the input has {len(of_files)})" if len(of_files) > 1 else ""
             told = (
-                "no topic id is known: a broker sets its partitions aside as -stray and starts empty ones; --topic-id"
+                "no topic id is known: a broker sets its partitions aside as -stray and starts empty"
+                " partitions. Give --topic-id"
             )
             self.notes.append(ReadNote("no-topic-id", path, told + several))
         return found
@@ -218,4 +219,4 @@ def ids_of_files(files: Sequence[InputFile], request: ImportRequest) -> dict[str
 def _check_name(topic: str) -> None:
     """Raise UsageError for an invalid topic name, as a broker does (Topic.validate)."""
     if topic in ("", ".", "..") or len(topic) > _MOST_TOPIC or not _LEGAL.issuperset(topic):
-        raise UsageError(reason=f"{topic!r} is no name of a topic")
+        raise UsageError(reason=f"{topic!r} is not a topic name")

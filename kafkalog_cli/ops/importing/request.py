@@ -46,7 +46,7 @@ class ImportRequest:
         if self.partitions is not None and not 0 < self.partitions <= _MOST_PARTITIONS:
             raise UsageError(reason=f"--partitions {self.partitions} is not from 1 to {_MOST_PARTITIONS}")
         if "" in self.topic_ids and len(self.topic_ids) > 1:
-            raise UsageError(reason="--topic-id: one without a topic, or each with one, as TOPIC=ID")
+            raise UsageError(reason="--topic-id: give one ID, or TOPIC=ID for each topic")
 
     def writing(self, *, keep_offsets: bool) -> Writing:
         """Return how batches are made."""
@@ -65,7 +65,9 @@ class ImportRequest:
         if having and len(having) < len(files):
             other = next(file for file in files if not file.has_offsets)
             raise UsageError(
-                reason=f"{having[0].path} has offsets, {other.path} has none: --new-offsets numbers all anew"
+                reason=(
+                    f"{having[0].path} has offsets, {other.path} has none: --new-offsets gives all records new offsets"
+                )
             )
         return bool(having)
 
@@ -119,9 +121,9 @@ def topic_ids(given: Sequence[str]) -> dict[str, str]:
     for one in given:
         topic, _, text = one.rpartition("=") if not is_topic_id(one) else ("", "", one)
         if not is_topic_id(text):
-            raise UsageError(reason=f"--topic-id {one}: {text} is no topic id")
+            raise UsageError(reason=f"--topic-id {one}: {text} is not a topic id")
         if topic in found:
-            raise UsageError(reason=f"--topic-id {one}: the topic has one already")
+            raise UsageError(reason=f"--topic-id {one}: the topic already has an id")
         canonical = canonical_uuid(text)
         assert canonical is not None
         found[topic] = canonical

@@ -103,7 +103,7 @@ class Scatter:
         places = self._places
         if "topic" not in part.schema.names or places.is_topic_given:
             if places.topic is None:
-                raise UsageError(reason=f"{self._name} does not tell of which topic it is: --topic NAME")
+                raise UsageError(reason=f"{self._name} does not name its topic: give --topic NAME")
             return [(places.topic, None)]
         import pyarrow.compute as pc
 
@@ -127,7 +127,7 @@ class Scatter:
         if given is None or given.null_count:
             if self._places.partition is None:
                 reason = (
-                    f"{self._name} does not tell of which partition its rows are: --partitions N goes by their keys"
+                    f"{self._name} does not name the partition of its rows: --partitions N chooses it by their keys"
                 )
                 raise UsageError(reason=reason)
             if given is None:
@@ -135,7 +135,7 @@ class Scatter:
             given = given.fill_null(self._places.partition)
         numbers: Any = given.to_numpy(zero_copy_only=False)
         if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) <= _MOST_PARTITION:
-            raise BadInput(path=self._name, reason=f"{numbers.min()} to {numbers.max()} are no numbers of partitions")
+            raise BadInput(path=self._name, reason=f"{numbers.min()} to {numbers.max()} are not partition numbers")
         return numbers
 
     def _by_key(self, part: Any, given: Any) -> Any:

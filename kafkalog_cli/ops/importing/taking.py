@@ -56,7 +56,7 @@ def taken(part: Any, name: str) -> Any:
     try:
         arrays = [_cast(array, field.type) for array, field in zip(part.columns, wanted, strict=True)]
     except ValueError as error:  # pyarrow's errors are subclasses
-        raise BadInput(path=name, reason=f"a value is none that a record can have: {error}") from error
+        raise BadInput(path=name, reason=f"a value is not possible in a record: {error}") from error
     found = pa.RecordBatch.from_arrays(arrays, schema=wanted)
     for column, most in (("offset", MOST_OFFSET), ("codec", max(Codec))):
         if column in found.schema.names and pa.types.is_integer(found.schema.field(column).type):
@@ -69,7 +69,7 @@ def _check_most(array: Any, column: str, most: int, name: str) -> None:
 
     largest = pc.max(array).as_py()
     if largest is not None and largest > most:
-        raise BadInput(path=name, reason=f"{column} {largest} is none that a record can have: at most {most}")
+        raise BadInput(path=name, reason=f"{column} {largest} is not possible in a record: at most {most}")
 
 
 def _plain(kind: Any) -> Any:

@@ -120,7 +120,7 @@ def list_partition(
     entries = fs.list_directory(partition.path)
     _strange_names(entries, notes)
     for path, what in odd_entries(fs, partition.path):
-        notes.add(path, [Fault(FaultKind.UNREADABLE, 0, f"{what}, which kafkalog did not make: it is left alone")])
+        notes.add(path, [Fault(FaultKind.UNREADABLE, 0, f"{what}, which kafkalog did not make: skipped")])
     offsets = CheckpointedOffsets()
     if root is not None and partition.directory.kind is DirectoryKind.PARTITION:
         offsets = root.offsets_of(partition.topic, partition.number)

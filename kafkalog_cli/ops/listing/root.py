@@ -187,7 +187,7 @@ def _unknown(
             if directory.topic is not None and directory.separator == "-":
                 others.append(name)  # a partition only by its name
             else:
-                message = "is no partition directory: a broker does not start with it"
+                message = "is not a partition directory: a broker does not start with it"
                 notes.add(entry.path, [Fault(FaultKind.INVALID_ENTRY, 0, message)])
                 foreign.append(name)
         elif not entry.is_file or not _is_root_file(name):
@@ -231,7 +231,7 @@ def _marker_held_for(
         notes.add(status.path, [unreadable(error)])
         return {}
     if held is None:
-        message = "tells of no marker of a clean shutdown: there is none to give back"
+        message = "holds no marker of a clean shutdown: there is nothing to restore"
         notes.add(status.path, [Fault(FaultKind.INVALID_ENTRY, 0, message)])
         return {}
     return held.reasons

@@ -86,7 +86,7 @@ def with_remarks(found: Found, partition: Partition, bounds: LogBounds, offset: 
     if block is not None and found.batch.is_control:
         notes.append("a control record: consumers never see it")
     if bounds.broker_end is not None and reached >= bounds.broker_end:
-        notes.append(f"a broker takes {bounds.broker_end} for the log's end: it does not find this record")
+        notes.append(f"a broker uses {bounds.broker_end} as the end of the log: it does not find this record")
     elif bounds.high_watermark is not None and reached >= bounds.high_watermark:
         notes.append(f"at or above the high watermark {bounds.high_watermark}: consumers do not see it yet")
     if any(file.name.state is WorkState.SWAP and file.name.kind is FileKind.LOG for file in partition.leftovers):

@@ -122,7 +122,7 @@ class TimeSearch:
             if largest > best_ms:
                 block, _ = first_record(log, header, self._limits, Range(since_ms=largest))
                 if block is not None:
-                    start = StartingPoint(0, None, "the largest timestamp in a header is no record's that can be read")
+                    start = StartingPoint(0, None, "no readable record has the largest timestamp of its batch header")
                     best, best_ms = Found(segment, start, block.batches.row(block.first_row), block), largest
         return best
 

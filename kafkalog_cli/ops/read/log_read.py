@@ -120,11 +120,12 @@ class LogRead:
         bounds, path = self.range.bounds, self.partition.path
         if bounds.broker_end is not None and bounds.broker_end < self.range.end:
             message = (
-                f"a broker takes {bounds.broker_end} for the log's end, by its index; batches go on to {bounds.end}"
+                f"a broker uses {bounds.broker_end} as the end of the log, from its index; batches"
+                f" continue to {bounds.end}"
             )
             self.notes.append(ReadNote("broker-end", path, message))
         elif bounds.high_watermark is not None and bounds.high_watermark < min(bounds.end, self.range.end):
-            message = f"the high watermark is {bounds.high_watermark}: a broker may not show what is read from there on"
+            message = f"the high watermark is {bounds.high_watermark}: a broker may not show records from there on"
             self.notes.append(ReadNote("high-watermark", path, message))
 
 
@@ -235,7 +236,7 @@ class SegmentRead:
         self._damage.batches(chunk.seen)
         for batch in _invalid(chunk.seen):
             if batch.last_offset >= self._log.range.first and batch.base_offset < self._log.range.end:
-                message = f"its CRC does not hold: the records of offsets {batch.base_offset} to {batch.last_offset}"
+                message = f"its CRC does not match: the records of offsets {batch.base_offset} to {batch.last_offset}"
                 yield Fault(
                     FaultKind.CRC_MISMATCH, batch.position, f"{message} are left out", batch.size_bytes,
                     base_offset=batch.base_offset, last_offset=batch.last_offset,
@@ -278,7 +279,7 @@ class SegmentRead:
         """Yield a fault for the v0, v1 or 0.7 messages of the block whose own checksums are wrong."""
         position = int(block.batches.position[block.first_row])
         offsets = [row[0] for row in block.records.rows() if not row[10]]
-        message = f"the CRC of a message does not hold: offset {offsets[0]} is left out"
+        message = f"the CRC of a message does not match: offset {offsets[0]} is left out"
         fault = Fault(
             FaultKind.CRC_MISMATCH, position, message, base_offset=offsets[0], last_offset=offsets[-1],
         )  # fmt: skip

@@ -134,7 +134,7 @@ def _remarks(fs: Filesystem, partition: Partition, loaded: LoadedLog, limits: Li
     paths = {base_offset: log.path for base_offset, log in logs.items()}
     for base_offset, position, size_bytes in loaded.cut:
         good = _valid_behind(fs, logs.get(base_offset), position, limits)
-        what = "are no valid batches" if good is None else f"go with a valid batch at byte {good}"
+        what = "are not valid batches" if good is None else f"include a valid batch at byte {good}"
         message = f"{size_bytes} bytes from byte {position} on {what}: a broker cuts them off"
         code = ExitCode.CORRUPTION if loaded.removed or good is not None else ExitCode.WARNINGS
         found.append(Remark(paths.get(base_offset, partition.path), message, code, position))

@@ -244,9 +244,9 @@ class _Repair:
         for name in damaged:
             path = self.draft.path(name)
             if name.removesuffix(WorkState.SWAP.value) not in self.draft:
-                message = "it is damaged, and what it was to replace has gone; nothing was changed"
+                message = "damaged, and the segments that it was to replace are missing; nothing was changed"
                 raise Impossible(Remark(path, message, ExitCode.REFUSED, next_step=SALVAGE_STEP))
-            self._say(name, "it is damaged: taken away, and what it was to replace stays")
+            self._say(name, "damaged: removed; the segments that it was to replace stay")
         for name in swaps if damaged else ():
             self.draft.drop(name)
         unfinished = [name for name in self.draft.names() if name.endswith((_SWAP, _CLEANED))]
@@ -262,9 +262,9 @@ class _Repair:
     def _swapped(self, name: str) -> None:
         in_place = name.removesuffix(_SWAP)
         if self.draft.name_on_disk(in_place) != name:
-            self._say(name, "left by a cleaning or a split that did not come to its end: taken away")
+            self._say(name, "left by an unfinished cleaning or split: removed")
             return
-        self._say(name, "left by a cleaning or a split that was about to end: put in place")
+        self._say(name, "left by a finished cleaning or split: moved to its place")
         index = in_place.removesuffix(FileKind.LOG.value) + FileKind.OFFSET_INDEX.value
         if name.endswith(_LOG_SWAP) and index + _SWAP not in self._before:
             self.draft.drop(index)  # a broker leaves an index here that is all zeros
@@ -301,7 +301,7 @@ class _Repair:
         size_bytes = self.draft.size_bytes(name) - position
         self.draft.cut(name, position)
         self.cut.append(CutSegment(classify_file(name).offset or 0, position, size_bytes))
-        message = f"{size_bytes} bytes at the end are no valid batches: cut off"
+        message = f"{size_bytes} bytes at the end are not valid batches: cut off"
         self._cuts.append(Remark(self.draft.path(name), message, ExitCode.WARNINGS, position))
 
     # -- what is made of the log
@@ -313,7 +313,7 @@ class _Repair:
                 continue
             name = report.path.rpartition("/")[2]
             if segment_file_name(offset, FileKind.LOG) not in self.draft:
-                self._say(name, "it belongs to no segment: taken away")
+                self._say(name, "it belongs to no segment: removed")
                 self.draft.drop(name)
                 continue
             if not is_wrong(report) and not is_torn(report) and not (self._with_inexact and is_inexact(report)):

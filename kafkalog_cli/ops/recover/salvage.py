@@ -84,7 +84,7 @@ def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: Lo
     check_layout(fs, partition.path)
     if fs.status(out) is not None:
         step = f"`kafkalog recover {shell_word(partition.path)} --salvage {shell_word(_free_target(fs, out))}`"
-        raise Refused(path=out, reason=f"it is there already; {step} copies into another directory")
+        raise Refused(path=out, reason=f"it already exists; {step} copies into another directory")
     if any(segment.is_seven for segment in partition.segments):
         raise Refused(
             path=partition.path, reason="its offsets are byte positions (Kafka 0.7): none would stay the same"

@@ -56,7 +56,7 @@ def partitions_to_recover(session: Session, paths: list[str]) -> list[Partition]
         is_stray = partition.directory.kind is DirectoryKind.STRAY
         if is_stray and partition.path not in session.shared.named_paths:
             command = recover_command(partition.path, session.log_dir(partition), session.settings(found))
-            message = f"skipped: a broker set it aside; to bring it back: `{command}`"
+            message = f"skipped: a broker set it aside; to restore it: `{command}`"
             session.observer.report(Note("stray-skipped", message, partition.path))
         else:
             kept.append(partition)
@@ -142,7 +142,7 @@ def _note_cut_off(work: Work) -> None:
     path, run_id = work.partition.path, cut_off_run(work.fs, work.partition)
     if run_id is not None:
         command = f"kafkalog undo {shell_word(path)} {shell_word(run_id)}"
-        message = f"run {run_id} was cut off half way; `{command}` puts back what was"
+        message = f"run {run_id} was cut off half way; `{command}` restores the earlier state"
         work.note("cut-off", message, path)
 
 

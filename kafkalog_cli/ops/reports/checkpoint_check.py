@@ -20,7 +20,7 @@ _BEYOND = {
     FileKind.RECOVERY_POINT_CHECKPOINT: "a broker recovers from the end on",
     FileKind.REPLICATION_CHECKPOINT: "records that were replicated are lost",
     FileKind.LOG_START_CHECKPOINT: "a broker deletes every segment",
-    FileKind.CLEANER_CHECKPOINT: "a cleaner begins anew at the log start",
+    FileKind.CLEANER_CHECKPOINT: "a cleaner starts again at the log start",
 }
 
 _ACCEPTED_BY_BROKERS = ("cluster.id is not one that Kafka generates", "directory.id is reserved")
@@ -50,7 +50,7 @@ def _checkpoint_offset(offset: int, kind: FileKind, log: LogRange | None) -> tup
     if offset > log.end:
         return Verdict.BEYOND_END, f"the log ends at {log.end}: {_BEYOND[kind]}"
     if offset < log.first:
-        return Verdict.RIGHT, f"below the first segment: a broker takes {log.first}"
+        return Verdict.RIGHT, f"below the first segment: a broker uses {log.first}"
     return Verdict.RIGHT, ""
 
 

@@ -21,8 +21,8 @@ A rename of a segment's files takes some milliseconds, and more on a busy host.
 """
 
 MAY_BE_UNUSED = (
-    "a running broker that truncated the log leaves entries behind those in use: it knows how many it uses,"
-    " and cuts the others off when it closes the index"
+    "a running broker that truncated the log leaves unused entries at the end: it knows how many entries it uses,"
+    " and cuts off the rest when it closes the index"
 )
 """Why wrong entries in an index of the last segment do not count as corruption while a broker runs.
 

@@ -297,7 +297,7 @@ class OffsetIndexCheck:
             EntryFinding.OFFSET_BEFORE: f"points at {batch}, so the offset is before it",
             EntryFinding.NEITHER_FIRST_NOR_LAST: f"points at {batch}, and no batch begins or ends with the offset",
             EntryFinding.NO_SUCH_OFFSET: f"points at {batch}, and no batch holds the offset",
-            EntryFinding.OVERLAPS_NEXT: f"points at {batch}, and the offset is behind where the next entry points",
+            EntryFinding.OVERLAPS_NEXT: f"points at {batch}, and the offset is after the target of the next entry",
             EntryFinding.IN_DAMAGE: "the log is damaged there",
             EntryFinding.POSITION_BEYOND: "the position is not before the end of the log",
             EntryFinding.OFFSET_BEYOND: "the offset is not in the log yet",

@@ -83,7 +83,7 @@ class IndexFile:
         whole = OffsetIndex(data, base_offset) if is_offset_index else TimeIndex(data, base_offset)
         used = _in_use(whole)
         if used > MAX_ENTRIES:
-            message = f"{used} entries are too many to look at, at most {MAX_ENTRIES}"
+            message = f"{used} entries are too many to check, at most {MAX_ENTRIES}"
             content = SidecarContent(b"", (*content.notes, FileNote(message, ExitCode.WARNINGS)), is_whole=False)
             data, used = b"", 0
             whole = OffsetIndex(data, base_offset) if is_offset_index else TimeIndex(data, base_offset)
@@ -132,7 +132,7 @@ class IndexFile:
             code = ExitCode.WARNINGS if fault.kind is FaultKind.INVALID_LENGTH else ExitCode.CORRUPTION
             yield fault_note(fault, code)
         if seen.is_closed and self._zero_tail_bytes:
-            message = "the segment is not the last: a broker takes its zero tail for entries (KAFKA-10207)"
+            message = "the segment is not the last: a broker reads its zero tail as entries (KAFKA-10207)"
             yield FileNote(message, ExitCode.WARNINGS, NoteKind.ZERO_TAIL)
         if isinstance(self._check, TimeIndexCheck) and seen.walk is not None and seen.is_closed and self.is_right():
             largest = seen.walk.largest_timestamp

@@ -41,7 +41,7 @@ from kafkalog_cli.ops.reports.state_check import (
 )
 
 NO_NUMBER_NOTE = FileNote(
-    "the name does not begin with an offset: a broker that meets it does not start",
+    "the name does not begin with an offset: a broker that finds it does not start",
     ExitCode.CORRUPTION,
     NoteKind.NO_NUMBER,
 )
@@ -186,7 +186,7 @@ class PartitionReports:
         reports = SegmentReports(self._read_context, self._files, found, self._watch)
         if self._log_end is not None and self._log_end < segment.base_offset:
             last = segment.base_offset - 1
-            message = f"no segment holds offsets {self._log_end} to {last} (compaction leaves such gaps too)"
+            message = f"no segment covers offsets {self._log_end} to {last}: lost, or removed by compaction"
             reports.say(FileNote(message, kind=NoteKind.OFFSET_GAP, offsets=(self._log_end, last)))
         yield from reports
         self._log_end = _end_of(segment, reports.walk)

@@ -64,7 +64,7 @@ def index_reports(read_context: ReadContext, paths: list[str], selection: Select
             anything |= not isinstance(reported, Ignored)
             yield reported
     if not anything:
-        reason = "no index, snapshot, checkpoint or metadata file under the given paths fits"
+        reason = "no index, snapshot, checkpoint or metadata file under the given paths matches"
         yield Trouble(None, NothingSelected(reason=reason))
 
 

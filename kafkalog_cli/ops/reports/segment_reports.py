@@ -153,7 +153,7 @@ class SegmentReports:
 
     def _note_damage(self, walk: SegmentWalk) -> ExitCode:
         found = [
-            f"at byte {start}: {counted(end - start, 'byte', 'bytes')} of no batch, others follow"
+            f"at byte {start}: {counted(end - start, 'byte', 'bytes')} that are not a batch; valid batches follow"
             for start, end in walk.damaged
         ]
         if walk.damaged_count > len(walk.damaged):
@@ -182,7 +182,7 @@ class SegmentReports:
         except (KafkalogError, OSError):  # reported for the file itself
             return
         if end <= last_offset:
-            message = f"after a clean shutdown a broker takes {end} for the end of the log"
+            message = f"after a clean shutdown a broker uses {end} as the end of the log"
             message += f", though batches go on to offset {last_offset}"
             expected, got = str(last_offset + 1), str(end)
             self.say(FileNote(message, ExitCode.WARNINGS, NoteKind.END_NOT_SEEN, expected, got))
@@ -198,10 +198,12 @@ class SegmentReports:
             if file.name.state is WorkState.IN_PLACE and file.name.offset == base_offset
         }
         if FileKind.OFFSET_INDEX not in there:
-            message = "missing: a broker makes it anew when it starts, from the log"
+            message = "missing: a broker rebuilds it from the log when it starts"
             yield self._files.missing(_name(base_offset, FileKind.OFFSET_INDEX), message)
         if FileKind.TIME_INDEX not in there and first.magic >= 2:
-            message = "missing: after a clean shutdown a broker leaves it empty, and goes by the time of the file"
+            message = (
+                "missing: after a clean shutdown a broker leaves it empty, and uses the modification time of the file"
+            )
             yield self._files.missing(_name(base_offset, FileKind.TIME_INDEX), message)
 
 

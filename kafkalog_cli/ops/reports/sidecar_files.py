@@ -146,7 +146,7 @@ class DirectoryFiles:
     def _read(self, file: SidecarFile, limit_bytes: int) -> SidecarContent:
         size = file.status.size_bytes
         if size > limit_bytes:
-            message = f"{size} bytes are too many to look at, at most {limit_bytes}"
+            message = f"{size} bytes are too many to check, at most {limit_bytes}"
             return SidecarContent(b"", (FileNote(message, ExitCode.WARNINGS),), is_whole=False)
         try:
             with self.fs.open_read(file.status.path) as opened:

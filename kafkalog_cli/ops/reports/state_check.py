@@ -96,11 +96,11 @@ def _marker_problem(entry: AbortedTxn, answer: Answer, marker_of: MarkerOf) -> s
     if batch is None or not answer.holds or batch.last_offset != entry.last_offset:
         return "no batch ends with the last offset"
     if not (batch.is_control and batch.is_transactional):
-        return "the batch at the last offset is no transaction marker"
+        return "the batch at the last offset is not a transaction marker"
     if batch.producer_id != entry.producer_id:
         return f"the marker at the last offset is of producer {batch.producer_id}"
     marker = marker_of(batch)
-    return "" if marker is ControlMarker.ABORT else f"the marker at the last offset is no ABORT but {marker.name}"
+    return "" if marker is ControlMarker.ABORT else f"the marker at the last offset is {marker.name}, not ABORT"
 
 
 def _first_problem(entry: AbortedTxn, log: LogRange, ask: Ask) -> str:
@@ -120,7 +120,7 @@ def _first_problem(entry: AbortedTxn, log: LogRange, ask: Ask) -> str:
 def _stable_problem(entry: AbortedTxn, before: AbortedTxn | None, log: LogRange, ask: Ask) -> str:
     stable = entry.last_stable_offset
     if stable > entry.last_offset + 1:
-        return "the last stable offset is behind the marker"
+        return "the last stable offset is after the marker"
     if before is not None and stable < before.last_stable_offset:
         return "the last stable offset is below that of an entry before it"
     if stable == entry.last_offset + 1 or stable < log.first:

@@ -67,20 +67,23 @@ def remarks_of(paths: Iterable[str], fates: Iterable[SegmentFate], disputable: I
             step = "`kafkalog verify PATH` prints the next step"
             yield Remark(path, message, ExitCode.WARNINGS, largest.fault.position, step)
         if largest.index_fault is not None:
-            message = f"its time index cannot be read, its batches are followed: {largest.index_fault.message}"
+            message = (
+                "its time index cannot be read, so the timestamps of its batches are used:"
+                f" {largest.index_fault.message}"
+            )
             yield Remark(
                 path, message, ExitCode.WARNINGS, next_step="`kafkalog recover PATH --indexes-only` rebuilds it"
             )
         if largest.is_disputed and is_disputable:
             message = (
-                f"its largest timestamp is {largest.timestamp_ms} ({largest.origin.value}), which is followed; a broker"
-                f" would go by {largest.believed_ms}, as the time index or the file's mtime has it (KAFKA-10207)"
+                f"its largest timestamp is {largest.timestamp_ms} ({largest.origin.value}), which is used; a broker"
+                f" would use {largest.believed_ms}, from the time index or the file's mtime (KAFKA-10207)"
             )
             yield Remark(
                 path, message, ExitCode.WARNINGS, next_step="`kafkalog recover PATH --indexes-only` rebuilds it"
             )
         if fate.odd is not None:
-            verb = "it stays for that" if fate.goes is None else "it goes all the same"
+            verb = "the segment is kept for that reason" if fate.goes is None else "the segment is still removed"
             message = f"its largest timestamp, {largest.timestamp_ms}, is {fate.odd.value}: {verb}"
             if fate.goes is RetentionPass.TIME or fate.stays in (Stay.FUTURE, Stay.UNIT):
                 yield Remark(path, message, ExitCode.WARNINGS)

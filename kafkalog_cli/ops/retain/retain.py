@@ -142,7 +142,7 @@ class _Planning:
         self._remarks: list[Remark] = []
         self._is_seven = self._segments[-1].is_seven
         if any(segment.is_seven != self._is_seven for segment in self._segments):
-            raise Unready(partition.path, "it has segments of 0.7 and later ones")
+            raise Unready(partition.path, "it has segments of 0.7 and of later versions")
 
     def complete(self, plan: RetainPlan) -> RetainPlan:
         """Return the plan with its changes. Raises Unready."""
@@ -176,7 +176,7 @@ class _Planning:
         end = end_of(self._fs, self._partition, self._root)
         log_start_offset = max(first.base_offset, self._root.log_start)
         if end.next_offset < log_start_offset:
-            raise Unready(self._partition.path, f"it ends at {end.next_offset}, and is to start at {log_start_offset}")
+            raise Unready(self._partition.path, f"it ends at {end.next_offset}, but would start at {log_start_offset}")
         high_watermark = self._root.high_watermark(end.next_offset).offset
         faults = (*end.faults, *(end.index_faults if self._root.is_clean else ()))
         if faults:

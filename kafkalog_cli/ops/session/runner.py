@@ -97,7 +97,7 @@ class Runner:
             return verb.run(work, request)
         with self._log_dir_locked(work):
             for path, what in odd_entries(work.fs, work.partition.path):
-                work.note("odd-entry", f"kafkalog did not make it ({what}), and leaves it alone", path)
+                work.note("odd-entry", f"skipped: kafkalog did not make it ({what})", path)
             if not verb.is_about_runs:
                 work.note_unread_run()
             self._settle_marker(work)

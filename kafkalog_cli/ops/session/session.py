@@ -129,7 +129,7 @@ class Session:
             else:
                 kept.append(partition)
         if not kept:
-            raise NothingSelected(reason="no partition that may be changed")
+            raise NothingSelected(reason="no partition here can be changed")
         return kept
 
     def one_partition(self, path: str) -> list[Partition]:

@@ -190,14 +190,14 @@ class Work:
             return self.roots.state(self.log_dir, self.partition)
         path = self.partition.path
         if self.dry_run:
-            self.note("cut-off", f"run {run_id} was cut off half way, and would be taken back first", path)
+            self.note("cut-off", f"run {run_id} was cut off half way, and would be undone first", path)
             return self.roots.state(self.log_dir, self.partition)
         with self.locked():
             try:
                 take_back(self.fs, self.partition, run_id, self.clock, self.places)
-                self.note("cut-off", f"run {run_id} was cut off half way, and is taken back", path)
+                self.note("cut-off", f"run {run_id} was cut off half way, and is undone now", path)
             except Refused as refused:
-                self.note("cut-off", f"run {run_id} was cut off half way, and cannot be taken back: {refused}", path)
+                self.note("cut-off", f"run {run_id} was cut off half way, and cannot be undone: {refused}", path)
         self.partition = open_partition(self.fs, path)
         return Roots(self.fs).state(self.log_dir, self.partition)
 

@@ -283,7 +283,7 @@ def _missing(here: ReplicaSide, there: ReplicaSide, policy: ReplicaPolicy) -> It
     expected, got = f"batches with offsets {lost.first} to {lost.last}", "no batch"
     offsets = (lost.first, lost.last)
     restore = f"`mv -nT PATH PATH_AWAY` and `cp -a {shell_word(there.path)} PATH` restore it from the other"
-    step = f"with the other replica in sync, {REPLICATE}; else {restore}"
+    step = f"if the other replica is in sync, {REPLICATE}. Else, {restore}"
     yield finding(
         FindingKind.RECORDS_MISSING,
         here.path,

@@ -14,24 +14,25 @@ _REFUSES = "a broker does not start with it"
 _GOES = "a broker that starts deletes it"
 _WRITES_ID = "`kafkalog recover PATH --metadata DIR` writes it with the topic id of the metadata log in DIR"
 _KEEP_A_COPY = (
-    "if nobody wants the records, nothing has to be done: a broker that starts renames the directory to -stray."
+    "if the records are not needed, nothing has to be done. A broker that starts renames the directory to -stray."
     " `cp -a PATH PATH_AWAY` makes a copy of the records"
 )
 _RESTORE = (
-    "from a backup, or write it again with the ids that it had: version=1, cluster.id and node.id as in the broker's"
-    " other directories, directory.id as in the metadata log (RegisterBrokerRecord). Do not format the directory: with"
-    " a new directory.id its partitions have no leader"
+    "from a backup, or write it again with the ids that it had. They are version=1, cluster.id and node.id as in the"
+    " broker's other directories, and directory.id as in the metadata log (RegisterBrokerRecord). Do not format the"
+    " directory: with a new directory.id its partitions have no leader"
 )
 
 
 FILE_DIAGNOSES = {
     # files beside the log
     FindingKind.INDEX_MISSING: Diagnosis(
-        _WARNING, "a broker that starts makes it anew, and checks the segment's CRCs", _INDEXES
+        _WARNING, "a broker that starts rebuilds it, and checks the segment's CRCs", _INDEXES
     ),
     FindingKind.TIME_INDEX_MISSING: Diagnosis(
         _WARNING,
-        "after a clean stop a broker leaves it empty: retention goes by the time of the file, look-ups by time err",
+        "after a clean stop a broker leaves it empty: retention uses the modification time of the file,"
+        " and look-ups by time find wrong offsets",
         _INDEXES,
     ),
     FindingKind.INDEX_WRONG: Diagnosis(
@@ -40,43 +41,45 @@ FILE_DIAGNOSES = {
         _INDEXES,
     ),
     FindingKind.INDEX_INEXACT: Diagnosis(
-        _WARNING, "none: readers come out right all the same", _INDEXES + ", if wanted"
+        _WARNING, "none: readers still find the right records", _INDEXES + ", if wanted"
     ),
     FindingKind.TIME_INDEX_WRONG: Diagnosis(
         _CORRUPTION,
-        "a broker does not check it after a clean stop: look-ups by time err, retention may delete too early or never",
+        "a broker does not check it after a clean stop: look-ups by time find wrong offsets, retention"
+        " may delete too early or never",
         _INDEXES,
     ),
     FindingKind.TIME_INDEX_INEXACT: Diagnosis(
         _WARNING,
-        "look-ups by time may come out at another record, retention may delete a little early",
+        "look-ups by time may find another record, retention may delete a little early",
         _INDEXES + ", if wanted",
     ),
     FindingKind.TXN_INDEX_WRONG: Diagnosis(
         _CORRUPTION,
-        "consumers that read only what is committed get records of aborted transactions, or miss committed ones",
+        "consumers with read_committed get records of aborted transactions, or miss committed records",
         _INDEXES,
     ),
-    FindingKind.TXN_INDEX_INEXACT: Diagnosis(_WARNING, "a broker that starts makes it anew if it sees it", _INDEXES),
+    FindingKind.TXN_INDEX_INEXACT: Diagnosis(_WARNING, "a broker that starts rebuilds it if it notices", _INDEXES),
     FindingKind.INDEX_ZERO_TAIL: Diagnosis(
         _WARNING,
-        "a broker takes the zeros for entries (KAFKA-10207): look-ups in the segment begin at its start",
+        "a broker reads the zeros as entries (KAFKA-10207): look-ups in the segment begin at its start",
         _INDEXES,
     ),
     FindingKind.ENTRIES_BEHIND_TAIL: Diagnosis(
         _WARNING,
-        "follows from the damaged tail: after an unclean stop a broker makes it anew; after a clean one the log ends at"
+        "follows from the damaged tail: after an unclean stop a broker rebuilds it; after a clean stop the log ends at"
         " the last segment's base offset for readers",
         _RECOVER,
     ),
     FindingKind.END_NOT_SEEN: Diagnosis(
         _WARNING,
-        "after a clean stop a broker takes an earlier end for the log's: records are lost to readers, and overwritten",
+        "after a clean stop a broker uses an earlier end of the log: later records are lost to readers,"
+        " and overwritten",
         "before the broker starts, `kafkalog recover PATH` rebuilds the indexes",
     ),
     FindingKind.SNAPSHOT_WRONG: Diagnosis(
         _CORRUPTION,
-        "a snapshot that cannot be read is deleted, and an older one used; one that can be read is believed:"
+        "a snapshot that cannot be read is deleted, and an older one used; a readable snapshot is used as it is:"
         " duplicates or sequence errors",
         _STATE,
     ),
@@ -85,16 +88,16 @@ FILE_DIAGNOSES = {
         "a broker that starts deletes it, and replays the log from an older one",
         _STATE,
     ),
-    FindingKind.SNAPSHOT_INEXACT: Diagnosis(_WARNING, "a broker reads it all the same", _STATE),
+    FindingKind.SNAPSHOT_INEXACT: Diagnosis(_WARNING, "none: a broker can read it", _STATE),
     FindingKind.ENTRIES_NOT_CHECKED: Diagnosis(_INFO, "none: a broker reads it", ""),
     FindingKind.SNAPSHOTS_MISSING: Diagnosis(
         _WARNING,
-        "after a clean stop a broker forgets all producers; after an unclean one it replays the whole log",
+        "after a clean stop a broker forgets all producers; after an unclean stop it replays the whole log",
         _STATE,
     ),
     FindingKind.EPOCHS_WRONG: Diagnosis(
         _CORRUPTION,
-        "a broker believes it: followers may cut their logs at the wrong place; one that cannot be read keeps the log"
+        "a broker uses it as it is: followers may cut their logs at the wrong place; an unreadable file keeps the log"
         " directory offline",
         _STATE,
     ),
@@ -105,9 +108,11 @@ FILE_DIAGNOSES = {
     FindingKind.ORPHAN_INDEX: Diagnosis(
         _WARNING,
         _GOES,
-        "look where its log has gone; `kafkalog recover PATH` takes the index away and keeps it",
+        "find out where its log is; `kafkalog recover PATH` removes the index and keeps it for undo",
     ),
-    FindingKind.LEFTOVER_CLEANED: Diagnosis(_WARNING, "", "`kafkalog recover PATH` does the same, and keeps it"),
+    FindingKind.LEFTOVER_CLEANED: Diagnosis(
+        _WARNING, "", "`kafkalog recover PATH` does the same, and keeps it for undo"
+    ),
     FindingKind.LEFTOVER_SWAP: Diagnosis(
         _WARNING,
         "",
@@ -115,7 +120,7 @@ FILE_DIAGNOSES = {
         " place, it prints the command that copies the rest",
     ),
     FindingKind.LEFTOVER_DELETED: Diagnosis(_INFO, _GOES, ""),
-    FindingKind.LEFTOVER_TEMPORARY: Diagnosis(_INFO, "none: it is written over when it is needed again", ""),
+    FindingKind.LEFTOVER_TEMPORARY: Diagnosis(_INFO, "none: it is overwritten when it is needed again", ""),
     FindingKind.BAD_NAME: Diagnosis(
         _CORRUPTION, _REFUSES, "rename it, before a broker starts: `mv -nT FILE FILE_ASIDE`"
     ),
@@ -123,7 +128,7 @@ FILE_DIAGNOSES = {
     FindingKind.ODD_ENTRY: Diagnosis(
         _WARNING,
         "none: a broker does not read it. kafkalog does not change it, but somebody may have planted it",
-        "find out who made it; `rm -r FILE` removes it, and of a link nothing but the link",
+        "find out who made it; `rm -r FILE` removes it; of a link, it removes only the link",
     ),
     FindingKind.MARKED_DIRECTORY: Diagnosis(_INFO, "", ""),
     FindingKind.FOREIGN_DIRECTORY: Diagnosis(
@@ -131,8 +136,8 @@ FILE_DIAGNOSES = {
     ),
     FindingKind.IMPORT_CUT_OFF: Diagnosis(
         _WARNING,
-        "a broker that starts removes the partitions that are still to come: their records are gone then",
-        "repeat the import before a broker starts: it gives them their places, and so does any other import",
+        "a broker that starts removes the partitions that are not in their places yet: their records are lost then",
+        "repeat the import before a broker starts: it moves them to their places, and so does any other import",
     ),
     FindingKind.IMPORT_STAGED: Diagnosis(
         _INFO,
@@ -142,8 +147,8 @@ FILE_DIAGNOSES = {
     # checkpoints and metadata of a log directory
     FindingKind.RECOVERY_POINT_BEYOND_END: Diagnosis(
         _WARNING,
-        "after an unclean stop a broker checks only the last segment: it believes the others to be on the disk",
-        "`kafkalog recover PATH` checks all segments and puts the line right",
+        "after an unclean stop a broker checks only the last segment: it assumes that the others are on the disk",
+        "`kafkalog recover PATH` checks all segments and corrects the line",
     ),
     FindingKind.HIGH_WATERMARK_BEYOND_END: Diagnosis(
         _WARNING,
@@ -152,21 +157,21 @@ FILE_DIAGNOSES = {
     ),
     FindingKind.LOG_START_BEYOND_END: Diagnosis(
         _CORRUPTION,
-        "a broker that starts deletes every segment and begins anew at the checkpoint's offset",
+        "a broker that starts deletes every segment and begins an empty log at the checkpoint's offset",
         "if the records were deleted on purpose, nothing has to be done; else do not start a broker before the line is"
-        " put right",
+        " corrected",
     ),
     FindingKind.CLEANER_BEYOND_END: Diagnosis(
-        _WARNING, "a cleaner begins anew at the log's start", "`kafkalog recover PATH` removes the line"
+        _WARNING, "a cleaner starts again at the log's start", "`kafkalog recover PATH` removes the line"
     ),
     FindingKind.CHECKPOINTS_DISAGREE: Diagnosis(
         _WARNING,
-        "a broker goes by the larger of log start and the other offset",
-        "`kafkalog recover PATH` puts the line right",
+        "a broker uses the larger of log start and the other offset",
+        "`kafkalog recover PATH` corrects the line",
     ),
     FindingKind.CHECKPOINT_DAMAGED: Diagnosis(
         _WARNING,
-        "a broker takes 0 for every partition in the file: it recovers all logs, or forgets all log starts",
+        "a broker uses 0 for every partition in the file: it recovers all logs, or forgets all log starts",
         "`kafkalog recover PATH` rebuilds the file from the lines that can be read",
     ),
     FindingKind.CHECKPOINT_MALFORMED: Diagnosis(
@@ -179,7 +184,7 @@ FILE_DIAGNOSES = {
     ),
     FindingKind.META_PROPERTIES_MISSING: Diagnosis(
         _WARNING,
-        "a broker takes the directory for new: it does not start before it is formatted",
+        "a broker treats the directory as new: it does not start before the directory is formatted",
         f"restore the file {_RESTORE}",
     ),
     FindingKind.META_PROPERTIES_DIFFER: Diagnosis(
@@ -189,13 +194,13 @@ FILE_DIAGNOSES = {
     ),
     FindingKind.SHUTDOWN_MARKER: Diagnosis(
         _WARNING,
-        "a broker starts as after a clean stop, without its epoch: it leaves every in-sync replica set",
+        "a broker starts as after a clean stop, but without its epoch: it leaves every in-sync replica set",
         "nothing has to be done: a broker removes the file when it starts, and writes a new file when it stops",
     ),
     FindingKind.MARKER_HELD: Diagnosis(
         _INFO,
         "it starts as after an unclean stop: it recovers all partitions, and leaves every in-sync replica set",
-        "`kafkalog undo PATH RUN` of the runs that it names gives the marker back, with the bytes that they cut off",
+        "`kafkalog undo PATH RUN` of the runs that it names restores the marker, with the bytes that they cut off",
     ),
     FindingKind.MARKERS_DIFFER: Diagnosis(
         _WARNING,
@@ -213,46 +218,47 @@ FILE_DIAGNOSES = {
     ),
     FindingKind.METADATA_FILE_MISSING: Diagnosis(
         _WARNING,
-        "a broker in KRaft mode takes it for a stray: it sets the directory aside and starts an empty partition",
+        "a broker in KRaft mode treats it as stray: it renames the directory to -stray and starts an empty partition",
         _WRITES_ID + ", before a broker starts",
     ),
     FindingKind.TOPIC_ID_DIFFERS: Diagnosis(
         _WARNING,
-        "a broker takes it for a stray: it sets the directory aside and starts an empty partition",
-        "whoever knows the data decides, before a broker starts. " + _KEEP_A_COPY,
+        "a broker treats it as stray: it renames the directory to -stray and starts an empty partition",
+        "decide before a broker starts which data are right: " + _KEEP_A_COPY,
     ),
     FindingKind.NOT_IN_METADATA: Diagnosis(
         _WARNING,
-        "a broker takes it for a stray: it sets the directory aside",
+        "a broker treats it as stray: it renames the directory to -stray",
         _KEEP_A_COPY,
     ),
     FindingKind.NOT_A_REPLICA: Diagnosis(
         _WARNING,
-        "this broker is none of the replicas: it sets the directory aside as a stray",
+        "this broker is not one of the replicas: it renames the directory to -stray",
         _KEEP_A_COPY,
     ),
     FindingKind.SAME_TOPIC_ID: Diagnosis(
         _CORRUPTION,
-        "a broker keeps both: one of them under a name that no topic has, where nobody reads or deletes it",
-        "find out which holds the data, and move the other away",
+        "a broker keeps both: one has a name that no topic has, so that its records are never read or deleted",
+        "find out which directory holds the data, and move the other away",
     ),
     FindingKind.TWIN_DIRECTORIES: Diagnosis(
         _CORRUPTION,
         "a broker does not start with a partition in two of its log directories",
-        "keep the more complete one (--against tells), and move the other away",
+        "keep the more complete directory (--against compares them), and move the other away",
     ),
     # replicas
     FindingKind.DIVERGED: Diagnosis(
         _CORRUPTION,
         "brokers compare leader epochs, not contents: a follower with other batches under the same epoch stays so",
-        f"keep the replica that the leader has. If this is the other: {REPLICATE}",
+        f"keep the replica of the leader. If this is the other replica: {REPLICATE}",
     ),
-    FindingKind.REPLICA_BEHIND: Diagnosis(_INFO, "a follower fetches what it has not got", ""),
-    FindingKind.MORE_COMPLETE: Diagnosis(_INFO, "a follower fetches from the leader what it has not got", ""),
+    FindingKind.REPLICA_BEHIND: Diagnosis(_INFO, "a follower fetches the records that it lacks", ""),
+    FindingKind.MORE_COMPLETE: Diagnosis(_INFO, "a follower fetches the records that it lacks from the leader", ""),
     FindingKind.RECORDS_MISSING: Diagnosis(
         _CORRUPTION,
         "none: consumers pass over the gap without an error, while another replica has the records",
-        f"with the other replica in sync, {REPLICATE}; else copy the other to its place before a broker starts",
+        f"if the other replica is in sync, {REPLICATE}. Else, copy the other replica to its place before"
+        " a broker starts",
     ),
     FindingKind.ONLY_ON_ONE_SIDE: Diagnosis(
         _WARNING,
@@ -271,10 +277,12 @@ FILE_DIAGNOSES = {
         _WARNING,
         "a broker that cannot read it takes the log directory offline",
         "where permission is missing, verify as the user that the broker runs as, or as root:"
-        " `sudo kafkalog verify PATH`; after an I/O error copy what can be read to"
+        " `sudo kafkalog verify PATH`. After an I/O error, copy the readable batches to"
         " ./salvaged on another disk: `kafkalog recover PATH --salvage salvaged`",
     ),
     FindingKind.LOCKED: Diagnosis(
-        _INFO, "a broker is running on it", "what is found may be of a moment. Later: `kafkalog verify PATH`"
+        _INFO,
+        "a broker is running on it",
+        "the findings may change while it runs. Repeat later: `kafkalog verify PATH`",
     ),
 }

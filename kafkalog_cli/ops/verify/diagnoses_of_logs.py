@@ -8,14 +8,14 @@ from kafkalog_cli.ops.verify.finding_kinds import Diagnosis, FindingKind, Severi
 _INFO, _WARNING, _CORRUPTION = Severity.INFO, Severity.WARNING, Severity.CORRUPTION
 
 _OF_CONTENTS = (
-    f"{SALVAGE.text}. Where its checksum is right, a copy and maybe other replicas have the batch, too: then"
-    " nothing can be done but to set consumers to the offset after it"
+    f"{SALVAGE.text}. A batch with a correct checksum is in the copy, too, and perhaps in other replicas. Then"
+    " the only way on is to set consumers to the offset after it"
 )
 _READABLE = "nothing has to be done to the log: consumers get the records as they are"
 _RECOVER = "`kafkalog recover PATH` cuts the tail off and keeps the bytes"
 _CUTS_AT_IT = (
-    "after an unclean stop a broker cuts the log there and sets all later segments aside if it reads the segment"
-    " (from the recovery point on); else it keeps it, and consumers fail at it"
+    "after an unclean stop a broker reads the segments from the recovery point on. In them it cuts the log there, and"
+    " sets all later segments aside. In other segments it keeps the damage, and consumers fail at it"
 )
 _CONSUMERS_FAIL = "a broker does not look inside batches: it serves it, and consumers fail at it"
 
@@ -24,18 +24,18 @@ LOG_DIAGNOSES = {
     # the chain of batches
     FindingKind.TORN_TAIL: Diagnosis(
         _WARNING,
-        "after an unclean stop a broker cuts it off; after a clean one it stays, and the log may end at the last"
+        "after an unclean stop a broker cuts it off; after a clean stop it stays, and the log may end at the last"
         " segment's base offset for readers",
         _RECOVER,
     ),
     FindingKind.ZERO_TAIL: Diagnosis(
         _WARNING,
-        "after an unclean stop a broker cuts it off; after a clean one it does not start",
+        "after an unclean stop a broker cuts it off; after a clean stop it does not start",
         _RECOVER,
     ),
     FindingKind.BAD_TAIL_BATCH: Diagnosis(
         _WARNING,
-        "after an unclean stop a broker cuts it off; after a clean one it keeps it, and consumers fail at it",
+        "after an unclean stop a broker cuts it off; after a clean stop it keeps it, and consumers fail at it",
         _RECOVER,
     ),
     FindingKind.DAMAGED_RANGE: Diagnosis(_CORRUPTION, _CUTS_AT_IT, SALVAGE.text),
@@ -49,23 +49,23 @@ LOG_DIAGNOSES = {
     FindingKind.UNREADABLE_RANGE: Diagnosis(
         _CORRUPTION,
         "a broker takes the whole log directory offline when it reads there",
-        "work on another disk from now on; " + SALVAGE.text,
+        "use another disk from now on; " + SALVAGE.text,
     ),
     FindingKind.BATCH_TOO_LARGE: Diagnosis(
         _CORRUPTION,
         "a broker reads a batch of any size that lies within the file",
-        "if the size is right, verify with a larger limit: `kafkalog verify PATH --max-batch-bytes BYTES`; else "
+        "if the size is right, verify with a larger limit: `kafkalog verify PATH --max-batch-bytes BYTES`. Else, "
         + SALVAGE.text,
     ),
     FindingKind.UNKNOWN_MAGIC: Diagnosis(
         _CORRUPTION,
-        "a broker takes it for a batch of the newest format; consumers fail at it",
+        "a broker treats it as a batch of the newest format; consumers fail at it",
         SALVAGE.text,
     ),
     FindingKind.OFFSETS_NOT_ASCENDING: Diagnosis(
         _CORRUPTION,
-        "a broker notices only where an index entry would go back: then it cuts the segment to nothing, or does not"
-        " start; consumers miss records or read them twice",
+        "consumers miss records or read them twice. A broker notices it only where an index entry would go back: it"
+        " then empties the segment, or does not start",
         SALVAGE.text,
     ),
     FindingKind.OFFSET_OUTSIDE_SEGMENT: Diagnosis(
@@ -99,17 +99,17 @@ LOG_DIAGNOSES = {
     FindingKind.TIMESTAMP_UNIT: Diagnosis(
         _WARNING,
         "retention by time deletes the segment at once (seconds) or never (microseconds, nanoseconds)",
-        _READABLE + ". Have the producer send milliseconds; until these records are gone, set retention.ms=-1 and"
+        _READABLE + ". Have the producer send milliseconds; until these records are removed, set retention.ms=-1 and"
         " retention.bytes for the topic",
     ),
     FindingKind.NEGATIVE_TIMESTAMP: Diagnosis(
         _WARNING,
-        "look-ups by time do not find it; retention goes by the time of the file",
+        "look-ups by time do not find it; retention uses the modification time of the file",
         _READABLE + ". Have the producer send milliseconds since 1970",
     ),
     FindingKind.MAX_TIMESTAMP: Diagnosis(
         _WARNING,
-        "look-ups by time and retention go by the header, not by the records",
+        "look-ups by time and retention use the header, not the records",
         _READABLE,
     ),
     FindingKind.RECORD_COUNT: Diagnosis(_CORRUPTION, _CONSUMERS_FAIL, _OF_CONTENTS),
@@ -132,17 +132,17 @@ LOG_DIAGNOSES = {
         _WARNING,
         "a broker serves it as one record with the compressed bytes as its value: consumers do not get the messages"
         " inside",
-        "whoever produces to the topic decides: if values are meant to be such sets, nothing has to be done; else, with"
-        f" other in-sync replicas, {REPLICATE}",
+        "ask the owner of the producers: if values are meant to be such sets, nothing has to be done. Else, if another"
+        f" replica is in sync, {REPLICATE}",
     ),
     FindingKind.RECORD_OFFSET: Diagnosis(
         _CORRUPTION,
-        "a broker does not look at the offsets of records; consumers get them as they are, out of order or twice",
+        "a broker does not check the offsets of records; consumers get them as they are, out of order or twice",
         _OF_CONTENTS,
     ),
     FindingKind.CONTROL_RECORD: Diagnosis(
         _CORRUPTION,
-        "a broker that rebuilds the producers' state fails at it, or takes the transaction for still open",
+        "a broker that rebuilds the producers' state fails at it, or treats the transaction as still open",
         SALVAGE.text,
     ),
 }

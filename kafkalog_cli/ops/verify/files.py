@@ -42,7 +42,7 @@ def file_findings(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
     if kind in _MARKED:  # -stray directories are reported with the facts of the metadata log
         message, effect = _MARKED[kind]
         if is_staged(partition.directory.name):
-            message = "an import built it, and it has not got its place"
+            message = "an import built it, but has not moved it to its place"
         yield finding(FindingKind.MARKED_DIRECTORY, partition.path, message, broker_effect=effect)
     yield from _leftovers(fs, partition)
     for orphan in partition.orphans:
@@ -77,19 +77,19 @@ def _leftovers(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
     for left in partition.leftovers:
         path, state, offset = left.status.path, left.name.state, left.name.offset
         if state is WorkState.DELETED:
-            yield finding(FindingKind.LEFTOVER_DELETED, path, "was deleted, and not yet taken away")
+            yield finding(FindingKind.LEFTOVER_DELETED, path, "deleted, and not yet removed from the disk")
         elif state is WorkState.CLEANED:
-            message = "was being written by a cleaner or a split that did not come to its end"
+            message = "left by an unfinished cleaning or split"
             yield finding(FindingKind.LEFTOVER_CLEANED, path, message, broker_effect="a broker that starts deletes it")
         elif state is WorkState.SWAP:
             goes = bound is not None and offset is not None and offset >= bound
             effect = "a broker that starts deletes it: the cleaning was interrupted before its end"
             if not goes:
                 effect = "a broker that starts puts it in place" + (replaced and f", and deletes what it {replaced}")
-            message = "was written by a cleaner or a split, and not yet put in place"
+            message = "left by a finished cleaning or split, and not yet in its place"
             yield finding(FindingKind.LEFTOVER_SWAP, path, message, broker_effect=effect)
         else:
-            yield finding(FindingKind.LEFTOVER_TEMPORARY, path, "was being written")
+            yield finding(FindingKind.LEFTOVER_TEMPORARY, path, "an unfinished temporary file")
 
 
 def _replaced(fs: Filesystem, partition: Partition, bound: int | None) -> str:

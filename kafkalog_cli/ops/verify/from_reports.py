@@ -86,7 +86,7 @@ def _of_entries(report: FileReport, *, has_tail_damage: bool) -> Iterator[Findin
     if has_tail_damage:
         mine = [entry for entry in worst if entry.verdict is not Verdict.BEYOND_END]
         if not mine and worst:
-            message = f"{counted(len(worst), 'entry', 'entries')} behind the end of the log"
+            message = f"{counted(len(worst), 'entry', 'entries')} after the end of the log"
             yield finding(FindingKind.ENTRIES_BEHIND_TAIL, report.path, message, offsets=_offsets(worst[0]))
             return
         worst = mine

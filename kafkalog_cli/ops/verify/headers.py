@@ -118,7 +118,7 @@ class HeaderCheck:
         if self.end_offset is None:
             self.end_offset = segment.base_offset
         elif segment.base_offset > self.end_offset:
-            message = f"no segment holds offsets {self.end_offset} to {segment.base_offset - 1}"
+            message = f"no segment covers offsets {self.end_offset} to {segment.base_offset - 1}"
             yield finding(FindingKind.OFFSET_GAP, path, message, offsets=(self.end_offset, segment.base_offset - 1))
 
     def _damage(self, file: ReadableFile, path: str, fault: Fault, behind: int | None, *, is_last: bool) -> Finding:
@@ -187,6 +187,6 @@ def _problem(path: str, batch_run: BatchRun) -> Finding | None:
     if least_and_largest(magic)[1] <= MAX_MAGIC:
         return None
     row = next(row for row, value in enumerate(magic) if value > MAX_MAGIC)
-    message = "a batch with a magic that no Kafka has written"
+    message = "a batch with a magic that no Kafka version writes"
     position, got = batch_run.position[row], str(int(magic[row]))
     return finding(FindingKind.UNKNOWN_MAGIC, path, message, position=position, expected="0 to 2", got=got)

@@ -261,7 +261,7 @@ class LogCheck:
         if row is None:
             return
         first = last[row] if base[row] == NO_OFFSET else base[row]
-        message = f"offsets {first} to {last[row]} do not belong into the segment"
+        message = f"offsets {first} to {last[row]} do not belong to the segment"
         expected = f"{self._base_offset} to {limit}"
         self._find(
             FindingKind.OFFSET_OUTSIDE_SEGMENT,
@@ -279,7 +279,7 @@ class LogCheck:
             self._tell_range(walk.file, damaged)
         if walk.damaged_count > len(walk.damaged):
             more = walk.damaged_count - len(walk.damaged)
-            self._find(FindingKind.DAMAGED_RANGE, f"{more} more places with bytes of no batch, batches follow")
+            self._find(FindingKind.DAMAGED_RANGE, f"{more} more ranges are not batches; valid batches follow")
         for bad in self._bad:
             is_tail = self._is_last and bad.position > self._last_good
             kind = FindingKind.BAD_TAIL_BATCH if is_tail else FindingKind.CRC_MISMATCH
@@ -292,7 +292,7 @@ class LogCheck:
         if walk.fault is not None:
             self._tell_end(walk, walk.fault)
         if walk.unknown_magic_at is not None:
-            message, position = "a batch with a magic that no Kafka has written", walk.unknown_magic_at
+            message, position = "a batch with a magic that no Kafka version writes", walk.unknown_magic_at
             header = header_at(walk.file, position)
             got = str(header.magic) if isinstance(header, Batch) else ""
             self._find(FindingKind.UNKNOWN_MAGIC, message, position=position, expected="0 to 2", got=got)
@@ -308,7 +308,7 @@ class LogCheck:
         damaged = damaged._replace(start=start)
         zeroed = begins_with_zeros(file, damaged.start, damaged.end)
         kind = FindingKind.ZEROED_RANGE if zeroed else FindingKind.DAMAGED_RANGE
-        message = f"{damaged.end - damaged.start} bytes of no batch, valid batches follow"
+        message = f"{damaged.end - damaged.start} bytes are not a batch; valid batches follow"
         self._find(
             kind,
             message,
@@ -340,12 +340,12 @@ def negative_magic_findings(file: ReadableFile, path: str, start: int, end: int)
             finding(
                 FindingKind.UNKNOWN_MAGIC,
                 path,
-                f"a message with the magic {message.magic}, which no Kafka has written, and a right checksum",
+                f"a message with the magic {message.magic}, which no Kafka version writes, and a correct checksum",
                 position=message.position,
                 expected="0 to 2",
                 got=str(message.magic),
                 offsets=(message.last_offset, message.last_offset),
-                broker_effect="a broker takes it for a message of an old format and keeps it, even after an unclean"
+                broker_effect="a broker treats it as a message of an old format and keeps it, even after an unclean"
                 " stop; consumers and the cleaner fail at it",
             ),
         )

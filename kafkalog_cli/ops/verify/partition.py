@@ -251,7 +251,7 @@ def _walked(read_context: ReadContext, task: VerifyTask, found: list[Finding]) -
     for report in held:
         told = findings_of(report, has_tail_damage=check.has_tail_damage)
         found += told if _stem(report.path) not in blind else (one for one in told if one.kind is FindingKind.NOT_READ)
-    found += check.gaps.finding("no batch holds offsets")
+    found += check.gaps.finding("no batch covers offsets")
     found += check.inner_gaps.finding(NO_RECORD)
     totals = seven.totals if seven.totals.segments else check.totals
     was_cleaned = check.was_cleaned or bool(check.gaps.count)

@@ -88,7 +88,10 @@ class PartitionPlaces:
             if other != path and other not in twins:
                 message = f"{other} has the same topic id, {topic_id}, and partition number"
                 listed = f"`kafkalog ls {shell_word(partition.path)} {shell_word(other)}`"
-                step = f"{listed} shows the offsets of both: find out which holds the data, and move the other away"
+                step = (
+                    f"{listed} shows the offsets of both: find out which directory holds the data, and"
+                    " move the other away"
+                )
                 yield finding(FindingKind.SAME_TOPIC_ID, partition.path, message, next_step=step)
 
 
@@ -236,8 +239,11 @@ def _stray_step(partition: Partition, log_dir: str | None, settings: SettingsSou
     """Return a finding about a `-stray` directory, with the command that restores it."""
     if partition.directory.kind is not DirectoryKind.STRAY:
         return ()
-    step = f"`{recover_command(partition.path, log_dir, settings)}` brings it back if the metadata log has its topic"
-    message = f"a broker found it not assigned to itself; {step}"  # text output has only the message
+    step = f"`{recover_command(partition.path, log_dir, settings)}` restores it if the metadata log has its topic"
+    message = (
+        "a broker set it aside: the partition is not assigned to this broker;"
+        f" {step}"
+    )  # text output has only the message
     effect = "a broker leaves it alone"
     return (finding(FindingKind.MARKED_DIRECTORY, partition.path, message, broker_effect=effect, next_step=step),)
 
@@ -268,7 +274,7 @@ def _id_problem(partition: Partition, topic_id: str | None, metadata: ClusterMet
             step = f"`mv -nT PATH {shell_word(place)}` gives the records the name of their topic, if the broker has"
             step = f"{step} no such partition yet; {DIAGNOSES[kind].next_step}"
             return finding(kind, path, message, expected=expected, got=topic_id, next_step=step)
-        return finding(FindingKind.NOT_IN_METADATA, partition.path, "the metadata log has no such topic (any more)")
+        return finding(FindingKind.NOT_IN_METADATA, partition.path, "the metadata log does not have this topic")
     if partition.number not in named.partitions:
         message = f"the metadata log has no partition {partition.number} of {partition.topic}"
         return finding(FindingKind.NOT_IN_METADATA, partition.path, message)

@@ -61,7 +61,7 @@ def root_findings(fs: Filesystem, root: LogDirRoot) -> Iterator[Finding]:
     for name_ in root.others:
         path, found = f"{root.path.rstrip('/')}/{name_}", classify_file(name_)
         if found.state is WorkState.TEMPORARY:
-            yield finding(FindingKind.LEFTOVER_TEMPORARY, path, "was being written")
+            yield finding(FindingKind.LEFTOVER_TEMPORARY, path, "an unfinished temporary file")
         else:
             yield finding(FindingKind.UNKNOWN_FILE, path, "no file of Kafka has such a name")
 
@@ -69,11 +69,11 @@ def root_findings(fs: Filesystem, root: LogDirRoot) -> Iterator[Finding]:
 _OF_OUR_FILES = {
     FileKind.HELD_CLEAN_SHUTDOWN: (
         "none: a broker does not know the file. It starts as after an unclean stop",
-        "nothing can be given back from it: `mv -nT FILE FILE_ASIDE`",
+        "nothing can be restored from it: `mv -nT FILE FILE_ASIDE`",
     ),
     FileKind.IMPORT_RECORD: (
-        "a broker that starts removes the partitions that are still to come",
-        "of which import it is cannot be told. Move it aside and import again: `mv -nT FILE FILE_ASIDE`",
+        "a broker that starts removes the partitions that are not in their places yet",
+        "its import is unknown. Move it aside and import again: `mv -nT FILE FILE_ASIDE`",
     ),
 }
 """Broker effect and next step of damage in a file that kafkalog wrote."""
@@ -85,7 +85,7 @@ def _fault_findings(fs: Filesystem, root: LogDirRoot) -> Iterator[Finding]:
     for located in root.faults:
         name = classify_file(located.path.rpartition("/")[2])
         if located.path in foreign:
-            yield finding(FindingKind.FOREIGN_DIRECTORY, located.path, "is no partition directory")
+            yield finding(FindingKind.FOREIGN_DIRECTORY, located.path, "is not a partition directory")
         elif located.fault.kind is FaultKind.UNREADABLE:
             yield finding(FindingKind.NOT_READ, located.path, located.fault.message)
         elif name.kind in OFFSET_CHECKPOINTS:
@@ -133,7 +133,7 @@ def _cut_off_import(root: LogDirRoot) -> Iterator[Finding]:
     if left.coming:
         parts.append(f"still to come: {_some([one.path for one in left.coming])}")
     else:
-        effect = "none any more"
+        effect = "none"
     if left.lost:
         parts.append(f"removed by a broker that was started since, and to be imported again: {_some(left.lost)}")
     inputs = inputs_of(left.what.get("command", ()))
@@ -181,7 +181,7 @@ def _second_lines(fs: Filesystem, root: LogDirRoot) -> Iterator[Finding]:
             continue
         for (topic, number), count in Counter((e.topic, e.partition) for e in entries).items():
             if count > 1:
-                message = f"{count} lines about {topic}-{number}: a broker takes the last"
+                message = f"{count} lines for {topic}-{number}: a broker uses the last line"
                 yield finding(FindingKind.CHECKPOINTS_DISAGREE, file.path, message)
 
 
@@ -197,7 +197,7 @@ def checkpoint_findings(root: LogDirRoot, topic: str, number: int, log: LogRange
     for file, offset, kind in values:
         path = f"{root.path.rstrip('/')}/{file.value}"
         if offset is not None and offset < 0:
-            message = f"{topic}-{number}: {offset} is no offset"
+            message = f"{topic}-{number}: {offset} is not an offset"
             yield finding(FindingKind.CHECKPOINTS_DISAGREE, path, message, expected="0 or more", got=str(offset))
         elif offset is not None and log is not None and offset > log.end:
             message = f"{topic}-{number}: {offset} is beyond the end of the log, {log.end}"
@@ -251,7 +251,7 @@ def _undo_step(root: LogDirRoot) -> str:
         for run, names in root.marker_held_for.items()
         for name in names
     ]
-    return f"{' and '.join(commands)} gives the marker back, with the bytes that were cut off"
+    return f"{' and '.join(commands)} restores the marker, with the bytes that were cut off"
 
 
 def findings_across(roots: Sequence[LogDirRoot]) -> dict[str, list[Finding]]:

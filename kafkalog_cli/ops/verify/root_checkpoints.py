@@ -36,7 +36,7 @@ _THROWS = {
     FileKind.REPLICATION_CHECKPOINT: (
         "a broker starts, but can lead or follow none of the partitions in the log directory: clients get no leader"
     ),
-    FileKind.CLEANER_CHECKPOINT: "the cleaner threads of a broker end: no compacted topic is cleaned any more",
+    FileKind.CLEANER_CHECKPOINT: "the cleaner threads of a broker end: compacted topics are no longer cleaned",
 }
 _OUT_OF_MEMORY = "a broker runs out of memory when it reads this file: with the usual heap of 1 GiB it does not start"
 

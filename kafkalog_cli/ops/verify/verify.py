@@ -165,7 +165,9 @@ class VerifyPlanner:
                     self._roots[parent] = read_root(fs, parent, frozenset(directories))
                 yield _Target(PartitionPath(parent, directory), frozenset({name}), is_root=True)
         elif kind not in PARTITION_KINDS:
-            raise NotKafkaLayout(path=path, reason="is no file that can be verified, by its name")
+            raise NotKafkaLayout(
+                path=path, reason="its name is not that of a Kafka file, so that it cannot be verified"
+            )
         elif selection.takes(directory):
             yield _Target(PartitionPath(parent, directory), frozenset({name}))
 

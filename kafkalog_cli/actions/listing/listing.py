@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
@@ -18,7 +18,6 @@ from kafkalog_cli.storage.changing.manifest import odd_entries
 from kafkalog_cli.storage.fs import FileStatus, Filesystem
 from kafkalog_cli.storage.names import SEGMENT_KINDS, DirectoryKind, FileKind, FileName, WorkState, classify_file
 from kafkalog_cli.storage.open_transactions import (
-    OpenTransaction,
     headers_of,
     newest_snapshot,
     open_transactions,
@@ -26,6 +25,7 @@ from kafkalog_cli.storage.open_transactions import (
 )
 from kafkalog_cli.storage.partition import Partition, Segment
 from kafkalog_cli.storage.reading.unreadable import unreadable
+from kafkalog_cli.storage.transactions_by_producer import OpenTransaction
 
 REPLAY_BYTES = 4 << 30
 """If more bytes than this must be skipped to find the open transactions, they are not searched for."""
@@ -89,7 +89,7 @@ class PartitionListing:
     max_timestamp: int | None
     leader_epochs: tuple[EpochEntry, ...]
     topic_id: str | None
-    open_transactions: tuple[OpenTransaction, ...] | None
+    open_transactions: Sequence[OpenTransaction] | None
     quorum_state: QuorumState | None
     faults: tuple[LocatedFault, ...]
 
@@ -221,7 +221,7 @@ def _first_timestamp(partition: Partition, notes: FaultNotes) -> int | None:
 
 def _open_transactions(
     partition: Partition, log: _LogRange, notes: FaultNotes, *, clean: bool
-) -> tuple[OpenTransaction, ...] | None:
+) -> Sequence[OpenTransaction] | None:
     if log.end is None or log.start is None:
         return ()
     offset, snapshot = newest_snapshot(notes.fs, partition, log.end, notes.add)
@@ -234,7 +234,7 @@ def _open_transactions(
         if sum(part.size_bytes for part in parts) > REPLAY_BYTES:
             return None
         damage: list[tuple[Segment, Fault]] = []
-        found = open_transactions(snapshot, headers_of(notes.fs, parts, damage), offset, log.end)
+        found = open_transactions(partition.path, snapshot, headers_of(notes.fs, parts, damage), offset, log.end)
     except (KafkalogError, OSError) as error:
         notes.add(partition.path, [unreadable(error)])
         return None
@@ -244,7 +244,7 @@ def _open_transactions(
         is_before_the_end = segment is not partition.segments[-1] or fault.position < log.end_position
         if is_before_the_end and not is_overtaken(notes.fs, segment.log.path, segment.log.size_bytes, fault.position):
             notes.add(segment.log.path, [fault], is_corruption=True)
-    return tuple(found)
+    return found
 
 
 def _name(entry: FileStatus) -> str:

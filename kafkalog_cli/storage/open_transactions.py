@@ -71,7 +71,7 @@ def newest_snapshot(
 
 
 def open_in(entries: Iterable[ProducerEntry], path: str) -> Sequence[OpenTransaction]:
-    """Return the open transactions of a snapshot's entries. Raises Refused for too many transactions of `path`."""
+    """Return the open transactions of a snapshot's entries. Raises Unreadable for too many transactions of `path`."""
     found = TransactionsByProducer(path)
     for entry in entries:
         if (first := entry.open_txn_first_offset) is not None:
@@ -99,7 +99,7 @@ def open_transactions(
 
     Mirrors ProducerAppendInfo for batches from `from_offset` on. Only headers are read: any record of a control batch
     with a producer id counts as the marker that ends its transaction. `path` is that of the partition, for messages.
-    Raises Refused for too many transactions.
+    Raises Unreadable for too many transactions.
     """
     found = TransactionsByProducer(path, snapshot)
     for batch in batches:

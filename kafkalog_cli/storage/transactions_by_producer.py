@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, overload
 
-from kafkalog_cli.errors import Refused
+from kafkalog_cli.errors import Unreadable
 from kafkalog_cli.format.limits import MOST_PRODUCERS
 
 _MOST_UNPACKED = 1 << 16
@@ -76,7 +76,7 @@ class TransactionsByProducer:
         return self._packed[row] if row < len(ids) and ids[row] == producer_id else None
 
     def put(self, transaction: OpenTransaction) -> None:
-        """Note the state of a producer's transaction. Raises Refused for too many transactions."""
+        """Note the state of a producer's transaction. Raises Unreadable for too many transactions."""
         self._changed[transaction.producer_id] = transaction
         if len(self._changed) > _MOST_UNPACKED:
             self._pack()
@@ -89,7 +89,7 @@ class TransactionsByProducer:
             self._changed[producer_id] = None
 
     def by_first_offset(self) -> Sequence[OpenTransaction]:
-        """Return the transactions that are open now, by first offset. Raises Refused for too many transactions."""
+        """Return the transactions that are open now, by first offset. Raises Unreadable for too many transactions."""
         if self._packed is None:
             return sorted(filter(None, self._changed.values()), key=lambda transaction: transaction.first_offset)
         return self._pack().sorted_by("first_offset")
@@ -103,7 +103,7 @@ class TransactionsByProducer:
             ids = np.fromiter(self._changed, np.int64, len(self._changed))
             rows = np.concatenate((old[~np.isin(old["producer_id"], ids)], rows))
         if len(rows) > MOST_PRODUCERS:
-            raise Refused(path=self._path, reason=f"more than {MOST_PRODUCERS} transactions are open in it")
+            raise Unreadable(path=self._path, reason=f"more than {MOST_PRODUCERS} transactions are open in it")
         self._changed.clear()
         self._packed = PackedTransactions(rows).sorted_by("producer_id")
         return self._packed

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog_cli.errors import Refused
+from kafkalog_cli.errors import Unreadable
 from kafkalog_cli.storage import transactions_by_producer
 from kafkalog_cli.storage.transactions_by_producer import OpenTransaction, PackedTransactions, TransactionsByProducer
 
@@ -55,5 +55,5 @@ def test_more_open_transactions_than_are_held_in_memory(monkeypatch):
     for producer in range(14):
         known.put(OpenTransaction(producer, 0, producer, 0))
     assert len(known.get(13)) == 4
-    with pytest.raises(Refused, match=r"logs/t-0: .*more than 10 transactions are open"):
+    with pytest.raises(Unreadable, match=r"logs/t-0: .*more than 10 transactions are open"):
         known.by_first_offset()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from kafkalog_cli.broker.load_error import InvalidOffset, LoadFailed, SegmentOverflow
@@ -10,19 +12,24 @@ from kafkalog_cli.broker.loaded_segment import LoadedSegment, LoadSettings
 from kafkalog_cli.broker.segment_writer import GrowingIndexes
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
-from kafkalog_cli.format.batch import BatchColumns
+from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.log.segments.log_end import HeaderChain
 
 MAX_MAGIC = 2
 
 
+_GROUP_BATCHES = 4096
+"""Batches whose headers are in memory at a time: a segment may have many millions."""
+
+
 class _Part(NamedTuple):
-    """A new segment: `size_bytes` of the old segment's log from byte `position` on."""
+    """A new segment: `size_bytes` of the old segment's log from byte `position` on, and the bytes of its indexes."""
 
     base_offset: int
     position: int
     size_bytes: int
-    indexes: GrowingIndexes
+    offset_index: bytes
+    time_index: bytes
 
 
 def split_segment(
@@ -53,38 +60,66 @@ def _write(part: _Part, source: str, draft: Draft, settings: LoadSettings) -> Lo
         segment_file_name(part.base_offset, kind) for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
     )
     draft.slice(log_name, source, part.position, part.size_bytes)
-    draft.put(index_name, part.indexes.offset_index)
-    draft.put(time_index_name, part.indexes.time_index)
+    draft.put(index_name, part.offset_index)
+    draft.put(time_index_name, part.time_index)
     return LoadedSegment(draft, part.base_offset, settings, is_new=True)
 
 
 def _parts(segment: LoadedSegment, draft: Draft, settings: LoadSettings) -> Iterator[_Part]:
     with draft.reader(segment.log_name) as log:
         chain = HeaderChain(log)
-        batches = list(chain)
+        deque(chain, maxlen=0)
         if chain.fault is not None:
             raise LoadFailed("CorruptRecordException", f"{segment.log_name}: {chain.fault.message}")
-        row = 0
-        while row < len(batches):
-            first = batches[row]
-            base_offset = segment.first_offset(log, first)
-            indexes = GrowingIndexes(base_offset, settings.index_interval_bytes, settings.segment_index_bytes)
-            # Positions in the indexes count from the start of the new file.
-            moved = [batch._replace(position=batch.position - first.position) for batch in batches[row:]]
-            done, error = indexes.add(BatchColumns.from_rows(moved), len(moved))
-            if error is not None and not isinstance(error, SegmentOverflow):
-                raise _failure(error)
-            odd = next((batch.magic for batch in moved[:done] if batch.magic > MAX_MAGIC), None)
-            if odd is not None:
-                raise LoadFailed("CorruptRecordException", f"Invalid magic found in record: {odd}")
-            if not done:
-                reason = f"Failed to append records from position {first.position} in {segment.log_name}"
-                raise LoadFailed("IllegalStateException", reason)
-            if (failed := indexes.close()) is not None:
-                raise _failure(failed)
-            last = batches[row + done - 1]
-            yield _Part(base_offset, first.position, last.position + last.size_bytes - first.position, indexes)
-            row += done
+        growing: _GrowingPart | None = None
+        batches = iter(HeaderChain(log))
+        while group := list(islice(batches, _GROUP_BATCHES)):
+            while group:
+                if growing is None:
+                    growing = _GrowingPart(segment.first_offset(log, group[0]), group[0].position, settings)
+                done, is_full = growing.add(group)
+                del group[:done]
+                if is_full:
+                    yield growing.close(segment.log_name)
+                    growing = None
+        if growing is not None:
+            yield growing.close(segment.log_name)
+
+
+class _GrowingPart:
+    """A new segment from byte `position` of the old log on, to which batches are added. Methods raise LoadFailed."""
+
+    def __init__(self, base_offset: int, position: int, settings: LoadSettings) -> None:
+        self._base_offset = base_offset
+        self._position = self._end = position
+        self._indexes = GrowingIndexes(base_offset, settings.index_interval_bytes, settings.segment_index_bytes)
+        self._odd_magic: int | None = None
+
+    def add(self, batches: Sequence[Batch]) -> tuple[int, bool]:
+        """Add the batches up to an offset that the indexes cannot express: (batches added, whether one is left out)."""
+        # Positions in the indexes count from the start of the new file.
+        moved = [batch._replace(position=batch.position - self._position) for batch in batches]
+        done, error = self._indexes.add(BatchColumns.from_rows(moved), len(moved))
+        if error is not None and not isinstance(error, SegmentOverflow):
+            raise _failure(error)
+        if self._odd_magic is None:
+            self._odd_magic = next((batch.magic for batch in moved[:done] if batch.magic > MAX_MAGIC), None)
+        if done:
+            self._end = batches[done - 1].position + batches[done - 1].size_bytes
+        return done, error is not None
+
+    def close(self, log_name: str) -> _Part:
+        """Return the part."""
+        if self._odd_magic is not None:
+            raise LoadFailed("CorruptRecordException", f"Invalid magic found in record: {self._odd_magic}")
+        size_bytes = self._end - self._position
+        if not size_bytes:
+            reason = f"Failed to append records from position {self._position} in {log_name}"
+            raise LoadFailed("IllegalStateException", reason)
+        indexes = self._indexes
+        if (failed := indexes.close()) is not None:
+            raise _failure(failed)
+        return _Part(self._base_offset, self._position, size_bytes, indexes.offset_index, indexes.time_index)
 
 
 def _failure(error: InvalidOffset | LoadFailed) -> LoadFailed:

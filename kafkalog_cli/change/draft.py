@@ -11,11 +11,10 @@ from typing import TypeGuard
 
 from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put
 from kafkalog_cli.disk.durable import Content
-from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile, check_size
+from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile, check_size, file_pieces
 from kafkalog_cli.errors import PathNotFound, Unreadable
 from kafkalog_cli.log.reading.scan import read_readable
 
-PIECE_BYTES = 1 << 20
 HELD_BYTES = 8 << 20
 """New contents are kept in memory up to this size, above it in an unnamed temporary file."""
 
@@ -116,14 +115,11 @@ class Draft:
     def pieces(self, name: str) -> Iterator[bytes]:
         """Yield the bytes of a file in pieces. Raises as `read` does, but reads a file of any size."""
         with self.reader(name) as file:
-            for position in range(0, file.size_bytes, PIECE_BYTES):
-                buffer = bytearray(min(PIECE_BYTES, file.size_bytes - position))
-                try:
-                    got = file.read_into(position, memoryview(buffer))
-                except OSError as error:
-                    error.filename = file.path
-                    raise
-                yield bytes(buffer[:got])
+            try:
+                yield from file_pieces(file)
+            except OSError as error:
+                error.filename = file.path
+                raise
 
     def content(self, name: str) -> Content:
         """Return the bytes of a file, to be written elsewhere."""
@@ -365,10 +361,7 @@ class _DraftedContent(Content):
         else:
             file = _StoredFile("", draft.fs.open_read(draft.path(part.name)), part)
         with file:
-            for position in range(0, part.size_bytes, PIECE_BYTES):
-                buffer = bytearray(min(PIECE_BYTES, part.size_bytes - position))
-                got = file.read_into(position, memoryview(buffer))
-                yield bytes(buffer[:got])
+            yield from file_pieces(file)
 
 
 def _is_the_file(now: _Bytes) -> TypeGuard[_Stored]:

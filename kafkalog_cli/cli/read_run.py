@@ -21,9 +21,12 @@ from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.read_text import FIELDS
 from kafkalog_cli.output.stream import ResultStream
 
-MERGE_BYTES = 64 << 20
-LEAST_CHUNK_BYTES = 64 << 10
-"""A merge reads this much of all partitions at a time, but at least so much of each; or one batch if it is larger."""
+MERGE_BYTES = 16 << 20
+LEAST_CHUNK_BYTES = 16 << 10
+"""A merge reads this much of all partitions at a time, but at least so much of each; or one batch if it is larger.
+
+Compressed batches take several times as much when they are decompressed.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,7 @@ class ReadRun:
         records = 0
         with ExitStack() as stack:
             sources = [stack.enter_context(closing(read.blocks())) for read in self._reads]
-            for number, block in merged_by_time(sources, most):
+            for number, block in merged_by_time(sources, most, self._options.max_output_bytes):
                 self._reads[number].print_part(block)
                 records += len(block.records)
         return records == most

@@ -35,8 +35,12 @@ __all__ = [
     "WritableFile",
     "WritableFilesystem",
     "check_size",
+    "file_pieces",
     "read_all",
 ]
+
+PIECE_BYTES = 1 << 20
+"""Bytes of a file that is read piece by piece."""
 
 
 class FileStatus(NamedTuple):
@@ -99,6 +103,14 @@ def read_all(fs: Filesystem, path: str, limit_bytes: int | None = None) -> bytes
         data = bytearray(file.size_bytes)
         size = file.read_into(0, memoryview(data))
         return bytes(memoryview(data)[:size])
+
+
+def file_pieces(file: ReadableFile) -> Iterator[bytes]:
+    """Yield the bytes of a file in pieces. Raises OSError when the device fails."""
+    for position in range(0, file.size_bytes, PIECE_BYTES):
+        buffer = bytearray(min(PIECE_BYTES, file.size_bytes - position))
+        got = file.read_into(position, memoryview(buffer))
+        yield bytes(memoryview(buffer)[:got])
 
 
 def check_size(path: str, size_bytes: int, limit_bytes: int | None = None) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
-from kafkalog_cli.disk.fs import Filesystem, read_all
+from kafkalog_cli.disk.fs import Filesystem, file_pieces
+from kafkalog_cli.disk.transactions_by_producer import OpenTransaction, TransactionsByProducer
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import producer_snapshot
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
@@ -16,15 +18,6 @@ from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.log.segments.index_end import entries_in_use
 from kafkalog_cli.log.segments.log_end import HeaderChain
-
-
-class OpenTransaction(NamedTuple):
-    """A transaction without a COMMIT or ABORT marker. `last_timestamp` (ms) is that of its last batch."""
-
-    producer_id: int
-    producer_epoch: int
-    first_offset: int
-    last_timestamp: int
 
 
 class SegmentPart(NamedTuple):
@@ -55,8 +48,8 @@ def parts_to_replay(fs: Filesystem, segments: Sequence[Segment], from_offset: in
 
 def newest_snapshot(
     fs: Filesystem, partition: Partition, end_offset: int, note: Callable[[str, list[Fault]], None]
-) -> tuple[int | None, Sequence[ProducerEntry]]:
-    """Return the offset and entries of the newest readable producer snapshot at or below `end_offset`.
+) -> tuple[int | None, Sequence[OpenTransaction]]:
+    """Return the offset of the newest readable producer snapshot at or below `end_offset`, and what is open in it.
 
     The result is (None, []) if there is none. `note` is called with the path and the faults of each snapshot tried.
     """
@@ -65,14 +58,25 @@ def newest_snapshot(
             continue
         path = file.status.path
         try:
-            entries, faults = producer_snapshot.decode(read_all(fs, path))
+            with fs.open_read(path) as content:
+                count, faults = producer_snapshot.check(content.size_bytes, partial(file_pieces, content))
+                found = open_in(producer_snapshot.entries_of(count, file_pieces(content)), partition.path)
         except (KafkalogError, OSError) as error:
             note(path, [unreadable(error)])
             continue
         note(path, faults)
         if not any(fault.kind is not FaultKind.TRAILING_BYTES for fault in faults):
-            return file.name.offset, entries
+            return file.name.offset, found
     return None, []
+
+
+def open_in(entries: Iterable[ProducerEntry], path: str) -> Sequence[OpenTransaction]:
+    """Return the open transactions of a snapshot's entries. Raises Unreadable for too many transactions of `path`."""
+    found = TransactionsByProducer(path)
+    for entry in entries:
+        if (first := entry.open_txn_first_offset) is not None:
+            found.put(OpenTransaction(entry.producer_id, entry.producer_epoch, first, entry.timestamp))
+    return found.by_first_offset()
 
 
 def headers_of(fs: Filesystem, parts: Iterable[SegmentPart], damage: list[tuple[Segment, Fault]]) -> Iterator[Batch]:
@@ -89,30 +93,27 @@ def headers_of(fs: Filesystem, parts: Iterable[SegmentPart], damage: list[tuple[
 
 
 def open_transactions(
-    snapshot: Iterable[ProducerEntry], batches: Iterable[Batch], from_offset: int, end_offset: int
-) -> list[OpenTransaction]:
+    path: str, snapshot: Sequence[OpenTransaction], batches: Iterable[Batch], from_offset: int, end_offset: int
+) -> Sequence[OpenTransaction]:
     """Return the transactions that are open at `end_offset`, by first offset: the snapshot's, updated by the batches.
 
     Mirrors ProducerAppendInfo for batches from `from_offset` on. Only headers are read: any record of a control batch
-    with a producer id counts as the marker that ends its transaction.
+    with a producer id counts as the marker that ends its transaction. `path` is that of the partition, for messages.
+    Raises Unreadable for too many transactions.
     """
-    found = {
-        entry.producer_id: OpenTransaction(entry.producer_id, entry.producer_epoch, first, entry.timestamp)
-        for entry in snapshot
-        if (first := entry.open_txn_first_offset) is not None
-    }
+    found = TransactionsByProducer(path, snapshot)
     for batch in batches:
         if batch.producer_id < 0 or batch.last_offset < from_offset or batch.base_offset >= end_offset:
             continue
         if batch.is_control:
             if batch.records_count:  # the cleaner leaves empty control batches, which end no transaction
-                found.pop(batch.producer_id, None)
+                found.end(batch.producer_id)
         elif batch.is_transactional:
             known = found.get(batch.producer_id)
             first = batch.base_offset if known is None else known.first_offset
             last_timestamp = max(batch.max_timestamp, NO_TIMESTAMP)
-            found[batch.producer_id] = OpenTransaction(batch.producer_id, batch.producer_epoch, first, last_timestamp)
-    return sorted(found.values(), key=lambda transaction: transaction.first_offset)
+            found.put(OpenTransaction(batch.producer_id, batch.producer_epoch, first, last_timestamp))
+    return found.by_first_offset()
 
 
 def _position(fs: Filesystem, segment: Segment, offset: int) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 from kafkalog_cli.output.stream import ResultStream, has_styles, printable, terminal_columns
@@ -13,6 +14,8 @@ NOTHING = "-"
 """The cell of a missing value."""
 
 _GAP = "  "
+_MOST_TERMINAL_ROWS = 5000
+"""Rows of the largest table that rich lays out, with some kilobytes for each cell."""
 _MAX_MS = 253_402_300_799_999
 """The end of the year 9999, the last that `datetime` can represent."""
 
@@ -34,16 +37,17 @@ class TextTable:
     """Rows of cells; cells have no raw control characters (see `printable`)."""
 
     columns: Sequence[TextColumn]
-    rows: Sequence[Sequence[str]]
+    rows: Collection[Sequence[str]]
 
 
 def write_table(out: ResultStream, table: TextTable) -> None:
     """Write a table: all of it in a pipe, on a terminal only the columns that have values and fit.
 
-    A last line on the terminal names columns that do not fit.
+    A last line on the terminal names columns that do not fit. A very long table is written there as in a pipe.
     """
-    if not out.is_terminal:
-        out.write(_plain(table))
+    if not out.is_terminal or len(table.rows) > _MOST_TERMINAL_ROWS:
+        for line in _plain(table):
+            out.write(line)
         return
     width = terminal_columns()
     shown, left_out = _fitting(_with_values(table), width)
@@ -69,23 +73,21 @@ def iso_time(timestamp_ms: int | None) -> str:
     return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%dT%H:%M:%S}.{milliseconds:03d}Z"
 
 
-def _plain(table: TextTable) -> str:
+def _plain(table: TextTable) -> Iterator[str]:
     widths = _widths(table)
-    lines = []
-    for row in ([column.title for column in table.columns], *table.rows):
+    for row in chain([[column.title for column in table.columns]], table.rows):
         cells = (
             text.rjust(width) if column.is_number else text.ljust(width)
             for column, text, width in zip(table.columns, row, widths, strict=True)
         )
-        lines.append(_GAP.join(cells).rstrip() + "\n")
-    return "".join(lines)
+        yield _GAP.join(cells).rstrip() + "\n"
 
 
 def _widths(table: TextTable) -> list[int]:
-    return [
-        max(len(column.title), *(len(row[index]) for row in table.rows), 0)
-        for index, column in enumerate(table.columns)
-    ]
+    widths = [len(column.title) for column in table.columns]
+    for row in table.rows:
+        widths = [max(width, len(text)) for width, text in zip(widths, row, strict=True)]
+    return widths
 
 
 def _with_values(table: TextTable) -> TextTable:

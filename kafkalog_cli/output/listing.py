@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from kafkalog_cli.disk.fs import FileStatus
 from kafkalog_cli.disk.names import DirectoryKind
@@ -110,7 +110,7 @@ class ListingText:
         if not self._segments:
             self._table(PARTITION_COLUMNS, [_partition_row(found, in_log_dir) for found in listing.partitions])
         self._table(SEGMENT_COLUMNS, [_segment_row(found, in_log_dir) for found in listing.segments])
-        self._table(_TRANSACTION_COLUMNS, _transaction_rows(listing.partitions, in_log_dir))
+        self._table(_TRANSACTION_COLUMNS, _TransactionRows(listing.partitions, in_log_dir))
         self._table(_METADATA_COLUMNS, _metadata_rows(listing.partitions, in_log_dir))
         self._table(_LEFTOVER_COLUMNS, _leftover_rows(listing.partitions, in_log_dir))
         lines = [line for found in listing.partitions for line in _remarks(found, in_log_dir)]
@@ -118,7 +118,7 @@ class ListingText:
             self._section()
             self._out.write("".join(f"{line}\n" for line in lines))
 
-    def _table(self, columns: Sequence[TextColumn], rows: Sequence[Sequence[str]]) -> None:
+    def _table(self, columns: Sequence[TextColumn], rows: Collection[Sequence[str]]) -> None:
         if rows:
             self._section()
             write_table(self._out, TextTable(columns, rows))
@@ -244,18 +244,30 @@ def _file_row(listing: FileListing) -> list[str]:
     ]
 
 
-def _transaction_rows(partitions: list[PartitionListing], in_log_dir: bool) -> list[list[str]]:
-    return [
-        [
-            _named(listing.partition, in_log_dir),
-            str(transaction.producer_id),
-            str(transaction.producer_epoch),
-            str(transaction.first_offset),
-            iso_time(None if transaction.last_timestamp < 0 else transaction.last_timestamp),
-        ]
-        for listing in partitions
-        for transaction in listing.open_transactions or ()
-    ]
+class _TransactionRows(Collection[list[str]]):
+    """The rows of open transactions, which are made when they are asked for: there may be millions."""
+
+    def __init__(self, partitions: list[PartitionListing], in_log_dir: bool) -> None:
+        self._partitions = partitions
+        self._in_log_dir = in_log_dir
+
+    def __contains__(self, row: object) -> bool:
+        return any(row == one for one in self)
+
+    def __len__(self) -> int:
+        return sum(len(listing.open_transactions or ()) for listing in self._partitions)
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for listing in self._partitions:
+            name = _named(listing.partition, self._in_log_dir)
+            for transaction in listing.open_transactions or ():
+                yield [
+                    name,
+                    str(transaction.producer_id),
+                    str(transaction.producer_epoch),
+                    str(transaction.first_offset),
+                    iso_time(None if transaction.last_timestamp < 0 else transaction.last_timestamp),
+                ]
 
 
 def _metadata_rows(partitions: list[PartitionListing], in_log_dir: bool) -> list[list[str]]:

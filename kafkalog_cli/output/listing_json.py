@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from kafkalog_cli.disk.fs import FileStatus
 from kafkalog_cli.disk.names import FileName
+from kafkalog_cli.disk.transactions_by_producer import OpenTransaction
 from kafkalog_cli.format.quorum_state import QuorumState
-from kafkalog_cli.log.open_transactions import OpenTransaction
 from kafkalog_cli.log.partition import Partition, PartitionFile
 from kafkalog_cli.ops.listing.listing import BytesByKind, PartitionListing
 from kafkalog_cli.ops.listing.paths import FileListing, Listing
 from kafkalog_cli.ops.listing.reads import LocatedFault
 from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.ops.listing.segments import SegmentListing
-from kafkalog_cli.output.ndjson import JsonLines, json_path
+from kafkalog_cli.output.ndjson import JsonLines, Rendered, json_path, json_text
 
 PARTITION = "kafkalog.partition/1"
 SEGMENT = "kafkalog.segment/1"
@@ -72,7 +72,7 @@ def partition_object(listing: PartitionListing) -> Object:
         "max_timestamp_ms": listing.max_timestamp,
         "checkpoints": listing.checkpoints._asdict(),
         "leader_epochs": [epoch._asdict() for epoch in listing.leader_epochs],
-        "open_transactions": None if transactions is None else [*map(_transaction, transactions)],
+        "open_transactions": None if transactions is None else Rendered(_rendered(map(_transaction, transactions))),
         "producer_snapshots": [file.name.offset for file in partition.snapshots if file.name.offset is not None],
         "leftovers": [*map(_partition_file, partition.leftovers)],
         "orphans": [*map(_partition_file, partition.orphans)],
@@ -192,6 +192,15 @@ def _bytes(sizes: BytesByKind) -> Object:
 
 def _size(status: FileStatus | None) -> int | None:
     return None if status is None else status.size_bytes
+
+
+def _rendered(objects: Iterable[Object]) -> Iterator[str]:
+    """Yield a list as JSON text, object after object: there may be millions of transactions."""
+    separator = "["
+    for one in objects:
+        yield f"{separator}{json_text(one)}"
+        separator = ","
+    yield "[]" if separator == "[" else "]"
 
 
 def _transaction(transaction: OpenTransaction) -> Object:

@@ -3,19 +3,24 @@
 import pytest
 
 from kafkalog_cli.disk.fs import RealFilesystem, read_all
+from kafkalog_cli.disk.transactions_by_producer import OpenTransaction
 from kafkalog_cli.format import producer_snapshot
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.open_transactions import (
-    OpenTransaction,
     headers_of,
-    open_transactions,
+    open_in,
     parts_to_replay,
 )
+from kafkalog_cli.log.open_transactions import open_transactions as open_transactions_of
 from kafkalog_cli.log.partition import open_partition
 
 FS = RealFilesystem()
 TRANSACTIONAL, CONTROL = 0x10, 0x30
+
+
+def open_transactions(entries, batches, start, end):
+    return open_transactions_of("t-0", open_in(entries, "t-0"), batches, start, end)
 
 
 def snapshots_of(partition):

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from kafkalog_cli.change.manifest import odd_entries
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.disk.names import SEGMENT_KINDS, DirectoryKind, FileKind, FileName, WorkState, classify_file
+from kafkalog_cli.disk.transactions_by_producer import OpenTransaction
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import checkpoint, partition_metadata, quorum_state
 from kafkalog_cli.format.checkpoint import EpochEntry
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.quorum_state import QuorumState
 from kafkalog_cli.log.open_transactions import (
-    OpenTransaction,
     headers_of,
     newest_snapshot,
     open_transactions,
@@ -89,7 +89,7 @@ class PartitionListing:
     max_timestamp: int | None
     leader_epochs: tuple[EpochEntry, ...]
     topic_id: str | None
-    open_transactions: tuple[OpenTransaction, ...] | None
+    open_transactions: Sequence[OpenTransaction] | None
     quorum_state: QuorumState | None
     faults: tuple[LocatedFault, ...]
 
@@ -221,7 +221,7 @@ def _first_timestamp(partition: Partition, notes: FaultNotes) -> int | None:
 
 def _open_transactions(
     partition: Partition, log: _LogRange, notes: FaultNotes, *, clean: bool
-) -> tuple[OpenTransaction, ...] | None:
+) -> Sequence[OpenTransaction] | None:
     if log.end is None or log.start is None:
         return ()
     offset, snapshot = newest_snapshot(notes.fs, partition, log.end, notes.add)
@@ -234,7 +234,7 @@ def _open_transactions(
         if sum(part.size_bytes for part in parts) > REPLAY_BYTES:
             return None
         damage: list[tuple[Segment, Fault]] = []
-        found = open_transactions(snapshot, headers_of(notes.fs, parts, damage), offset, log.end)
+        found = open_transactions(partition.path, snapshot, headers_of(notes.fs, parts, damage), offset, log.end)
     except (KafkalogError, OSError) as error:
         notes.add(partition.path, [unreadable(error)])
         return None
@@ -244,7 +244,7 @@ def _open_transactions(
         is_before_the_end = segment is not partition.segments[-1] or fault.position < log.end_position
         if is_before_the_end and not is_overtaken(notes.fs, segment.log.path, segment.log.size_bytes, fault.position):
             notes.add(segment.log.path, [fault], is_corruption=True)
-    return tuple(found)
+    return found
 
 
 def _name(entry: FileStatus) -> str:

@@ -8,19 +8,17 @@ from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.disk.transactions_by_producer import OpenTransaction, TransactionsByProducer
 from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import Limits
-from kafkalog_cli.log.open_transactions import (
-    OpenTransaction,
-    SegmentPart,
-    newest_snapshot,
-    open_transactions,
-    parts_to_replay,
-)
+from kafkalog_cli.log.open_transactions import SegmentPart, newest_snapshot, open_transactions, parts_to_replay
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.scan_on import batches_across_damage
 from kafkalog_cli.log.transaction_ends import Ending, TransactionEnds
+
+_MOST_TOLD_OF = 1000
+"""The most transactions without a marker that are reported one by one."""
 
 
 class ReadNote(NamedTuple):
@@ -55,7 +53,8 @@ class Committed:
         self._end_offset = end_offset
         self._notes = notes
         self._ends = TransactionEnds(fs, parts, first_offset, limits, choice, self._note)
-        self._looked_at: dict[tuple[int, int], bool] = {}
+        self._at_end: tuple[int | None, TransactionsByProducer] | None = None
+        self._told_of: set[int] = set()
         for found in self._open_before(first_offset, limits, choice):
             ending = self._ends.ending(found.producer_id, found.first_offset, first_offset - 1, hides=False)
             if (
@@ -85,16 +84,17 @@ class Committed:
         message = f"a transaction of producer {producer_id} is open since offset {offset}: read_committed ends there"
         self._notes.append(ReadNote("open-transaction", self._partition.path, message))
 
-    def _open_before(self, first_offset: int, limits: Limits, choice: KernelChoice | None) -> list[OpenTransaction]:
+    def _open_before(self, first_offset: int, limits: Limits, choice: KernelChoice | None) -> Sequence[OpenTransaction]:
         """Return the transactions open at `first_offset`, from the newest snapshot below it and the later batches."""
-        offset, entries = newest_snapshot(self._fs, self._partition, first_offset, self._ignore)
+        offset, known = newest_snapshot(self._fs, self._partition, first_offset, self._ignore)
+        path = self._partition.path
         segments = self._partition.segments
         begin = segments[0].base_offset if offset is None else offset
         if begin >= first_offset:
-            return open_transactions(entries, (), begin, first_offset)
+            return open_transactions(path, known, (), begin, first_offset)
         parts = self._parts(begin, first_offset)
         batches = transactional_batches(self._fs, parts, first_offset, limits, choice)
-        return open_transactions(entries, batches, begin, first_offset)
+        return open_transactions(path, known, batches, begin, first_offset)
 
     def _parts(self, begin: int, end: int) -> list[SegmentPart]:
         """Return the parts of the log from offset `begin` on, without segments that begin at or above `end`."""
@@ -123,16 +123,21 @@ class Committed:
 
         If compaction removed the marker, the producer snapshot still shows that the transaction ended.
         """
-        snapshot_offset, entries = newest_snapshot(self._fs, self._partition, self._end_offset, self._ignore)
+        if self._at_end is None:
+            snapshot_offset, known = newest_snapshot(self._fs, self._partition, self._end_offset, self._ignore)
+            self._at_end = snapshot_offset, TransactionsByProducer(self._partition.path, known)
+        snapshot_offset, still_open = self._at_end
         if snapshot_offset is None or offset >= snapshot_offset:
             return True
-        is_open = any(e.producer_id == producer_id and e.open_txn_first_offset is not None for e in entries)
-        if not is_open and (producer_id, snapshot_offset) not in self._looked_at:
-            self._looked_at[producer_id, snapshot_offset] = True
+        is_open = still_open.get(producer_id) is not None
+        if not is_open and producer_id not in self._told_of and len(self._told_of) < _MOST_TOLD_OF:
+            self._told_of.add(producer_id)
             message = (
                 f"no marker ends the transaction of producer {producer_id} at offset {offset}; "
                 f"the producer snapshot {snapshot_offset} has none open: its records are shown, as a broker does"
             )
+            if len(self._told_of) == _MOST_TOLD_OF:
+                message += ". Further transactions of this kind are not reported"
             self._notes.append(ReadNote("no-marker", self._partition.path, message))
         return is_open
 

@@ -43,8 +43,8 @@ def _good_end(fs: Filesystem, segment: Segment) -> int:
 def _stable(fs: Filesystem, partition: Partition, end: int) -> int:
     from_offset, snapshot = newest_snapshot(fs, partition, end, _unheard)
     parts = parts_to_replay(fs, partition.segments, from_offset or 0)
-    found = open_transactions(snapshot, headers_of(fs, parts, []), from_offset or 0, end)
-    return min((one.first_offset for one in found), default=end)
+    found = open_transactions(partition.path, snapshot, headers_of(fs, parts, []), from_offset or 0, end)
+    return found[0].first_offset if found else end
 
 
 def _unheard(path: str, faults: list[Fault]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafkalog_cli.disk.fs import FileStatus, Filesystem
+from kafkalog_cli.disk.fs import FileStatus, Filesystem, file_pieces
 from kafkalog_cli.disk.names import DirectoryName, FileKind, FileName, WorkState, classify_file
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.log.reading.scan import read_readable
@@ -50,7 +50,6 @@ STATES = tuple(WorkState)
 MAX_INDEX_BYTES = 32 << 20
 MAX_STATE_BYTES = 16 << 20
 """Largest sizes of files that are read: larger files would need too much memory."""
-_PIECE_BYTES = 1 << 20
 
 
 class SidecarFile(NamedTuple):
@@ -163,10 +162,7 @@ class DirectoryFiles:
     def pieces(self, file: SidecarFile) -> Iterator[bytes]:
         """Yield the bytes of a file in pieces. Raises what `open_read` raises, and OSError."""
         with self.fs.open_read(file.status.path) as opened:
-            for position in range(0, opened.size_bytes, _PIECE_BYTES):
-                buffer = bytearray(min(_PIECE_BYTES, opened.size_bytes - position))
-                got = opened.read_into(position, memoryview(buffer))
-                yield bytes(buffer[:got])
+            yield from file_pieces(opened)
 
     def report(
         self, file: SidecarFile, entries: Callable[[], Iterator[Entry]] | None = None, notes: Iterable[FileNote] = ()

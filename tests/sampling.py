@@ -1,6 +1,8 @@
 """Which cases of the tests marked `exhaustive` a run has: a share of each test function, at least one case of it.
 
 The cases of all tests in a file marked `exhaustive(together=True)` are chosen alike, as they share what is made for a case.
+The tests marked `exhaustive(in_turn=True)` are cases of one family: a run has each twelfth of these tests. They go through all
+calls or bytes of one scenario, and other tests of the same file hold in each run what the scenario is about.
 
 `--share 3/12` (or TEST_SHARE=3/12) runs the fourth of twelve shares; the twelve together are all cases. Without the option a
 run has the first share; it has all cases where a test file is named, or with `--share all`.
@@ -18,6 +20,7 @@ import pytest
 SHARES = 12
 PART = 4
 RUN = {"is whole": True}
+IN_TURN = "in turn"
 FORM = re.compile(r"(\d+)/([1-9]\d*)")
 
 
@@ -66,6 +69,7 @@ def pytest_collection_modifyitems(config, items):
         marker = item.get_closest_marker("exhaustive") if shares > 1 else None
         if marker is not None:
             function = item.nodeid.partition("[")[0]
+            function = IN_TURN if marker.kwargs.get("in_turn") else function
             cases[function].append(item.nodeid)
             keys[function] = function.partition("::")[0] if marker.kwargs.get("together") else function
     left_out = set()

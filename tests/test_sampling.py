@@ -38,7 +38,14 @@ class Test:
     def test_other(self, n):
         pass
 """
-COUNT = 30 + 3 + 1 + 30 + 4
+TAKES_TURNS = """
+@pytest.mark.exhaustive(in_turn=True)
+def test_in_turn_{n}():
+    pass
+"""
+TURNS = 24
+TESTS += "".join(TAKES_TURNS.format(n=n) for n in range(TURNS))
+COUNT = 30 + 3 + 1 + 30 + 4 + TURNS
 
 
 @pytest.fixture
@@ -78,6 +85,7 @@ def test_a_share_has_some_cases_of_each_function(suite):
     assert functions.count("test_few") == functions.count("test_alone") == 1
     assert len({name for name in names if name in ("test_one[0]", "test_other[0]")}) in (0, 2)
     assert functions.count("test_one") == functions.count("test_other") == 1
+    assert sum(name.startswith("test_in_turn_") for name in functions) == TURNS / SHARES
 
 
 def test_all_shares_of_a_suite(suite):
@@ -112,7 +120,7 @@ def rows_of_tests():
         exhaustive = [
             each
             for each in functions
-            if "pytest.mark.exhaustive" in [*map(ast.unparse, each.decorator_list)] or "mark.exhaustive" in marks
+            if "pytest.mark.exhaustive" in f"{[*map(ast.unparse, each.decorator_list)]} {marks}"
         ]
         sampled_names = {each.name for each in exhaustive} | {name for each in exhaustive for name in called(each)}
         for function in functions:

@@ -7,7 +7,7 @@ import os
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from typing import Annotated, Any
 
@@ -44,6 +44,10 @@ COMMANDS = {
 """The module of each subcommand; its `command` is a Typer application."""
 
 
+_parser = cache(typer.main.get_command)
+"""The parser of a Typer application. Building one takes longer than many commands: each process builds it once."""
+
+
 class CommandGroup(TyperGroup):
     """Imports a subcommand's module when it is requested: a small dump must start at once."""
 
@@ -54,7 +58,7 @@ class CommandGroup(TyperGroup):
         module = COMMANDS.get(cmd_name)
         if module is None:
             return None
-        command = typer.main.get_command(importlib.import_module(module).command)
+        command = _parser(importlib.import_module(module).command)
         command.name = cmd_name
         command.format_help = partial(_print_help, callback_of(cmd_name))  # type: ignore[method-assign]
         convert_without_pydantic(command)
@@ -131,7 +135,7 @@ def run(argv: list[str], environment: Environment | None = None) -> int:
 
 
 def _run(argv: list[str], environment: Environment) -> int:
-    command = typer.main.get_command(app)
+    command = _parser(app)
     convert_without_pydantic(command)
     argv = _for_the_parser(argv)
     environment = replace(environment, wants_json=_wants_json(argv, environment.configuration), argv=tuple(argv))
@@ -190,7 +194,7 @@ def _configured(argv: list[str], environment: Environment) -> Environment:
 def _is_option(name: str) -> bool:
     """Whether any command has an option `--name`. This imports all commands."""
     modules = map(importlib.import_module, COMMANDS.values())
-    commands = (typer.main.get_command(module.command) for module in modules)
+    commands = (_parser(module.command) for module in modules)
     return any(f"--{name}" in option.opts for command in commands for option in command.params)
 
 

@@ -98,6 +98,7 @@ def test_a_file_that_is_not_announced_is_noticed(monkeypatch):
             matrix.look(image)
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_an_index_that_comes_before_its_log_is_noticed(monkeypatch):
     monkeypatch.setattr(growing_run.GrowingRun, "sync", lambda *_: None)
     matrix = WriterMatrix(APPEND_AND_ROLL, "sound")

@@ -89,6 +89,7 @@ def left_away(writer, fixture):
             yield where, disk
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_the_next_writer_gives_it_back():
     found = list(left_away(RECOVER, "three"))
     assert len(found) > 5
@@ -107,6 +108,7 @@ def test_no_writer_gives_it_back_where_records_went():
         assert marker(disk) is None, name
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_no_writer_gives_it_back_to_a_log_that_was_changed_since():
     _, disk = next(left_away(RECOVER, "three"))
     disk.add(f"{PARTITION}/leader-epoch-checkpoint", b"0\n1\n9 0\n")

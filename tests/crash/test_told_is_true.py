@@ -64,18 +64,21 @@ def is_noticed(writer, fixture):
     return False
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_segments_that_were_unlinked_and_not_told_of_are_noticed(monkeypatch):
     assert not is_noticed(FREE, "killed")
     monkeypatch.setattr(freeing, "not_recorded", lambda _, error: error)
     assert is_noticed(FREE, "killed")
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_a_removal_that_says_that_nothing_was_changed_is_noticed(monkeypatch):
     assert not is_noticed(RETAIN_AT_ONCE, "compacted")
     monkeypatch.setattr(removal, "partly_removed", lambda _path, _gone, error: error)
     assert is_noticed(RETAIN_AT_ONCE, "compacted")
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_a_marker_that_does_not_come_back_as_told_is_noticed(monkeypatch):
     """Recover has something to change in this log, so that it is no more as the run before left it."""
     assert not is_noticed(ROLL, "sound")

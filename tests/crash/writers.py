@@ -1,4 +1,4 @@
-"""The commands that change partitions, run on a disk in memory: the whole command line, without typer's start.
+"""The commands that change partitions, run on a disk in memory: the whole command line.
 
 One that is new is a row of WRITERS; its kind says what the tests ask of a disk on which it was cut off.
 """
@@ -14,7 +14,6 @@ from itertools import count
 from typing import NamedTuple
 from unittest import mock
 
-import typer
 from log_directories import BASE_TIME_MS, FIXTURES, OWN, PARTITION, ROOT, SOUND, log_directory
 from memory_fs import SURVIVALS, MemoryFilesystem
 
@@ -32,7 +31,6 @@ OUT = "/out"
 KEPT = SURVIVALS[0]
 
 _PLAIN = KernelChoice(forced=False)
-_get_command = functools.cache(typer.main.get_command)
 
 
 class Outcome(NamedTuple):
@@ -49,7 +47,6 @@ def kafkalog(fs: object, *argv: str, now_ms: int = NOW_MS, token: str = "0001", 
     streams = {"stdout": out, "stderr": err, "stdin": io.BytesIO(stdin)}
     environment = Environment(**streams, fs=fs, now_ms=lambda: now_ms, kernels=_PLAIN)
     with (
-        mock.patch.object(typer.main, "get_command", _get_command),
         mock.patch("secrets.token_hex", return_value=token),
         mock.patch.object(journal, "_orders", count(1)),  # a process for each command
     ):

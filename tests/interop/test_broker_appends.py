@@ -2,21 +2,17 @@
 
 import json
 import shutil
-import subprocess
-import sys
 import time
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from broker import Client, broker
 from broker_records import Lines, our_lines, served_lines
 from raw_produce import NONE, OUT_OF_ORDER_SEQUENCE_NUMBER, changed, last_batch_of, produce
-from recovering import complaints
+from recovering import complaints, kafkalog
 
 pytestmark = pytest.mark.xdist_group("broker")
 
-ROOT = Path(__file__).parents[2]
 SMALL = {"internal.segment.bytes": 3000, "index.interval.bytes": 512}
 TOPICS = ("empty", "written", "by-clock", "made")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -33,10 +29,8 @@ class Outcome(NamedTuple):
 
 
 def append(data, topic, lines, *options):
-    argv = [sys.executable, "-m", "kafkalog_cli", "append", data / f"{topic}-0", "--batch-bytes", 300, *options]
-    done = subprocess.run(
-        [*map(str, argv), "--format", "json"], input=b"".join(lines), capture_output=True, check=False, cwd=ROOT
-    )
+    argv = ["append", data / f"{topic}-0", "--batch-bytes", 300, *options, "--format", "json"]
+    done = kafkalog(*argv, stdin=b"".join(lines))
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[0])
 

@@ -6,6 +6,7 @@ each command its exit code and what it said.
 
 import io
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -18,6 +19,7 @@ SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": os.environ.get("SPARK_DAEMON_JAVA_OPTS", ""),
     "spark.ui.enabled": "false",
 }
 

@@ -332,6 +332,7 @@ def test_keys_of_any_log(log, tmp_path_factory):
         same_keys(one.keys, wanted, 3)
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_keys_of_the_corpus_and_findings_that_stay_the_same(corpus):
     """Reading the records for their keys does not change what the level finds."""
     compared = 0

@@ -55,6 +55,7 @@ def empty_disk():
     return fs
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_a_power_cut_after_any_call(audited):
     disk = empty_disk()
     History(disk, PLACE, "all").append(audited, day(0))
@@ -74,6 +75,7 @@ def test_a_power_cut_after_any_call(audited):
     assert len(images) > 50
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_calls_that_fail(audited):
     failed = 0
     for fs in every_fault(empty_disk):

@@ -78,6 +78,7 @@ def some_logs(every_log, tmp_path_factory):
     return made
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_every_log_of_the_corpus(every_log, tmp_path):
     result = export(every_log, tmp_path / "out", codec="zstd", mode=OnDamage.DROPMALFORMED)
     wanted = of_the_core(sorted(every_log.iterdir()))

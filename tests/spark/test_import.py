@@ -109,6 +109,7 @@ def readable(partition):
     return found, offsets == sorted(set(offsets))
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_logs_of_the_corpus(corpus, tmp_path):
     """By the day too, so that several files of a partition overlap; every third log."""
     (tmp_path / "log").mkdir()

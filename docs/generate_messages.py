@@ -118,7 +118,7 @@ PARTS = {
     "ops/reports": "dump-index and verify",
     "ops/retain": "retain",
     "ops/verify": "verify",
-    "actions": "All commands: paths, settings, plans",
+    "ops": "All commands: paths, settings, plans",
     "format": "Formats",
     "library": "Python library",
     "output": "Output",
@@ -126,9 +126,11 @@ PARTS = {
     "spark/export": "export on Spark",
     "spark/importing": "import on Spark",
     "spark": "Spark",
-    "change": "Changes and undo",
     "change/publishing": "Files of export and import",
-    "storage": "Files and directories",
+    "change": "Changes and undo",
+    "broker": "Logs as a broker loads and appends to them",
+    "disk": "Files and directories",
+    "log": "Files and directories",
 }
 """The heading of each part of the source; the first that a path begins with counts."""
 

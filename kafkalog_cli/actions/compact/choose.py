@@ -32,7 +32,7 @@ from kafkalog_cli.storage.log.producer_state import ProducerState
 from kafkalog_cli.storage.log.producer_table import ProducerTable
 from kafkalog_cli.storage.names import FileKind
 from kafkalog_cli.storage.partition import Partition, Segment
-from kafkalog_cli.storage.segments.log_end import HeaderChain
+from kafkalog_cli.storage.reading.segment_reader import SegmentReader
 from kafkalog_cli.storage.segments.segment_times import largest_timestamp
 from kafkalog_cli.storage.settings.topic_config import CLEANUP_POLICY, TopicConfig
 
@@ -176,7 +176,7 @@ class _Planning:
 def first_batch_ms(fs: WritableFilesystem, segment: Segment) -> int:
     """Return the largest timestamp of a segment's first batch, -1 without a batch (loadFirstBatchTimestamp)."""
     with fs.open_read(segment.log.path) as log:
-        first = next(iter(HeaderChain(log)), None)
+        first = next(SegmentReader(log).headers(), None)
     return -1 if first is None else first.max_timestamp
 
 

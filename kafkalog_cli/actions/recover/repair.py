@@ -272,8 +272,7 @@ class _Repair:
     def _is_whole(self, name: str) -> bool:
         with self.draft.reader(name) as log:
             walk = SegmentWalk(log, self._settings.limits, self._settings.kernels)
-            for _ in walk:
-                pass
+            walk.run()
             return walk.fault is None and not walk.damaged and not walk.bad_crcs
 
     # -- the log

@@ -17,6 +17,7 @@ from kafkalog_cli.actions.session.verb import Verb
 from kafkalog_cli.actions.session.work import Work
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, shell_word
 from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, BatchColumns
+from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET
 from kafkalog_cli.storage.changing.changes import Put
 from kafkalog_cli.storage.changing.lock import real_directory
 from kafkalog_cli.storage.foreign_layouts import check_layout
@@ -31,7 +32,6 @@ from kafkalog_cli.storage.partition import Partition, Segment
 from kafkalog_cli.storage.reading.header import control_type_at
 from kafkalog_cli.storage.reading.scan import read_readable, unreadable_ranges
 from kafkalog_cli.storage.reading.unreadable import unreadable
-from kafkalog_cli.storage.segments.segment_writer import MAX_RELATIVE_OFFSET
 
 COPY_BYTES = 1 << 20
 PARTIAL = ".partial"

@@ -16,7 +16,8 @@ from kafkalog_cli.storage.log.draft import Draft
 from kafkalog_cli.storage.log.loaded_segment import LoadSettings
 from kafkalog_cli.storage.names import FileKind, FileName, classify_file
 from kafkalog_cli.storage.partition import Segment
-from kafkalog_cli.storage.reading.scan import Scan, unreadable_ranges
+from kafkalog_cli.storage.reading.scan import unreadable_ranges
+from kafkalog_cli.storage.reading.segment_reader import SegmentReader
 
 SALVAGE_STEP = SALVAGE.text
 
@@ -54,8 +55,7 @@ def torn_near_end(draft: Draft, segment: Segment, settings: LoadSettings) -> int
         walk = SegmentWalk(
             log, settings.limits, settings.kernels, start=good_start(draft, log, segment, settings.limits)
         )
-        for _ in walk:
-            pass
+        walk.run()
         bad = walk.first_bad
         if bad is None or walk.exit_code(draft) is not ExitCode.WARNINGS:
             return None
@@ -67,16 +67,15 @@ def _damage(draft: Draft, log: ReadableFile, name: FileName, settings: LoadSetti
     """Return the position of a log's first damage, and WARNINGS for a torn tail or CORRUPTION."""
     if name.kind is not FileKind.SEVEN_LOG:
         walk = SegmentWalk(log, settings.limits, settings.kernels)
-        for _ in walk:
-            pass
+        walk.run()
         return walk.first_bad, walk.exit_code(draft)
     seen = DamageSeen()
-    scan = Scan(log, limits=settings.limits, seven_base_offset=name.offset or 0)
-    for chunk in scan:
-        seen.batches(chunk.batches)
-    if scan.fault is not None:
-        seen.fault(scan.fault)
-    return seen.first_bad, seen.exit_code(draft, log, scan.valid_bytes, settings.limits)
+    reader = SegmentReader(log, limits=settings.limits, seven_base_offset=name.offset or 0)
+    for batches in reader.batches():
+        seen.batches(batches)
+    if reader.fault is not None:
+        seen.fault(reader.fault)
+    return seen.first_bad, seen.exit_code(draft, log, reader.end_position, settings.limits)
 
 
 def _of_bad_sectors(path: str, unreadable: Fault) -> Remark:

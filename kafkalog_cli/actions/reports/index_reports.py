@@ -37,7 +37,7 @@ from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.storage.names import FileKind, FileName, WorkState, segment_file_name
 from kafkalog_cli.storage.partition import Partition, Segment, directory_name, open_partition
 from kafkalog_cli.storage.reading.header import header_at
-from kafkalog_cli.storage.reading.scan import Scan
+from kafkalog_cli.storage.reading.segment_reader import SegmentReader
 from kafkalog_cli.storage.reading.unreadable import unreadable
 
 NO_NUMBER_NOTE = FileNote(
@@ -284,8 +284,8 @@ class PartitionReports:
                 continue
             try:
                 with self._read_context.fs.open_read(log.path) as file:
-                    for chunk in Scan(file, limits=self._read_context.limits):
-                        magic = int(chunk.batches.magic[len(chunk.batches) - 1]) if len(chunk.batches) else magic
+                    for batches in SegmentReader(file, limits=self._read_context.limits).batches():
+                        magic = int(batches.magic[len(batches) - 1])
             except KafkalogError:
                 return False
             return magic < 2

@@ -22,7 +22,7 @@ from kafkalog_cli.storage.names import (
 )
 from kafkalog_cli.storage.partition import Partition, PartitionFile, Segment
 from kafkalog_cli.storage.publishing.new_partitions import is_staged
-from kafkalog_cli.storage.segments.log_end import HeaderChain
+from kafkalog_cli.storage.reading.segment_reader import SegmentReader
 
 _MARKED = {
     DirectoryKind.DELETE: (
@@ -115,7 +115,7 @@ def _replaced(fs: Filesystem, partition: Partition, bound: int | None) -> str:
 
 def _end_of(fs: Filesystem, log: FileStatus, base_offset: int) -> int:
     with fs.open_read(log.path) as file:
-        return max((batch.last_offset + 1 for batch in HeaderChain(file)), default=base_offset)
+        return max((batch.last_offset + 1 for batch in SegmentReader(file).headers()), default=base_offset)
 
 
 def _is(file: PartitionFile, state: WorkState) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkalog_cli.actions.reports.log_questions import NO_LEADER_EPOCH
-from kafkalog_cli.actions.reports.segment_walk import BatchRun, DamagedBytes, SegmentWalk
+from kafkalog_cli.actions.reports.segment_walk import BatchRun, SegmentWalk
 from kafkalog_cli.actions.verify.checksums import BadBatch, checksums_of
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
@@ -25,6 +25,7 @@ from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.partition import MAX_SEGMENT_BYTES, Segment
 from kafkalog_cli.storage.reading.header import header_at, negative_magics
 from kafkalog_cli.storage.reading.scan import read_readable, unreadable_ranges
+from kafkalog_cli.storage.reading.segment_reader import DamagedBytes
 
 MAX_TOLD = 20
 """The largest number of findings of one kind per segment; further findings are only counted."""

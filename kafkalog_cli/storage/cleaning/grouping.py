@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET
 from kafkalog_cli.storage.cleaning.choosing import LogSegmentSize
-from kafkalog_cli.storage.segments.segment_writer import MAX_RELATIVE_OFFSET
 
 
 def group_segments(

@@ -16,8 +16,8 @@ from kafkalog_cli.storage.log.load_error import LoadFailed, cannot_read
 from kafkalog_cli.storage.log.loaded_segment import LoadedSegment, LoadSettings
 from kafkalog_cli.storage.log.producer_snapshots import ProducerSnapshots
 from kafkalog_cli.storage.names import FileKind, WorkState, offset_of_file_name, segment_file_name
+from kafkalog_cli.storage.reading.segment_reader import SegmentReader
 from kafkalog_cli.storage.segments.index_end import entries_in_use
-from kafkalog_cli.storage.segments.log_end import HeaderChain
 
 
 class OpenLog:
@@ -81,7 +81,7 @@ class OpenLog:
         position = max(0, segment.offset_index().lookup(last.offset).position)
         largest, offset = last
         with self.draft.reader(segment.log_name) as log:
-            for batch in HeaderChain(log, position):
+            for batch in SegmentReader(log, start=position).headers():
                 if batch.max_timestamp > largest:
                     largest, offset = batch.max_timestamp, batch.last_offset
         if largest > last.timestamp:

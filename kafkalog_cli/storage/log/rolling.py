@@ -5,11 +5,10 @@ from __future__ import annotations
 from enum import Enum, unique
 from typing import NamedTuple
 
-from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY
+from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET, OFFSET_INDEX_ENTRY
 from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY
 from kafkalog_cli.storage.log.load_error import LoadFailed
 from kafkalog_cli.storage.log.open_log import OpenLog
-from kafkalog_cli.storage.segments.segment_writer import MAX_RELATIVE_OFFSET
 
 SMALLEST_BATCH_BYTES = 68
 """Size of a v2 batch with one record that has neither key nor value."""

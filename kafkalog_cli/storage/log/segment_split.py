@@ -10,7 +10,7 @@ from kafkalog_cli.storage.log.draft import Draft
 from kafkalog_cli.storage.log.load_error import InvalidOffset, LoadFailed, SegmentOverflow
 from kafkalog_cli.storage.log.loaded_segment import LoadedSegment, LoadSettings
 from kafkalog_cli.storage.names import FileKind, WorkState, segment_file_name
-from kafkalog_cli.storage.segments.log_end import HeaderChain
+from kafkalog_cli.storage.reading.segment_reader import SegmentReader
 from kafkalog_cli.storage.segments.segment_writer import GrowingIndexes
 
 MAX_MAGIC = 2
@@ -60,10 +60,10 @@ def _write(part: _Part, source: str, draft: Draft, settings: LoadSettings) -> Lo
 
 def _parts(segment: LoadedSegment, draft: Draft, settings: LoadSettings) -> Iterator[_Part]:
     with draft.reader(segment.log_name) as log:
-        chain = HeaderChain(log)
-        batches = list(chain)
-        if chain.fault is not None:
-            raise LoadFailed("CorruptRecordException", f"{segment.log_name}: {chain.fault.message}")
+        reader = SegmentReader(log)
+        batches = list(reader.headers())
+        if reader.fault is not None:
+            raise LoadFailed("CorruptRecordException", f"{segment.log_name}: {reader.fault.message}")
         row = 0
         while row < len(batches):
             first = batches[row]

@@ -13,10 +13,9 @@ from kafkalog_cli.format.kernels import plain_records, plain_seven, strict_messa
 from kafkalog_cli.format.kernels.plain_rows import PART_RECORDS, Part, Row
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
-from kafkalog_cli.storage.fs import ReadableFile
 from kafkalog_cli.storage.reading.allowance import NOT_YET, Allowance
 from kafkalog_cli.storage.reading.large_turn import LARGE_TURN
-from kafkalog_cli.storage.reading.scan import Chunk, Generation, scan_of
+from kafkalog_cli.storage.reading.scan import Chunk, Generation
 
 if TYPE_CHECKING:
     from kafkalog_cli.storage.reading.read_compiled import AtOnce, CompiledReader
@@ -112,29 +111,6 @@ def _in_turn(
     finally:
         if has_turn:
             LARGE_TURN.give(job)
-
-
-class BatchRecords:
-    """Iterate over the records of one batch of a file, in blocks. A block is valid until the next is requested.
-
-    After the iteration, `fault` is the reason why the batch could not be loaded in full. A batch that cannot be decoded
-    is a fault of a block.
-    """
-
-    def __init__(
-        self, file: ReadableFile, batch: Batch, limits: Limits = DEFAULT_LIMITS, *, timestamps_only: bool = False
-    ) -> None:
-        self._scan = scan_of(file, batch, limits)
-        self._reader = RecordReader(limits, timestamps_only=timestamps_only)
-
-    def __iter__(self) -> Iterator[RecordBlock]:
-        for chunk in self._scan:
-            yield from self._reader.blocks(chunk)
-
-    @property
-    def fault(self) -> Fault | None:
-        """The fault that ended the reading of the batch's bytes, or None."""
-        return self._scan.fault
 
 
 def _read_plain(

@@ -10,11 +10,9 @@ from typing import Any, cast
 from kafkalog_cli.format import index, timeindex
 from kafkalog_cli.format.batch import NO_TIMESTAMP, BatchColumns
 from kafkalog_cli.format.columns import IntColumn
-from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, OffsetIndex
+from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET, OFFSET_INDEX_ENTRY, OffsetIndex
 from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY, TimeIndex
 from kafkalog_cli.storage.log.load_error import InvalidOffset, LoadFailed, SegmentOverflow
-
-MAX_RELATIVE_OFFSET = (1 << 31) - 1
 
 
 class EntryColumns:

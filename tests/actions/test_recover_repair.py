@@ -12,6 +12,7 @@ from kafkalog_cli.actions.recover.repair import EVERYTHING, Scope, plan_repair
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.storage.changing.changes import Cut, Put
 from kafkalog_cli.storage.fs import RealFilesystem
+from kafkalog_cli.storage.log.draft import Draft
 from kafkalog_cli.storage.log.loaded_segment import LoadSettings
 from kafkalog_cli.storage.log.log_loader import StartState
 from kafkalog_cli.storage.partition import open_partition
@@ -51,7 +52,7 @@ def cases(corpus):
 
 def plan(directory, scope=EVERYTHING, start=UNKNOWN, settings=SETTINGS):
     fs = RealFilesystem()
-    return plan_repair(fs, open_partition(fs, str(directory)), start, settings, scope)
+    return plan_repair(Draft(fs, str(directory)), open_partition(fs, str(directory)), start, settings, scope)
 
 
 def copied(directory, tmp_path):

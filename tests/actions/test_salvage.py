@@ -14,6 +14,7 @@ from kafkalog_cli.actions.recover.repair import plan_repair
 from kafkalog_cli.actions.recover.salvage import salvage
 from kafkalog_cli.errors import Refused
 from kafkalog_cli.storage.fs import RealFilesystem
+from kafkalog_cli.storage.log.draft import Draft
 from kafkalog_cli.storage.log.loaded_segment import LoadSettings
 from kafkalog_cli.storage.log.log_loader import StartState
 from kafkalog_cli.storage.partition import open_partition
@@ -139,7 +140,8 @@ def test_what_was_salvaged_is_sound(tmp_path_factory, first):
     out = source.parent / "out"
     salvage(FS, open_partition(FS, str(source)), str(out), SETTINGS)
     (out.rename(source.parent / "u-0"))
-    found = plan_repair(FS, open_partition(FS, str(source.parent / "u-0")), StartState(is_clean=False), SETTINGS)
+    copy = str(source.parent / "u-0")
+    found = plan_repair(Draft(FS, copy), open_partition(FS, copy), StartState(is_clean=False), SETTINGS)
     assert not found.has_work
     # A flipped bit in a leader epoch is in no CRC.
     assert all(remark.path.endswith("leader-epoch-checkpoint") for remark in found.remarks)

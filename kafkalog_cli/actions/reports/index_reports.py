@@ -262,10 +262,12 @@ class PartitionReports:
 
     def _missing_state(self) -> Iterator[FileReport]:
         """Yield reports on missing files that a broker with record batches v2 always has."""
+        there = {file.name.kind for file in self._files.all if file.name.state is WorkState.IN_PLACE}
+        if {FileKind.PRODUCER_SNAPSHOT, FileKind.LEADER_EPOCH_CHECKPOINT} <= there:
+            return
         first = self._first_batch()
         if first is None or first.magic < 2:
             return
-        there = {file.name.kind for file in self._files.all if file.name.state is WorkState.IN_PLACE}
         if FileKind.PRODUCER_SNAPSHOT not in there and len(self._segments) > 1:
             kind, last = FileKind.PRODUCER_SNAPSHOT, max(self._segments)
             message = "missing, as is every other: after a clean shutdown a broker forgets the producers"

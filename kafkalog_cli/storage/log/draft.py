@@ -147,7 +147,7 @@ class Draft:
     def open_stored(self, name: str) -> ReadableFile:
         """Open a file of the directory as it is on the disk. Raises PathNotFound, NotKafkaLayout, Unreadable."""
         try:
-            return self._read_once.open(self.path(name), self._before[name].size_bytes)
+            return self._read_once.reader(self.path(name), self._before[name].size_bytes)
         except Unreadable as error:
             self.unopened.append(error)
             raise
@@ -304,7 +304,7 @@ class _ReadOnce:
         self._known: dict[str, bytes] = {}
         self._left_bytes = MOST_REMEMBERED_BYTES
 
-    def open(self, path: str, size_bytes: int) -> ReadableFile:
+    def reader(self, path: str, size_bytes: int) -> ReadableFile:
         """Open a file of `size_bytes`. Raises PathNotFound, NotKafkaLayout, Unreadable."""
         data = self._known.get(path)
         if data is not None:

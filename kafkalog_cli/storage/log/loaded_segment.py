@@ -193,8 +193,7 @@ class LoadedSegment:
         first = self.find(from_offset)
         if first is None:
             return
-        settings = self._settings
-        producers = ProducerReplay(state, settings.limits)
+        producers = ProducerReplay(state, self._settings.limits)
         position: int | None = first.position
         with self.draft.reader(self.log_name) as log:
             while position is not None:

@@ -11,7 +11,7 @@ from kafkalog_cli.broker.segment_writer import GrowingIndexes
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.format.batch import BatchColumns
-from kafkalog_cli.log.segments.log_end import HeaderChain
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 
 MAX_MAGIC = 2
 
@@ -60,10 +60,10 @@ def _write(part: _Part, source: str, draft: Draft, settings: LoadSettings) -> Lo
 
 def _parts(segment: LoadedSegment, draft: Draft, settings: LoadSettings) -> Iterator[_Part]:
     with draft.reader(segment.log_name) as log:
-        chain = HeaderChain(log)
-        batches = list(chain)
-        if chain.fault is not None:
-            raise LoadFailed("CorruptRecordException", f"{segment.log_name}: {chain.fault.message}")
+        reader = SegmentReader(log)
+        batches = list(reader.headers())
+        if reader.fault is not None:
+            raise LoadFailed("CorruptRecordException", f"{segment.log_name}: {reader.fault.message}")
         row = 0
         while row < len(batches):
             first = batches[row]

@@ -94,6 +94,12 @@ class RootCheckpoints:
     faults: tuple[tuple[str, Fault], ...] = ()
     readings: tuple[tuple[FileKind, BrokerReading], ...] = ()
     """How a broker reacts to each damaged file."""
+    repeated: frozenset[FileKind] = frozenset()
+    """The files with several lines for one partition."""
+
+    def needs_rebuild(self, kind: FileKind) -> bool:
+        """Whether a broker cannot read the file, or it has several lines for one partition."""
+        return kind in self.repeated or any(kind is damaged for damaged, _ in self.readings)
 
     def offset(self, kind: FileKind, topic: str, partition: int) -> int | None:
         """Return the offset in a partition's line; None if there is no line."""
@@ -133,6 +139,7 @@ def read_root_checkpoints(fs: Filesystem, log_dir: str) -> RootCheckpoints:
     offsets: dict[FileKind, dict[tuple[str, int], int]] = {}
     faults: list[tuple[str, Fault]] = []
     readings: list[tuple[FileKind, BrokerReading]] = []
+    repeated: set[FileKind] = set()
     for kind in OFFSET_CHECKPOINTS:
         path = _path(log_dir, kind)
         try:
@@ -147,7 +154,9 @@ def read_root_checkpoints(fs: Filesystem, log_dir: str) -> RootCheckpoints:
         faults += [(path, fault) for fault in found]
         if found:
             readings.append((kind, checkpoint.broker_reading(data)))
-    return RootCheckpoints(log_dir, offsets, tuple(faults), tuple(readings))
+        if len(offsets[kind]) < len(entries):
+            repeated.add(kind)
+    return RootCheckpoints(log_dir, offsets, tuple(faults), tuple(readings), frozenset(repeated))
 
 
 def read_old_lines(fs: WritableFilesystem, log_dir: str, edits: Sequence[LineEdit]) -> tuple[OldLines, ...]:
@@ -209,9 +218,9 @@ class RebuiltCheckpoint(NamedTuple):
 
 
 def rebuild_damaged(
-    fs: WritableFilesystem, log_dir: str, run_id: str, *, like_broker: bool = False
+    fs: WritableFilesystem, known: RootCheckpoints, run_id: str, *, like_broker: bool = False
 ) -> list[RebuiltCheckpoint]:
-    """Rewrite each checkpoint that a broker cannot read, or that has two lines for a partition.
+    """Rewrite each checkpoint that a broker cannot read, or that has two lines for a partition, as `known` says.
 
     The new file contains the lines that can be read. The last of several lines for a partition is kept, as in a
     broker. `like_broker`: only the files that a starting broker treats as empty are rewritten, without any line.
@@ -220,8 +229,11 @@ def rebuild_damaged(
     Raises what `change_lines` raises.
     """
     rebuilt = []
+    log_dir, kinds = known.log_dir, [kind for kind in OFFSET_CHECKPOINTS if known.needs_rebuild(kind)]
+    if not kinds:
+        return []
     with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
-        for kind in OFFSET_CHECKPOINTS:
+        for kind in kinds:
             path = _path(log_dir, kind)
             status = fs.status(path)
             if status is None or status.is_symlink or not status.is_file:

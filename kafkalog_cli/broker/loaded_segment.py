@@ -14,7 +14,7 @@ from kafkalog_cli.broker.producer_state import (
     ProducerReplay,
     ProducerState,
 )
-from kafkalog_cli.broker.segment_writer import MAX_RELATIVE_OFFSET, GrowingIndexes
+from kafkalog_cli.broker.segment_writer import GrowingIndexes
 from kafkalog_cli.broker.valid_rows import assign_epochs, end_position, valid_rows
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.fs import ReadableFile
@@ -23,16 +23,15 @@ from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchColumns, wrap_int64
 from kafkalog_cli.format.fault import FaultKind
-from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, OffsetIndex
+from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET, OFFSET_INDEX_ENTRY, OffsetIndex
 from kafkalog_cli.format.layout import Layout
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, MOST_INDEX_BYTES, Limits
 from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY, TimeIndex
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES
 from kafkalog_cli.log.reading.header import checked_negative_magic, header_at, of_negative_magic
 from kafkalog_cli.log.reading.large_batch import is_large_batch_valid
-from kafkalog_cli.log.reading.read import BatchRecords
-from kafkalog_cli.log.reading.scan import Chunk, Scan
-from kafkalog_cli.log.segments.log_end import HeaderChain
+from kafkalog_cli.log.reading.scan import Chunk, Generation
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 
 _READ_BEYOND = (FaultKind.UNREADABLE, FaultKind.INVALID_MAGIC)
 """Faults of a header after which a broker still reads the bytes of the batch."""
@@ -194,33 +193,36 @@ class LoadedSegment:
         first = self.find(from_offset)
         if first is None:
             return
-        settings = self._settings
-        producers = ProducerReplay(state, settings.limits)
+        producers = ProducerReplay(state, self._settings.limits)
         position: int | None = first.position
         with self.draft.reader(self.log_name) as log:
             while position is not None:
-                scan = Scan(log, start=position, end=end_position, limits=settings.limits, choice=settings.kernels)
-                for chunk in scan:
+                reader = self._reader(log, position, end_position)
+                for chunk in reader.chunks():
                     producers.apply(chunk)
-                position = self._behind_odd_batch(log, scan, producers)
+                position = self._behind_odd_batch(log, reader, producers)
         producers.finish()
 
-    def _behind_odd_batch(self, log: ReadableFile, scan: Scan, producers: ProducerReplay) -> int | None:
-        """Apply the batch at which a scan ended and return the byte after it, None at the end of the log.
+    def _behind_odd_batch(self, log: ReadableFile, reader: SegmentReader, producers: ProducerReplay) -> int | None:
+        """Apply the batch at which a reader stopped and return the byte after it, None at the end of the log.
 
-        A broker reads only headers here, so it accepts batches that a scan rejects.
+        A broker reads only headers here, so it accepts batches that the reader rejects.
         """
-        fault = scan.fault
+        fault = reader.fault
         if fault is None or fault.kind is FaultKind.TRAILING_BYTES:
             return None
         # An unreadable range may begin inside a batch, so the batch is read from its start.
-        position = scan.valid_bytes if fault.kind is FaultKind.UNREADABLE else fault.position
+        position = reader.end_position if fault.kind is FaultKind.UNREADABLE else fault.position
         odd = next(self._chain(log, position), None)
         if odd is None:
             return None
-        alone = Chunk(memoryview(b""), odd.position, BatchColumns.from_rows([odd]), scan.generation)
+        alone = Chunk(memoryview(b""), odd.position, BatchColumns.from_rows([odd]), Generation.SINCE_EIGHT)
         producers.apply(alone)
         return odd.position + odd.size_bytes
+
+    def _reader(self, log: ReadableFile, start: int, end: int | None = None) -> SegmentReader:
+        settings = self._settings
+        return SegmentReader(log, start=start, end=end, limits=settings.limits, kernels=settings.kernels)
 
     def _chain(self, log: ReadableFile, position: int) -> Iterator[Batch]:
         """Yield batches by their headers, also with a negative magic, which the broker treats as an old message set.
@@ -228,9 +230,9 @@ class LoadedSegment:
         Raises LoadFailed where the broker throws.
         """
         while True:
-            chain = HeaderChain(log, position)
-            yield from chain
-            fault = chain.fault
+            reader = SegmentReader(log, start=position)
+            yield from reader.headers()
+            fault = reader.fault
             if fault is None or fault.kind is FaultKind.TRAILING_BYTES:
                 return
             if fault.kind is FaultKind.UNREADABLE:
@@ -248,17 +250,17 @@ class LoadedSegment:
         """
         if batch.base_offset != NO_OFFSET or batch.magic >= 2:
             return batch.base_offset
-        blocks = BatchRecords(log, batch, self._settings.limits, timestamps_only=True)
+        reader = SegmentReader.of_batch(log, batch, self._settings.limits)
         first: int | None = None
-        for block in blocks:
+        for block in reader.blocks(timestamps_only=True):
             for fault in block.faults.values():
                 raise LoadFailed("InvalidRecordException", fault.message)
             if len(block.records) and first is None:
                 first = int(block.records.offset[0])
         if first is not None:
             return first
-        if blocks.fault is not None:
-            raise LoadFailed("InvalidRecordException", f"{self.log_name}: {blocks.fault.message}")
+        if reader.fault is not None:
+            raise LoadFailed("InvalidRecordException", f"{self.log_name}: {reader.fault.message}")
         return batch.last_offset
 
     # -- recovery
@@ -347,17 +349,16 @@ class LoadedSegment:
 
         Returns the position of that batch, and the error of the indexes or None.
         """
-        settings = self._settings
         position = 0
         while True:
-            scan = Scan(log, start=position, limits=settings.limits, choice=settings.kernels)
-            for chunk in scan:
+            reader = self._reader(log, position)
+            for chunk in reader.chunks():
                 stop = self._take_valid(chunk, indexes, producers, epochs)
                 if stop is not None:
                     return stop
-            odd = self._valid_odd_batch(log, scan)
+            odd = self._valid_odd_batch(log, reader)
             if odd is None:
-                return scan.valid_bytes, None
+                return reader.end_position, None
             stop = self._take_valid(odd, indexes, producers, epochs)
             if stop is not None:
                 return stop
@@ -382,13 +383,13 @@ class LoadedSegment:
             return end_position(chunk, done), error
         return None
 
-    def _valid_odd_batch(self, log: ReadableFile, scan: Scan) -> Chunk | None:
-        """Return the batch at which a scan ended if a broker accepts it, else None. Raises LoadFailed."""
-        fault = scan.fault
+    def _valid_odd_batch(self, log: ReadableFile, reader: SegmentReader) -> Chunk | None:
+        """Return the batch at which a reader stopped if a broker accepts it, else None. Raises LoadFailed."""
+        fault = reader.fault
         if fault is None:
             return None
         if fault.kind is FaultKind.UNREADABLE:
-            header = header_at(log, scan.valid_bytes)
+            header = header_at(log, reader.end_position)
             # If the header is wrong or the batch incomplete, a broker does not read the bytes of the batch.
             if isinstance(header, Batch) or (header is not None and header.kind in _READ_BEYOND):
                 raise cannot_read(self.log_name, fault)
@@ -399,7 +400,7 @@ class LoadedSegment:
         odd = checked_negative_magic(log, fault.position)
         if odd is None:
             return None
-        return Chunk(memoryview(b""), odd.position, BatchColumns.from_rows([odd]), scan.generation)
+        return Chunk(memoryview(b""), odd.position, BatchColumns.from_rows([odd]), Generation.SINCE_EIGHT)
 
     def empty(self) -> int:
         """Cut the log at its base offset after InvalidOffset in recovery; return the number of bytes cut.

@@ -16,8 +16,8 @@ from kafkalog_cli.format import timeindex
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.index_entries import SegmentIndex
 from kafkalog_cli.format.timeindex import TimeIndex
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.index_end import entries_in_use
-from kafkalog_cli.log.segments.log_end import HeaderChain
 
 
 class OpenLog:
@@ -81,7 +81,7 @@ class OpenLog:
         position = max(0, segment.offset_index().lookup(last.offset).position)
         largest, offset = last
         with self.draft.reader(segment.log_name) as log:
-            for batch in HeaderChain(log, position):
+            for batch in SegmentReader(log, start=position).headers():
                 if batch.max_timestamp > largest:
                     largest, offset = batch.max_timestamp, batch.last_offset
         if largest > last.timestamp:

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.open_log import OpenLog
-from kafkalog_cli.broker.segment_writer import MAX_RELATIVE_OFFSET
-from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY
+from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET, OFFSET_INDEX_ENTRY
 from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY
 
 SMALLEST_BATCH_BYTES = 68

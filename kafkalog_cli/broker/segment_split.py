@@ -13,7 +13,7 @@ from kafkalog_cli.broker.segment_writer import GrowingIndexes
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.format.batch import Batch, BatchColumns
-from kafkalog_cli.log.segments.log_end import HeaderChain
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 
 MAX_MAGIC = 2
 
@@ -67,12 +67,12 @@ def _write(part: _Part, source: str, draft: Draft, settings: LoadSettings) -> Lo
 
 def _parts(segment: LoadedSegment, draft: Draft, settings: LoadSettings) -> Iterator[_Part]:
     with draft.reader(segment.log_name) as log:
-        chain = HeaderChain(log)
-        deque(chain, maxlen=0)
-        if chain.fault is not None:
-            raise LoadFailed("CorruptRecordException", f"{segment.log_name}: {chain.fault.message}")
+        whole = SegmentReader(log)
+        deque(whole.headers(), maxlen=0)
+        if whole.fault is not None:
+            raise LoadFailed("CorruptRecordException", f"{segment.log_name}: {whole.fault.message}")
         growing: _GrowingPart | None = None
-        batches = iter(HeaderChain(log))
+        batches = SegmentReader(log).headers()
         while group := list(islice(batches, _GROUP_BATCHES)):
             while group:
                 if growing is None:

@@ -11,10 +11,8 @@ from kafkalog_cli.broker.load_error import InvalidOffset, LoadFailed, SegmentOve
 from kafkalog_cli.format import index, timeindex
 from kafkalog_cli.format.batch import NO_TIMESTAMP, BatchColumns
 from kafkalog_cli.format.columns import IntColumn
-from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, OffsetIndex
+from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET, OFFSET_INDEX_ENTRY, OffsetIndex
 from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY, TimeIndex
-
-MAX_RELATIVE_OFFSET = (1 << 31) - 1
 
 
 class EntryColumns:

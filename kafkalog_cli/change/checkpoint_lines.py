@@ -20,7 +20,7 @@ from kafkalog_cli.format import checkpoint
 from kafkalog_cli.format.checkpoint import BrokerReading, PartitionOffset
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.java_text import lines
-from kafkalog_cli.log.checkpoints import checkpoint_path
+from kafkalog_cli.log.checkpoints import RootCheckpoints, checkpoint_path
 from kafkalog_cli.log.logdir import OFFSET_CHECKPOINTS
 
 _PATIENCE = LockPolicy(wait_ms=10_000, assume_offline=True)
@@ -138,9 +138,9 @@ class RebuiltCheckpoint(NamedTuple):
 
 
 def rebuild_damaged(
-    fs: WritableFilesystem, log_dir: str, run_id: str, *, like_broker: bool = False
+    fs: WritableFilesystem, known: RootCheckpoints, run_id: str, *, like_broker: bool = False
 ) -> list[RebuiltCheckpoint]:
-    """Rewrite each checkpoint that a broker cannot read, or that has two lines for a partition.
+    """Rewrite each checkpoint that a broker cannot read, or that has two lines for a partition, as `known` says.
 
     The new file contains the lines that can be read. The last of several lines for a partition is kept, as in a
     broker. `like_broker`: only the files that a starting broker treats as empty are rewritten, without any line.
@@ -149,8 +149,11 @@ def rebuild_damaged(
     Raises what `change_lines` raises.
     """
     rebuilt = []
+    log_dir, kinds = known.log_dir, [kind for kind in OFFSET_CHECKPOINTS if known.needs_rebuild(kind)]
+    if not kinds:
+        return []
     with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
-        for kind in OFFSET_CHECKPOINTS:
+        for kind in kinds:
             path = checkpoint_path(log_dir, kind)
             status = fs.status(path)
             if status is None or status.is_symlink or not status.is_file:

@@ -18,6 +18,11 @@ from kafkalog_cli.log.reading.scan import read_readable
 HELD_BYTES = 8 << 20
 """New contents are kept in memory up to this size, above it in an unnamed temporary file."""
 
+READ_ONCE_BYTES = 64 << 10
+"""Files up to this size are read as a whole, once: this takes about as long as reading a header."""
+
+MOST_REMEMBERED_BYTES = 2 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
@@ -62,6 +67,7 @@ class Draft:
         self._before = {entry.path.rpartition("/")[2]: entry for entry in entries}
         self._now: dict[str, _Bytes] = {n: _Stored(n, 0, entry.size_bytes) for n, entry in self._before.items()}
         self._spool = _Spool()
+        self._read_once = _ReadOnce(fs)
         self.unopened: list[Unreadable] = []
         """Errors of files that could not be opened, by this draft or its forks: a plan made without them may be wrong.
 
@@ -132,12 +138,13 @@ class Draft:
         if found is None:
             raise PathNotFound(path=path)
         if isinstance(found, _Stored):
-            return _StoredFile(path, self._open(found.name), found)
+            return _StoredFile(path, self.open_stored(found.name), found)
         return _WrittenFile(path, self._spool, found)
 
-    def _open(self, name: str) -> ReadableFile:
+    def open_stored(self, name: str) -> ReadableFile:
+        """Open a file of the directory as it is on the disk. Raises PathNotFound, NotKafkaLayout, Unreadable."""
         try:
-            return self.fs.open_read(self.path(name))
+            return self._read_once.reader(self.path(name), self._before[name].size_bytes)
         except Unreadable as error:
             self.unopened.append(error)
             raise
@@ -252,7 +259,7 @@ class Draft:
         before = self._before[name].size_bytes
         if before < now.size_bytes:
             return None
-        with self.fs.open_read(self.path(name)) as file:
+        with self.open_stored(name) as file:
             position = 0
             for piece in _DraftedContent(self, self._spool, now).pieces():
                 buffer = bytearray(len(piece))
@@ -284,6 +291,34 @@ class _Spool:
         data = self._file.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
+
+
+class _ReadOnce:
+    """Opens files of the disk, and remembers the bytes of small files. A draft and its forks share it."""
+
+    def __init__(self, fs: Filesystem) -> None:
+        self._fs = fs
+        self._known: dict[str, bytes] = {}
+        self._left_bytes = MOST_REMEMBERED_BYTES
+
+    def reader(self, path: str, size_bytes: int) -> ReadableFile:
+        """Open a file of `size_bytes`. Raises PathNotFound, NotKafkaLayout, Unreadable."""
+        data = self._known.get(path)
+        if data is not None:
+            return _Remembered(path, data)
+        file = self._fs.open_read(path)
+        if not file.size_bytes == size_bytes <= min(READ_ONCE_BYTES, self._left_bytes):
+            return file
+        buffer = bytearray(size_bytes)
+        try:
+            if file.read_into(0, memoryview(buffer)) < size_bytes:
+                return file
+        except OSError:  # the reader finds which bytes cannot be read
+            return file
+        file.close()
+        self._known[path] = bytes(buffer)
+        self._left_bytes -= size_bytes
+        return _Remembered(path, self._known[path])
 
 
 class _DraftedFile:
@@ -322,6 +357,20 @@ class _StoredFile(_DraftedFile):
 
     def close(self) -> None:
         self._file.close()
+
+
+class _Remembered(_DraftedFile):
+    """A file of the disk that was read before."""
+
+    def __init__(self, path: str, data: bytes) -> None:
+        self.path = path
+        self.size_bytes = len(data)
+        self._data = data
+
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        part = self._data[position : position + len(buffer)]
+        buffer[: len(part)] = part
+        return len(part)
 
 
 class _WrittenFile(_DraftedFile):

@@ -188,6 +188,15 @@ class BatchColumns:
         """Whether no batch has a bad CRC."""
         return all_set(self.valid)
 
+    def last_valid_row(self) -> int | None:
+        """Return the row of the last batch with a right CRC, None if there is none."""
+        return next((row for row in range(len(self) - 1, -1, -1) if self.valid[row]), None)
+
+    @property
+    def end_position(self) -> int:
+        """The byte after the last batch."""
+        return int(self.position[len(self) - 1]) + int(self.size_bytes[len(self) - 1])
+
     def in_transactions(self) -> list[int]:
         """Return the rows of transactional batches and of control batches."""
         wanted = TRANSACTIONAL_MASK | CONTROL_MASK

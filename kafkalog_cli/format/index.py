@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     from kafkalog_cli.format.fault import Fault
 
+MAX_RELATIVE_OFFSET = (1 << 31) - 1
+"""The largest distance of an offset from the base offset of its segment."""
+
 OFFSET_INDEX_ENTRY = Layout(
     "Offset index entry",
     "org.apache.kafka.storage.internals.log.OffsetIndex",

@@ -30,6 +30,12 @@ class RootCheckpoints:
     faults: tuple[tuple[str, Fault], ...] = ()
     readings: tuple[tuple[FileKind, BrokerReading], ...] = ()
     """How a broker reacts to each damaged file."""
+    repeated: frozenset[FileKind] = frozenset()
+    """The files with several lines for one partition."""
+
+    def needs_rebuild(self, kind: FileKind) -> bool:
+        """Whether a broker cannot read the file, or it has several lines for one partition."""
+        return kind in self.repeated or any(kind is damaged for damaged, _ in self.readings)
 
     def offset(self, kind: FileKind, topic: str, partition: int) -> int | None:
         """Return the offset in a partition's line; None if there is no line."""
@@ -69,6 +75,7 @@ def read_root_checkpoints(fs: Filesystem, log_dir: str) -> RootCheckpoints:
     offsets: dict[FileKind, dict[tuple[str, int], int]] = {}
     faults: list[tuple[str, Fault]] = []
     readings: list[tuple[FileKind, BrokerReading]] = []
+    repeated: set[FileKind] = set()
     for kind in OFFSET_CHECKPOINTS:
         path = checkpoint_path(log_dir, kind)
         try:
@@ -83,7 +90,9 @@ def read_root_checkpoints(fs: Filesystem, log_dir: str) -> RootCheckpoints:
         faults += [(path, fault) for fault in found]
         if found:
             readings.append((kind, checkpoint.broker_reading(data)))
-    return RootCheckpoints(log_dir, offsets, tuple(faults), tuple(readings))
+        if len(offsets[kind]) < len(entries):
+            repeated.add(kind)
+    return RootCheckpoints(log_dir, offsets, tuple(faults), tuple(readings), frozenset(repeated))
 
 
 def checkpoint_path(log_dir: str, kind: FileKind) -> str:

@@ -15,9 +15,9 @@ from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.log.segments.index_end import entries_in_use
-from kafkalog_cli.log.segments.log_end import HeaderChain
 
 
 class SegmentPart(NamedTuple):
@@ -86,10 +86,10 @@ def headers_of(fs: Filesystem, parts: Iterable[SegmentPart], damage: list[tuple[
     """
     for segment, position in parts:
         with fs.open_read(segment.log.path) as log:
-            chain = HeaderChain(log, position)
-            yield from chain
-            if chain.fault is not None:
-                damage.append((segment, chain.fault))
+            reader = SegmentReader(log, start=position)
+            yield from reader.headers()
+            if reader.fault is not None:
+                damage.append((segment, reader.fault))
 
 
 def open_transactions(

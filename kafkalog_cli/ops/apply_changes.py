@@ -138,11 +138,11 @@ def give_marker_back(fs: WritableFilesystem, plan: ChangePlan, run_id: str, erro
 def is_sound(fs: Filesystem, path: str, settings: LoadSettings, since: int | None) -> bool:
     """Whether a second check of the partition finds no fault: every CRC, index, epoch and snapshot is checked."""
     from kafkalog_cli.broker.log_loader import StartState
+    from kafkalog_cli.change.draft import Draft
     from kafkalog_cli.ops.recover.repair import Scope, plan_repair  # a heavy import that most runs do not need
 
     # Room for all entries: an index that was filled under another setting is not a fault.
     roomy = replace(settings, segment_index_bytes=max(settings.segment_index_bytes, _ROOM_BYTES))
-    again = plan_repair(
-        fs, open_partition(fs, path), StartState(is_clean=False), roomy, Scope(since=since, with_inexact=False)
-    )
+    draft, partition = Draft(fs, path), open_partition(fs, path)
+    again = plan_repair(draft, partition, StartState(is_clean=False), roomy, Scope(since=since, with_inexact=False))
     return not again.is_refused and not again.changes and again.exit_code is not ExitCode.CORRUPTION

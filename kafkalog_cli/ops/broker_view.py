@@ -9,7 +9,7 @@ from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import NothingSelected
 from kafkalog_cli.log.partition import Partition, Segment
-from kafkalog_cli.log.reading.scan import Scan
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.log_end import segment_end
 from kafkalog_cli.ops.listing.root import CheckpointedOffsets, LogDirRoot, Shutdown, broker_root
 
@@ -89,10 +89,8 @@ def log_bounds(fs: Filesystem, partition: Partition, view: BrokerView | None = N
     first, last = partition.segments[0], partition.segments[-1]
     if last.is_seven:
         with fs.open_read(last.log.path) as log:
-            scan = Scan(log, seven_base_offset=last.base_offset)
-            for _ in scan:
-                pass
-            return LogBounds(first.base_offset, last.base_offset + scan.valid_bytes)
+            reader = SegmentReader(log, seven_base_offset=last.base_offset).run()
+            return LogBounds(first.base_offset, last.base_offset + reader.end_position)
     view = view or broker_view(fs, partition)
     end = segment_end(fs, last, like_clean_start=False).next_offset
     broker_end = None

@@ -36,13 +36,12 @@ class DamageSeen:
         if not rows:
             return
         valid = batches.valid
-        good: int | None = rows - 1
         if not batches.all_valid():
             self._note(int(batches.position[next(row for row in range(rows) if not valid[row])]))
-            good = next((row for row in range(rows - 1, -1, -1) if valid[row]), None)
+        good = batches.last_valid_row()
         if good is not None:
             self._last_good = int(batches.position[good])
-        self._seen_end = int(batches.position[rows - 1]) + int(batches.size_bytes[rows - 1])
+        self._seen_end = batches.end_position
 
     def fault(self, fault: Fault) -> None:
         """Note a fault. A record's fault may arrive after the CRCs of later batches were noted."""

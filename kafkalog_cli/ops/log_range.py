@@ -11,7 +11,7 @@ from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.header import header_at
-from kafkalog_cli.log.reading.scan import Scan, scan_of
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.index_end import last_entries
 from kafkalog_cli.ops.reports.segment_walk import SegmentWalk
 
@@ -48,13 +48,10 @@ def _end_offset(
     fs: Filesystem, file: ReadableFile, segment: Segment, limits: Limits, choice: KernelChoice | None
 ) -> int:
     if segment.is_seven:
-        scan = Scan(file, limits=limits, seven_base_offset=segment.base_offset)
-        for _ in scan:
-            pass
-        return segment.base_offset + scan.valid_bytes
+        reader = SegmentReader(file, limits=limits, seven_base_offset=segment.base_offset)
+        return segment.base_offset + reader.run().end_position
     walk = SegmentWalk(file, limits, choice, start=good_start(fs, file, segment, limits))
-    for _ in walk:
-        pass
+    walk.run()
     return segment.base_offset if walk.last_offset is None else walk.last_offset + 1
 
 
@@ -74,4 +71,4 @@ def _is_good_batch(file: ReadableFile, position: int, limits: Limits) -> bool:
     header = header_at(file, position)
     if header is None or isinstance(header, Fault) or header.size_bytes > limits.max_batch_bytes:
         return False
-    return any(chunk.batches.row(0).valid for chunk in scan_of(file, header, limits))
+    return any(batches.valid[0] for batches in SegmentReader.of_batch(file, header, limits).batches())

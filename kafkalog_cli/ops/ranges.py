@@ -13,8 +13,7 @@ from kafkalog_cli.format.columns import Flags, IntColumn, reduced
 from kafkalog_cli.format.records import OUTSIDE, RecordArrays, RecordBlock, RecordColumns, field_bytes
 from kafkalog_cli.log.partition import Segment, segment_of_file
 from kafkalog_cli.log.reading.header import header_at
-from kafkalog_cli.log.reading.read import BatchRecords
-from kafkalog_cli.log.segments.log_end import HeaderChain
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.segment_search import SegmentIndexes, first_batch_reaching
 
 _FEW_RECORDS = 16
@@ -75,7 +74,7 @@ def batch_from_below(segment: Segment, log: ReadableFile, to_offset: int) -> Bat
         return None
     begins: int | None = first.base_offset
     if begins == NO_OFFSET:  # only the records of a message set have its first offset
-        blocks = BatchRecords(log, first)
+        blocks = SegmentReader.of_batch(log, first).blocks()
         begins = next((int(block.records.offset[0]) for block in blocks if len(block.records)), None)
     return first if begins is not None and begins < to_offset else None
 
@@ -94,10 +93,10 @@ def _behind_damage(log: ReadableFile, position: int) -> tuple[int, int] | None:
 
     Called if no batch reaches an offset: the segment ended before it, or damage follows, which the caller must see.
     """
-    chain = HeaderChain(log, position)
-    for _ in chain:
+    reader = SegmentReader(log, start=position)
+    for _ in reader.headers():
         pass
-    return None if chain.fault is None else (chain.position, log.size_bytes)
+    return None if reader.fault is None else (reader.end_position, log.size_bytes)
 
 
 def segments_in_range(fs: Filesystem, files: list[str], wanted: Range) -> list[str]:

@@ -12,7 +12,7 @@ from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.batch import NO_OFFSET, Batch
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.header import header_at
-from kafkalog_cli.log.segments.log_end import HeaderChain
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.segment_search import SegmentIndexes
 from kafkalog_cli.spark.offsets import OffsetRange
 
@@ -209,12 +209,12 @@ def _by_offsets(fs: Filesystem, one: OffsetRange, most: int) -> Iterator[LogCut]
 def _place(fs: Filesystem, segment: Segment, indexes: SegmentIndexes, offset: int) -> LogCut:
     with fs.open_read(segment.log.path) as log:
         near = indexes.before_offset(log, offset).position
-        chain = HeaderChain(log, near)
-        batch = next((header for header in chain if header.last_offset >= offset), None)
+        reader = SegmentReader(log, start=near)
+        batch = next((header for header in reader.headers() if header.last_offset >= offset), None)
     if batch is None:
         # The next segment begins with a message set that starts below its base offset, or the rest is damaged. Then
         # each piece sees the damage, and this piece reports it.
-        return LogCut(offset, segment.base_offset, chain.position if chain.fault is None else near)
+        return LogCut(offset, segment.base_offset, reader.end_position if reader.fault is None else near)
     begins = offset if batch.base_offset == NO_OFFSET else min(batch.base_offset, offset)
     return LogCut(begins, segment.base_offset, batch.position)
 

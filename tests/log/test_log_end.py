@@ -8,7 +8,8 @@ import pytest
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.log.segments.log_end import HeaderChain, segment_end
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.log.segments.log_end import segment_end
 
 FS = RealFilesystem()
 LOADED = re.compile(r"Completed load of Log\(dir=\S+/([^/,]+), .*logEndOffset=(\d+)\)")
@@ -68,10 +69,10 @@ def test_the_chain_from_the_start_breaks_where_recovery_cuts(corpus, case, lost)
     end = ends(corpus / case)[f"{case}-0"] + lost
     segment = open_partition(FS, str(corpus / case / "before" / f"{case}-0")).segments[-1]
     with FS.open_read(segment.log.path) as log:
-        chain = HeaderChain(log)
-        last = [*chain][-1]
+        reader = SegmentReader(log)
+        last = [*reader.headers()][-1]
     assert last.last_offset + 1 == end
-    assert chain.fault.kind is FaultKind.TRAILING_BYTES
+    assert reader.fault.kind is FaultKind.TRAILING_BYTES
 
 
 def test_a_torn_tail_after_a_clean_stop_takes_the_log_back_to_its_base(corpus):

@@ -10,7 +10,7 @@ from logs import R, batch_v2, indexes
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.log.segments.log_end import HeaderChain
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.segment_times import TimestampOrigin, largest_timestamp
 
 FS = RealFilesystem()
@@ -62,10 +62,10 @@ def test_headers_are_found_wherever_they_lie(tmp_path_factory, sizes, cut, magic
     (directory / f"{0:020d}.log").write_bytes(b"".join(batches)[: sum(map(len, batches)) - cut])
     segment = open_partition(FS, str(directory)).segments[0]
     with FS.open_read(segment.log.path) as log:
-        chain = HeaderChain(log)
-        expected = max((batch.max_timestamp for batch in chain), default=-1)
+        reader = SegmentReader(log)
+        expected = max((batch.max_timestamp for batch in reader.headers()), default=-1)
     found = largest_timestamp(FS, segment)
-    assert found.fault == chain.fault
+    assert found.fault == reader.fault
     assert found.timestamp_ms == (expected if expected >= 0 else segment.log.mtime_ms)
 
 

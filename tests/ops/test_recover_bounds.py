@@ -10,6 +10,7 @@ from logs import BASE_TIME_MS, R, batch_v2, write_segment
 
 from kafkalog_cli.broker.loaded_segment import LoadSettings
 from kafkalog_cli.broker.log_loader import LoadedLog, StartState
+from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.log.partition import open_partition
@@ -134,9 +135,8 @@ def test_since_an_offset_begins_with_the_segment_in_which_it_lies(tmp_path, sinc
         (tmp_path / f"{base:020d}.timeindex").unlink()
     (tmp_path / f"{2:020d}.index").write_bytes(b"")
     fs = RealFilesystem()
-    found = plan_repair(
-        fs, open_partition(fs, str(tmp_path)), StartState(is_clean=False), LoadSettings(0), Scope(since=since)
-    )
+    draft, partition = Draft(fs, str(tmp_path)), open_partition(fs, str(tmp_path))
+    found = plan_repair(draft, partition, StartState(is_clean=False), LoadSettings(0), Scope(since=since))
     made = {change.name for change in found.changes if change.name.endswith(".timeindex")}
     assert made == {f"{base:020d}.timeindex" for base in bases}
     left_over = any(change.name == f"{2:020d}.index" for change in found.changes)

@@ -11,6 +11,7 @@ from making_changes import files, make
 from kafkalog_cli.broker.loaded_segment import LoadSettings
 from kafkalog_cli.broker.log_loader import StartState
 from kafkalog_cli.change.changes import Cut, Put
+from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.log.partition import open_partition
@@ -51,7 +52,7 @@ def cases(corpus):
 
 def plan(directory, scope=EVERYTHING, start=UNKNOWN, settings=SETTINGS):
     fs = RealFilesystem()
-    return plan_repair(fs, open_partition(fs, str(directory)), start, settings, scope)
+    return plan_repair(Draft(fs, str(directory)), open_partition(fs, str(directory)), start, settings, scope)
 
 
 def copied(directory, tmp_path):

@@ -12,6 +12,7 @@ from making_changes import files
 
 from kafkalog_cli.broker.loaded_segment import LoadSettings
 from kafkalog_cli.broker.log_loader import StartState
+from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import Refused
 from kafkalog_cli.log.partition import open_partition
@@ -139,7 +140,8 @@ def test_what_was_salvaged_is_sound(tmp_path_factory, first):
     out = source.parent / "out"
     salvage(FS, open_partition(FS, str(source)), str(out), SETTINGS)
     (out.rename(source.parent / "u-0"))
-    found = plan_repair(FS, open_partition(FS, str(source.parent / "u-0")), StartState(is_clean=False), SETTINGS)
+    copy = str(source.parent / "u-0")
+    found = plan_repair(Draft(FS, copy), open_partition(FS, copy), StartState(is_clean=False), SETTINGS)
     assert not found.has_work
     # A flipped bit in a leader epoch is in no CRC.
     assert all(remark.path.endswith("leader-epoch-checkpoint") for remark in found.remarks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkalog_cli.broker.cleaning.choosing import LogSegmentSize
-from kafkalog_cli.broker.segment_writer import MAX_RELATIVE_OFFSET
+from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET
 
 
 def group_segments(

@@ -24,10 +24,12 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY
 from kafkalog_cli.log.partition import Segment
+from kafkalog_cli.log.reading.good_batches import Rows
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.read import RecordReader
-from kafkalog_cli.log.reading.read_ahead import ChunkBlocks, ReadAhead, Rows
+from kafkalog_cli.log.reading.read_ahead import ChunkBlocks
 from kafkalog_cli.log.reading.scan import Chunk, Scan
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 
 _CHUNK_BYTES = 1 << 20
 """Smaller than the usual chunk: columns of small records take three times its size, and memory is needed for keys."""
@@ -91,7 +93,8 @@ class SegmentChunks:
 
     def __iter__(self) -> Iterator[Chunk]:
         with self._log.fs.open_read(self._segment.log.path) as file:
-            yield from self._checked(self._scan(file))
+            for chain in self._reader(file).chains(deep=True):
+                yield from self._checked(chain)
 
     def begins_below(self, offset: int) -> bool:
         """Whether the segment, with a base offset of at least `offset`, may begin with records below `offset`."""
@@ -102,11 +105,13 @@ class SegmentChunks:
     def with_blocks(self, rows: Callable[[Chunk], list[Rows]]) -> Iterator[ChunkBlocks]:
         """Yield each chunk with the records of the rows that `rows` selects; threads call `rows` in chunk order."""
         with self._log.fs.open_read(self._segment.log.path) as file:
-            for chunk, blocks in ReadAhead(self._scan(file), self._log.limits, rows, chosen=self._checked):
-                yield chunk, self._sound(blocks)
+            reader = self._reader(file)
+            for chain in reader.chains(deep=True):
+                for chunk, blocks in reader.ahead(chain, rows, chosen=self._checked):
+                    yield chunk, self._sound(blocks)
 
-    def _scan(self, file: ReadableFile) -> Scan:
-        return Scan(file, limits=self._log.limits, choice=self._log.kernels, deep=True, chunk_bytes=_CHUNK_BYTES)
+    def _reader(self, file: ReadableFile) -> SegmentReader:
+        return SegmentReader(file, limits=self._log.limits, kernels=self._log.kernels, chunk_bytes=_CHUNK_BYTES)
 
     def _sound(self, blocks: Iterator[RecordBlock]) -> Iterator[RecordBlock]:
         for block in blocks:
@@ -114,14 +119,14 @@ class SegmentChunks:
                 raise Damaged(self._segment.log.path, fault)
             yield block
 
-    def _checked(self, chunks: Scan) -> Generator[Chunk, None, None]:
+    def _checked(self, chain: Scan) -> Generator[Chunk, None, None]:
         """Yield the chunks after checking each. Raises Damaged."""
         path = self._segment.log.path
-        for chunk in chunks:
+        for chunk in chain:
             self._check(path, chunk.batches)
             yield chunk
-        if chunks.fault is not None:
-            raise Damaged(path, chunks.fault)
+        if chain.fault is not None:
+            raise Damaged(path, chain.fault)
 
     def _check(self, path: str, batches: BatchColumns) -> None:
         if isinstance(batches, BatchArrays) and self._are_sound(batches):

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.format.batch import NO_OFFSET, RECORD_BATCH, Batch, BatchArrays, BatchColumns
 from kafkalog_cli.format.compression import CompressionFault, decompress_into
 from kafkalog_cli.format.fault import Fault, FaultKind
@@ -16,7 +15,7 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
 from kafkalog_cli.log.reading.allowance import NOT_YET, Allowance
 from kafkalog_cli.log.reading.large_turn import LARGE_TURN
-from kafkalog_cli.log.reading.scan import Chunk, Generation, scan_of
+from kafkalog_cli.log.reading.scan import Chunk, Generation
 
 if TYPE_CHECKING:
     from kafkalog_cli.log.reading.read_compiled import AtOnce, CompiledReader
@@ -112,29 +111,6 @@ def _in_turn(
     finally:
         if has_turn:
             LARGE_TURN.give(job)
-
-
-class BatchRecords:
-    """Iterate over the records of one batch of a file, in blocks. A block is valid until the next is requested.
-
-    After the iteration, `fault` is the reason why the batch could not be loaded in full. A batch that cannot be decoded
-    is a fault of a block.
-    """
-
-    def __init__(
-        self, file: ReadableFile, batch: Batch, limits: Limits = DEFAULT_LIMITS, *, timestamps_only: bool = False
-    ) -> None:
-        self._scan = scan_of(file, batch, limits)
-        self._reader = RecordReader(limits, timestamps_only=timestamps_only)
-
-    def __iter__(self) -> Iterator[RecordBlock]:
-        for chunk in self._scan:
-            yield from self._reader.blocks(chunk)
-
-    @property
-    def fault(self) -> Fault | None:
-        """The fault that ended the reading of the batch's bytes, or None."""
-        return self._scan.fault
 
 
 def _read_plain(

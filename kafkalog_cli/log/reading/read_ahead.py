@@ -15,6 +15,7 @@ from kafkalog_cli.format.compression import Codec
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.reading.allowance import NOT_YET
+from kafkalog_cli.log.reading.good_batches import Rows
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import CHUNK_BYTES, Chunk, Scan
 
@@ -41,7 +42,6 @@ LARGE_CHUNK_BYTES = 4 * CHUNK_BYTES
 No further chunk is scanned until the caller has finished with the large one.
 """
 
-Rows = tuple[int, int]
 ChunkBlocks = tuple[Chunk, Iterator[RecordBlock]]
 Read = Callable[["AtOnce | None"], Iterator[RecordBlock]]
 Work = Callable[[Read], Iterator[RecordBlock]]

@@ -9,7 +9,7 @@ from enum import Enum, unique
 
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.disk.kernels import LOADED_ROWS, KernelChoice
-from kafkalog_cli.format.batch import Batch, BatchColumns
+from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.kernels import Kernels, Scanned, plain, plain_seven
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
@@ -189,7 +189,7 @@ class Scan:
                 view = memoryview(b"")
                 window.advance(scanned.consumed_bytes)
             if len(scanned.batches):
-                self.good_bytes = _good_end(scanned.batches, self.good_bytes)
+                self._note_good(scanned.batches)
                 yield Chunk(view, position, scanned.batches, self.generation, self._kernels)
             if scanned.fault is not None or not scanned.needed_bytes:
                 self.fault = scanned.fault
@@ -206,6 +206,11 @@ class Scan:
                 window.advance(scanned.consumed_bytes)
             del view
             turns.give()
+
+    def _note_good(self, batches: BatchColumns) -> None:
+        row = batches.last_valid_row()
+        if row is not None:
+            self.good_bytes = int(batches.position[row]) + int(batches.size_bytes[row])
 
     def _choose(self, scanned: Scanned, left: int, *, is_done: bool = True) -> None:
         """Choose the kernels for the remaining `left` bytes, from the rows per byte of the batches just scanned.
@@ -226,19 +231,6 @@ class Scan:
         if self._seven_base_offset is not None:
             return plain_seven.scan_seven(view, position, self.end, self.limits, self._seven_base_offset)
         return plain.scan(view, position, self.end, self.limits)
-
-
-def _good_end(batches: BatchColumns, before: int) -> int:
-    """Return the end of the last batch with a right CRC, or `before` if there is none."""
-    for row in range(len(batches) - 1, -1, -1):
-        if batches.valid[row]:
-            return int(batches.position[row]) + int(batches.size_bytes[row])
-    return before
-
-
-def scan_of(file: ReadableFile, batch: Batch, limits: Limits = DEFAULT_LIMITS) -> Scan:
-    """Return the scan of one batch, given its position and size."""
-    return Scan(file, start=batch.position, end=batch.position + batch.size_bytes, limits=limits)
 
 
 def read_readable(file: ReadableFile, position: int, buffer: memoryview) -> tuple[int, Fault | None]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch, wrap_int64
-from kafkalog_cli.format.fault import Fault, FaultKind, incomplete_batch
+from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.log.partition import Segment
-from kafkalog_cli.log.reading.header import header_at
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.index_end import all_entries, last_entries
 
 
@@ -27,32 +26,6 @@ class SegmentEnd(NamedTuple):
     max_timestamp: int = NO_TIMESTAMP
     faults: tuple[Fault, ...] = ()
     index_faults: tuple[Fault, ...] = ()
-
-
-class HeaderChain:
-    """The headers of consecutive batches from byte `position` on.
-
-    After the iteration, `position` is the end of the last batch, and `fault` the reason why the chain ended (None: the
-    end of the file).
-    """
-
-    def __init__(self, file: ReadableFile, position: int = 0) -> None:
-        self.position = position
-        self.fault: Fault | None = None
-        self._file = file
-
-    def __iter__(self) -> Iterator[Batch]:
-        while True:
-            header = header_at(self._file, self.position)
-            if not isinstance(header, Batch):
-                break
-            self.position = header.position + header.size_bytes
-            yield header
-        rest = self._file.size_bytes - self.position
-        if header is not None:
-            self.fault = header
-        elif rest > 0:
-            self.fault = incomplete_batch(self.position, rest)
 
 
 class _Walk(NamedTuple):
@@ -114,14 +87,14 @@ def _next(batch: Batch) -> int:
 
 
 def _walk(log: ReadableFile, position: int) -> _Walk:
-    chain = HeaderChain(log, position)
+    reader = SegmentReader(log, start=position)
     last: Batch | None = None
     max_offset = max_timestamp = NO_TIMESTAMP
     if 0 <= position < log.size_bytes:
-        for last in chain:
+        for last in reader.headers():
             max_offset = max(max_offset, last.last_offset)
             max_timestamp = max(max_timestamp, last.max_timestamp)
-    return _Walk(last, chain.position, max_offset, max_timestamp, chain.fault)
+    return _Walk(last, reader.end_position, max_offset, max_timestamp, reader.fault)
 
 
 def last_indexed(fs: Filesystem, segment: Segment, *, believe: bool) -> tuple[int, int, list[Fault]]:

@@ -12,8 +12,7 @@ from kafkalog_cli.format.timeindex import TimeIndex, TimeIndexEntry
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.read import RecordReader
-from kafkalog_cli.log.reading.scan import scan_of
-from kafkalog_cli.log.segments.log_end import HeaderChain
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 
 
 class StartingPoint(NamedTuple):
@@ -102,8 +101,8 @@ class SegmentIndexes:
         """
         index = self._time_index_in_use()
         batch = self._batch_of(log, index.last_entry) if len(index) else None
-        chain = HeaderChain(log, 0 if batch is None else batch.position)
-        return max((header.max_timestamp for header in chain), default=NO_TIMESTAMP)
+        reader = SegmentReader(log, start=0 if batch is None else batch.position)
+        return max((header.max_timestamp for header in reader.headers()), default=NO_TIMESTAMP)
 
     def _time_index_in_use(self) -> TimeIndex:
         if self._time_index_used is None:
@@ -121,7 +120,7 @@ class SegmentIndexes:
         case all earlier batches are read.
         """
         start = 0 if self._begins_late() else self.before_offset(log, entry.offset).position
-        for batch in HeaderChain(log, start):
+        for batch in SegmentReader(log, start=start).headers():
             if batch.max_timestamp > entry.timestamp:
                 break
             if batch.last_offset >= entry.offset:
@@ -155,7 +154,7 @@ def first_batch_reaching(log: ReadableFile, position: int, offset: int) -> Batch
 
     None if the chain of batches ends before, at the end of the log or at damage.
     """
-    return next((batch for batch in HeaderChain(log, position) if batch.last_offset >= offset), None)
+    return next((batch for batch in SegmentReader(log, start=position).headers() if batch.last_offset >= offset), None)
 
 
 def _first_offset_of_batch(log: ReadableFile, position: int) -> int | None:
@@ -167,14 +166,14 @@ def _first_offset_of_batch(log: ReadableFile, position: int) -> int | None:
     header = header_at(log, position) if 0 < position < log.size_bytes else None
     if not isinstance(header, Batch):
         return None
-    for chunk in scan_of(log, header):
+    for chunk in SegmentReader.of_batch(log, header).chunks():
         batch = chunk.batches.row(0)
         if batch.valid == CRC_GOOD:
             if batch.base_offset == NO_OFFSET:  # a compressed message set: its first offset is in its records
                 return next((int(b.records.offset[0]) for b in RecordReader().blocks(chunk) if len(b.records)),
                             batch.last_offset)  # fmt: skip
             return batch.base_offset
-    reached = next((batch for batch in HeaderChain(log) if batch.position >= position), None)
+    reached = next((batch for batch in SegmentReader(log).headers() if batch.position >= position), None)
     if reached is None or reached.position != position:
         return None
     return header.last_offset if header.base_offset == NO_OFFSET else header.base_offset

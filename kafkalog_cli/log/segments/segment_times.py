@@ -13,8 +13,8 @@ from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.timeindex import TimeIndex
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.scan import read_readable
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.index_end import last_entries
-from kafkalog_cli.log.segments.log_end import HeaderChain
 
 
 @unique
@@ -84,7 +84,7 @@ def _has(fs: Filesystem, segment: Segment, offset: int, timestamp: int) -> bool:
     entries, _ = last_entries(fs, segment.offset_index.path, OffsetIndex, segment.base_offset, in_use=True)
     position = max(0, entries.lookup(offset).position) if len(entries) else 0
     with fs.open_read(segment.log.path) as log:
-        for batch in HeaderChain(log, position):
+        for batch in SegmentReader(log, start=position).headers():
             if batch.last_offset >= offset:
                 return batch.max_timestamp == timestamp
     return False
@@ -93,9 +93,9 @@ def _has(fs: Filesystem, segment: Segment, offset: int, timestamp: int) -> bool:
 def _of_headers(fs: Filesystem, segment: Segment) -> tuple[int, Fault | None]:
     with fs.open_read(segment.log.path) as log:
         swift, position = _of_plain_headers(log)
-        chain = HeaderChain(log, position)
-        largest = max((batch.max_timestamp for batch in chain), default=NO_TIMESTAMP)
-    return max(swift, largest), chain.fault
+        reader = SegmentReader(log, start=position)
+        largest = max((batch.max_timestamp for batch in reader.headers()), default=NO_TIMESTAMP)
+    return max(swift, largest), reader.fault
 
 
 _PIECE_BYTES, _PAGE_BYTES = 1 << 16, 1 << 12

@@ -20,7 +20,8 @@ from kafkalog_cli.format.varint import BadVarint, decode_unsigned
 from kafkalog_cli.log.open_transactions import SegmentPart, parts_to_replay
 from kafkalog_cli.log.partition import PartitionFile, Segment, open_partition
 from kafkalog_cli.log.reading.read import RecordReader
-from kafkalog_cli.log.reading.scan import Chunk, Scan
+from kafkalog_cli.log.reading.scan import Chunk
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.log.settings.metadata_image import (
     BROKER_RESOURCE,
@@ -205,24 +206,23 @@ class _Replay:
         """
         try:
             with self._fs.open_read(path) as file:
-                scan = Scan(file, start=position, choice=self._choice, deep=True)
-                reader = RecordReader()
+                reader, decoder = SegmentReader(file, start=position, kernels=self._choice), RecordReader()
                 known = len(self._faults)
-                for chunk in scan:
-                    yield from self._of_chunk(path, chunk, reader, start)
+                for chunk in reader.chunks(deep=True):
+                    yield from self._of_chunk(path, chunk, decoder, start)
                     if len(self._faults) > known:
                         return
-                if scan.fault is not None:
-                    self._fault(path, scan.fault)
+                if reader.fault is not None:
+                    self._fault(path, reader.fault)
         except (KafkalogError, OSError) as error:
             self._fault(path, unreadable(error))
 
-    def _of_chunk(self, path: str, chunk: Chunk, reader: RecordReader, start: int) -> Iterator[_Read]:
+    def _of_chunk(self, path: str, chunk: Chunk, decoder: RecordReader, start: int) -> Iterator[_Read]:
         batches = list(chunk.batches.rows())
         first = next((row for row, batch in enumerate(batches) if batch.last_offset >= start), len(batches))
         bad = (row for row, batch in enumerate(batches) if row >= first and not (batch.valid and batch.magic >= 2))
         end = next(bad, len(batches))
-        for block in reader.blocks(chunk, first, end):
+        for block in decoder.blocks(chunk, first, end):
             records, begin = block.records.rows(), 0
             for row, stop in enumerate(block.record_ends, block.first_row):
                 batch = batches[row]

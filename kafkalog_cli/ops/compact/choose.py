@@ -25,7 +25,7 @@ from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.log.partition import Partition, Segment
-from kafkalog_cli.log.segments.log_end import HeaderChain
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.segment_times import largest_timestamp
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, TopicConfig
 from kafkalog_cli.ops.change_plan import fingerprints_of
@@ -176,7 +176,7 @@ class _Planning:
 def first_batch_ms(fs: WritableFilesystem, segment: Segment) -> int:
     """Return the largest timestamp of a segment's first batch, -1 without a batch (loadFirstBatchTimestamp)."""
     with fs.open_read(segment.log.path) as log:
-        first = next(iter(HeaderChain(log)), None)
+        first = next(SegmentReader(log).headers(), None)
     return -1 if first is None else first.max_timestamp
 
 

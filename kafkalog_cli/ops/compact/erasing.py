@@ -16,8 +16,7 @@ from kafkalog_cli.errors import BadInput, ExitCode, KafkalogError
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.logdir import open_logdir
 from kafkalog_cli.log.partition import Partition, open_partition
-from kafkalog_cli.log.reading.read import RecordReader
-from kafkalog_cli.log.reading.scan import Scan
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.append.reading import file_pieces, parse_ndjson
 from kafkalog_cli.ops.change_plan import Remark
 from kafkalog_cli.ops.compact.erasure import MOST_OFFSETS, ErasedKey, Holder, LogDigest, RecordPlace
@@ -176,19 +175,17 @@ class ErasureProof:
 
     def _count(self, path: str, *, tally: bool = False) -> tuple[int, str | None]:
         """Count a log's records that have one of the keys. Also returns why its end cannot be read, or None."""
-        count, limits = 0, self._request.limits
+        count = 0
         with self._fs.open_read(path) as file:
-            scan = Scan(file, limits=limits, choice=self._request.kernels, deep=True)
-            reader = RecordReader(limits)
-            for chunk in scan:
-                for block in reader.blocks(chunk):
-                    for fault in block.faults.values():
-                        return count, fault.message
-                    rows = [row for row in self._finder.rows(block) if not _is_control(block, row)]
-                    count += len(rows)
-                    for row in rows if tally else ():
-                        self._note(self._finder.number_of(block, row), int(block.records.offset[row]))
-            return count, None if scan.fault is None else scan.fault.message
+            reader = SegmentReader(file, limits=self._request.limits, kernels=self._request.kernels)
+            for block in reader.blocks():
+                for fault in block.faults.values():
+                    return count, fault.message
+                rows = [row for row in self._finder.rows(block) if not _is_control(block, row)]
+                count += len(rows)
+                for row in rows if tally else ():
+                    self._note(self._finder.number_of(block, row), int(block.records.offset[row]))
+            return count, None if reader.fault is None else reader.fault.message
 
     def _note(self, number: int, offset: int) -> None:
         tally = self._tallies.setdefault(number, _Tally())

@@ -15,9 +15,9 @@ from kafkalog_cli.format.columns import Integers
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordArrays, RecordBlock
-from kafkalog_cli.log.reading.read_ahead import ChunkBlocks, ReadAhead, Work
-from kafkalog_cli.log.reading.scan import Chunk, Scan
-from kafkalog_cli.log.reading.scan_on import ScanOn
+from kafkalog_cli.log.reading.read_ahead import ChunkBlocks, Work
+from kafkalog_cli.log.reading.scan import Chunk
+from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 from kafkalog_cli.ops.damage import DamageSeen
 
 if TYPE_CHECKING:
@@ -73,32 +73,25 @@ class SegmentDump:
 
     def _chunks(self, work: Work | None = None) -> Iterator[ChunkBlocks | Fault]:
         options = self._options
-        scans = ScanOn(self.file, options.start, options.end, options.limits, self._scan)
-        for scan in scans:
-            if scans.passed_over is not None:
-                yield scans.passed_over
-            for chunk, blocks in ReadAhead(scan, options.limits, self._rows if options.deep else None, work):
-                self.damage.batches(chunk.batches)
-                yield chunk, blocks
-            self.valid_bytes = scan.valid_bytes
-            if scan.fault is not None and scans.is_damage(scan.fault):
-                self.damage.fault(scan.fault)
-                if not options.resync:
-                    self.fault = scan.fault
-                    return
-        self.fault = scans.fault
-
-    def _scan(self, start: int) -> Scan:
-        options = self._options
-        return Scan(
+        reader = SegmentReader(
             self.file,
-            start=start,
+            DamagePolicy.RESYNC if options.resync else DamagePolicy.STOP,
+            start=options.start,
             end=options.end,
             limits=options.limits,
-            choice=self._choice,
-            deep=options.deep,
+            kernels=self._choice,
             seven_base_offset=options.seven_base_offset,
         )
+        for run in reader.chains(deep=options.deep):
+            if reader.skipped is not None:
+                yield reader.skipped
+            for chunk, blocks in reader.ahead(run, self._rows if options.deep else None, work):
+                self.damage.batches(chunk.batches)
+                yield chunk, blocks
+            self.valid_bytes = run.valid_bytes
+            if run.fault is not None and reader.is_damage(run.fault):
+                self.damage.fault(run.fault)
+        self.fault = reader.damage
 
     def batches(self) -> Iterator[BatchColumns | Fault]:
         """Yield the batches without records."""

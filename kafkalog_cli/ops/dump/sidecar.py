@@ -14,7 +14,7 @@ from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.timeindex import TimeIndex
 from kafkalog_cli.log.reading.batch_chain import BatchChain
 from kafkalog_cli.log.reading.header import header_at, of_negative_magic
-from kafkalog_cli.log.reading.read import BatchRecords
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 
 NOT_FOUND = -1
 
@@ -137,13 +137,13 @@ def _first_batch_ending_at(
 def _largest_timestamp(log: ReadableFile, batch: Batch, limits: Limits) -> int | GivesUp:
     if batch.magic < 0:
         return _timestamp_of_negative_magic(log, batch)
-    blocks = BatchRecords(log, batch, limits, timestamps_only=True)
+    reader = SegmentReader.of_batch(log, batch, limits)
     largest = NO_TIMESTAMP
-    for block in blocks:
+    for block in reader.blocks(timestamps_only=True):
         for fault in block.faults.values():
             return GivesUp(fault.position, fault.message)
         largest = max([largest, *block.records.timestamp])
-    return largest if blocks.fault is None else GivesUp(blocks.fault.position, blocks.fault.message)
+    return largest if reader.fault is None else GivesUp(reader.fault.position, reader.fault.message)
 
 
 def _timestamp_of_negative_magic(log: ReadableFile, batch: Batch) -> int | GivesUp:

@@ -16,8 +16,7 @@ from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY, TimeIndex
 from kafkalog_cli.format.txnindex import ABORTED_TXN
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, Partition, Segment
 from kafkalog_cli.log.reading.header import header_at
-from kafkalog_cli.log.reading.read import RecordReader
-from kafkalog_cli.log.reading.scan import Scan
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.log.segments.index_end import last_entries
 from kafkalog_cli.log.segments.log_end import SegmentEnd, segment_end
@@ -176,10 +175,9 @@ def _start(log: ReadableFile, header: Batch) -> SegmentStart:
 
 
 def _first_record(log: ReadableFile, header: Batch) -> tuple[int | None, int | None]:
-    for chunk in Scan(log, end=header.size_bytes):
-        for block in RecordReader().blocks(chunk):
-            if len(block.records):
-                return int(block.records.offset[0]), int(block.records.timestamp[0])
+    for block in SegmentReader.of_batch(log, header).blocks():
+        if len(block.records):
+            return int(block.records.offset[0]), int(block.records.timestamp[0])
     return (header.base_offset if header.magic >= 2 else None), None
 
 
@@ -189,8 +187,6 @@ def _seven_end(segment: Segment, notes: FaultNotes, *, clean: bool) -> SegmentEn
     if clean or not size or size > SEVEN_SCAN_BYTES:
         return SegmentEnd(segment.base_offset + size, size)
     with notes.fs.open_read(segment.log.path) as log:
-        scan = Scan(log, seven_base_offset=segment.base_offset)
-        for _ in scan:
-            pass
-        faults = () if scan.fault is None else (scan.fault,)
-        return SegmentEnd(segment.base_offset + scan.valid_bytes, scan.valid_bytes, faults=faults)
+        reader = SegmentReader(log, seven_base_offset=segment.base_offset).run()
+        faults = () if reader.fault is None else (reader.fault,)
+        return SegmentEnd(segment.base_offset + reader.end_position, reader.end_position, faults=faults)

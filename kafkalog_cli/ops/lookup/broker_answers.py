@@ -10,7 +10,7 @@ from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.log.partition import Partition, Segment
-from kafkalog_cli.log.segments.log_end import HeaderChain
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.broker_view import BrokerView
 from kafkalog_cli.ops.lookup.one_record import first_record
 from kafkalog_cli.ops.lookup.time_search import TimeSearch
@@ -99,8 +99,8 @@ class BrokerSearch:
         if position < 0:
             return BrokerAnswer(None, reason, "no such position")
         with self._fs.open_read(segment.log.path) as log:
-            chain = HeaderChain(log, position)
-            for header in filter(fits, chain):
+            reader = SegmentReader(log, start=position)
+            for header in filter(fits, reader.headers()):
                 if once and header.magic == 0:  # RecordBatch.offsetOfMaxTimestamp finds no offset then
                     return BrokerAnswer(None, reason)
                 block, fault = first_record(log, header, limits, wanted)
@@ -110,5 +110,5 @@ class BrokerSearch:
                     return BrokerAnswer(None, reason, fault.message)
                 if once:
                     return BrokerAnswer(None, reason)
-        torn = chain.fault is None or chain.fault.kind is FaultKind.TRAILING_BYTES
-        return BrokerAnswer(None, reason, "" if torn or chain.fault is None else chain.fault.message)
+        torn = reader.fault is None or reader.fault.kind is FaultKind.TRAILING_BYTES
+        return BrokerAnswer(None, reason, "" if torn or reader.fault is None else reader.fault.message)

@@ -13,8 +13,7 @@ from kafkalog_cli.format.records import Record, RecordBlock
 from kafkalog_cli.format.timeindex import TimeIndexEntry
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.read import RecordReader
-from kafkalog_cli.log.reading.scan import Scan
-from kafkalog_cli.log.segments.log_end import HeaderChain
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.segment_search import SegmentIndexes, StartingPoint
 from kafkalog_cli.ops.broker_view import LogBounds, log_bounds
 from kafkalog_cli.ops.lookup.one_record import checked_batch, first_record
@@ -106,8 +105,8 @@ def _in_segment(  # noqa: PLR0913, PLR0917 the search's state
         if segment.is_seven:
             return _in_seven(log, segment, offset, limits)
         start = SegmentIndexes(fs, segment).before_offset(log, offset)
-        chain = HeaderChain(log, start.position)
-        for header in chain:
+        reader = SegmentReader(log, start=start.position)
+        for header in reader.headers():
             if header.last_offset < offset:
                 continue
             if batch_only:
@@ -118,18 +117,18 @@ def _in_segment(  # noqa: PLR0913, PLR0917 the search's state
             if fault is not None:
                 reason = f"its records cannot be read: {fault.message}"
                 return Found(segment, start, checked_batch(log, header, limits), None, (*notes, reason))
-        if chain.fault is not None:
-            notes.append(f"{segment.log.path} is damaged at byte {chain.position}: {chain.fault.message}")
+        if reader.fault is not None:
+            notes.append(f"{segment.log.path} is damaged at byte {reader.end_position}: {reader.fault.message}")
     return None
 
 
 def _in_seven(log: ReadableFile, segment: Segment, offset: int, limits: Limits) -> Found | None:
     """Find a message in a 0.7 segment, where offsets are byte positions and there are no indexes."""
-    reader = RecordReader(limits)
-    for chunk in Scan(log, limits=limits, seven_base_offset=segment.base_offset):
+    decoder = RecordReader(limits)
+    for chunk in SegmentReader(log, limits=limits, seven_base_offset=segment.base_offset).chunks():
         for row, batch in enumerate(chunk.batches.rows()):
             if batch.base_offset >= offset:
-                for block in reader.blocks(chunk, row, row + 1):
+                for block in decoder.blocks(chunk, row, row + 1):
                     first = cut(block, Range(), 1)
                     return Found(segment, StartingPoint(0), batch, first if len(first.records) else None)
     return None

@@ -11,7 +11,7 @@ from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.timeindex import TimeIndexEntry
 from kafkalog_cli.log.partition import Segment
-from kafkalog_cli.log.segments.log_end import HeaderChain
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.segment_search import SegmentIndexes, StartingPoint
 from kafkalog_cli.ops.lookup.by_offset import Found
 from kafkalog_cli.ops.lookup.one_record import first_record, largest_timestamp_in
@@ -95,8 +95,8 @@ class TimeSearch:
     def _records(self, log: ReadableFile, segment: Segment, begin: _Begin, wanted: Range) -> Iterator[Found]:
         """Yield the first wanted record of each batch."""
         since_ms, from_offset = wanted.since_ms or 0, wanted.from_offset
-        chain = HeaderChain(log, begin.start.position)
-        for header in chain:
+        reader = SegmentReader(log, start=begin.start.position)
+        for header in reader.headers():
             if header.max_timestamp < since_ms or (from_offset is not None and header.last_offset < from_offset):
                 continue
             block, fault = first_record(log, header, self._limits, wanted)
@@ -105,8 +105,8 @@ class TimeSearch:
                 yield Found(segment, begin.start, batch, block, begin.notes, begin.entry)
             if fault is not None:
                 self._note(segment, f"the batch at byte {header.position} cannot be read: {fault.message}")
-        if chain.fault is not None:
-            self._note(segment, f"damaged at byte {chain.position}: {chain.fault.message}")
+        if reader.fault is not None:
+            self._note(segment, f"damaged at byte {reader.end_position}: {reader.fault.message}")
 
     def _latest_readable(self, log: ReadableFile, segment: Segment) -> Found | None:
         """Return the same as `latest`, by reading the batches with the largest timestamps in their headers.
@@ -136,7 +136,7 @@ def _by_timestamp(log: ReadableFile) -> Iterator[Batch]:
     """Yield the batch headers of a segment that have a timestamp, the largest timestamp first."""
     last: tuple[int, int] | None = None
     while True:
-        headers = (header for header in HeaderChain(log) if header.max_timestamp >= 0)
+        headers = (header for header in SegmentReader(log).headers() if header.max_timestamp >= 0)
         rest = (header for header in headers if last is None or _by_time(header) < last)
         some = nlargest(_BATCHES_AT_ONCE, rest, key=_by_time)
         yield from some

@@ -14,7 +14,7 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.log.open_transactions import SegmentPart, newest_snapshot, open_transactions, parts_to_replay
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.log.reading.scan_on import batches_across_damage
+from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 from kafkalog_cli.log.transaction_ends import Ending, TransactionEnds
 
 _MOST_TOLD_OF = 1000
@@ -164,7 +164,8 @@ def _transactional_in(
     fs: Filesystem, part: SegmentPart, end_offset: int, limits: Limits, choice: KernelChoice | None
 ) -> Iterator[Batch]:
     with fs.open_read(part.segment.log.path) as log:
-        for batches in batches_across_damage(log, part.position, limits, choice):
+        reader = SegmentReader(log, DamagePolicy.RESYNC, start=part.position, limits=limits, kernels=choice)
+        for batches in reader.batches():
             yield from map(batches.row, _transactional_rows(batches))
             first = int(batches.base_offset[0])
             if first != NO_OFFSET and first >= end_offset:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.format.batch import CRC_GOOD
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.log.open_transactions import headers_of, newest_snapshot, open_transactions, parts_to_replay
 from kafkalog_cli.log.partition import Partition, Segment
-from kafkalog_cli.log.reading.scan_on import batches_across_damage
+from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 from kafkalog_cli.log.segments.log_end import last_indexed
 from kafkalog_cli.ops.broker_view import log_bounds
 from kafkalog_cli.ops.read.request import Isolation
@@ -32,8 +31,8 @@ def _good_end(fs: Filesystem, segment: Segment) -> int:
     with fs.open_read(segment.log.path) as log:
         for start in dict.fromkeys((position, 0)):
             end: int | None = None
-            for batches in batches_across_damage(log, start):
-                good = next((row for row in range(len(batches) - 1, -1, -1) if batches.valid[row] == CRC_GOOD), None)
+            for batches in SegmentReader(log, DamagePolicy.RESYNC, start=start).batches():
+                good = batches.last_valid_row()
                 end = end if good is None else int(batches.last_offset[good]) + 1
             if end is not None:
                 return end

@@ -15,10 +15,11 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
 from kafkalog_cli.log.open_transactions import SegmentPart
 from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.log.reading.good_batches import Rows
 from kafkalog_cli.log.reading.header import header_at
-from kafkalog_cli.log.reading.read_ahead import ReadAhead, Rows, Work
-from kafkalog_cli.log.reading.scan import Chunk, Scan, scan_of
-from kafkalog_cli.log.reading.scan_on import ScanOn
+from kafkalog_cli.log.reading.read_ahead import Work
+from kafkalog_cli.log.reading.scan import Chunk
+from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 from kafkalog_cli.ops.broker_view import BrokerView
 from kafkalog_cli.ops.damage import DamageSeen
 from kafkalog_cli.ops.ranges import Range, begins_below, cut, rows_in_range, window
@@ -206,29 +207,25 @@ class SegmentRead:
                 part = found
             visibility = log.visibility(segment, part[0])
             visibility.begin(segment.base_offset, self._end_offset)
-            scans = ScanOn(file, *part, self._limits, lambda start: self._scan(file, start, part[1]))
-            for scan in scans:
+            seven = segment.base_offset if segment.is_seven else None
+            reader = SegmentReader(
+                file, DamagePolicy.RESYNC, start=part[0], end=part[1], limits=self._limits, kernels=log.choice,
+                seven_base_offset=seven, chunk_bytes=log.request.chunk_bytes,
+            )  # fmt: skip
+            for chain in reader.chains(deep=True):
                 if visibility.is_over:
                     break
-                ahead = ReadAhead(scan, self._limits, rows, work, visibility.chunks, threads=log.request.read_ahead)
+                ahead = reader.ahead(chain, rows, work, visibility.chunks, threads=log.request.read_ahead)
                 for chunk, blocks in ahead:
                     assert isinstance(chunk, VisibleChunk)
                     yield from self._bad_batches(chunk)
                     yield chunk, blocks
-                if scan.fault is not None and scans.is_damage(scan.fault):
-                    self._damage.fault(scan.fault)
-                    yield self._told(file, scan.fault)
+                if chain.fault is not None and reader.is_damage(chain.fault):
+                    self._damage.fault(chain.fault)
+                    yield self._told(file, chain.fault)
                     if log.is_stuck:
                         break
-            self._end(file, scans.valid_bytes)
-
-    def _scan(self, file: ReadableFile, start: int, end: int) -> Scan:
-        log = self._log
-        seven = self.segment.base_offset if self.segment.is_seven else None
-        return Scan(
-            file, start=start, end=end, limits=self._limits, choice=log.choice, deep=True, seven_base_offset=seven,
-            chunk_bytes=log.request.chunk_bytes,
-        )  # fmt: skip
+            self._end(file, reader.end_position)
 
     def _bad_batches(self, chunk: VisibleChunk) -> Iterator[Fault]:
         if chunk.seen is None:
@@ -326,4 +323,4 @@ def _is_good(file: ReadableFile, batch: Batch) -> bool:
     limits = DEFAULT_LIMITS._replace(max_batch_bytes=max(batch.size_bytes, DEFAULT_LIMITS.max_batch_bytes))
     if batch.size_bytes > limits.max_batch_bytes:
         return False
-    return any(chunk.batches.row(0).valid for chunk in scan_of(file, batch, limits))
+    return any(batches.valid[0] for batches in SegmentReader.of_batch(file, batch, limits).batches())

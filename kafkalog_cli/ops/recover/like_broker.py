@@ -34,8 +34,8 @@ def plan_like_broker(
 
     `has_root`: the partition is in a log directory, whose checkpoints get its lines.
     """
-    prints = fingerprints_of(fs, partition.path)
     draft = Draft(fs, partition.path)
+    prints = fingerprints_of(draft, partition.path)
     try:
         loaded = LogLoader(draft, start, settings).load()
     except (LoadFailed, Unreadable, OSError) as failure:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.manifest import RunInfo
 from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.log.partition import Partition
@@ -41,9 +42,10 @@ def plan_recovery(fs: Filesystem, partition: Partition, root: RootState, request
     else:
         since = start.recovery_point if request.since_recovery_point else None
         scope = Scope(request.mode is RecoverMode.INDEXES_ONLY, since, dict(root.lines))
-        plan = plan_repair(fs, partition, start, settings, scope)
-    if request.mode is RecoverMode.REPAIR:
-        plan = with_topic_id(fs, partition, replace(plan, log_dir=log_dir), request.settings)
+        draft = Draft(fs, partition.path)
+        plan = plan_repair(draft, partition, start, settings, scope)
+        if request.mode is RecoverMode.REPAIR:
+            plan = with_topic_id(draft, partition, replace(plan, log_dir=log_dir), request.settings)
     is_like_broker = request.mode is RecoverMode.LIKE_BROKER
     line = root.broker_line if is_like_broker else root.line
     edits = tuple(edit for edit in plan.line_edits if log_dir is not None and line(edit.kind) != edit.offset)

@@ -17,7 +17,6 @@ from kafkalog_cli.broker.producer_snapshots import ProducerSnapshots
 from kafkalog_cli.broker.producer_state import ProducerState
 from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.draft import Draft
-from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import (
     SEGMENT_KINDS,
     FileKind,
@@ -76,19 +75,19 @@ EVERYTHING = Scope()
 
 
 def plan_repair(
-    fs: Filesystem,
+    draft: Draft,
     partition: Partition,
     start: StartState,
     settings: LoadSettings,
     scope: Scope = EVERYTHING,
 ) -> RecoverPlan:
-    """Plan the repair of the partition. The clean shutdown marker in `start` is ignored.
+    """Plan the repair of the partition on its draft. The clean shutdown marker in `start` is ignored.
 
     Raises Unreadable if a file exists but cannot be opened, because its contents could change the plan.
     """
-    prints = fingerprints_of(fs, partition.path)
+    prints = fingerprints_of(draft, partition.path)
     mode = scope.mode
-    repair = _Repair(fs, partition, settings, start.log_start_offset, scope)
+    repair = _Repair(draft, partition, settings, start.log_start_offset, scope)
     try:
         repair.run(indexes_only=scope.indexes_only)
         end_offset = repair.end_offset
@@ -129,9 +128,9 @@ class _Repair:
     """Works on a draft of the partition, and checks the files that it changed before it ends."""
 
     def __init__(
-        self, fs: Filesystem, partition: Partition, settings: LoadSettings, log_start_offset: int, scope: Scope
+        self, draft: Draft, partition: Partition, settings: LoadSettings, log_start_offset: int, scope: Scope
     ) -> None:
-        self.draft = Draft(fs, partition.path)
+        self.draft = draft
         self.remarks: list[Remark] = []
         self.cut: list[CutSegment] = []
         self.recovered: set[int] = set()
@@ -272,8 +271,7 @@ class _Repair:
     def _is_whole(self, name: str) -> bool:
         with self.draft.reader(name) as log:
             walk = SegmentWalk(log, self._settings.limits, self._settings.kernels)
-            for _ in walk:
-                pass
+            walk.run()
             return walk.fault is None and not walk.damaged and not walk.bad_crcs
 
     # -- the log

@@ -12,7 +12,6 @@ from typing import NamedTuple
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.loaded_segment import LoadSettings
 from kafkalog_cli.broker.log_loader import LogLoader, StartState
-from kafkalog_cli.broker.segment_writer import MAX_RELATIVE_OFFSET
 from kafkalog_cli.change.changes import Put
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.directory_contents import check_layout
@@ -22,6 +21,7 @@ from kafkalog_cli.disk.named_places import check_named_directory
 from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, shell_word
 from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, BatchColumns
+from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.header import control_type_at
 from kafkalog_cli.log.reading.scan import read_readable, unreadable_ranges

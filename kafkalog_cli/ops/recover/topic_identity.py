@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kafkalog_cli.change.changes import Put
+from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.durable import Content
 from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.disk.moved_away import moved_out
@@ -40,7 +41,7 @@ class _Bytes(Content):
         yield self.data
 
 
-def with_topic_id(fs: Filesystem, partition: Partition, plan: RecoverPlan, settings: SettingsSource) -> RecoverPlan:
+def with_topic_id(draft: Draft, partition: Partition, plan: RecoverPlan, settings: SettingsSource) -> RecoverPlan:
     """Add a `partition.metadata` to the plan if it is missing or damaged and the metadata log has the topic's id.
 
     Raises as `SettingsSource.metadata` does.
@@ -49,9 +50,9 @@ def with_topic_id(fs: Filesystem, partition: Partition, plan: RecoverPlan, setti
     if plan.is_refused or partition.directory.kind not in kinds or partition.directory.is_metadata_log:
         return plan
     path = f"{partition.path}/{_FILE}"
-    is_there = fs.status(path) is not None
+    is_there = draft.fs.status(path) is not None
     try:
-        if is_there and partition_metadata.decode(read_all(fs, path))[0] is not None:
+        if is_there and partition_metadata.decode(draft.read(_FILE))[0] is not None:
             return plan
     except (KafkalogError, OSError):
         return plan  # an unreadable sector may contain the right id

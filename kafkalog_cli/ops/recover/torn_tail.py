@@ -11,7 +11,8 @@ from kafkalog_cli.disk.names import FileKind, FileName, classify_file
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.log.partition import Segment
-from kafkalog_cli.log.reading.scan import Scan, unreadable_ranges
+from kafkalog_cli.log.reading.scan import unreadable_ranges
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.change_plan import Remark
 from kafkalog_cli.ops.damage import DamageSeen
 from kafkalog_cli.ops.log_range import good_start
@@ -54,8 +55,7 @@ def torn_near_end(draft: Draft, segment: Segment, settings: LoadSettings) -> int
         walk = SegmentWalk(
             log, settings.limits, settings.kernels, start=good_start(draft, log, segment, settings.limits)
         )
-        for _ in walk:
-            pass
+        walk.run()
         bad = walk.first_bad
         if bad is None or walk.exit_code(draft) is not ExitCode.WARNINGS:
             return None
@@ -67,16 +67,15 @@ def _damage(draft: Draft, log: ReadableFile, name: FileName, settings: LoadSetti
     """Return the position of a log's first damage, and WARNINGS for a torn tail or CORRUPTION."""
     if name.kind is not FileKind.SEVEN_LOG:
         walk = SegmentWalk(log, settings.limits, settings.kernels)
-        for _ in walk:
-            pass
+        walk.run()
         return walk.first_bad, walk.exit_code(draft)
     seen = DamageSeen()
-    scan = Scan(log, limits=settings.limits, seven_base_offset=name.offset or 0)
-    for chunk in scan:
-        seen.batches(chunk.batches)
-    if scan.fault is not None:
-        seen.fault(scan.fault)
-    return seen.first_bad, seen.exit_code(draft, log, scan.valid_bytes, settings.limits)
+    reader = SegmentReader(log, limits=settings.limits, seven_base_offset=name.offset or 0)
+    for batches in reader.batches():
+        seen.batches(batches)
+    if reader.fault is not None:
+        seen.fault(reader.fault)
+    return seen.first_bad, seen.exit_code(draft, log, reader.end_position, settings.limits)
 
 
 def _of_bad_sectors(path: str, unreadable: Fault) -> Remark:

@@ -80,8 +80,8 @@ def _rebuild_checkpoints(session: Session, log_dir: str, request: RecoverRequest
     """
     if request.mode is not RecoverMode.REPAIR:
         return
-    session.shared.roots.checkpoints(log_dir)
-    for rebuilt in rebuild_damaged(session.fs, log_dir, session.shared.run_id):
+    checkpoints = session.shared.roots.checkpoints(log_dir)
+    for rebuilt in () if checkpoints is None else rebuild_damaged(session.fs, checkpoints, session.shared.run_id):
         session.observer.report(Note("checkpoint-rebuilt", _rebuilt_words(rebuilt), rebuilt.path))
 
 
@@ -132,8 +132,9 @@ def _path_of_stray(work: Work, request: RecoverRequest) -> str | None:
 
 def _rebuild_like_broker(work: Work, plan: RecoverPlan) -> None:
     """Rebuild checkpoints that a broker cannot read, as a broker's clean stop would."""
-    if plan.mode is RecoverMode.LIKE_BROKER and work.log_dir is not None and not plan.is_refused:
-        for rebuilt in rebuild_damaged(work.fs, work.log_dir, work.run_id, like_broker=True):
+    checkpoints = work.roots.checkpoints(work.log_dir)
+    if plan.mode is RecoverMode.LIKE_BROKER and checkpoints is not None and not plan.is_refused:
+        for rebuilt in rebuild_damaged(work.fs, checkpoints, work.run_id, like_broker=True):
             work.note("checkpoint-rebuilt", _rebuilt_words(rebuilt), rebuilt.path)
 
 

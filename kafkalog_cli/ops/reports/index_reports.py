@@ -16,7 +16,7 @@ from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.partition import Partition, Segment, directory_name, open_partition
 from kafkalog_cli.log.reading.header import header_at
-from kafkalog_cli.log.reading.scan import Scan
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.ops.log_range import UNKNOWN_RANGE, LogRange, log_range
 from kafkalog_cli.ops.reports.checkpoint_check import read_metadata_file
@@ -262,10 +262,12 @@ class PartitionReports:
 
     def _missing_state(self) -> Iterator[FileReport]:
         """Yield reports on missing files that a broker with record batches v2 always has."""
+        there = {file.name.kind for file in self._files.all if file.name.state is WorkState.IN_PLACE}
+        if {FileKind.PRODUCER_SNAPSHOT, FileKind.LEADER_EPOCH_CHECKPOINT} <= there:
+            return
         first = self._first_batch()
         if first is None or first.magic < 2:
             return
-        there = {file.name.kind for file in self._files.all if file.name.state is WorkState.IN_PLACE}
         if FileKind.PRODUCER_SNAPSHOT not in there and len(self._segments) > 1:
             kind, last = FileKind.PRODUCER_SNAPSHOT, max(self._segments)
             message = "missing, as is every other: after a clean shutdown a broker forgets the producers"
@@ -284,8 +286,8 @@ class PartitionReports:
                 continue
             try:
                 with self._read_context.fs.open_read(log.path) as file:
-                    for chunk in Scan(file, limits=self._read_context.limits):
-                        magic = int(chunk.batches.magic[len(chunk.batches) - 1]) if len(chunk.batches) else magic
+                    for batches in SegmentReader(file, limits=self._read_context.limits).batches():
+                        magic = int(batches.magic[len(batches) - 1])
             except KafkalogError:
                 return False
             return magic < 2

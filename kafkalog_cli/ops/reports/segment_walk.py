@@ -3,43 +3,23 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
 from operator import ge, gt
-from typing import NamedTuple
 
-from kafkalog_cli.broker.segment_writer import MAX_RELATIVE_OFFSET
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.disk.names import classify_file
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP, Batch, BatchArrays, BatchColumns
 from kafkalog_cli.format.columns import first_row_from, integers, least_and_largest, rows_where
-from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.log.reading.read import BatchRecords
-from kafkalog_cli.log.reading.read_ahead import ReadAhead, Rows
-from kafkalog_cli.log.reading.resync import next_good_batch
-from kafkalog_cli.log.reading.scan import Chunk, Scan
+from kafkalog_cli.log.reading.segment_reader import DamagedBytes, DamagePolicy, SegmentReader
 from kafkalog_cli.ops.damage import DamageSeen
 
-GATHERED_ROWS = 4_000
-"""The number of batches at which checks of whole columns reach full speed; a chunk may have only 200."""
-
-HELD_ROWS = 10_000
-"""Batches with bad CRCs that are held back, as they may not be batches if the chain breaks after them."""
-
-MAX_DAMAGED = 20
 MAX_MAGIC = 2
-
-
-class DamagedBytes(NamedTuple):
-    """Bytes `start` to `end` of a segment that are not batches, followed by more batches."""
-
-    start: int
-    end: int
 
 
 class BatchRun:
@@ -56,7 +36,7 @@ class BatchRun:
         self, batches: BatchColumns, reached_before: int, timestamp_before: int, *, is_after_damage: bool
     ) -> None:
         self.batches = batches
-        self.end = int(batches.position[len(batches) - 1]) + int(batches.size_bytes[len(batches) - 1])
+        self.end = batches.end_position
         self.reached_before = reached_before
         self.timestamp_before = timestamp_before
         self.is_after_damage = is_after_damage
@@ -152,11 +132,11 @@ class BatchRun:
 
 
 class SegmentWalk:
-    """Walks the chain of batches from `start`; after a break it continues with the next good batch.
+    """Walks the batches of a segment from byte `start` on, across damage, as a `SegmentReader` with HOLD reads them.
 
     Iterate for runs of batches, in ascending positions. Afterwards `end_position` is the end of the last batch, and
     `last_offset` the largest offset (None: no batch), `largest_timestamp` the largest timestamp. `fault` ended the
-    last chain. `damaged` contains the first `MAX_DAMAGED` of `damaged_count` breaks before it. `disordered_at` and
+    last chain. `damaged` and `damaged_count` are the breaks before it, as in the reader. `disordered_at` and
     `unknown_magic_at` are the positions of the first batches with these faults, None without.
     """
 
@@ -173,28 +153,42 @@ class SegmentWalk:
         self.end_position = start
         self.last_offset: int | None = None
         self.largest_timestamp = NO_TIMESTAMP
-        self.fault: Fault | None = None
-        self.damaged: list[DamagedBytes] = []
-        self.damaged_count = 0
         self.disordered_at: int | None = None
         self.unknown_magic_at: int | None = None
         self.bad_crcs = 0
         self._limits = limits
-        self._choice = choice
         self._damage = DamageSeen()
-        self._scanned_bytes = start
+        self._reader = SegmentReader(file, DamagePolicy.HOLD, start=start, limits=limits, kernels=choice)
         self._records = records
-        self._base_offset = classify_file(file.path.rpartition("/")[2]).offset
 
     def __iter__(self) -> Iterator[BatchRun]:
-        start: int | None = self.end_position
-        while start is not None:
-            if self.fault is not None:
-                self.damaged_count += 1
-                if len(self.damaged) < MAX_DAMAGED:
-                    self.damaged.append(DamagedBytes(self.end_position, start))
-                self.fault = None
-            start = yield from self._chain(start)
+        for batches in self._reader.held_batches(self._damage, self._records):
+            reached = NO_OFFSET if self.last_offset is None else self.last_offset
+            after_damage = bool(self.damaged_count) and int(batches.position[0]) > self.end_position
+            batch_run = BatchRun(batches, reached, self.largest_timestamp, is_after_damage=after_damage)
+            self._look_at(batch_run)
+            yield batch_run
+
+    def run(self) -> SegmentWalk:
+        """Walk to the end, for the attributes alone, and return this walk."""
+        for _ in self:
+            pass
+        return self
+
+    @property
+    def fault(self) -> Fault | None:
+        """The fault that ended the last chain, None at the end of the file."""
+        return self._reader.fault
+
+    @property
+    def damaged(self) -> list[DamagedBytes]:
+        """The first breaks that are followed by more batches."""
+        return self._reader.damaged
+
+    @property
+    def damaged_count(self) -> int:
+        """The number of all such breaks."""
+        return self._reader.damaged_count
 
     @property
     def first_bad(self) -> int | None:
@@ -205,92 +199,7 @@ class SegmentWalk:
         """Return WARNINGS for a damaged tail, CORRUPTION for other damage, OK without damage."""
         if self.disordered_at is not None or self.unknown_magic_at is not None:
             return ExitCode.CORRUPTION
-        return self._damage.exit_code(fs, self.file, self._scanned_bytes, self._limits)
-
-    def _chain(self, start: int) -> Generator[BatchRun, None, int | None]:
-        """Yield one unbroken chain, and return the start of the next.
-
-        Batches with bad CRCs are held back until a good batch follows. A damaged length leads the chain astray, and
-        false batches must not hide real batches. If a batch with a bad CRC has an offset that the segment cannot
-        contain, the chain is astray already. It ends there, even if more batches seem to follow.
-        """
-        deep = self._records is not None
-        scan = Scan(self.file, start=start, limits=self._limits, choice=self._choice, deep=deep)
-        scan.columns_only = not deep
-        held: list[Batch] = []
-        astray: Fault | None = None
-        for gathered in _gathered(self._chunks(scan)):
-            batches = gathered
-            row = self._first_astray(batches)
-            if row is not None:
-                astray = _crc_fault(batches.row(row))
-                if not row:
-                    break
-                batches = batches.part(0, row)
-            self._damage.batches(batches)
-            good = _last_good_row(batches)
-            if good is None or good < len(batches) - 1:
-                if good is not None:
-                    yield from self._batch_run(held, batches.part(0, good + 1))
-                    held = []
-                held += batches.rows(0 if good is None else good + 1)
-                if len(held) > HELD_ROWS:
-                    yield from self._batch_run(held, None)
-                    held = []
-            else:
-                yield from self._batch_run(held, batches)
-                held = []
-            if astray is not None:
-                break
-        self._scanned_bytes = scan.valid_bytes
-        self.fault = astray or scan.fault
-        found = None
-        if self.fault is not None:
-            self._damage.fault(self.fault)
-            broken = max(self.end_position, start)
-            found = next_good_batch(self.file, broken + 1, self._limits, broken_at=broken)
-            if found is not None:
-                held = [batch for batch in held if batch.position + batch.size_bytes <= found]
-        yield from self._batch_run(held, None)
-        return found
-
-    def _first_astray(self, batches: BatchColumns) -> int | None:
-        """Return the first batch with a bad CRC whose offset, which no CRC covers, cannot be in this segment."""
-        base = self._base_offset
-        if base is None or batches.all_valid():
-            return None
-        for row, (is_valid, first, last) in enumerate(
-            zip(batches.valid, batches.base_offset, batches.last_offset, strict=True)
-        ):
-            offset = int(last if first == NO_OFFSET else first)
-            if not is_valid and not base <= offset <= base + MAX_RELATIVE_OFFSET:
-                return row
-        return None
-
-    def _good_rows(self, chunk: Chunk) -> list[Rows]:
-        """Return runs of batches with valid CRCs, up to where the chain goes astray."""
-        astray = self._first_astray(chunk.batches)
-        runs = good_rows(chunk)
-        return runs if astray is None else [run for run in runs if run[1] <= astray]
-
-    def _chunks(self, scan: Scan) -> Iterator[BatchColumns]:
-        """Yield the batches per chunk. Records of batches with valid CRCs are passed on first, if they are wanted."""
-        rows = None if self._records is None else self._good_rows
-        for chunk, blocks in ReadAhead(scan, self._limits, rows, strict=True):
-            for block in blocks:
-                assert self._records is not None
-                self._records(block)
-            yield chunk.batches
-
-    def _batch_run(self, held: list[Batch], batches: BatchColumns | None) -> Iterator[BatchRun]:
-        for part in (BatchColumns.from_rows(held) if held else None, batches):
-            if part is None or not len(part):
-                continue
-            reached = NO_OFFSET if self.last_offset is None else self.last_offset
-            after_damage = bool(self.damaged_count) and int(part.position[0]) > self.end_position
-            batch_run = BatchRun(part, reached, self.largest_timestamp, is_after_damage=after_damage)
-            self._look_at(batch_run)
-            yield batch_run
+        return self._damage.exit_code(fs, self.file, self._reader.scanned_bytes, self._limits)
 
     def _look_at(self, batch_run: BatchRun) -> None:
         self.end_position = batch_run.end
@@ -312,65 +221,12 @@ def record_offsets(file: ReadableFile, batch: Batch, limits: Limits = DEFAULT_LI
     """Return the offsets of the first and last record of a batch, None if no record can be read."""
     first: int | None = None
     last = NO_OFFSET
-    for block in BatchRecords(file, batch, limits):
+    for block in SegmentReader.of_batch(file, batch, limits).blocks():
         offsets = block.records.offset
         if len(offsets):
             first = int(offsets[0]) if first is None else first
             last = int(offsets[len(offsets) - 1])
     return None if first is None else (first, last)
-
-
-def _gathered(chunks: Iterator[BatchColumns]) -> Iterator[BatchColumns]:
-    """Yield the same batches, with columns of compiled kernels joined until array operations pay off."""
-    gathered: list[BatchArrays] = []
-    rows = 0
-    for batches in chunks:
-        if isinstance(batches, BatchArrays):
-            gathered.append(batches)
-            rows += len(batches)
-            if rows < GATHERED_ROWS:
-                continue
-        yield from _joined(gathered)
-        gathered, rows = [], 0
-        if not isinstance(batches, BatchArrays):
-            yield batches
-    yield from _joined(gathered)
-
-
-def _joined(parts: list[BatchArrays]) -> Iterator[BatchColumns]:
-    if len(parts) > 1:
-        import numpy as np
-
-        yield BatchColumns.from_matrix(np.concatenate([part.matrix for part in parts], axis=1))
-    else:
-        yield from parts
-
-
-def _crc_fault(batch: Batch) -> Fault:
-    message = "CRC mismatch, and an offset that the segment cannot hold"
-    expected, got = "an offset of this segment", str(batch.last_offset)
-    return Fault(FaultKind.CRC_MISMATCH, batch.position, message, batch.size_bytes, expected, got)
-
-
-def _last_good_row(batches: BatchColumns) -> int | None:
-    for row in range(len(batches) - 1, -1, -1):
-        if batches.valid[row]:
-            return row
-    return None
-
-
-def good_rows(chunk: Chunk) -> list[Rows]:
-    """Return runs of batches with valid CRCs."""
-    valid = chunk.batches.valid
-    if chunk.batches.all_valid():
-        return [(0, len(valid))]
-    runs: list[Rows] = []
-    for row, good in enumerate(valid):
-        if good and runs and runs[-1][1] == row:
-            runs[-1] = (runs[-1][0], row + 1)
-        elif good:
-            runs.append((row, row + 1))
-    return runs
 
 
 def _all_ascend(batches: BatchArrays, reached_before: int) -> bool:

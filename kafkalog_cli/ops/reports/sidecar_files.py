@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kafkalog_cli.change.draft import MOST_REMEMBERED_BYTES, READ_ONCE_BYTES
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, file_pieces
 from kafkalog_cli.disk.names import DirectoryName, FileKind, FileName, WorkState, classify_file
 from kafkalog_cli.errors import ExitCode, KafkalogError
@@ -93,6 +94,8 @@ class DirectoryFiles:
         self.directory = directory
         self._wanted = wanted
         self._held: dict[str, SidecarContent] = {}
+        self._small: dict[str, SidecarContent] = {}
+        self._left_bytes = MOST_REMEMBERED_BYTES
         self.all = [
             SidecarFile(classify_file(entry.path.rpartition("/")[2]), entry)
             for entry in fs.list_directory(path)
@@ -127,9 +130,18 @@ class DirectoryFiles:
         return None
 
     def read(self, file: SidecarFile, limit_bytes: int) -> SidecarContent:
-        """Return the bytes of a file; never raises. The bytes of a held file are returned once and then released."""
-        held = self._held.pop(file.status.path, None)
-        return self._read(file, limit_bytes) if held is None else held
+        """Return the bytes of a file; never raises. The bytes of a held file are returned once and then released.
+
+        Other small files are read once, and remembered.
+        """
+        path = file.status.path
+        content = self._held.pop(path, None) or self._small.get(path)
+        if content is None:
+            content = self._read(file, limit_bytes)
+            if content.is_whole and len(content.data) <= min(READ_ONCE_BYTES, self._left_bytes):
+                self._left_bytes -= len(content.data)
+                self._small[path] = content
+        return content
 
     def hold(self, file: SidecarFile, limit_bytes: int) -> None:
         """Read a file now, and keep its bytes for the next `read`: they must not be newer than the log read next."""

@@ -9,10 +9,8 @@ from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.batch import NO_OFFSET, Batch
 from kafkalog_cli.format.compression import codec_name
-from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.partition import Partition, Segment
-from kafkalog_cli.log.reading.scan import Scan
-from kafkalog_cli.log.reading.scan_on import ScanOn
+from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.tables.coordinator_log import OnDamage
 
@@ -69,15 +67,11 @@ def batches(
 def _of_segment(fs: Filesystem, segment: Segment, on_damage: OnDamage, choice: KernelChoice) -> Iterator[Batch]:
     seven = segment.base_offset if segment.is_seven else None
     with fs.open_read(segment.log.path) as file:
-
-        def scan_from(start: int) -> Scan:
-            return Scan(file, start=start, choice=choice, seven_base_offset=seven)
-
-        for scan in ScanOn(file, 0, file.size_bytes, DEFAULT_LIMITS, scan_from):
-            for chunk in scan:
+        for chain in SegmentReader(file, DamagePolicy.RESYNC, kernels=choice, seven_base_offset=seven).chains():
+            for chunk in chain:
                 yield from chunk.batches.rows()
-            if scan.fault is not None:
-                on_damage(damaged_log(segment.log.path, scan.fault))
+            if chain.fault is not None:
+                on_damage(damaged_log(segment.log.path, chain.fault))
 
 
 def _row(partition: Partition, segment: str, log_dir: str, batch: Batch, *, is_seven: bool) -> BatchRow:

@@ -19,7 +19,7 @@ from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.timeindex import TimeIndex
 from kafkalog_cli.log.partition import Partition, PartitionFile, Segment
-from kafkalog_cli.log.segments.log_end import HeaderChain
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.listing.segments import is_index_missing
 from kafkalog_cli.ops.verify.diagnose import Finding, finding
 from kafkalog_cli.ops.verify.finding_kinds import FindingKind
@@ -115,7 +115,7 @@ def _replaced(fs: Filesystem, partition: Partition, bound: int | None) -> str:
 
 def _end_of(fs: Filesystem, log: FileStatus, base_offset: int) -> int:
     with fs.open_read(log.path) as file:
-        return max((batch.last_offset + 1 for batch in HeaderChain(file)), default=base_offset)
+        return max((batch.last_offset + 1 for batch in SegmentReader(file).headers()), default=base_offset)
 
 
 def _is(file: PartitionFile, state: WorkState) -> bool:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP, BatchColumns
+from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP
 from kafkalog_cli.format.columns import least_and_largest
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, Partition, Segment
 from kafkalog_cli.log.reading.resync import next_good_batch
-from kafkalog_cli.log.reading.scan import Scan
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.reading.unreadable import unreadable
-from kafkalog_cli.log.segments.log_end import HeaderChain
 from kafkalog_cli.ops.log_range import LogRange
 from kafkalog_cli.ops.reports.segment_walk import BatchRun
 from kafkalog_cli.ops.verify.batch_listener import BatchListener
@@ -81,8 +79,8 @@ class HeaderCheck:
         reached, told = max(self.end_offset, segment.base_offset) - 1, False
         start: int | None = 0
         while start is not None:
-            chain = _Chain(file, start, self._limits, self._choice)
-            for batches in chain:
+            reader = SegmentReader(file, start=start, limits=self._limits, kernels=self._choice)
+            for batches in reader.header_columns():
                 totals.batches += len(batches)
                 if self._listener is not None:
                     self._listener.batches(batches)
@@ -94,8 +92,8 @@ class HeaderCheck:
                     yield problem
                 reached = max(reached, batch_run.reached[-1])
             start = None
-            if chain.fault is not None:
-                broken = end = chain.fault.position
+            if reader.fault is not None:
+                broken = end = reader.fault.position
                 for size_bytes, found in negative_magic_findings(file, path, broken, file.size_bytes):
                     end += size_bytes
                     reached = max(reached, found.last_offset or 0)
@@ -104,7 +102,7 @@ class HeaderCheck:
                     start = end if end < file.size_bytes else None
                     continue
                 start = next_good_batch(file, broken + 1, self._limits, broken_at=broken)
-                yield self._damage(file, path, chain.fault, start, is_last=is_last)
+                yield self._damage(file, path, reader.fault, start, is_last=is_last)
         self.end_offset = reached + 1
 
     def _size_and_gap(self, segment: Segment) -> Iterator[Finding]:
@@ -132,41 +130,6 @@ class HeaderCheck:
             return of_fault(path, in_words(fault, kind, file.size_bytes), kind)
         zeroed = begins_with_zeros(file, fault.position, behind)
         return of_fault(path, fault, FindingKind.ZEROED_RANGE if zeroed else FindingKind.DAMAGED_RANGE)
-
-
-class _Chain:
-    """The batches of an unbroken chain from byte `start` on, several at a time; `fault` is what ended it.
-
-    Where batches are small, reading all bytes is faster than reading header after header.
-    """
-
-    def __init__(self, file: ReadableFile, start: int, limits: Limits, choice: KernelChoice | None) -> None:
-        self.fault: Fault | None = None
-        self._file = file
-        self._start = start
-        self._limits = limits
-        self._choice = choice
-
-    def __iter__(self) -> Iterator[BatchColumns]:
-        chain = HeaderChain(self._file, self._start)
-        headers = iter(chain)
-        while rows := [*islice(headers, _HEADERS)]:
-            yield BatchColumns.from_rows(rows)
-            size = chain.position - rows[0].position
-            if len(rows) == _HEADERS and size < _HEADERS * _SMALL_BYTES:
-                yield from self._all_bytes(chain.position)
-                return
-        self.fault = chain.fault
-
-    def _all_bytes(self, start: int) -> Iterator[BatchColumns]:
-        scan = Scan(self._file, start=start, limits=self._limits, choice=self._choice)
-        for chunk in scan:
-            yield chunk.batches
-        self.fault = scan.fault
-
-
-_HEADERS = 256
-_SMALL_BYTES = 4096
 
 
 def _problem(path: str, batch_run: BatchRun) -> Finding | None:

@@ -15,8 +15,9 @@ from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, Segment
 from kafkalog_cli.log.reading.header import header_at, negative_magics
 from kafkalog_cli.log.reading.scan import read_readable, unreadable_ranges
+from kafkalog_cli.log.reading.segment_reader import DamagedBytes
 from kafkalog_cli.ops.reports.log_questions import NO_LEADER_EPOCH
-from kafkalog_cli.ops.reports.segment_walk import BatchRun, DamagedBytes, SegmentWalk
+from kafkalog_cli.ops.reports.segment_walk import BatchRun, SegmentWalk
 from kafkalog_cli.ops.verify.checksums import BadBatch, checksums_of
 from kafkalog_cli.ops.verify.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.verify.finding_kinds import FindingKind

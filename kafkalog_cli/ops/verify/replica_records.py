@@ -13,7 +13,7 @@ from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import NO_OFFSET, Batch
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import Record
-from kafkalog_cli.log.reading.read import BatchRecords
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 
 
 class _Unreadable(Exception):
@@ -83,7 +83,7 @@ class ReplicaRecords:
     def _read(self) -> Generator[RecordFacts, None, None]:
         last = NO_OFFSET
         with self._fs.open_read(self.path) as file:
-            for block in BatchRecords(file, self.batch, self._limits):
+            for block in SegmentReader.of_batch(file, self.batch, self._limits).blocks():
                 if block.faults:
                     raise _Unreadable
                 for record in block.rows():

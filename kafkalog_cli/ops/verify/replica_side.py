@@ -146,11 +146,10 @@ class ReplicaSide:
         batches = batch_run.batches
         self._is_empty = self._is_empty and not any(batches.valid)
         self.was_cleaned = self.was_cleaned or cleaner_wrote(batches) or has_gap(batch_run)
-        for row in range(len(batches) - 1, -1, -1):
-            if batches.valid[row]:
-                self._end_offset = max(self._end_offset, int(batches.last_offset[row]) + 1)
-                self._last_epoch = max(self._last_epoch, int(batches.leader_epoch[row]))
-                break
+        row = batches.last_valid_row()
+        if row is not None:
+            self._end_offset = max(self._end_offset, int(batches.last_offset[row]) + 1)
+            self._last_epoch = max(self._last_epoch, int(batches.leader_epoch[row]))
 
     def head(self) -> Head | None:
         """Return the next valid batch, None at the end of the log."""

@@ -9,14 +9,14 @@ from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.log.reading.good_batches import good_rows
 from kafkalog_cli.log.reading.read import RecordReader
-from kafkalog_cli.log.reading.scan import Chunk, Scan
-from kafkalog_cli.log.reading.scan_on import ScanOn
+from kafkalog_cli.log.reading.scan import Chunk
+from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.ops.damage import DamageSeen
 from kafkalog_cli.ops.log_range import LogRange
 from kafkalog_cli.ops.reports.segment_reports import ReadContext
-from kafkalog_cli.ops.reports.segment_walk import good_rows
 from kafkalog_cli.ops.verify.batch_listener import BatchListener
 from kafkalog_cli.ops.verify.checksums import BadBatch, checksums_of
 from kafkalog_cli.ops.verify.diagnose import Finding, finding, of_fault
@@ -69,32 +69,28 @@ class SevenCheck:
         totals.segments += 1
         totals.bytes += segment.log.size_bytes
         seen, records = DamageSeen(), RecordsCheck(self._now_ms)
-        reader = RecordReader(limits, strict=True)
+        decoder = RecordReader(limits, strict=True)
         bad: list[BadBatch] = []
         found: list[Finding] = []
-        scans = ScanOn(
-            file, 0, file.size_bytes, limits,
-            lambda start: Scan(file, start=start, limits=limits, seven_base_offset=segment.base_offset),
-        )  # fmt: skip
+        reader = SegmentReader(file, DamagePolicy.RESYNC, limits=limits, seven_base_offset=segment.base_offset)
         broken: Fault | None = None
-        good_bytes = 0
-        for scan in scans:
+        for chain in reader.chains():
             if broken is not None:
-                zeros = begins_with_zeros(file, broken.position, scan.start)
+                zeros = begins_with_zeros(file, broken.position, chain.start)
                 found.append(of_fault(path, broken, _MID_LOG[zeros]))
-            for chunk in scan:
+            for chunk in chain:
                 seen.batches(chunk.batches)
                 totals.batches += len(chunk.batches)
                 bad += _bad_crcs(chunk.batches)
-                self._look_into(chunk, reader, records)
-            broken, good_bytes = scan.fault, scan.good_bytes
+                self._look_into(chunk, decoder, records)
+            broken = chain.fault
             if broken is not None:
                 seen.fault(broken)
         if broken is not None:
             kinds = _TAIL if segment is self._segments[-1] else _MID_LOG
             zeros = begins_with_zeros(file, broken.position, file.size_bytes)
             found.append(of_fault(path, broken, kinds[zeros]))
-        code = seen.exit_code(self._read_context.fs, file, scans.valid_bytes, limits)
+        code = seen.exit_code(self._read_context.fs, file, reader.end_position, limits)
         for one in bad[:MAX_TOLD]:
             kind = FindingKind.BAD_TAIL_BATCH if code is ExitCode.WARNINGS else FindingKind.CRC_MISMATCH
             message = f"the CRC of a message of {one.size_bytes} bytes does not match"
@@ -103,15 +99,15 @@ class SevenCheck:
         if len(bad) > MAX_TOLD:
             message = f"{len(bad) - MAX_TOLD} more messages whose CRC does not match"
             found.append(finding(FindingKind.CRC_MISMATCH, path, message))
-        self.log = LogRange(self._segments[0].base_offset, segment.base_offset + good_bytes)
+        self.log = LogRange(self._segments[0].base_offset, segment.base_offset + reader.good_bytes)
         yield from found
         yield from records.findings(path)
 
-    def _look_into(self, chunk: Chunk, reader: RecordReader, records: RecordsCheck) -> None:
+    def _look_into(self, chunk: Chunk, decoder: RecordReader, records: RecordsCheck) -> None:
         listener = self._listener
         wants_records = self._wants_records or (listener is not None and listener.wants_records)
         for first, end in good_rows(chunk) if wants_records else ():
-            for block in reader.blocks(chunk, first, end):
+            for block in decoder.blocks(chunk, first, end):
                 if self._wants_records:
                     self.totals.records += len(block.records)
                     records.see(block)

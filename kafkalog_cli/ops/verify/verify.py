@@ -27,7 +27,14 @@ from kafkalog_cli.ops.verify.against import Comparison, ReplicaPolicy, compare
 from kafkalog_cli.ops.verify.diagnose import Finding, finding, with_path
 from kafkalog_cli.ops.verify.finding_kinds import FindingKind
 from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification, VerifyTask, shown_path
-from kafkalog_cli.ops.verify.places import GivenPolicy, PartitionPlaces, TopicFacts, read_topic_id, topic_facts
+from kafkalog_cli.ops.verify.places import (
+    GivenPolicy,
+    PartitionPlaces,
+    TopicFacts,
+    TopicIdFile,
+    read_topic_id,
+    topic_facts,
+)
 from kafkalog_cli.ops.verify.replica_pairs import ReplicaPairs, paired, side_of
 from kafkalog_cli.ops.verify.root import CHECKED_ROOT_KINDS, findings_across, root_findings, staged_finding
 from kafkalog_cli.ops.verify.settled import removed, settled_findings, settled_verification
@@ -86,7 +93,7 @@ class VerifyPlanner:
         log_dir = self._log_dir(partition.path)
         root = None if log_dir is None else self._root(log_dir)
         target = _Target(PartitionPath(partition.path, partition.directory), is_named=True)
-        facts = self._facts(target, partition)
+        facts = self._facts(target, partition, read_topic_id(self._fs, partition.path))
         compacted = facts.is_compacted
         if compacted is None and facts.is_in_cleaner_checkpoint:
             compacted = True
@@ -109,7 +116,7 @@ class VerifyPlanner:
         known = [*dict.fromkeys([*log_dirs, *sorted(path for path in above if path is not None)])]
         config = {name: text for name, text in self._config.items() if name != CLEANUP_POLICY}
         settings = self._settings = session.settings_with(config, known)
-        for target in targets:
+        for target in targets if len(targets) > 1 else ():
             if not target.is_root and target.wanted is None:
                 meta = settings.meta(self._log_dir(target.directory.path))
                 self._places.add(self._fs, target.directory, meta)
@@ -202,16 +209,15 @@ class VerifyPlanner:
         leftover = None if root is None else staged_finding(root, partition.directory.name)
         if leftover is not None:
             return VerifyTask(partition, level, now_ms, leftover=leftover)
-        facts = self._facts(target, partition)
         topic_id = read_topic_id(fs, path)
+        facts = self._facts(target, partition, topic_id)
         elsewhere = tuple(self._places.findings(partition, topic_id.topic_id, settings.meta(log_dir)))
         return VerifyTask(partition, level, now_ms, facts=facts, elsewhere=elsewhere)
 
-    def _facts(self, target: _Target, partition: Partition) -> TopicFacts:
+    def _facts(self, target: _Target, partition: Partition, topic_id: TopicIdFile) -> TopicFacts:
         log_dir = self._log_dir(partition.path)
         root = None if log_dir is None else self._root(log_dir)
         given = self._given_policy(partition, is_named=target.is_named)
-        topic_id = read_topic_id(self._fs, partition.path)
         return topic_facts(partition, topic_id, log_dir, self.settings, given, root)
 
     def _given_policy(self, partition: Partition, *, is_named: bool) -> GivenPolicy:

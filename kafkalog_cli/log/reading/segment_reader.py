@@ -1,0 +1,335 @@
+"""The way to read a segment file: how deep, in which range of bytes, and what to do about damage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from enum import Enum, unique
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from kafkalog_cli.disk.fs import ReadableFile
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.disk.names import classify_file
+from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchColumns
+from kafkalog_cli.format.fault import Fault, FaultKind, incomplete_batch
+from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.log.reading.good_batches import Rows, gathered, good_rows
+from kafkalog_cli.log.reading.header import header_at
+from kafkalog_cli.log.reading.scan import Chunk, Generation, Scan
+
+if TYPE_CHECKING:
+    from kafkalog_cli.format.records import RecordBlock
+    from kafkalog_cli.log.reading.read_ahead import ChunkBlocks, Work
+
+HELD_ROWS = 10_000
+"""Batches with bad CRCs that are held back, as they may not be batches if the chain breaks after them."""
+
+MAX_DAMAGED = 20
+_HEADERS, _SMALL_BYTES = 256, 4096
+
+
+@unique
+class DamagePolicy(Enum):
+    """The reaction of a reader to a break in the chain of batches.
+
+    STOP ends the reading, as a broker does. RESYNC continues with the next good batch after the last good one. HOLD
+    continues too, and holds batches with wrong CRCs back until a good batch follows. A damaged length leads the chain
+    astray, and false batches must not hide real batches.
+    """
+
+    STOP = "stop"
+    RESYNC = "resync"
+    HOLD = "hold"
+
+
+class DamagedBytes(NamedTuple):
+    """Bytes `start` to `end` of a segment that are not batches, followed by more batches."""
+
+    start: int
+    end: int
+
+
+class DamageListener(Protocol):
+    """Is called with all batches and faults in file order, before batches are held back."""
+
+    def batches(self, batches: BatchColumns) -> None:
+        """Take the CRC results of some batches."""
+
+    def fault(self, fault: Fault) -> None:
+        """Take the fault that ended a chain."""
+
+
+class SegmentReader:
+    """Reads the batches of one segment file from byte `start` to byte `end` (default: the end of the file).
+
+    The method decides how deep: `headers` and `header_columns` check no CRCs and stop at damage. `chains`, `chunks` and
+    `batches` read all bytes and check CRCs. `blocks` and `ahead` also decode the records. `held_batches` is for HOLD.
+    Call a single method, once.
+
+    Damage does not raise. Afterwards `end_position` is the byte after the last batch of the last chain, and `fault` the
+    reason why that chain ended (None: the end of the range). `good_bytes` is the end of the last batch with a right
+    CRC. With RESYNC `skipped` is the damage before the present chain, with the number of skipped bytes (None: no
+    damage). With HOLD `damaged` has the first `MAX_DAMAGED` of `damaged_count` breaks before more batches, and
+    `scanned_bytes` is the position up to which the last chain was followed.
+    """
+
+    def __init__(  # noqa: PLR0913
+        self,
+        file: ReadableFile,
+        on_damage: DamagePolicy = DamagePolicy.STOP,
+        *,
+        start: int = 0,
+        end: int | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        kernels: KernelChoice | None = None,
+        seven_base_offset: int | None = None,
+        chunk_bytes: int | None = None,
+    ) -> None:
+        self.end_position = self.good_bytes = start
+        self.fault: Fault | None = None
+        self.skipped: Fault | None = None
+        self.damaged: list[DamagedBytes] = []
+        self.damaged_count = 0
+        self.scanned_bytes = start
+        self._file = file
+        self._on_damage = on_damage
+        self._end = file.size_bytes if end is None else end
+        self._limits = limits
+        self._kernels = kernels
+        self._seven_base_offset = seven_base_offset
+        self._chunk_bytes = chunk_bytes
+
+    @classmethod
+    def of_batch(cls, file: ReadableFile, batch: Batch, limits: Limits = DEFAULT_LIMITS) -> SegmentReader:
+        """Return the reader of one batch, given its position and size."""
+        return cls(file, start=batch.position, end=batch.position + batch.size_bytes, limits=limits)
+
+    # -- headers
+
+    def headers(self) -> Iterator[Batch]:
+        """Yield the headers of the batches up to the first break. The end of the file is the end of the range."""
+        while True:
+            header = header_at(self._file, self.end_position)
+            if not isinstance(header, Batch):
+                break
+            self.end_position = header.position + header.size_bytes
+            yield header
+        rest = self._file.size_bytes - self.end_position
+        if header is not None:
+            self.fault = header
+        elif rest > 0:
+            self.fault = incomplete_batch(self.end_position, rest)
+
+    def header_columns(self) -> Iterator[BatchColumns]:
+        """Yield the batches up to the first break, several at a time.
+
+        Where batches are small, all bytes are read: this is faster than reading header after header.
+        """
+        headers = self.headers()
+        while rows := [*islice(headers, _HEADERS)]:
+            yield BatchColumns.from_rows(rows)
+            if len(rows) == _HEADERS and self.end_position - rows[0].position < _HEADERS * _SMALL_BYTES:
+                yield from self.batches()
+                return
+
+    # -- batches
+
+    def chains(self, *, deep: bool = False) -> Iterator[Scan]:
+        """Yield the unbroken chains of batches. Iterate each to its end for its chunks before requesting the next.
+
+        `deep`: the caller decodes the records too, which counts for the choice of kernels.
+        """
+        start: int | None = self.end_position
+        while start is not None:
+            scan = self._scan(start, deep=deep)
+            yield scan
+            self.end_position, self.good_bytes, self.fault = scan.valid_bytes, scan.good_bytes, scan.fault
+            if self._on_damage is DamagePolicy.STOP or self.damage is None:
+                return
+            start = self._next_good(scan)
+            if start is not None and scan.fault is not None:
+                begin = scan.valid_bytes if scan.valid_bytes < start else scan.good_bytes
+                self.skipped = _skipped(begin, start, scan.fault)
+
+    @property
+    def damage(self) -> Fault | None:
+        """The damage that ended the last chain, None without damage."""
+        return None if self.fault is None or not self.is_damage(self.fault) else self.fault
+
+    def is_damage(self, fault: Fault) -> bool:
+        """Whether a chain ended at damage, and not just at the end of the range in the middle of a batch."""
+        return fault.kind is not FaultKind.TRAILING_BYTES or self._end >= self._file.size_bytes
+
+    def chunks(self, *, deep: bool = False) -> Iterator[Chunk]:
+        """Yield the batches and their bytes; a chunk is valid until the next is requested. `deep`: see `chains`."""
+        for chain in self.chains(deep=deep):
+            yield from chain
+
+    def batches(self) -> Iterator[BatchColumns]:
+        """Yield the batches without their bytes."""
+        for chain in self.chains():
+            chain.columns_only = True
+            for chunk in chain:
+                yield chunk.batches
+
+    def run(self) -> SegmentReader:
+        """Read to the end, for the attributes alone, and return this reader."""
+        for _ in self.batches():
+            pass
+        return self
+
+    # -- records
+
+    def blocks(self, *, timestamps_only: bool = False) -> Iterator[RecordBlock]:
+        """Yield the records; a block is valid until the next is requested. `timestamps_only`: see `RecordReader`.
+
+        Without a choice of kernels few records are expected, and compiled kernels are not loaded for their sake.
+        """
+        from kafkalog_cli.log.reading.read import RecordReader
+
+        decoder = RecordReader(self._limits, timestamps_only=timestamps_only)
+        for chunk in self.chunks(deep=self._kernels is not None):
+            yield from decoder.blocks(chunk)
+
+    def ahead(  # noqa: PLR0913
+        self,
+        chain: Scan,
+        rows: Callable[[Chunk], list[Rows]] | None,
+        work: Work | None = None,
+        chosen: Callable[[Scan], Generator[Chunk, None, None]] | None = None,
+        *,
+        strict: bool = False,
+        threads: bool = True,
+    ) -> Iterator[ChunkBlocks]:
+        """Yield the chunks of a chain with their records, which threads read ahead. See `ReadAhead`."""
+        from kafkalog_cli.log.reading.read_ahead import ReadAhead
+
+        return iter(ReadAhead(chain, self._limits, rows, work, chosen, strict=strict, threads=threads))
+
+    # -- holding back
+
+    def held_batches(
+        self, listener: DamageListener, records: Callable[[RecordBlock], None] | None = None
+    ) -> Iterator[BatchColumns]:
+        """Yield the batches with HOLD. `records` gets the records of batches with right CRCs, before their batches."""
+        start: int | None = self.end_position
+        while start is not None:
+            if self.fault is not None:
+                self.damaged_count += 1
+                if len(self.damaged) < MAX_DAMAGED:
+                    self.damaged.append(DamagedBytes(self.end_position, start))
+                self.fault = None
+            start = yield from self._held_chain(start, listener, records)
+
+    def _held_chain(
+        self, start: int, listener: DamageListener, records: Callable[[RecordBlock], None] | None
+    ) -> Generator[BatchColumns, None, int | None]:
+        """Yield one unbroken chain, and return the start of the next.
+
+        If a batch with a bad CRC has an offset that the segment cannot contain, the chain is astray already. It ends
+        there, even if more batches seem to follow.
+        """
+        from kafkalog_cli.log.reading.resync import next_good_batch
+
+        scan = self._scan(start, deep=records is not None)
+        scan.columns_only = records is None
+        held: list[Batch] = []
+        astray: Fault | None = None
+        for found in gathered(self._columns(scan, records)):
+            row = self._first_astray(found)
+            if row is not None:
+                astray = _crc_fault(found.row(row))
+                if not row:
+                    break
+            batches = found if row is None else found.part(0, row)
+            listener.batches(batches)
+            good = batches.last_valid_row()
+            if good is None or good < len(batches) - 1:
+                if good is not None:
+                    yield from self._let_go(held, batches.part(0, good + 1))
+                    held = []
+                held += batches.rows(0 if good is None else good + 1)
+                if len(held) > HELD_ROWS:
+                    yield from self._let_go(held, None)
+                    held = []
+            else:
+                yield from self._let_go(held, batches)
+                held = []
+            if astray is not None:
+                break
+        self.scanned_bytes = scan.valid_bytes
+        self.fault = astray or scan.fault
+        following = None
+        if self.fault is not None:
+            listener.fault(self.fault)
+            broken = max(self.end_position, start)
+            following = next_good_batch(self._file, broken + 1, self._limits, broken_at=broken)
+            if following is not None:
+                held = [batch for batch in held if batch.position + batch.size_bytes <= following]
+        yield from self._let_go(held, None)
+        return following
+
+    def _columns(self, scan: Scan, records: Callable[[RecordBlock], None] | None) -> Iterator[BatchColumns]:
+        rows = None if records is None else self._good_rows
+        for chunk, blocks in self.ahead(scan, rows, strict=True):
+            for block in blocks:
+                assert records is not None
+                records(block)
+            yield chunk.batches
+
+    def _good_rows(self, chunk: Chunk) -> list[Rows]:
+        """Return runs of batches with right CRCs, up to where the chain goes astray."""
+        astray = self._first_astray(chunk.batches)
+        runs = good_rows(chunk)
+        return runs if astray is None else [run for run in runs if run[1] <= astray]
+
+    def _first_astray(self, batches: BatchColumns) -> int | None:
+        """Return the first batch with a bad CRC whose offset, which no CRC covers, cannot be in this segment."""
+        if batches.all_valid():
+            return None
+        base = classify_file(self._file.path.rpartition("/")[2]).offset
+        if base is None:
+            return None
+        for row, (is_valid, first, last) in enumerate(
+            zip(batches.valid, batches.base_offset, batches.last_offset, strict=True)
+        ):
+            offset = int(last if first == NO_OFFSET else first)
+            if not is_valid and not base <= offset <= base + MAX_RELATIVE_OFFSET:
+                return row
+        return None
+
+    def _let_go(self, held: list[Batch], batches: BatchColumns | None) -> Iterator[BatchColumns]:
+        for part in (BatchColumns.from_rows(held) if held else None, batches):
+            if part is not None and len(part):
+                self.end_position = part.end_position
+                yield part
+
+    def _scan(self, start: int, *, deep: bool) -> Scan:
+        return Scan(
+            self._file,
+            start=start,
+            end=self._end,
+            limits=self._limits,
+            seven_base_offset=self._seven_base_offset,
+            choice=self._kernels,
+            deep=deep,
+            chunk_bytes=self._chunk_bytes,
+        )
+
+    def _next_good(self, scan: Scan) -> int | None:
+        from kafkalog_cli.log.reading.resync import next_good_batch
+
+        broken_at, seven = scan.good_bytes, scan.generation is Generation.SEVEN
+        found = next_good_batch(self._file, broken_at + 1, self._limits, seven=seven, broken_at=broken_at)
+        return found if found is not None and found < self._end else None
+
+
+def _skipped(begin: int, end: int, fault: Fault) -> Fault:
+    return Fault(fault.kind, begin, f"skipped {end - begin} bytes: {fault.message}", end - begin)
+
+
+def _crc_fault(batch: Batch) -> Fault:
+    message = "CRC mismatch, and an offset that the segment cannot hold"
+    expected, got = "an offset of this segment", str(batch.last_offset)
+    return Fault(FaultKind.CRC_MISMATCH, batch.position, message, batch.size_bytes, expected, got)

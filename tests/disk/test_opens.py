@@ -1,0 +1,78 @@
+"""Files that a command opens: each is read once where that is enough, and a log at most three times."""
+
+import io
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from kafkalog_cli.change import draft
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.names import FileKind
+from kafkalog_cli.errors import ExitCode
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
+PARTITION = "mixed-0"
+COMPACTED = ("--config", "cleanup.policy=compact", "--config", "min.cleanable.dirty.ratio=0")
+MOST_LOG_OPENS = 3
+MOST_OPENS = {
+    # command line: the most files that it opens for one partition of one segment, after an unclean and a clean stop
+    ("recover",): (10, 10),
+    ("recover", "--dry-run"): (10, 10),
+    ("compact", *COMPACTED): (9, 7),
+    ("verify",): (14, 15),
+    ("verify", "--level", "deep"): (14, 15),
+    ("verify", "--level", "quick"): (9, 10),
+    ("read",): (6, 8),
+    ("read", "--isolation", "read_committed"): (6, 8),
+    ("dump-log",): (1, 1),
+    ("dump-log", "--print-data-log"): (1, 1),
+}
+
+
+def opened_by(monkeypatch, argv):
+    """The names of the files that a command opens to read, with their counts. Files that are not there do not count."""
+    found = Counter()
+    open_read = RealFilesystem.open_read
+
+    def counted(fs, path):
+        file = open_read(fs, path)
+        found[path.rpartition("/")[2]] += 1
+        return file
+
+    monkeypatch.setattr(RealFilesystem, "open_read", counted)
+    code = run(argv, Environment(stdout=io.BytesIO(), stderr=io.BytesIO(), stdin=io.BytesIO(), terminal=None))
+    assert code == ExitCode.OK
+    return found
+
+
+def command_line(folder, verb, *more):
+    path = folder / PARTITION
+    if verb == "dump-log":
+        return [verb, "--files", str(path / "00000000000000000000.log"), *more]
+    return [verb, str(path), *more, *(() if verb == "read" else ("--jobs", "1"))]
+
+
+def example(tmp_path, *, is_clean):
+    folder = shutil.copytree(EXAMPLE, tmp_path / "data")
+    if is_clean:
+        (folder / FileKind.CLEAN_SHUTDOWN.value).write_text('{"version":0,"brokerEpoch":-1}')
+    return folder
+
+
+@pytest.mark.parametrize("is_clean", [False, True], ids=["unclean", "clean"])
+@pytest.mark.parametrize("arguments", MOST_OPENS, ids=" ".join)
+def test_a_command_opens_few_files(monkeypatch, tmp_path, arguments, is_clean):
+    found = opened_by(monkeypatch, command_line(example(tmp_path, is_clean=is_clean), *arguments))
+    assert found.total() <= MOST_OPENS[arguments][is_clean], found
+    assert found["00000000000000000000.log"] in range(1, MOST_LOG_OPENS + 1), found
+
+
+@pytest.mark.parametrize("arguments", [("recover",), ("compact", *COMPACTED)], ids=" ".join)
+def test_a_log_too_large_to_be_remembered_is_opened_at_most_three_times(monkeypatch, tmp_path, arguments):
+    monkeypatch.setattr(draft, "READ_ONCE_BYTES", 0)
+    found = opened_by(monkeypatch, command_line(example(tmp_path, is_clean=False), *arguments))
+    assert found["00000000000000000000.log"] in range(1, MOST_LOG_OPENS + 1), found

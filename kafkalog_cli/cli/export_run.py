@@ -132,7 +132,7 @@ class ExportRun:
         assert output is not None
         for files, of_earlier_run in ((result.completed, True), (result.files, False)):
             for file in files:
-                lines.object(EXPORTED, "exported", exported_object(file, output, of_earlier_run=of_earlier_run))
+                lines.object(EXPORTED, exported_object(file, output, of_earlier_run=of_earlier_run))
         lines.summary(
             result.exit_code,
             **export_counts([*result.completed, *result.files]),

@@ -10,7 +10,7 @@ from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.ops.retain.free import FreeRequest
 from kafkalog_cli.ops.retain.freeing import FREE, Freeing
 from kafkalog_cli.ops.size_spec import parse_size_bytes
-from kafkalog_cli.output.freed import free_view
+from kafkalog_cli.output.retain_view import free_view
 
 if TYPE_CHECKING:
     from kafkalog_cli.cli.environment import Environment

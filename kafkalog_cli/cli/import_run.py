@@ -117,7 +117,7 @@ class ImportRun:
         if options.printing.output.is_json:
             lines = JsonLines(out)
             for fields in imported_objects(result, options.log_dir, dry_run=options.safety.dry_run):
-                lines.object(IMPORTED, "imported", fields)
+                lines.object(IMPORTED, fields)
             records = sum(one.built.records for one in result.done)
             earlier = {"completed": len(result.completed.placed), "lost": len(result.completed.lost)}
             lines.summary(result.exit_code, partitions=len(result.done), records=records, **earlier)

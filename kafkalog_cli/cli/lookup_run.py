@@ -13,11 +13,9 @@ from kafkalog_cli.ops.lookup import by_time as lookup_time
 from kafkalog_cli.ops.selection import Selection, expand, select_partitions
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
 from kafkalog_cli.output.human import iso_time
-from kafkalog_cli.output.lookup_text import broker_note, found_lines, how
+from kafkalog_cli.output.lookup_text import broker_note, found_lines
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.stream import ResultStream
-
-LOOKUP = "kafkalog.lookup/1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +75,7 @@ class LookupPrinter:
         if self._as_json:
             from kafkalog_cli.output.lookup_json import found_object
 
-            self.fields({**found_object(found, self._partition), "how": how(found)})
+            self.fields({**found_object(found, self._partition)})
             return
         for piece in found_lines(found):
             self._out.write(piece)
@@ -89,8 +87,7 @@ class LookupPrinter:
         if self._as_json:
             from kafkalog_cli.output.lookup_json import broker_fields, found_object
 
-            fields = found_object(found, self._partition)
-            self.fields({**fields, "how": how(found), **broker_fields(answer.broker)})
+            self.fields({**found_object(found, self._partition), **broker_fields(answer.broker)})
         else:
             self.found(found)
 
@@ -98,9 +95,10 @@ class LookupPrinter:
         """Print an answer that is not a record; as text, one line `name: value` per field, and a line per note."""
         self._answers += 1
         if self._as_json:
+            from kafkalog_cli.output.lookup_json import LOOKUP
             from kafkalog_cli.output.ndjson import JsonLines
 
-            JsonLines(self._out).object(LOOKUP, "lookup", fields)
+            JsonLines(self._out).object(LOOKUP, fields)
             return
         for name, value in fields.items():
             for one in value if isinstance(value, list) else [value]:

@@ -6,7 +6,6 @@ from typing import Any
 
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.lookup_run import (
-    LOOKUP,
     TimeQuestion,
     found_by_question,
     latest_fields,
@@ -17,7 +16,7 @@ from kafkalog_cli.errors import ExitCode, KafkalogError, OffsetOutOfRange, combi
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.broker_view import log_bounds
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
-from kafkalog_cli.output.lookup_text import broker_note, how, partition_line, topic_line
+from kafkalog_cli.output.lookup_text import broker_note, partition_line, topic_line
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.stream import ResultStream
 
@@ -73,10 +72,11 @@ class TopicAnswers:
             self._codes.append(ExitCode.FAILURE)
             return
         if self._as_json:
+            from kafkalog_cli.output.lookup_json import LOOKUP
             from kafkalog_cli.output.ndjson import JsonLines
 
             name = {"topic": partition.directory.topic, "partition": partition.directory.partition}
-            JsonLines(self._out).object(LOOKUP, "lookup", {**name, **fields})
+            JsonLines(self._out).object(LOOKUP, {**name, **fields})
         else:
             self._out.write(text)
 
@@ -108,7 +108,7 @@ class TopicAnswers:
         if self._as_json:
             from kafkalog_cli.output.lookup_json import broker_fields, found_object
 
-            fields = {**found_object(found, partition), "how": how(found), **broker_fields(answer.broker)}
+            fields = {**found_object(found, partition), **broker_fields(answer.broker)}
         line = partition_line(partition, [answer.offset], timestamp_ms=found.record_timestamp, notes=found.notes)
         return fields, line
 

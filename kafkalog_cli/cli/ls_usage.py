@@ -98,7 +98,7 @@ class UsageRun:
         from kafkalog_cli.cli.options import OutputFormat
         from kafkalog_cli.cli.verbs import begin
         from kafkalog_cli.ops.listing.freeable import FREEABLE, freeable_of
-        from kafkalog_cli.output.listing_json import PARTITION
+        from kafkalog_cli.output.listing_records import PARTITION
         from kafkalog_cli.output.views import View
 
         output = OutputFormat.TEXT if self._lines is None else OutputFormat.JSON
@@ -114,7 +114,7 @@ class UsageRun:
         topics = by_topic(rows, options.sort)
         self._total = sum(log_dirs.values(), Usage())
         if self._lines is not None:
-            from kafkalog_cli.output.usage_json import UsageJson
+            from kafkalog_cli.output.listing_json import UsageJson
 
             json = UsageJson(self._lines)
             json.topics(topics) if options.topics else json.partitions(in_order(rows, options.sort))

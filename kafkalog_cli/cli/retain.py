@@ -73,7 +73,7 @@ def retain(  # noqa: PLR0913
     from kafkalog_cli.cli.verbs import run_verb
     from kafkalog_cli.ops.retain.plan import RetainRequest
     from kafkalog_cli.ops.retain.retain import RETAIN
-    from kafkalog_cli.output.log_change_views import retain_view
+    from kafkalog_cli.output.retain_view import retain_view
 
     environment = environment_of(context)
     options = session_options(environment, topics, safety, settings=settings, pacing=pacing)

@@ -91,9 +91,10 @@ class SqlRun:
         else:
             written = self._write_table(result)
         if self._options.is_json:
-            from kafkalog_cli.output.ndjson import JsonLines, json_path
+            from kafkalog_cli.output.ndjson import JsonLines
+            from kafkalog_cli.output.records import PathText
 
-            file = {} if self._options.output is None else json_path(self._options.output)
+            file = {} if self._options.output is None else {"path": PathText(self._options.output)}
             JsonLines(self._out).summary(ExitCode.OK, rows=written.rows, more_rows=written.more, **file)
         self._out.flush()
         if written.more and not self._options.is_json:

@@ -21,11 +21,12 @@ from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Summary, Verb
 from kafkalog_cli.output.dry_run_text import RunCounts
 from kafkalog_cli.output.messages import Messages
-from kafkalog_cli.output.ndjson import JsonLines, json_path
+from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.paint import paint_of
 from kafkalog_cli.output.progress import Progress
+from kafkalog_cli.output.records import PathText
 from kafkalog_cli.output.stream import ResultStream, Undisturbed, printable
-from kafkalog_cli.output.views import FAILED, FAILURES, Detail, View, kind_of
+from kafkalog_cli.output.views import FAILED, FAILURES, Detail, View
 
 if TYPE_CHECKING:
     from kafkalog_cli.log.partition import Partition
@@ -191,8 +192,8 @@ class Printer:
         if view.listener is not None:
             view.listener.show(result)
         if self._json is not None:
-            for schema, fields in view.objects_of(result):
-                self._json.object(schema, kind_of(schema), fields)
+            for kind, fields in view.objects_of(result):
+                self._json.object(kind, fields)
         elif not self._quiet or not view.is_idle(result):
             self._write(view.lines(result), is_refused=bool(counts.get(FAILED)))
         self._run.add(has_work=view.has_work is not None and view.has_work(result))
@@ -238,7 +239,7 @@ class Printer:
         Raises BrokenPipeError only now, after all work is done.
         """
         if self._json is not None:
-            not_done = [json_path(partition.path) for partition in summary.not_done]
+            not_done = [{"path": PathText(partition.path)} for partition in summary.not_done]
             more = {"not_done": not_done} if not_done else {}
             self._json.summary(summary.code, **self.counts(partitions), **more)
         elif self.view.has_work is not None and not self._quiet:

@@ -7,7 +7,6 @@ from functools import partial
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, file_pieces
-from kafkalog_cli.disk.transactions_by_producer import OpenTransaction, TransactionsByProducer
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import producer_snapshot
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
@@ -18,6 +17,7 @@ from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.log.segments.index_end import entries_in_use
+from kafkalog_cli.log.transactions_by_producer import OpenTransaction, TransactionsByProducer
 
 
 class SegmentPart(NamedTuple):

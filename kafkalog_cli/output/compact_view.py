@@ -3,19 +3,156 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Annotated, TypedDict
 
-from kafkalog_cli.ops.compact.plan import Choice, CompactPlan
+from kafkalog_cli.broker.cleaning.choosing import CheckpointState, UpTo
+from kafkalog_cli.broker.cleaning.explaining import Reason, RecordFate
+from kafkalog_cli.ops.compact.erasure import Erasure, Holder, RecordPlace
+from kafkalog_cli.ops.compact.plan import Choice, Compaction, CompactPlan
 from kafkalog_cli.ops.session.work import Changed
 from kafkalog_cli.output.compact_explain_text import explain_lines
-from kafkalog_cli.output.compact_json import COMPACTION, compaction_fields
 from kafkalog_cli.output.compact_text import compaction_undo_words, compaction_words, dry_run_table
 from kafkalog_cli.output.erasure_text import erasure_lines
 from kafkalog_cli.output.human import write_table
 from kafkalog_cli.output.log_change_text import Said
-from kafkalog_cli.output.log_change_views import changed_fields, changed_lines, unlinked
+from kafkalog_cli.output.log_plan_view import PlanObject, changed_lines, plan_object
+from kafkalog_cli.output.records import NotRequired, ObjectKind, PathText, same_fields
 from kafkalog_cli.output.recover_text import remark_lines
+from kafkalog_cli.output.retain_view import RemovalObject, removal_object, unlinked
 from kafkalog_cli.output.stream import ResultStream, printable
 from kafkalog_cli.output.views import View, change_counts, change_has_work, change_is_idle
+
+
+class EstimateObject(TypedDict):
+    """An estimate of a cleaning, without aborted records."""
+
+    records: Annotated[int, "records that the cleaning reads"]
+    gone: Annotated[int, "records that it removes"]
+    keyless: Annotated[int, "removed records without a key"]
+
+
+class CleanedSegmentsObject(TypedDict):
+    """Base offsets of segments before and after a cleaning."""
+
+    sources: list[int]
+    made: Annotated[list[int], "of the segments that were made from them"]
+
+
+class CompactionOutcomeObject(TypedDict):
+    """The result of a cleaning."""
+
+    end_offset: Annotated[int, "the log is clean below this offset"]
+    passes: Annotated[int, "the number of cleaning passes; 0: a further pass would change nothing"]
+    segments: list[CleanedSegmentsObject]
+    records_read: int
+    records_kept: int
+    records_without_key: Annotated[int, "removed records without a key"]
+    bytes_read: Annotated[int, "sizes of the logs before"]
+    bytes_written: Annotated[int, "sizes of the logs after"]
+    batches_copied: Annotated[int, "batches that stay byte for byte"]
+    batches_rewritten: Annotated[int, "batches that lose records, or get a delete horizon or a newer format"]
+    batches_emptied: Annotated[int, "batches that stay without records"]
+    batches_gone: Annotated[int, "removed batches"]
+    lost_ends: Annotated[int, "removed messages of old formats at the end of a round, where a broker's cleaner fails"]
+
+
+class ExplainedRecordObject(TypedDict):
+    """A record of the explained key, and whether a cleaning removes it."""
+
+    base_offset: Annotated[int, "of its segment"]
+    offset: int
+    timestamp_ms: Annotated[int, "-1: none"]
+    value_bytes: Annotated[int | None, "the size of the value; null: the record is a tombstone"]
+    reason: Reason
+    by_offset: Annotated[int | None, "the later record that supersedes it"]
+    due_ms: Annotated[int | None, "from then on a cleaning removes the tombstone; null: no cleaning has set it"]
+    goes: Annotated[bool, "whether it is removed"]
+
+
+class ErasedKeyObject(TypedDict):
+    """A key with records in the cleaned part of the log."""
+
+    line: Annotated[int, "the line of the key in the file of keys, from 1 on"]
+    records: int
+    offsets: Annotated[list[int], "of the first 1000 records"]
+    last_offset: int | None
+
+
+class LogDigestObject(TypedDict):
+    """A log of the partition, read to its end."""
+
+    name: str
+    size_bytes: int
+    sha256: Annotated[str, "of all its bytes, in hexadecimal"]
+    records: Annotated[int, "records with one of the keys"]
+
+
+class HolderObject(TypedDict):
+    """A file that contains records of the keys, or may contain them."""
+
+    path: PathText
+    place: RecordPlace
+    records: int
+    unread: Annotated[str | None, "why it could not be read to its end: it may contain more records"]
+
+
+class ErasureObject(TypedDict):
+    """The proof of an erasure."""
+
+    replication: Annotated[str, "the known facts about other replicas"]
+    keys_wanted: Annotated[int, "the number of requested keys"]
+    keys: Annotated[list[ErasedKeyObject], "keys with records in the cleaned part of the log"]
+    before: Annotated[list[LogDigestObject], "every log of the partition"]
+    after: Annotated[list[LogDigestObject] | None, "every log after the erasure; null if nothing was erased"]
+    holders: Annotated[list[HolderObject], "files that contain records of the keys afterwards"]
+
+
+class RetentionRunObject(TypedDict):
+    """The run of a retention that follows a cleaning."""
+
+    run: Annotated[str | None, "the run that removed segments; undo it first; null if nothing was removed"]
+
+
+class CompactionRetentionObject(RetentionRunObject, RemovalObject):
+    """The retention of a cleaned log."""
+
+
+class OnRequestObject(TypedDict):
+    """The fields of compact that only some options have."""
+
+    explained: NotRequired[Annotated[list[ExplainedRecordObject], "the records of the key; only with --explain"]]
+    erasure: NotRequired[Annotated[ErasureObject, "only with --erase-keys"]]
+
+
+class CompactionObject(PlanObject):
+    """The result of compact for a partition, or of its dry run."""
+
+    choice: Annotated[Choice, "whether the log is cleaned, and why; the first four: it is cleaned"]
+    first_dirty_offset: Annotated[
+        int | None, "the log is clean below it; null if unknown: refused, damaged, not compacted, no segment"
+    ]
+    first_uncleanable_offset: Annotated[int | None, "the end of the cleanable part, the base offset of a segment"]
+    up_to: Annotated[UpTo | None, "the limit that ends the cleanable part"]
+    cleaner_checkpoint: Annotated[CheckpointState | None, "whether the line in cleaner-offset-checkpoint is used"]
+    clean_bytes: Annotated[int | None, "of segments that begin before the first dirty offset"]
+    dirty_bytes: Annotated[int | None, "of segments with cleanable offsets"]
+    dirty_ratio: Annotated[float | None, "dirty bytes divided by the sum of both"]
+    compaction_delay_ms: Annotated[int | None, "the time since max.compaction.lag.ms was exceeded"]
+    groups: Annotated[list[list[int]], "base offsets of segments that become one segment"]
+    delay_ms: Annotated[int, "how long the replaced files stay as .deleted"]
+    unlinked_files: Annotated[int, "files of earlier runs that were due"]
+    unlinked_bytes: Annotated[int, "their sizes"]
+    estimate: Annotated[EstimateObject | None, "with --estimate"]
+    outcome: Annotated[CompactionOutcomeObject | None, "null if nothing was cleaned"]
+    explained: NotRequired[Annotated[list[ExplainedRecordObject], "the records of the key; only with --explain"]]
+    erasure: NotRequired[Annotated[ErasureObject, "only with --erase-keys"]]
+    retention: Annotated[
+        CompactionRetentionObject | None,
+        "with cleanup.policy=compact,delete: retention of the cleaned log, in a dry run of the log as it is",
+    ]
+
+
+COMPACTION = ObjectKind("kafkalog.compaction/1", CompactionObject)
 
 _NAMES = (
     *("changed", "cleaned", "records_gone", "bytes_read", "bytes_written", "unlinked_files", "unlinked_bytes"),
@@ -54,7 +191,7 @@ def compact_view(
 
     return View(
         COMPACTION,
-        lambda changed: {**changed_fields(changed), **compaction_fields(changed.plan)},
+        _compaction,
         lines,
         (*_NAMES, *(("records_erased",) if erases else ())),
         lambda changed: change_counts(changed, _counts(changed.plan)),
@@ -63,6 +200,94 @@ def compact_view(
         write_rows,
         change_has_work,
     )
+
+
+def _compaction(changed: Changed[CompactPlan]) -> CompactionObject:
+    """Return the fields: dirtiness, whether and why the log is cleaned, the estimate, and the outcome."""
+    plan = changed.plan
+    dirt, due, retention = plan.dirt, plan.due, plan.retention
+    return {
+        **plan_object(changed),
+        "choice": plan.choice,
+        "first_dirty_offset": None if dirt is None else dirt.first_dirty,
+        "first_uncleanable_offset": None if dirt is None else dirt.first_uncleanable,
+        "up_to": None if dirt is None else dirt.up_to,
+        "cleaner_checkpoint": None if dirt is None else dirt.checkpoint,
+        "clean_bytes": None if dirt is None else dirt.clean_bytes,
+        "dirty_bytes": None if dirt is None else dirt.cleanable_bytes,
+        "dirty_ratio": None if dirt is None else dirt.ratio,
+        "compaction_delay_ms": None if dirt is None else dirt.delay_ms,
+        "groups": [list(group) for group in plan.groups],
+        "delay_ms": plan.delay_ms,
+        "unlinked_files": 0 if due is None else len(due.files),
+        "unlinked_bytes": 0 if due is None else due.size_bytes,
+        "estimate": None if plan.estimate is None else same_fields(EstimateObject, plan.estimate),
+        "outcome": None if plan.outcome is None else _outcome(plan.outcome),
+        **_asked(plan),
+        "retention": None if retention is None else {"run": plan.retention_run, **removal_object(retention)},
+    }
+
+
+def _asked(plan: CompactPlan) -> OnRequestObject:
+    found: OnRequestObject = {}
+    if plan.explained is not None:
+        found["explained"] = [*map(_fate, plan.explained)]
+    if plan.erasure is not None:
+        found["erasure"] = _erasure(plan.erasure)
+    return found
+
+
+def _fate(fate: RecordFate) -> ExplainedRecordObject:
+    return {
+        "base_offset": fate.base_offset,
+        "offset": fate.offset,
+        "timestamp_ms": fate.timestamp_ms,
+        "value_bytes": fate.value_bytes,
+        "reason": fate.reason,
+        "by_offset": fate.by_offset,
+        "due_ms": fate.due_ms,
+        "goes": fate.reason.goes,
+    }
+
+
+def _erasure(erasure: Erasure) -> ErasureObject:
+    after = erasure.after
+    return {
+        "replication": erasure.replication,
+        "keys_wanted": erasure.wanted,
+        "keys": [same_fields(ErasedKeyObject, key) for key in erasure.keys],
+        "before": [same_fields(LogDigestObject, log) for log in erasure.before],
+        "after": None if after is None else [same_fields(LogDigestObject, log) for log in after],
+        "holders": [*map(_holder, erasure.holders)],
+    }
+
+
+def _holder(holder: Holder) -> HolderObject:
+    return {
+        "path": PathText(holder.path),
+        "place": holder.place,
+        "records": holder.records,
+        "unread": holder.unread,
+    }
+
+
+def _outcome(outcome: Compaction) -> CompactionOutcomeObject:
+    counts = outcome.counts
+    return {
+        "end_offset": outcome.end_offset,
+        "passes": outcome.passes,
+        "segments": [same_fields(CleanedSegmentsObject, change) for change in outcome.segments],
+        "records_read": counts.records_read,
+        "records_kept": counts.records_kept,
+        "records_without_key": outcome.keyless,
+        "bytes_read": counts.bytes_read,
+        "bytes_written": counts.bytes_written,
+        "batches_copied": counts.batches_copied,
+        "batches_rewritten": counts.batches_rewritten,
+        "batches_emptied": counts.batches_emptied,
+        "batches_gone": counts.batches_gone,
+        "lost_ends": counts.lost_ends,
+    }
 
 
 def _counts(plan: CompactPlan) -> dict[str, int]:

@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
-from kafkalog_cli.output.ndjson import json_path
+from kafkalog_cli.output.records import ObjectKind, PathText, Positive, same_fields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafkalog_cli.ops.export.files import MadeFile
 
-EXPORTED = "kafkalog.exported/1"
+
+class ExportedPathObject(TypedDict):
+    """The path of an exported file."""
+
+    path: Annotated[PathText, "below --output: topic=NAME/, and day=DATE/ with --by-day"]
 
 
-def exported_object(file: MadeFile, output: str, *, of_earlier_run: bool) -> dict[str, Any]:
+class ExportedFactsObject(TypedDict):
+    """The contents of an exported file."""
+
+    topic: str
+    partition: int
+    first_offset: Annotated[int, "of its first record; in 0.7 a position in bytes"]
+    last_offset: Annotated[int, "of its last record"]
+    records: Positive
+    size_bytes: Annotated[Positive, "of the file"]
+
+
+class ExportedObject(ExportedPathObject, ExportedFactsObject):
+    """A file that export made."""
+
+    of_earlier_run: Annotated[bool, "an earlier run made it, which was interrupted after its commit"]
+
+
+EXPORTED = ObjectKind("kafkalog.exported/1", ExportedObject)
+
+
+def exported_object(file: MadeFile, output: str, *, of_earlier_run: bool) -> ExportedObject:
     """Return the fields of a file that is in place in the output."""
-    return {**json_path(f"{output.rstrip('/')}/{file.path}"), **file.facts, "of_earlier_run": of_earlier_run}
+    path = PathText(f"{output.rstrip('/')}/{file.path}")
+    return {"path": path, **same_fields(ExportedFactsObject, file), "of_earlier_run": of_earlier_run}
 
 
 def export_counts(files: Sequence[MadeFile]) -> dict[str, int]:

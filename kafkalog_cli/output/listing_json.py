@@ -1,28 +1,49 @@
-"""The JSON output of ls: objects for log directories, partitions, segments and other files."""
+"""The JSON output of ls: objects for log directories, topics, partitions, segments and other files."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import cast
 
 from kafkalog_cli.disk.fs import FileStatus
 from kafkalog_cli.disk.names import FileName
-from kafkalog_cli.disk.transactions_by_producer import OpenTransaction
-from kafkalog_cli.format.quorum_state import QuorumState
 from kafkalog_cli.log.partition import Partition, PartitionFile
+from kafkalog_cli.log.transactions_by_producer import OpenTransaction
 from kafkalog_cli.ops.listing.listing import BytesByKind, PartitionListing
 from kafkalog_cli.ops.listing.paths import FileListing, Listing
 from kafkalog_cli.ops.listing.reads import LocatedFault
 from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.ops.listing.segments import SegmentListing
-from kafkalog_cli.output.ndjson import JsonLines, Rendered, json_path, json_text
-
-PARTITION = "kafkalog.partition/1"
-SEGMENT = "kafkalog.segment/1"
-LOGDIR = "kafkalog.logdir/1"
-FILE = "kafkalog.file/1"
-
-Object = dict[str, object]
+from kafkalog_cli.ops.listing.usage import Freeable, TopicUsage, Usage
+from kafkalog_cli.output.listing_records import (
+    FILE,
+    LOGDIR,
+    PARTITION,
+    SEGMENT,
+    TOPIC,
+    CheckpointsObject,
+    EpochObject,
+    FileObject,
+    FreeableObject,
+    ListedFaultObject,
+    LogDirObject,
+    MetaPropertiesObject,
+    NameFactsObject,
+    NameObject,
+    OpenTransactionObject,
+    PartitionFileObject,
+    PartitionObject,
+    QuorumStateObject,
+    SegmentObject,
+    SizesObject,
+    TopicObject,
+    UsageFacts,
+    UsageObject,
+    WhereObject,
+)
+from kafkalog_cli.output.ndjson import JsonLines, Rendered, json_text
+from kafkalog_cli.output.records import PathText, same_fields
 
 
 class ListingJson:
@@ -35,21 +56,43 @@ class ListingJson:
     def listing(self, listing: Listing) -> None:
         """Write everything found under one path."""
         for file in listing.files:
-            self._lines.object(FILE, "file", file_object(file))
+            self._lines.object(FILE, file_object(file))
         if not self._segments:
             for partition in listing.partitions:
-                self._lines.object(PARTITION, "partition", partition_object(partition))
+                self._lines.object(PARTITION, partition_object(partition))
         for segment in listing.segments:
-            self._lines.object(SEGMENT, "segment", segment_object(segment))
+            self._lines.object(SEGMENT, segment_object(segment))
         if listing.log_dir is not None:
-            self._lines.object(LOGDIR, "logdir", log_dir_object(listing.log_dir, listing.partitions))
+            self._lines.object(LOGDIR, log_dir_object(listing.log_dir, listing.partitions))
 
     def end(self) -> None:
         """Do nothing: every object is already written."""
 
 
-def partition_object(listing: PartitionListing) -> Object:
-    """Return the fields of `kafkalog.partition/1`."""
+class UsageJson:
+    """Writes an object per partition or topic, then one per log directory."""
+
+    def __init__(self, lines: JsonLines) -> None:
+        self._lines = lines
+
+    def partitions(self, rows: Sequence[tuple[PartitionListing, Usage]]) -> None:
+        """Write the objects of partitions, with what fills the disk."""
+        for found, usage in rows:
+            self._lines.object(PARTITION, partition_object(found, _added(usage)))
+
+    def topics(self, rows: Sequence[TopicUsage]) -> None:
+        """Write the objects of topics."""
+        for row in rows:
+            self._lines.object(TOPIC, topic_object(row))
+
+    def end(self, roots: Mapping[str, tuple[LogDirRoot, list[PartitionListing]]], sums: Mapping[str, Usage]) -> None:
+        """Write the objects of log directories."""
+        for path, (root, partitions) in roots.items():
+            self._lines.object(LOGDIR, log_dir_object(root, partitions, _added(sums.get(path, Usage()))))
+
+
+def partition_object(listing: PartitionListing, usage: UsageFacts | None = None) -> PartitionObject:
+    """Return the fields of a partition; `usage` has those that some options add."""
     partition = listing.partition
     root = listing.root
     has_watermark = listing.checkpoints.high_watermark is not None
@@ -58,10 +101,10 @@ def partition_object(listing: PartitionListing) -> Object:
         **_where(partition),
         "unique_id": partition.directory.unique_id,
         "topic_id": listing.topic_id,
-        **({"log_dir": None} if root is None else json_path(root.path, "log_dir")),
-        "shutdown": None if root is None else root.shutdown.value,
+        "log_dir": None if root is None else PathText(root.path),
+        "shutdown": None if root is None else root.shutdown,
         "segments": len(partition.segments),
-        "bytes": _bytes(listing.bytes_by_kind),
+        "bytes": sizes_object(listing.bytes_by_kind),
         "allocated_bytes": listing.allocated_bytes,
         "log_start_offset": listing.log_start_offset,
         "log_end_offset": listing.log_end_offset,
@@ -70,27 +113,28 @@ def partition_object(listing: PartitionListing) -> Object:
         "tiered": listing.is_tiered,
         "first_timestamp_ms": listing.first_timestamp,
         "max_timestamp_ms": listing.max_timestamp,
-        "checkpoints": listing.checkpoints._asdict(),
-        "leader_epochs": [epoch._asdict() for epoch in listing.leader_epochs],
-        "open_transactions": None if transactions is None else Rendered(_rendered(map(_transaction, transactions))),
+        "checkpoints": same_fields(CheckpointsObject, listing.checkpoints),
+        "leader_epochs": [same_fields(EpochObject, epoch) for epoch in listing.leader_epochs],
+        "open_transactions": None if transactions is None else _rendered(map(_transaction, transactions)),
         "producer_snapshots": [file.name.offset for file in partition.snapshots if file.name.offset is not None],
         "leftovers": [*map(_partition_file, partition.leftovers)],
         "orphans": [*map(_partition_file, partition.orphans)],
         "metadata_snapshots": [
             {**_partition_file(file), "epoch": file.name.epoch} for file in partition.metadata_snapshots
         ],
-        "quorum_state": None if listing.quorum_state is None else _quorum(listing.quorum_state),
-        "runs": [{**json_path(run, "name")} for run in partition.runs],
+        "quorum_state": None if listing.quorum_state is None else same_fields(QuorumStateObject, listing.quorum_state),
+        "runs": _names(partition.runs),
         "faults": _faults(listing.faults),
+        **(usage or UsageObject()),
     }
 
 
-def segment_object(listing: SegmentListing) -> Object:
-    """Return the fields of `kafkalog.segment/1`."""
+def segment_object(listing: SegmentListing) -> SegmentObject:
+    """Return the fields of a segment."""
     segment = listing.segment
     return {
         **_where(listing.partition),
-        **json_path(segment.log.path),
+        "path": PathText(segment.log.path),
         "base_offset": segment.base_offset,
         "active": listing.is_active,
         "format": listing.format,
@@ -109,72 +153,65 @@ def segment_object(listing: SegmentListing) -> Object:
     }
 
 
-def log_dir_object(root: LogDirRoot, partitions: list[PartitionListing]) -> Object:
-    """Return the fields of `kafkalog.logdir/1`: the root files, and sums over the partitions listed."""
+def log_dir_object(
+    root: LogDirRoot, partitions: list[PartitionListing], usage: UsageFacts | None = None
+) -> LogDirObject:
+    """Return the fields of a log directory; `usage` has those that some options add."""
     meta, owner = root.meta, root.lock_owner
     kinds = Counter(listing.partition.directory.kind.name.lower() for listing in partitions)
     return {
-        **json_path(root.path),
-        "shutdown": root.shutdown.value,
+        "path": PathText(root.path),
+        "shutdown": root.shutdown,
         "broker_epoch": root.broker_epoch,
-        "marker_held_for": [
-            {"run": run, "partitions": [json_path(name, "name") for name in names]}
-            for run, names in root.marker_held_for.items()
-        ],
+        "marker_held_for": [{"run": run, "partitions": _names(names)} for run, names in root.marker_held_for.items()],
         "imports": {
             "run": root.imports.run,
-            "coming": [json_path(one.path, "name") for one in root.imports.coming],
-            "lost": [json_path(name, "name") for name in root.imports.lost],
-            "staged": [json_path(name, "name") for name in root.imports.stale],
+            "coming": _names(one.path for one in root.imports.coming),
+            "lost": _names(root.imports.lost),
+            "staged": _names(root.imports.stale),
             "at_work": root.importer is not None,
         },
         "lock": None if owner is None else {"pid": owner.pid, "exclusive": owner.is_exclusive},
-        "meta_properties": None
-        if meta is None
-        else {
-            "version": meta.version,
-            "cluster_id": meta.cluster_id,
-            "node_id": meta.node_id,
-            "directory_id": meta.directory_id,
-        },
+        "meta_properties": None if meta is None else same_fields(MetaPropertiesObject, meta),
         "topics": len({listing.partition.topic for listing in partitions}),
         "partitions": len(partitions),
         "directories": dict(kinds),
         "segments": sum(len(listing.partition.segments) for listing in partitions),
-        "bytes": _bytes(sum((listing.bytes_by_kind for listing in partitions), BytesByKind())),
+        "bytes": sizes_object(sum((listing.bytes_by_kind for listing in partitions), BytesByKind())),
         "allocated_bytes": sum(listing.allocated_bytes for listing in partitions),
         "leftovers": sum(len(listing.partition.leftovers) for listing in partitions),
         "open_transactions": sum(len(listing.open_transactions or ()) for listing in partitions),
         "root_files": [
-            {**json_path(status.path.rpartition("/")[2], "name"), "bytes": status.size_bytes} for status in root.files
+            {"name": PathText(status.path.rpartition("/")[2]), "bytes": status.size_bytes} for status in root.files
         ],
-        "foreign_directories": [json_path(name, "name") for name in root.foreign],
-        "other_entries": [json_path(name, "name") for name in root.others],
+        "foreign_directories": _names(root.foreign),
+        "other_entries": _names(root.others),
         "faults": _faults(root.faults),
+        **(usage or UsageObject()),
     }
 
 
-def file_object(listing: FileListing) -> Object:
-    """Return the fields of `kafkalog.file/1`."""
+def file_object(listing: FileListing) -> FileObject:
+    """Return the fields of a file."""
     return {
-        **json_path(listing.status.path),
+        "path": PathText(listing.status.path),
         **_named(listing.name),
         "bytes": listing.status.size_bytes,
         "modified_ms": listing.status.mtime_ms,
     }
 
 
-def _where(partition: Partition) -> Object:
+def _where(partition: Partition) -> WhereObject:
     directory = partition.directory
     return {
-        **json_path(partition.path),
-        **json_path(partition.topic, "topic"),
+        "path": PathText(partition.path),
+        "topic": PathText(partition.topic),
         "partition": directory.partition,
         "directory_kind": directory.kind.name.lower(),
     }
 
 
-def _named(name: FileName) -> Object:
+def _named(name: FileName) -> NameFactsObject:
     return {
         "kind": name.kind.name.lower(),
         "state": name.state.name.lower(),
@@ -182,28 +219,37 @@ def _named(name: FileName) -> Object:
     }
 
 
-def _partition_file(file: PartitionFile) -> Object:
-    return {**json_path(file.name.name, "name"), **_named(file.name), "bytes": file.status.size_bytes}
+def _partition_file(file: PartitionFile) -> PartitionFileObject:
+    return {"name": PathText(file.name.name), **_named(file.name), "bytes": file.status.size_bytes}
 
 
-def _bytes(sizes: BytesByKind) -> Object:
-    return {**sizes.by_name(), "total": sizes.total}
+def sizes_object(sizes: BytesByKind) -> SizesObject:
+    """Return sizes by kind, and their sum."""
+    return same_fields(SizesObject, sizes)
+
+
+def _names(names: Iterable[str]) -> list[NameObject]:
+    return [{"name": PathText(name)} for name in names]
 
 
 def _size(status: FileStatus | None) -> int | None:
     return None if status is None else status.size_bytes
 
 
-def _rendered(objects: Iterable[Object]) -> Iterator[str]:
-    """Yield a list as JSON text, object after object: there may be millions of transactions."""
-    separator = "["
-    for one in objects:
-        yield f"{separator}{json_text(one)}"
-        separator = ","
-    yield "[]" if separator == "[" else "]"
+def _rendered(objects: Iterable[OpenTransactionObject]) -> list[OpenTransactionObject]:
+    """Return a list as JSON text, object after object: there may be millions of transactions."""
+
+    def pieces() -> Iterator[str]:
+        separator = "["
+        for one in objects:
+            yield f"{separator}{json_text(one)}"
+            separator = ","
+        yield "[]" if separator == "[" else "]"
+
+    return cast("list[OpenTransactionObject]", Rendered(pieces()))
 
 
-def _transaction(transaction: OpenTransaction) -> Object:
+def _transaction(transaction: OpenTransaction) -> OpenTransactionObject:
     return {
         "producer_id": transaction.producer_id,
         "producer_epoch": transaction.producer_epoch,
@@ -212,23 +258,50 @@ def _transaction(transaction: OpenTransaction) -> Object:
     }
 
 
-def _quorum(state: QuorumState) -> Object:
-    return {
-        "data_version": state.data_version,
-        "leader_id": state.leader_id,
-        "leader_epoch": state.leader_epoch,
-        "voted_id": state.voted_id,
-    }
-
-
-def _faults(faults: Iterable[LocatedFault]) -> list[Object]:
+def _faults(faults: Iterable[LocatedFault]) -> list[ListedFaultObject]:
     return [
         {
-            **json_path(found.path),
-            "kind": found.fault.kind.value,
+            "path": PathText(found.path),
+            "kind": found.fault.kind,
             "position": found.fault.position,
             "message": found.fault.message,
             "severity": "corruption" if found.is_corruption else "warning",
         }
         for found in faults
     ]
+
+
+def topic_object(row: TopicUsage) -> TopicObject:
+    """Return the fields of a topic."""
+    usage = row.usage
+    return {
+        "topic": PathText(row.topic),
+        "log_dirs": [{"path": PathText(path)} for path in row.log_dirs],
+        "partitions": usage.partitions,
+        "segments": usage.segments,
+        "bytes": sizes_object(usage.sizes),
+        "allocated_bytes": usage.allocated_bytes,
+        **_added(usage),
+    }
+
+
+def _added(usage: Usage) -> UsageFacts:
+    freeable = usage.freeable
+    return {
+        "run_bytes": usage.run_bytes,
+        "run_allocated_bytes": usage.run_allocated_bytes,
+        "freeable": None if freeable is None else freeable_object(freeable),
+    }
+
+
+def freeable_object(freeable: Freeable) -> FreeableObject:
+    """Return what could be freed; `bytes` is null if nothing of it is known."""
+    known = freeable.known_bytes or not freeable.unknown_partitions
+    return {
+        "bytes": freeable.known_bytes if known else None,
+        "due_bytes": freeable.due_bytes,
+        "retention_bytes": freeable.retention_bytes,
+        "compaction_bytes": freeable.compaction_bytes,
+        "unknown_partitions": freeable.unknown_partitions,
+        "unknown_because": list(freeable.unknown_because),
+    }

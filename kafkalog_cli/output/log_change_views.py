@@ -1,59 +1,86 @@
-"""The Views of roll, retain, truncate and delete-records."""
+"""The Views of roll, truncate and delete-records."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable
+from typing import Annotated, TypedDict
 
+from kafkalog_cli.broker.rolling import RollCause
 from kafkalog_cli.ops.delete_records import DeleteRecordsPlan
-from kafkalog_cli.ops.retain.plan import RetainPlan
 from kafkalog_cli.ops.roll import RollPlan
 from kafkalog_cli.ops.session.work import Changed
 from kafkalog_cli.ops.truncate import TruncatePlan
-from kafkalog_cli.output.log_change_json import (
-    DELETED_RECORDS,
-    RETENTION,
-    ROLL,
-    TRUNCATION,
-    deleted_records_fields,
-    plan_object,
-    retention_fields,
-    roll_fields,
-    truncation_fields,
-)
 from kafkalog_cli.output.log_change_text import (
     Said,
     deleted_records_question,
     deleted_records_words,
-    plan_lines,
-    retention_question,
-    retention_words,
     roll_words,
     truncation_question,
     truncation_words,
     undo_words,
 )
-from kafkalog_cli.output.retain_explain_text import explain_lines
+from kafkalog_cli.output.log_plan_view import PlanObject, changed_lines, plan_object
+from kafkalog_cli.output.records import Count, ObjectKind
 from kafkalog_cli.output.views import View, change_counts, change_has_work, change_is_idle
 
 
-def changed_fields(changed: Changed[Any]) -> dict[str, Any]:
-    """Return the fields that every change of a log has."""
-    run_id = None if changed.done is None else changed.done.manifest.run.run_id
-    return plan_object(changed.plan, run_id=run_id, dry_run=changed.is_dry_run)
+class ActiveSegmentObject(TypedDict):
+    """The last segment before it is rolled."""
+
+    base_offset: int
+    size_bytes: Annotated[Count, "of its log"]
+    first_timestamp_ms: Annotated[int | None, "the largest of its first batch"]
+    index_entries: Annotated[Count, "of its offset index"]
+    time_index_entries: Annotated[Count, "of its time index"]
 
 
-def changed_lines(changed: Changed[Any], said: Said, *, lists_changes: bool = True) -> Iterator[str]:
-    """Return the lines that every change of a log has; `lists_changes`: a dry run lists each change."""
-    is_dry = changed.is_dry_run
-    return plan_lines(changed.plan, said, dry_run=is_dry, with_changes=is_dry and lists_changes)
+class RollObject(PlanObject):
+    """The result of roll for a partition, or of its dry run."""
+
+    rolled: Annotated[bool, "whether a new segment starts at the log's end, or would"]
+    cause: Annotated[RollCause | None, "why a broker would roll; null: it would not"]
+    forced: Annotated[bool, "--force"]
+    active: Annotated[ActiveSegmentObject | None, "the last segment before it is rolled; null if refused"]
+    due_ms: Annotated[int | None, "the time at which it would be rolled for its age; null: never"]
+
+
+class CutBatchObject(TypedDict):
+    """A batch that the target of truncate is in; a batch cannot be split."""
+
+    base_offset: int
+    last_offset: int
+    position: Annotated[Count, "in its file"]
+
+
+class TruncationObject(PlanObject):
+    """The result of truncate for a partition, or of its dry run."""
+
+    target_offset: Annotated[int, "the first removed offset"]
+    old_end_offset: Annotated[int | None, "the log's end before; null if refused"]
+    removed: Annotated[list[int], "base offsets of the removed segments"]
+    cut_bytes: Annotated[Count, "cut from the segment that is then the last"]
+    cut_batch: Annotated[CutBatchObject | None, "the batch that the target is in, which cannot be split"]
+
+
+class DeletedRecordsObject(PlanObject):
+    """The result of delete-records for a partition, or of its dry run."""
+
+    old_start_offset: Annotated[int | None, "the log's start before; null if refused"]
+    removed: Annotated[list[int], "base offsets of the removed segments"]
+    removed_bytes: Annotated[Count, "sizes of their logs"]
+    delay_ms: Annotated[Count, "how long the removed files stay as .deleted"]
+
+
+ROLL = ObjectKind("kafkalog.roll/1", RollObject)
+TRUNCATION = ObjectKind("kafkalog.truncation/1", TruncationObject)
+DELETED_RECORDS = ObjectKind("kafkalog.deleted-records/1", DeletedRecordsObject)
 
 
 def roll_view() -> View[Changed[RollPlan]]:
     """Return the View of roll."""
     return View(
         ROLL,
-        lambda changed: {**changed_fields(changed), **roll_fields(changed.plan)},
+        _roll,
         lambda changed: changed_lines(changed, Said(roll_words(changed.plan), undo_words(changed.plan, changed.done))),
         ("changed", "rolled"),
         lambda changed: change_counts(changed, {"rolled": int(changed.plan.has_work)}),
@@ -62,41 +89,31 @@ def roll_view() -> View[Changed[RollPlan]]:
     )
 
 
-def retain_view(*, explains: bool, keeps: bool) -> View[Changed[RetainPlan]]:
-    """Return the View of retain.
-
-    `explains`: each segment's fate is shown. `keeps`: removed files are kept, not unlinked.
-    """
-
-    def lines(changed: Changed[RetainPlan]) -> Iterable[str]:
-        plan = changed.plan
-        delay_ms = plan.delay_ms if plan.removed and not keeps else None
-        said = Said(retention_words(plan), undo_words(plan, changed.done, delay_ms=delay_ms))
-        yield from changed_lines(changed, said, lists_changes=not explains)
-        yield from explain_lines(plan) if explains else ()
-
-    def counts(changed: Changed[RetainPlan]) -> dict[str, int]:
-        plan = changed.plan
-        removed = {"removed_segments": len(plan.removed), "removed_bytes": plan.removed_bytes}
-        return change_counts(changed, {**removed, **unlinked(plan.due)})
-
-    return View(
-        RETENTION,
-        lambda changed: {**changed_fields(changed), **retention_fields(changed.plan, explains=explains)},
-        lines,
-        ("changed", "removed_segments", "removed_bytes", "unlinked_files", "unlinked_bytes"),
-        counts,
-        change_is_idle,
-        retention_question,
-        has_work=change_has_work,
-    )
+def _roll(changed: Changed[RollPlan]) -> RollObject:
+    plan, active = changed.plan, changed.plan.active
+    return {
+        **plan_object(changed),
+        "rolled": bool(plan.changes),
+        "cause": plan.cause,
+        "forced": plan.is_forced,
+        "active": None
+        if active is None
+        else {
+            "base_offset": active.base_offset,
+            "size_bytes": active.size_bytes,
+            "first_timestamp_ms": None if active.first_timestamp < 0 else active.first_timestamp,
+            "index_entries": active.offset_entries,
+            "time_index_entries": active.time_entries,
+        },
+        "due_ms": plan.due_ms,
+    }
 
 
 def truncate_view() -> View[Changed[TruncatePlan]]:
     """Return the View of truncate."""
     return View(
         TRUNCATION,
-        lambda changed: {**changed_fields(changed), **truncation_fields(changed.plan)},
+        _truncation,
         lambda changed: changed_lines(
             changed, Said(truncation_words(changed.plan), undo_words(changed.plan, changed.done))
         ),
@@ -108,6 +125,20 @@ def truncate_view() -> View[Changed[TruncatePlan]]:
         truncation_question,
         has_work=change_has_work,
     )
+
+
+def _truncation(changed: Changed[TruncatePlan]) -> TruncationObject:
+    plan, batch = changed.plan, changed.plan.cut_batch
+    return {
+        **plan_object(changed),
+        "target_offset": plan.target_offset,
+        "old_end_offset": plan.old_end_offset,
+        "removed": list(plan.removed),
+        "cut_bytes": plan.cut_bytes,
+        "cut_batch": None
+        if batch is None
+        else {"base_offset": batch.base_offset, "last_offset": batch.last_offset, "position": batch.position},
+    }
 
 
 def delete_records_view(*, keeps: bool) -> View[Changed[DeleteRecordsPlan]]:
@@ -122,7 +153,7 @@ def delete_records_view(*, keeps: bool) -> View[Changed[DeleteRecordsPlan]]:
 
     return View(
         DELETED_RECORDS,
-        lambda changed: {**changed_fields(changed), **deleted_records_fields(changed.plan)},
+        _deleted_records,
         lines,
         ("changed", "removed_segments", "removed_bytes"),
         lambda changed: change_counts(
@@ -134,6 +165,12 @@ def delete_records_view(*, keeps: bool) -> View[Changed[DeleteRecordsPlan]]:
     )
 
 
-def unlinked(due: Any) -> dict[str, int]:
-    """Return the counts of old files that are unlinked; `due` None: there are none."""
-    return {} if due is None else {"unlinked_files": len(due.files), "unlinked_bytes": due.size_bytes}
+def _deleted_records(changed: Changed[DeleteRecordsPlan]) -> DeletedRecordsObject:
+    plan = changed.plan
+    return {
+        **plan_object(changed),
+        "old_start_offset": plan.old_start_offset,
+        "removed": list(plan.removed),
+        "removed_bytes": plan.removed_bytes,
+        "delay_ms": plan.delay_ms,
+    }

@@ -5,22 +5,89 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from functools import cache
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict
 
 from kafkalog_cli.errors import ExitCode, KafkalogError, next_step
-from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.output.records import (
+    AnyExitCode,
+    Count,
+    NotRequired,
+    ObjectKind,
+    PathText,
+    RecordT,
+    keywords,
+)
 from kafkalog_cli.output.stream import ResultStream
 
-Fields = Mapping[str, object]
 
-SUMMARY = "kafkalog.summary/1"
-ERROR = "kafkalog.error/1"
-WARNING = "kafkalog.warning/1"
-"""Schemas that all commands share; `docs/schemas` has a file for each schema name in the code."""
+class PathObject(TypedDict):
+    """A path."""
+
+    path: PathText
+
+
+class SummaryObject(TypedDict):
+    """The last line of every run on stdout, with counts of the command; without it the output is incomplete."""
+
+    exit_code: AnyExitCode
+    not_done: NotRequired[
+        Annotated[
+            list[PathObject],
+            keywords(minItems=1),
+            "the partitions that were not started before the time limit or the interruption; absent if there are none",
+        ]
+    ]
+
+
+class WarningObject(TypedDict):
+    """A line on stderr: a warning or a note; the run continues."""
+
+    kind: Annotated[str, "a stable word, such as locked, replicas or marker"]
+    message: Annotated[str, "a sentence"]
+    path: NotRequired[Annotated[PathText, "the file or directory concerned"]]
+    next_step: NotRequired[Annotated[str, "the user's next step; absent if there is none"]]
+
+
+class ErrorObject(TypedDict):
+    """A line on stderr: an error, or damage."""
+
+    kind: Annotated[str, "a stable word: the kind of a fault, or the name of an error"]
+    message: Annotated[str, "a sentence"]
+    path: NotRequired[Annotated[PathText, "the file or directory concerned"]]
+    position: NotRequired[Annotated[Count, "the byte of the file"]]
+    exit_code: NotRequired[AnyExitCode]
+    details: NotRequired[Annotated[dict[str, str | float | bool | None], "the values in the message"]]
+    next_step: NotRequired[Annotated[str, "the user's next step; absent if there is none"]]
+
+
+class ProgressObject(TypedDict):
+    """The progress of a run that takes longer than a second: a line per second on stderr."""
+
+    work: Annotated[str, "the work in one word; a run may have several phases, and each counts from 0"]
+    done_bytes: Count
+    total_bytes: Annotated[Count | None, "null if unknown"]
+    bytes_per_second: Count
+    seconds_left: Annotated[float | None, keywords(minimum=0), "null if unknown"]
+
+
+class BytesObject(TypedDict):
+    """Bytes without loss."""
+
+    encoding: Annotated[Literal["utf-8", "base64"], "utf-8 if the bytes are strict UTF-8, else base64"]
+    data: str
+
+
+SUMMARY = ObjectKind("kafkalog.summary/1", SummaryObject, is_open=True)
+ERROR = ObjectKind("kafkalog.error/1", ErrorObject)
+WARNING = ObjectKind("kafkalog.warning/1", WarningObject)
+PROGRESS = ObjectKind("kafkalog.progress/1", ProgressObject)
+"""The objects of all commands."""
 
 _ESCAPED_TOO = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """Characters that JSON allows unescaped but that terminals or line readers mishandle."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,55 +103,38 @@ class JsonLines:
     def __init__(self, stream: ResultStream) -> None:
         self._stream = stream
 
-    def object(self, schema_name: str, type: str, fields: Fields) -> None:  # noqa: A002
+    def object(self, kind: ObjectKind[RecordT], fields: RecordT) -> None:
         """Write one line: `{"schema":"kafkalog.record/1","type":"record",…}`, the fields in their order.
 
-        `schema_name` is complete, with `kafkalog.` and the version. Values are JSON values or bytes, which become
-        `json_bytes`; tuples are arrays; a value that is JSON text already is `Rendered`.
+        Values are JSON values, or values that `json_text` converts; a value that is JSON text already is `Rendered`.
         """
-        named: Fields = {"schema": schema_name, "type": type, **fields}
+        named = {"schema": kind.name, "type": kind.type, **fields}
         if not any(isinstance(value, Rendered) for value in named.values()):
             self._stream.write(json_text(named) + "\n")
             return
         separator = "{"
         for name, value in named.items():
-            self._stream.write(f"{separator}{json_text(name)}:")
-            for piece in value.pieces if isinstance(value, Rendered) else (json_text(value),):
-                self._stream.write(piece)
+            if isinstance(value, Rendered):
+                self._stream.write(f"{separator}{json_text(name)}:")
+                for piece in value.pieces:
+                    self._stream.write(piece)
+            else:
+                self._stream.write(separator + json_text({name: value})[1:-1])
             separator = ","
         self._stream.write("}\n")
 
     def summary(self, exit_code: ExitCode | int, **counts: Any) -> None:
         """Write the last line: the counts and the exit code of the run."""
-        self.object(SUMMARY, "summary", {**counts, "exit_code": int(exit_code)})
+        fields: Any = {**counts, "exit_code": int(exit_code)}
+        self.object(SUMMARY, fields)
 
     def error(self, kind: str, message: str, *, path: str | None = None, **details: Any) -> None:
         """Write a line for stderr about an error or damage: `kind` is a stable word, `message` a sentence."""
-        self._message(ERROR, "error", kind, message, path, details)
+        self.object(ERROR, _message(kind, message, path, details))
 
     def warning(self, kind: str, message: str, *, path: str | None = None, **details: Any) -> None:
         """Write a line for stderr about a fact that does not end the run; the arguments are those of `error`."""
-        self._message(WARNING, "warning", kind, message, path, details)
-
-    def _message(  # noqa: PLR0913, PLR0917
-        self, schema_name: str, type_: str, kind: str, message: str, path: str | None, details: Mapping[str, Any]
-    ) -> None:
-        fields: dict[str, Any] = {"kind": kind, "message": message}
-        if path is not None:
-            fields.update(json_path(path))
-        self.object(schema_name, type_, {**fields, **details})
-
-    def fault(self, path: str, fault: Fault) -> None:
-        """Write a line for stderr about damage; `position` in bytes."""
-        offsets = {"base_offset": fault.base_offset, "last_offset": fault.last_offset}
-        self.error(
-            fault.kind.value,
-            fault.message,
-            path=path,
-            position=fault.position,
-            size_bytes=fault.size_bytes,
-            **{name: None if offset < 0 else offset for name, offset in offsets.items()},
-        )
+        self.object(WARNING, _message(kind, message, path, details))
 
     def exception(self, error: KafkalogError) -> None:
         """Write a line for stderr about an exception that ends the run; its details become fields."""
@@ -102,6 +152,10 @@ class JsonLines:
     def flush(self) -> None:
         """Flush everything to the operating system."""
         self._stream.flush()
+
+
+def _message(kind: str, message: str, path: str | None, details: Mapping[str, Any]) -> Any:
+    return {"kind": kind, "message": message, **({} if path is None else {"path": PathText(path)}), **details}
 
 
 def json_bytes(data: bytes | memoryview | None) -> dict[str, str] | None:
@@ -132,13 +186,19 @@ def json_path(path: str, name: str = "path") -> dict[str, str]:
 def json_text(value: object) -> str:
     """Return `value` as JSON in one line, without raw control characters, line separators or lone surrogates.
 
-    JSON has no numbers that are not finite: such a number becomes a string ("NaN").
+    Bytes become `json_bytes`, enums their values, a `PathText` of an object `json_path`, and tuples arrays. JSON has no
+    numbers that are not finite: such a number becomes a string ("NaN").
     """
     try:
         text = _encoder()(value)
     except ValueError:
-        text = _encoder()(_finite(value))
-    return text if text.isascii() and "\x7f" not in text else _ESCAPED_TOO.sub(_escape, text)
+        value = _finite(value)
+        text = _encoder()(value)
+    if text.isascii() and "\x7f" not in text:
+        return text
+    if _SURROGATE.search(text):
+        text = _encoder()(_with_path_bytes(value))
+    return _ESCAPED_TOO.sub(_escape, text)
 
 
 def json_quoted(text: str) -> str:
@@ -164,6 +224,8 @@ def _encoder() -> Callable[[Any], str]:
 def _default(value: object) -> object:
     if isinstance(value, (bytes, memoryview)):
         return json_bytes(value)
+    if isinstance(value, Enum):
+        return value.value
     raise TypeError(f"{type(value).__name__} has no form in JSON")
 
 
@@ -173,6 +235,16 @@ def _finite(value: object) -> object:
     if isinstance(value, Mapping):
         return {name: _finite(item) for name, item in value.items()}
     return [*map(_finite, value)] if isinstance(value, (list, tuple)) else value
+
+
+def _with_path_bytes(value: object) -> object:
+    """Return `value` with the bytes of each path beside it."""
+    if isinstance(value, Mapping):
+        found: dict[Any, object] = {}
+        for name, item in value.items():
+            found.update(json_path(item, name) if isinstance(item, PathText) else {name: _with_path_bytes(item)})
+        return found
+    return [*map(_with_path_bytes, value)] if isinstance(value, (list, tuple)) else value
 
 
 def _escape(match: re.Match[str]) -> str:

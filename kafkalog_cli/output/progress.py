@@ -13,8 +13,6 @@ from kafkalog_cli.output.stream import ResultStream, has_styles, printable, term
 if TYPE_CHECKING:
     from kafkalog_cli.output.ndjson import JsonLines
 
-PROGRESS = "kafkalog.progress/1"
-
 FIRST_AFTER_SECONDS = 1.0
 """A shorter run shows no progress."""
 TERMINAL_SECONDS, JSON_SECONDS = 0.2, 1.0
@@ -127,14 +125,16 @@ class Progress:
             width = terminal_columns() - 1
             self._stream.write(erased_line() + self._line(rate, left)[:width])
         else:
-            fields = {
+            from kafkalog_cli.output.ndjson import PROGRESS, ProgressObject
+
+            fields: ProgressObject = {
                 "work": self._work,
                 "done_bytes": self._done_bytes,
                 "total_bytes": self._total_bytes,
                 "bytes_per_second": round(rate),
                 "seconds_left": None if left is None else round(left, 1),
             }
-            self._json.object(PROGRESS, "progress", fields)
+            self._json.object(PROGRESS, fields)
         self._stream.flush()
 
     def _line(self, rate: float, left: float | None) -> str:

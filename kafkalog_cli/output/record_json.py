@@ -5,18 +5,117 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict
 
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.format.compression import codec_name
-from kafkalog_cli.format.control import control_object
+from kafkalog_cli.format.control import CONTROL_TYPES, control_object
 from kafkalog_cli.format.records import OUTSIDE, RecordBlock, field_bytes, header_views, read_headers, view_of
 from kafkalog_cli.output.large_fields import is_large, json_pieces
-from kafkalog_cli.output.ndjson import json_bytes, json_path, json_quoted, json_text
+from kafkalog_cli.output.ndjson import BytesObject, json_bytes, json_quoted, json_text
+from kafkalog_cli.output.records import OPEN, CodecWord, Count, NotRequired, ObjectKind, PathText, keywords
 from kafkalog_cli.output.redact import NO_REDACTION, Redaction, Showing, redacted_json
 
-RECORD = "kafkalog.record/1"
-BATCH = "kafkalog.batch/1"
+TimestampType = Annotated[str, keywords(enum=("CreateTime", "LogAppendTime", "NoTimestampType"))]
+
+
+class SegmentPlaceObject(TypedDict):
+    """The place of a batch."""
+
+    topic: Annotated[PathText | None, "by the directory's name; null outside of a partition directory"]
+    partition: Annotated[Count | None, "null outside of a partition directory"]
+    segment: Annotated[PathText, "the name of the file"]
+    position: Annotated[Count, "the byte of the segment at which the batch starts"]
+
+
+class BatchFieldsObject(TypedDict):
+    """The fields of a batch's header."""
+
+    base_offset: Annotated[int | None, "null for a compressed message set, which has only its last offset"]
+    last_offset: int
+    count: Annotated[int | None, "records; null for a compressed message set, which has no count"]
+    base_sequence: Annotated[int, "-1: none"]
+    last_sequence: Annotated[int, "-1: none"]
+    producer_id: Annotated[int, "-1: none"]
+    producer_epoch: Annotated[int, "-1: none"]
+    partition_leader_epoch: Annotated[int, "-1: unknown"]
+    is_transactional: bool
+    is_control: bool
+    delete_horizon_ms: Annotated[int | None, "tombstones and markers may be removed from then on; null if not set"]
+    timestamp_type: TimestampType
+    max_timestamp_ms: Annotated[int | None, "null: none"]
+    size: Annotated[Count, "in bytes, with the header"]
+    magic: int
+    attributes: Annotated[int, keywords(minimum=0, maximum=255), "the low byte, as stored"]
+    compresscodec: Annotated[CodecWord | None, "null for an unknown id"]
+    crc: Annotated[Count, "as stored"]
+    crc_valid: Annotated[bool | None, "null if it was not checked"]
+
+
+class BatchObject(SegmentPlaceObject, BatchFieldsObject):
+    """The header of a batch, or an entry of a message set v0, v1 or 0.7."""
+
+
+class StoredBytesObject(BytesObject):
+    """Bytes of a record, without loss."""
+
+    missing_bytes: NotRequired[Annotated[Count, "a damaged message v0 or v1 has this size, but not the bytes"]]
+
+
+class RedactedObject(TypedDict):
+    """Contents that --redact hides."""
+
+    redacted: Literal[True]
+    bytes: NotRequired[Annotated[Count, "the size"]]
+    sha256: NotRequired[Annotated[str, keywords(pattern="^[0-9a-f]{64}$")]]
+
+
+Contents = StoredBytesObject | RedactedObject | None
+
+
+class HeaderObject(TypedDict):
+    """A header of a record."""
+
+    key: BytesObject
+    value: BytesObject | RedactedObject | None
+
+
+class ControlObject(TypedDict):
+    """A control record, with the fields of its value under Kafka's names."""
+
+    type: Annotated[str, keywords(enum=(*CONTROL_TYPES, "UNKNOWN", "INVALID")), "INVALID: it cannot be read"]
+    type_id: NotRequired[int]
+    error: NotRequired[Annotated[str, "why it cannot be read"]]
+
+
+class RecordObject(SegmentPlaceObject):
+    """A record of a segment."""
+
+    offset: Annotated[int, "in a file of Kafka 0.7 a position in bytes"]
+    timestamp_ms: Annotated[int | None, "null: none"]
+    timestamp_type: TimestampType
+    key: Contents
+    value: Contents
+    headers: Annotated[list[HeaderObject], "in their order, with duplicates"]
+    batch_base_offset: Annotated[int, "of a compressed message set the offset of its first record"]
+    codec: CodecWord
+    producer_id: Annotated[int, "-1: none"]
+    producer_epoch: Annotated[int, "-1: none"]
+    sequence: Annotated[int, "-1: none"]
+    leader_epoch: Annotated[int, "-1: unknown"]
+    transactional: bool
+    control: Annotated[ControlObject | None, OPEN, "null for data"]
+    crc_valid: NotRequired[Annotated[bool, "only of messages v0, v1 and 0.7, which have their own checksums"]]
+    decoded: NotRequired[
+        Annotated[
+            dict[str, Any] | None,
+            "the record by Kafka's schemas; null if it cannot be read; only with a decoder or in an internal topic",
+        ]
+    ]
+
+
+RECORD = ObjectKind("kafkalog.record/1", RecordObject)
+BATCH = ObjectKind("kafkalog.batch/1", BatchObject)
 
 Decode = Callable[[memoryview | None, memoryview | None], Any]
 """Decodes key and value to JSON values; None if there is nothing to show."""
@@ -67,8 +166,8 @@ class RecordJson:
         self._with_batches = options.with_batches
         self._decode = options.decode_shown
         self._is_seven = context.is_seven
-        self._batch_start = line_start(BATCH, "batch", context)
-        self._record_start = line_start(RECORD, "record", context)
+        self._batch_start = line_start(BATCH, context)
+        self._record_start = line_start(RECORD, context)
 
     def batches(self, batches: Iterable[Batch]) -> Iterator[str]:
         """Iterate over the lines of batches, one per batch."""
@@ -76,7 +175,7 @@ class RecordJson:
 
     def batch(self, batch: Batch) -> str:
         """Return the line of one batch: the header fields under the dump tool's names, and whether the CRC is valid."""
-        fields = {
+        fields: BatchFieldsObject = {
             "base_offset": _known(batch.base_offset),
             "last_offset": batch.last_offset,
             "count": _known(batch.records_count),
@@ -187,13 +286,11 @@ class RecordJson:
         return "NoTimestampType" if self._is_seven else batch.timestamp_type
 
 
-def line_start(schema: str, type: str, context: SegmentContext) -> str:  # noqa: A002
+def line_start(kind: ObjectKind[Any], context: SegmentContext) -> str:
     """Return the start of all lines of a segment, up to the position of the batch."""
-    fields: dict[str, object] = {"schema": schema, "type": type}
-    fields.update({"topic": None} if context.topic is None else json_path(context.topic, "topic"))
-    fields["partition"] = context.partition
-    fields.update(json_path(context.segment, "segment"))
-    return json_text(fields)[:-1] + ',"position":'
+    topic = None if context.topic is None else PathText(context.topic)
+    place = {"topic": topic, "partition": context.partition, "segment": PathText(context.segment)}
+    return json_text({"schema": kind.name, "type": kind.type, **place})[:-1] + ',"position":'
 
 
 def _field(buffer: memoryview, position: int, size: int, showing: Showing) -> str:

@@ -32,7 +32,7 @@ class CompiledRecordJson:
         import numpy as np
 
         self._options = options or RecordJsonOptions()
-        starts = line_start(BATCH, "batch", context), line_start(RECORD, "record", context)
+        starts = line_start(BATCH, context), line_start(RECORD, context)
         self._starts = tuple(np.frombuffer(start.encode(), dtype=np.uint8) for start in starts)
         redaction = self._options.redaction
         self._showing = np.array([redaction.keys, redaction.values, redaction.headers], dtype=np.int64)

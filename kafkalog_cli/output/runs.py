@@ -3,20 +3,93 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Annotated, TypedDict
 
+from kafkalog_cli.change.manifest import RunState
 from kafkalog_cli.errors import shell_word
 from kafkalog_cli.ops.intent import Action
 from kafkalog_cli.ops.purge import PurgePlan
 from kafkalog_cli.ops.reports.index_verdict import counted
 from kafkalog_cli.ops.undo import UndoPlan, UndoResult, UndoStep
 from kafkalog_cli.ops.undo_verb import Undone
-from kafkalog_cli.output.ndjson import json_path
 from kafkalog_cli.output.progress import sized
+from kafkalog_cli.output.records import ObjectKind, PathText, keywords, same_fields
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.views import Detail, View
 
-UNDO = "kafkalog.undo/1"
-PURGE = "kafkalog.purge/1"
+
+class UndoStepObject(TypedDict):
+    """A step of an undo."""
+
+    what: Annotated[str, keywords(enum=("restore", "cut", "rename", "remove", "checkpoint"))]
+    name: Annotated[PathText, "the file"]
+    to: Annotated[str | None, "the file's name or the checkpoint's line afterwards"]
+    size_bytes: Annotated[int | None, "the number of bytes restored to the file, or the size to which it is cut"]
+
+
+class UndoObject(TypedDict):
+    """A run on a partition that was undone, or would be."""
+
+    path: Annotated[PathText, "the partition directory"]
+    run: str
+    action: Annotated[str | None, "the command; null if the run ended before it changed anything"]
+    started_ms: int | None
+    state: Annotated[RunState | None, "the progress of the run before the undo"]
+    dry_run: bool
+    undone: Annotated[bool, "whether this call undid it"]
+    steps: Annotated[list[UndoStepObject], "last change first"]
+    clean_shutdown_marker: Annotated[
+        bool | None, "whether .kafka_cleanshutdown is back; null in a dry run, or if the run did not remove it"
+    ]
+
+
+class DueFileObject(TypedDict):
+    """A .deleted file that is due."""
+
+    name: PathText
+    size_bytes: int
+    due_ms: int
+    run: Annotated[str | None, "the run that renamed it, if it is known"]
+
+
+class OldRunObject(TypedDict):
+    """A run that is removed, with the files that it keeps."""
+
+    run: str
+    state: Annotated[RunState | None, "null: it ended before it changed anything"]
+    files: int
+    size_bytes: int
+
+
+class LeftoverObject(TypedDict):
+    """The directory of an import that did not end."""
+
+    files: int
+    size_bytes: int
+
+
+class KeptRunObject(TypedDict):
+    """An old run that is not removed."""
+
+    run: str
+    reason: str
+
+
+class PurgeObject(TypedDict):
+    """The files and runs of a partition that were permanently removed, or would be."""
+
+    path: Annotated[PathText, "the partition directory"]
+    dry_run: bool
+    files: list[DueFileObject]
+    runs: list[OldRunObject]
+    leftover: Annotated[LeftoverObject | None, "the whole directory is removed: an import left it that did not end"]
+    kept: Annotated[list[KeptRunObject], "runs that are kept, whatever their age"]
+    waiting: Annotated[int, "files and runs that are not due yet"]
+    size_bytes: Annotated[int, "of all removed files"]
+
+
+UNDO = ObjectKind("kafkalog.undo/1", UndoObject)
+PURGE = ObjectKind("kafkalog.purge/1", PurgeObject)
 
 
 def undo_lines(plan: UndoPlan, result: UndoResult | None) -> Iterator[str]:
@@ -58,19 +131,19 @@ def _marker_sentence(result: UndoResult | None) -> str:
     return f".kafka_cleanshutdown: {'is there again' if result.marker else 'stays away: another run is waited for'}"
 
 
-def undo_object(plan: UndoPlan, result: UndoResult | None) -> dict[str, object]:
-    """Return the fields of `kafkalog.undo/1`."""
+def undo_object(plan: UndoPlan, result: UndoResult | None) -> UndoObject:
+    """Return the fields of an undo; `result` None: a dry run."""
     manifest = plan.manifest
     return {
-        **json_path(plan.path),
+        "path": PathText(plan.path),
         "run": plan.run_id,
         "action": None if manifest is None else manifest.run.action,
         "started_ms": None if manifest is None else manifest.run.now_ms,
-        "state": None if manifest is None else manifest.state.value,
+        "state": None if manifest is None else manifest.state,
         "dry_run": result is None,
         "undone": result is not None and result.undone,
         "steps": [
-            {"what": step.what, **json_path(step.name, "name"), "to": step.to, "size_bytes": step.size_bytes}
+            {"what": step.what, "name": PathText(step.name), "to": step.to, "size_bytes": step.size_bytes}
             for step in plan.steps
         ],
         "clean_shutdown_marker": None if result is None else result.marker,
@@ -114,15 +187,15 @@ def purge_question(plan: PurgePlan) -> str:
     return f"Remove {what} ({sized(plan.size_bytes)}) for good from {printable(plan.path)}"
 
 
-def purge_object(plan: PurgePlan, *, dry_run: bool) -> dict[str, object]:
-    """Return the fields of `kafkalog.purge/1`."""
+def purge_object(plan: PurgePlan, *, dry_run: bool) -> PurgeObject:
+    """Return the fields of a purge."""
     left = plan.leftover
     return {
-        **json_path(plan.path),
+        "path": PathText(plan.path),
         "dry_run": dry_run,
         "files": [
             {
-                **json_path(due.name, "name"),
+                "name": PathText(due.name),
                 "size_bytes": due.file.size_bytes,
                 "due_ms": due.due_ms,
                 "run": due.run_id,
@@ -132,13 +205,13 @@ def purge_object(plan: PurgePlan, *, dry_run: bool) -> dict[str, object]:
         "runs": [
             {
                 "run": run.run_id,
-                "state": None if run.state is None else run.state.value,
+                "state": run.state,
                 "files": run.files,
                 "size_bytes": run.size_bytes,
             }
             for run in plan.runs
         ],
-        "leftover": None if left is None else {"files": left.files, "size_bytes": left.size_bytes},
+        "leftover": None if left is None else same_fields(LeftoverObject, left),
         "kept": [{"run": kept.run_id, "reason": kept.reason} for kept in plan.kept],
         "waiting": plan.waiting,
         "size_bytes": plan.size_bytes,

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 from kafkalog_cli.output.ndjson import json_text
+from kafkalog_cli.output.records import ObjectKind
 from kafkalog_cli.output.stream import printable
 
-ROW = "kafkalog.row/1"
+
+class RowObject(TypedDict):
+    """A row of the result of a query (sql)."""
+
+    row: Annotated[
+        dict[str, Any],
+        "a field per column, by its name: bytes as {encoding, data}, times in ISO 8601, decimals as text, "
+        "maps as lists of pairs if a key is not a string",
+    ]
+
+
+ROW = ObjectKind("kafkalog.row/1", RowObject)
 
 NULL = "null"
 LONGEST_CELL = 256
@@ -26,7 +38,7 @@ def row_lines(names: Sequence[str], batches: Iterator[Any]) -> Iterator[tuple[by
     for batch in batches:
         columns = [values(column) for column in batch.columns]
         lines = [
-            json_text({"schema": ROW, "type": "row", "row": dict(zip(names, row, strict=True))}) + "\n"
+            json_text({"schema": ROW.name, "type": ROW.type, "row": dict(zip(names, row, strict=True))}) + "\n"
             for row in zip(*columns, strict=True)
         ]
         yield compressor.compress("".join(lines).encode()), batch.num_rows

@@ -10,6 +10,7 @@ from kafkalog_cli.ops.session.work import Changed
 
 if TYPE_CHECKING:
     from kafkalog_cli.errors import KafkalogError
+    from kafkalog_cli.output.records import ObjectKind
     from kafkalog_cli.output.stream import ResultStream
 
 ResultT = TypeVar("ResultT")
@@ -43,16 +44,16 @@ class Listener(Protocol):
 class View(Generic[ResultT]):
     """How the results of a verb are shown.
 
-    `fields` returns the fields of an object of `schema`. `is_idle`: whether a result reports that nothing was done.
+    `fields` returns the fields of an object of `kind`. `is_idle`: whether a result reports that nothing was done.
     `names` are the counts of the summary; `counts` returns a result's part of these, and of FAILED. `question`
     asks for consent to a plan, without a question mark. `last` writes the output after all results. `has_work`: whether
     a result reports a change, also in a dry run; None: text output has no summary. `objects` returns the JSON objects
-    of a result, each with its schema; None: one of `schema`. `counts_partitions`: whether the summary has the number of
+    of a result, each with its kind; None: one of `kind`. `counts_partitions`: whether the summary has the number of
     partitions. `listener` gets all results and errors first, and may write them itself.
     """
 
-    schema: str
-    fields: Callable[[ResultT], dict[str, Any]]
+    kind: ObjectKind[Any]
+    fields: Callable[[ResultT], Mapping[str, object]]
     lines: Callable[[ResultT], Iterable[str]]
     names: tuple[str, ...] = ()
     counts: Callable[[ResultT], Mapping[str, int]] = lambda _: {}
@@ -60,18 +61,13 @@ class View(Generic[ResultT]):
     question: Callable[[Any], str] = str
     last: Callable[[ResultStream], None] = _nothing
     has_work: Callable[[ResultT], bool] | None = None
-    objects: Callable[[ResultT], Iterable[tuple[str, dict[str, Any]]]] | None = None
+    objects: Callable[[ResultT], Iterable[tuple[ObjectKind[Any], Mapping[str, object]]]] | None = None
     counts_partitions: bool = True
     listener: Listener | None = None
 
-    def objects_of(self, result: ResultT) -> Iterable[tuple[str, dict[str, Any]]]:
-        """Return the JSON objects of a result, each with its schema."""
-        return [(self.schema, self.fields(result))] if self.objects is None else self.objects(result)
-
-
-def kind_of(schema: str) -> str:
-    """Return the `type` of a schema's objects: roll for `kafkalog.roll/1`."""
-    return schema.removeprefix("kafkalog.").partition("/")[0]
+    def objects_of(self, result: ResultT) -> Iterable[tuple[ObjectKind[Any], Mapping[str, object]]]:
+        """Return the JSON objects of a result, each with its kind."""
+        return [(self.kind, self.fields(result))] if self.objects is None else self.objects(result)
 
 
 FAILURES = "failures"

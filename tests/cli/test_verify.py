@@ -15,7 +15,7 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.ops.verify.diagnose import finding
 from kafkalog_cli.ops.verify.finding_kinds import FindingKind
 from kafkalog_cli.ops.verify.partition import Level, Verification
-from kafkalog_cli.output.verify_json import verification_object
+from kafkalog_cli.output.verify_view import verification_object
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 

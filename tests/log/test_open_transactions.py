@@ -3,7 +3,6 @@
 import pytest
 
 from kafkalog_cli.disk.fs import RealFilesystem, read_all
-from kafkalog_cli.disk.transactions_by_producer import OpenTransaction
 from kafkalog_cli.format import producer_snapshot
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
@@ -14,6 +13,7 @@ from kafkalog_cli.log.open_transactions import (
 )
 from kafkalog_cli.log.open_transactions import open_transactions as open_transactions_of
 from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.log.transactions_by_producer import OpenTransaction
 
 FS = RealFilesystem()
 TRANSACTIONAL, CONTROL = 0x10, 0x30

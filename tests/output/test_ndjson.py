@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog_cli.errors import ExitCode, PathNotFound
-from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.output.ndjson import JsonLines, json_bytes, json_path, json_quoted, json_text
+from kafkalog_cli.output.records import ObjectKind
 from kafkalog_cli.output.stream import ResultStream
 
 
@@ -81,7 +81,7 @@ def test_paths_that_are_not_utf8_come_with_their_bytes():
 
 def test_the_lines_of_a_run():
     raw = written(
-        lambda lines: lines.object("kafkalog.thing/1", "thing", {"b": 1, "a": None}),
+        lambda lines: lines.object(ObjectKind("kafkalog.thing/1", dict), {"b": 1, "a": None}),
         lambda lines: lines.summary(ExitCode.CORRUPTION, things=1),
     )
     assert raw == (
@@ -91,14 +91,12 @@ def test_the_lines_of_a_run():
 
 
 def test_errors_tell_what_and_where():
-    fault = Fault(FaultKind.CRC_MISMATCH, 70, "bad\x1b", 9, base_offset=5)
     raw = written(
         lambda lines: lines.exception(PathNotFound(path="/no\n")),
-        lambda lines: lines.fault(os.fsdecode(b"\xff"), fault),
+        lambda lines: lines.error("torn", "bad\x1b", path=os.fsdecode(b"\xff"), position=70),
     )
     first, second = map(json.loads, raw.splitlines())
     assert (first["schema"], first["type"], first["kind"]) == ("kafkalog.error/1", "error", "PathNotFound")
     assert (first["path"], first["exit_code"]) == ("/no\n", 10)
-    assert (second["kind"], second["position"], second["size_bytes"]) == ("crc-mismatch", 70, 9)
+    assert (second["kind"], second["position"]) == ("torn", 70)
     assert (second["path"], second["path_b64"]) == ("\ufffd", "/w==")
-    assert (second["base_offset"], second["last_offset"]) == (5, None)

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from kafkalog_cli.change.manifest import odd_entries
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.disk.names import SEGMENT_KINDS, DirectoryKind, FileKind, FileName, WorkState, classify_file
-from kafkalog_cli.disk.transactions_by_producer import OpenTransaction
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import checkpoint, partition_metadata, quorum_state
 from kafkalog_cli.format.checkpoint import EpochEntry
@@ -23,6 +22,7 @@ from kafkalog_cli.log.open_transactions import (
 )
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.unreadable import unreadable
+from kafkalog_cli.log.transactions_by_producer import OpenTransaction
 from kafkalog_cli.ops.listing.reads import FaultNotes, LocatedFault
 from kafkalog_cli.ops.listing.root import CheckpointedOffsets, LogDirRoot, Shutdown
 from kafkalog_cli.ops.listing.segments import end_of, largest_indexed_timestamp, sidecar_lengths, start_of

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.disk.transactions_by_producer import OpenTransaction, TransactionsByProducer
 from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import Limits
@@ -16,6 +15,7 @@ from kafkalog_cli.log.open_transactions import SegmentPart, newest_snapshot, ope
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 from kafkalog_cli.log.transaction_ends import Ending, TransactionEnds
+from kafkalog_cli.log.transactions_by_producer import OpenTransaction, TransactionsByProducer
 
 _MOST_TOLD_OF = 1000
 """The most transactions without a marker that are reported one by one."""

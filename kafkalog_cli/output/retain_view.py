@@ -1,0 +1,241 @@
+"""The Views of retain and of retain --free-bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, TypedDict
+
+from kafkalog_cli.broker.retention import RetentionPass
+from kafkalog_cli.log.segments.segment_times import TimestampOrigin
+from kafkalog_cli.ops.reports.index_verdict import counted
+from kafkalog_cli.ops.retain.free import Freed
+from kafkalog_cli.ops.retain.plan import RetainPlan, SegmentFate, Stay
+from kafkalog_cli.ops.session.work import Changed
+from kafkalog_cli.ops.verify.times import TimestampOddity
+from kafkalog_cli.output.log_change_text import Said, retention_question, retention_words, undo_words
+from kafkalog_cli.output.log_plan_view import (
+    PlanObject,
+    RemarkObject,
+    SettingObject,
+    changed_lines,
+    plan_object,
+    remark_objects,
+    setting_objects,
+)
+from kafkalog_cli.output.progress import sized
+from kafkalog_cli.output.records import Count, NotRequired, ObjectKind, PathText
+from kafkalog_cli.output.retain_explain_text import explain_lines
+from kafkalog_cli.output.stream import printable
+from kafkalog_cli.output.views import FAILED, View, change_counts, change_has_work, change_is_idle
+
+
+class RemovedSegmentObject(TypedDict):
+    """A segment that retention removes."""
+
+    base_offset: int
+    next_offset: Annotated[int, "the base offset of the next segment, or the log's end"]
+    size_bytes: Annotated[Count, "of its log"]
+    limit: Annotated[RetentionPass, "the limit that removes it"]
+
+
+class SegmentFateObject(TypedDict):
+    """Whether a segment is removed, and why. Exactly one of `goes` and `stays` has the reason."""
+
+    base_offset: int
+    next_offset: int
+    size_bytes: Annotated[Count, "of its log"]
+    goes: Annotated[RetentionPass | None, "the limit that removes it"]
+    stays: Annotated[Stay | None, "why it is kept"]
+    setting: Annotated[SettingObject | None, "the setting that decides; null: another reason decides"]
+    largest_timestamp_ms: Annotated[int | None, "null: it was not read"]
+    largest_timestamp_from: TimestampOrigin | None
+    timestamp_of_broker_ms: Annotated[int | None, "the timestamp that a broker uses: of the time index, or the mtime"]
+    timestamp_is: Annotated[TimestampOddity | None, "the oddity of the timestamp"]
+    due_ms: Annotated[int | None, "when the time limit removes it and all before it; null: never"]
+    due_after_bytes: Annotated[Count | None, "the size of appends after which the size limit removes it; null: never"]
+
+
+class RemovalObject(TypedDict):
+    """The segments that retention removes."""
+
+    removed: Annotated[list[RemovedSegmentObject], "the removed segments"]
+    removed_bytes: Annotated[Count, "sizes of their logs"]
+    rolled: Annotated[bool, "all segments are removed, and an empty segment starts at the log's end"]
+    delay_ms: Annotated[Count, "how long the removed files stay as .deleted"]
+    unlinked_files: Annotated[Count, "files of earlier runs that were due"]
+    unlinked_bytes: Annotated[Count, "their sizes"]
+
+
+class FatesObject(TypedDict):
+    """The field of retain that only --explain has."""
+
+    segments: NotRequired[Annotated[list[SegmentFateObject], "the fate of every segment; only with --explain"]]
+
+
+class RetentionObject(PlanObject, RemovalObject, FatesObject):
+    """The result of retain for a partition, or of its dry run."""
+
+
+class FreedObject(TypedDict):
+    """The result of retain --free-bytes for a partition, or of its dry run."""
+
+    path: Annotated[PathText, "the partition directory"]
+    topic: str
+    partition: int
+    dry_run: Annotated[bool, "nothing was changed: the other fields show what would be done"]
+    refused: Annotated[bool, "nothing is changed, with or without --dry-run; a remark has the reason"]
+    protected_by: Annotated[str | None, "why nothing may be removed; null if something may"]
+    run: Annotated[str | None, "the run that unlinked segments; it cannot be undone"]
+    log_start_offset: Annotated[int | None, "after the run"]
+    log_end_offset: int | None
+    removed: Annotated[list[int], "base offsets of the unlinked segments"]
+    unlinked_files: Annotated[Count, "unlinked files of segments that were removed earlier"]
+    freed_bytes: Annotated[Count, "the space of all these files on the disk"]
+    remarks: list[RemarkObject]
+
+
+RETENTION = ObjectKind("kafkalog.retention/1", RetentionObject)
+FREED = ObjectKind("kafkalog.freed/1", FreedObject)
+
+
+def retain_view(*, explains: bool, keeps: bool) -> View[Changed[RetainPlan]]:
+    """Return the View of retain.
+
+    `explains`: each segment's fate is shown. `keeps`: removed files are kept, not unlinked.
+    """
+
+    def fields(changed: Changed[RetainPlan]) -> RetentionObject:
+        fates: FatesObject = {"segments": [*map(_fate, changed.plan.fates)]} if explains else {}
+        return {**plan_object(changed), **removal_object(changed.plan), **fates}
+
+    def lines(changed: Changed[RetainPlan]) -> Iterable[str]:
+        plan = changed.plan
+        delay_ms = plan.delay_ms if plan.removed and not keeps else None
+        said = Said(retention_words(plan), undo_words(plan, changed.done, delay_ms=delay_ms))
+        yield from changed_lines(changed, said, lists_changes=not explains)
+        yield from explain_lines(plan) if explains else ()
+
+    def counts(changed: Changed[RetainPlan]) -> dict[str, int]:
+        plan = changed.plan
+        removed = {"removed_segments": len(plan.removed), "removed_bytes": plan.removed_bytes}
+        return change_counts(changed, {**removed, **unlinked(plan.due)})
+
+    return View(
+        RETENTION,
+        fields,
+        lines,
+        ("changed", "removed_segments", "removed_bytes", "unlinked_files", "unlinked_bytes"),
+        counts,
+        change_is_idle,
+        retention_question,
+        has_work=change_has_work,
+    )
+
+
+def unlinked(due: Any) -> dict[str, int]:
+    """Return the counts of old files that are unlinked; `due` None: there are none."""
+    return {} if due is None else {"unlinked_files": len(due.files), "unlinked_bytes": due.size_bytes}
+
+
+def removal_object(plan: RetainPlan) -> RemovalObject:
+    """Return the fields about removed segments, and about old files that are unlinked."""
+    due = plan.due
+    return {
+        "removed": [
+            {
+                "base_offset": fate.base_offset,
+                "next_offset": fate.next_offset,
+                "size_bytes": fate.size_bytes,
+                "limit": fate.goes,
+            }
+            for fate in plan.fates
+            if fate.goes is not None
+        ],
+        "removed_bytes": plan.removed_bytes,
+        "rolled": plan.rolls,
+        "delay_ms": plan.delay_ms,
+        "unlinked_files": 0 if due is None else len(due.files),
+        "unlinked_bytes": 0 if due is None else due.size_bytes,
+    }
+
+
+def _fate(fate: SegmentFate) -> SegmentFateObject:
+    largest = fate.largest
+    return {
+        "base_offset": fate.base_offset,
+        "next_offset": fate.next_offset,
+        "size_bytes": fate.size_bytes,
+        "goes": fate.goes,
+        "stays": fate.stays,
+        "setting": None if fate.setting is None else setting_objects([fate.setting])[0],
+        "largest_timestamp_ms": None if largest is None else largest.timestamp_ms,
+        "largest_timestamp_from": None if largest is None else largest.origin,
+        "timestamp_of_broker_ms": None if largest is None else largest.believed_ms,
+        "timestamp_is": fate.odd,
+        "due_ms": fate.due_ms,
+        "due_after_bytes": fate.due_after_bytes,
+    }
+
+
+def free_view() -> View[Freed]:
+    """Return the View of retain --free-bytes."""
+    return View(
+        FREED,
+        _freed,
+        lambda freed: (freed_line(freed),),
+        ("changed", "removed_segments", "removed_bytes", "unlinked_files", "freed_bytes"),
+        _freed_counts,
+        lambda freed: not (freed.segments or freed.old_files),
+        has_work=lambda freed: bool(freed.segments or freed.old_files),
+    )
+
+
+def _freed(freed: Freed) -> FreedObject:
+    plan = freed.plan
+    is_changed = bool(freed.segments) and not freed.is_dry_run
+    return {
+        "path": PathText(plan.path),
+        "topic": plan.topic,
+        "partition": plan.partition,
+        "dry_run": freed.is_dry_run,
+        "refused": plan.is_refused,
+        "protected_by": plan.protected_by or None,
+        "run": freed.run_id if is_changed else None,
+        "log_start_offset": freed.log_start_offset,
+        "log_end_offset": plan.log_end_offset,
+        "removed": [segment.segment.base_offset for segment in freed.segments],
+        "unlinked_files": freed.old_files,
+        "freed_bytes": freed.disk_bytes,
+        "remarks": remark_objects(plan.remarks),
+    }
+
+
+def freed_line(freed: Freed) -> str:
+    """Return one line: the unlinked files, the log's start and end, and that this cannot be undone."""
+    plan = freed.plan
+    path = printable(plan.path)
+    parts = []
+    if freed.segments:
+        parts.append(f"{counted(len(freed.segments), 'segment', 'segments')} unlinked")
+    if freed.old_files:
+        parts.append(f"{counted(freed.old_files, 'old file', 'old files')} unlinked")
+    if not parts:
+        because = plan.protected_by or next((remark.message for remark in plan.remarks), "")
+        return f"{path}: nothing unlinked{f', {printable(because)}' if because else ''}"
+    offsets = "" if freed.log_start_offset is None else f", offsets {freed.log_start_offset} to {plan.log_end_offset}"
+    how = "dry run: " if freed.is_dry_run else ""
+    return f"{path}: {how}{', '.join(parts)} ({sized(freed.disk_bytes)}){offsets}" + (
+        "" if freed.is_dry_run else "; cannot be undone"
+    )
+
+
+def _freed_counts(freed: Freed) -> dict[str, int]:
+    is_changed = bool(freed.segments or freed.old_files) and not freed.is_dry_run
+    return {
+        FAILED: int(freed.plan.is_refused),
+        "changed": int(is_changed),
+        "removed_segments": len(freed.segments),
+        "removed_bytes": sum(segment.segment.log.size_bytes for segment in freed.segments),
+        "unlinked_files": freed.old_files,
+        "freed_bytes": freed.disk_bytes,
+    }

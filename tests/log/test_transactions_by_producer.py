@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog_cli.disk import transactions_by_producer
 from kafkalog_cli.errors import Unreadable
+from kafkalog_cli.log import transactions_by_producer
 from kafkalog_cli.log.transactions_by_producer import OpenTransaction, PackedTransactions, TransactionsByProducer
 
 producers = st.integers(0, 12)

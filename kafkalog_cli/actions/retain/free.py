@@ -27,7 +27,7 @@ from kafkalog_cli.storage.log.open_log import changed_epochs
 from kafkalog_cli.storage.names import FileKind
 from kafkalog_cli.storage.partition import Partition, Segment
 from kafkalog_cli.storage.segments.segment_times import largest_timestamp
-from kafkalog_cli.storage.settings.topic_config import CLEANUP_POLICY, TopicConfig
+from kafkalog_cli.storage.settings.topic_config import CLEANUP_POLICY, Origin, TopicConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +141,14 @@ def _protected_by(partition: Partition, root: RootState, config: TopicConfig, re
     for settings in (own, config):
         if settings.is_compacted or not settings.is_deleted:
             return settings[CLEANUP_POLICY].explanation
-    if root.line(FileKind.CLEANER_CHECKPOINT) is not None:
+    if root.topic_was_cleaned:
         return f"{FileKind.CLEANER_CHECKPOINT.value} lists it, so that it was compacted"
+    is_known = own.is_known(CLEANUP_POLICY)
+    if not is_known and any(path.endswith(FileKind.CLEANER_CHECKPOINT.value) for path, _ in root.faults):
+        return f"{FileKind.CLEANER_CHECKPOINT.value} is damaged, and may have listed it as compacted"
+    metadata = request.settings.metadata(root.log_dir)
+    if metadata is not None and not metadata.is_complete and own[CLEANUP_POLICY].origin is not Origin.TOPIC:
+        return "the metadata log is damaged, and may have said that the topic is compacted"
     return ""
 
 

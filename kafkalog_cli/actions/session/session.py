@@ -14,7 +14,7 @@ from kafkalog_cli.actions.log_request import LogRequest
 from kafkalog_cli.actions.partition_facts import places_of_partitions
 from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.actions.root_state import Roots
-from kafkalog_cli.actions.selection import select_partitions
+from kafkalog_cli.actions.selection import in_its_log_dir, select_partitions
 from kafkalog_cli.actions.session.interruptions import Interruptions
 from kafkalog_cli.actions.session.lock_warnings import LockWarnings
 from kafkalog_cli.actions.session.meter import of_the_system
@@ -107,7 +107,8 @@ class Session:
 
         Raises PathNotFound, NotKafkaLayout, NothingSelected.
         """
-        self.shared.named_paths = frozenset(path.rstrip("/") for path in paths)
+        named = ((path, in_its_log_dir(self.fs, path)) for path in paths)
+        self.shared.named_paths = frozenset(path.rstrip("/") for pair in named for path in pair)
         found = select_partitions(self.fs, paths, self.options.selection)
         return list({os.path.realpath(partition.path): partition for partition in reversed(found)}.values())[::-1]
 

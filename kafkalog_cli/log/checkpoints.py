@@ -94,6 +94,8 @@ class RootCheckpoints:
     faults: tuple[tuple[str, Fault], ...] = ()
     readings: tuple[tuple[FileKind, BrokerReading], ...] = ()
     """How a broker reacts to each damaged file."""
+    cleaned_topics: frozenset[str] = frozenset()
+    """The topics with a line in cleaner-offset-checkpoint. The policy of one partition is that of all of the topic."""
 
     def offset(self, kind: FileKind, topic: str, partition: int) -> int | None:
         """Return the offset in a partition's line; None if there is no line."""
@@ -147,7 +149,8 @@ def read_root_checkpoints(fs: Filesystem, log_dir: str) -> RootCheckpoints:
         faults += [(path, fault) for fault in found]
         if found:
             readings.append((kind, checkpoint.broker_reading(data)))
-    return RootCheckpoints(log_dir, offsets, tuple(faults), tuple(readings))
+    cleaned = frozenset(topic for topic, _ in offsets.get(FileKind.CLEANER_CHECKPOINT, {}))
+    return RootCheckpoints(log_dir, offsets, tuple(faults), tuple(readings), cleaned)
 
 
 def read_old_lines(fs: WritableFilesystem, log_dir: str, edits: Sequence[LineEdit]) -> tuple[OldLines, ...]:

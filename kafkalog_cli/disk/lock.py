@@ -179,6 +179,7 @@ def lock_partition(fs: WritableFilesystem, directory: str, policy: LockPolicy) -
     real = real_directory(fs, directory)
     if real != directory:
         check_link(fs, directory, real)
+        _check_log_dir(fs, directory, real)
     with _hold(fs, directory, real):  # not looked up again: the directory may be a link by now
         if real != directory and not holds_partition(fs, directory, fs.list_directory(directory)):
             reason = f"it is a symbolic link to {real}, which holds no file of a partition; nothing is made there"
@@ -194,6 +195,14 @@ def check_link(fs: WritableFilesystem, link: str, real: str) -> None:
     owner_id = fs.attributes(link.rstrip("/")).owner_id
     if owner_id not in (0, os.geteuid()) and owner_id != fs.attributes(real).owner_id:
         reason = f"it is a symbolic link to {real}, made by another user ({owner_id}) than the owner of that directory"
+        raise Refused(path=link, reason=f"{reason}; give the directory by its own path")
+
+
+def _check_log_dir(fs: WritableFilesystem, link: str, real: str) -> None:
+    """Raises Refused for a link that lies in one log directory and leads into another, which is not locked."""
+    above, beside = log_dir_of(fs, real), log_dir_of(fs, link)
+    if above is not None and (beside is None or os.path.realpath(beside) != os.path.realpath(above)):
+        reason = f"it is a symbolic link to {real}, which lies in another log directory"
         raise Refused(path=link, reason=f"{reason}; give the directory by its own path")
 
 

@@ -32,6 +32,8 @@ class RootCheckpoints:
     """How a broker reacts to each damaged file."""
     repeated: frozenset[FileKind] = frozenset()
     """The files with several lines for one partition."""
+    cleaned_topics: frozenset[str] = frozenset()
+    """The topics with a line in cleaner-offset-checkpoint. The policy of one partition is that of all of the topic."""
 
     def needs_rebuild(self, kind: FileKind) -> bool:
         """Whether a broker cannot read the file, or it has several lines for one partition."""
@@ -92,7 +94,8 @@ def read_root_checkpoints(fs: Filesystem, log_dir: str) -> RootCheckpoints:
             readings.append((kind, checkpoint.broker_reading(data)))
         if len(offsets[kind]) < len(entries):
             repeated.add(kind)
-    return RootCheckpoints(log_dir, offsets, tuple(faults), tuple(readings), frozenset(repeated))
+    cleaned = frozenset(topic for topic, _ in offsets.get(FileKind.CLEANER_CHECKPOINT, {}))
+    return RootCheckpoints(log_dir, offsets, tuple(faults), tuple(readings), frozenset(repeated), cleaned)
 
 
 def checkpoint_path(log_dir: str, kind: FileKind) -> str:

@@ -64,7 +64,8 @@ class PartitionFacts:
     as tiered. `own` contains the settings without those of the command line. `twins` are other directories of the same
     partition. `linked` are segment files that are symbolic links or have several hard links. `odd_files` have the names
     of segment files but are not regular files. `foreign` is the program that wrote the files, if not Kafka.
-    `other_topic_because` says why the metadata log's topic of that name is a different topic; "" if it is not.
+    `is_in_cleaner_checkpoint`: a partition of the topic is listed there. `other_topic_because` says why the metadata
+    log's topic of that name is a different topic; "" if it is not.
     `resolved_path` is the target of a path with symbolic links, None without links.
     """
 
@@ -131,7 +132,6 @@ def gather_facts(  # noqa: PLR0913
     config = source.topic_config(log_dir, partition.topic)
     replication, because = _replication(fs, partition, metadata, source.broker_id(log_dir))
     path, resolved = os.path.abspath(partition.path), os.path.realpath(partition.path)  # noqa: PTH100
-    cleaner = _line(checkpoints, FileKind.CLEANER_CHECKPOINT, partition)
     return PartitionFacts(
         partition.path,
         partition.directory.kind,
@@ -148,7 +148,7 @@ def gather_facts(  # noqa: PLR0913
         odd_files=_odd_files(fs, partition),
         newest=_newest(fs, partition),
         foreign=foreign_layout(fs, partition.path),
-        is_in_cleaner_checkpoint=cleaner is not None,
+        is_in_cleaner_checkpoint=checkpoints is not None and partition.topic in checkpoints.cleaned_topics,
         other_topic_because=_other_topic(fs, partition, metadata),
         resolved_path=None if path == resolved else resolved,
     )

@@ -39,6 +39,8 @@ class RootState:
     """Faults of checkpoints, each with its path. Lines that seem to be missing from these files may be lost."""
     readings: tuple[tuple[FileKind, BrokerReading], ...] = ()
     """How a broker reads each damaged checkpoint."""
+    topic_was_cleaned: bool = False
+    """Whether cleaner-offset-checkpoint lists a partition of the topic."""
 
     def line(self, kind: FileKind) -> int | None:
         """Return the partition's offset in a checkpoint, None if it has no line."""
@@ -136,7 +138,8 @@ class Roots:
         found = ((kind, checkpoints.offset(kind, partition.topic, partition.number)) for kind in _LINES)
         lines = tuple((kind, offset) for kind, offset in found if offset is not None)
         faults, readings = checkpoints.faults, checkpoints.readings
-        return RootState(log_dir, partition.topic, partition.number, is_clean, lines, faults, readings)
+        cleaned = partition.topic in checkpoints.cleaned_topics
+        return RootState(log_dir, partition.topic, partition.number, is_clean, lines, faults, readings, cleaned)
 
     def _of(self, log_dir: str) -> tuple[bool, RootCheckpoints]:
         path = os.path.realpath(log_dir)

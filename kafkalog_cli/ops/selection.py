@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -138,9 +139,26 @@ def partitions_taken(fs: Filesystem, paths: list[str], takes: Takes) -> list[Par
     return [
         open_partition(fs, partition.path)
         for path in expand(fs, paths)
-        for partition in partition_paths(fs, _directory(fs, path), takes)
+        for partition in partition_paths(fs, in_its_log_dir(fs, _directory(fs, path)), takes)
         if takes(partition.directory)
     ]
+
+
+def in_its_log_dir(fs: Filesystem, path: str) -> str:
+    """Return the path in its log directory of a partition to which `path` leads by a link, or by `..` after a link.
+
+    The lock against brokers, the checkpoints and the topic's name are beside the directory itself, not beside the link.
+    A partition's link in a log directory stays as it is. Raises as `list_directory`, also for a link that is not
+    followed.
+    """
+    real, typed = os.path.realpath(path), os.path.abspath(path)  # noqa: PTH100
+    if real == typed or (log_dir_of(fs, path) is not None and ".." not in path.split("/")):
+        return path
+    status, target = fs.status(path), fs.status(real)
+    if status is None or target is None or not status.is_directory or status.inode != target.inode:
+        return path
+    is_partition = looks_like_partition(fs.list_directory(path.rstrip("/") or "/"))
+    return real if is_partition and log_dir_of(fs, real) is not None else path
 
 
 def select_files(fs: Filesystem, paths: list[str], selection: Selection) -> list[str]:

@@ -117,6 +117,30 @@ def test_a_line_of_the_cleaner_protects_as_well(data):
         assert "nothing unlinked" in found
 
 
+def test_a_line_of_the_cleaner_is_about_all_partitions_of_the_topic(data):
+    shutil.rmtree(data / "__cluster_metadata-0")
+    shutil.copytree(data / "plain-0", data / "plain-1")
+    (data / "cleaner-offset-checkpoint").write_text("0\n1\nplain 0 4\n")
+    code, out, _ = kafkalog("retain", data, *DELETES, *LATER, "--dry-run", "--format", "json")
+    assert (code, "plain" in emptied(out)) == (5, False)
+    found = kafkalog("retain", data / "plain-1", *DELETES, *LATER, "--dry-run", "--free-bytes", "9000TB")[1]
+    assert "nothing unlinked, cleaner-offset-checkpoint lists it" in found
+
+
+@pytest.mark.parametrize("name", ["cleaner-offset-checkpoint", f"__cluster_metadata-0/{0:020d}.log"])
+def test_room_is_not_made_where_a_damaged_file_may_have_called_the_topic_compacted(data, name):
+    """Nothing undoes --free-bytes, and --config knows no more than the file that was."""
+    if "/" not in name:
+        shutil.rmtree(data / "__cluster_metadata-0")
+        (data / name).write_bytes(b"damaged")
+    else:
+        log = (data / name).read_bytes()
+        (data / name).write_bytes(log[:80] + bytes([log[80] ^ 1]) + log[81:])
+    command = ("retain", data, *DELETES, *LATER, "--free-bytes", "9000TB", "--dry-run")
+    found = kafkalog(*command)[1]
+    assert found.count("is damaged, and may have") == len(TOPICS), found
+
+
 def test_room_is_never_made_from_what_is_compacted(data):
     broker = ("--broker-config", data.parent / "server.properties")
     for named in ([data], [data / "customers-0"], [data, "--topic", "customers"], [data, "--topic", "both"]):

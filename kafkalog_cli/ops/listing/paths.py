@@ -16,7 +16,7 @@ from kafkalog_cli.ops.listing.listing import PartitionListing, broker_believes_i
 from kafkalog_cli.ops.listing.reads import LocatedFault
 from kafkalog_cli.ops.listing.root import AskLock, LogDirRoot, read_root, root_above
 from kafkalog_cli.ops.listing.segments import SegmentListing, list_segment
-from kafkalog_cli.ops.selection import Selection, partition_paths
+from kafkalog_cli.ops.selection import Selection, in_its_log_dir, partition_paths
 
 
 class FileListing(NamedTuple):
@@ -92,7 +92,7 @@ class Lister:
             if self._selection.is_everything or self._selection.takes(directory_name(_parent(path))):
                 self._file(path, status, listing)
             return listing
-        trimmed = path.rstrip("/") or "/"
+        trimmed = in_its_log_dir(self._fs, path).rstrip("/") or "/"
         found = [*partition_paths(self._fs, trimmed)]
         chosen = [partition for partition in found if self._selection.takes(partition.directory)]
         if [partition.path for partition in found] == [trimmed]:

@@ -27,7 +27,7 @@ from kafkalog_cli.ops.log_request import LogRequest
 from kafkalog_cli.ops.partition_facts import places_of_partitions
 from kafkalog_cli.ops.reports.index_verdict import counted
 from kafkalog_cli.ops.root_state import Roots
-from kafkalog_cli.ops.selection import select_partitions
+from kafkalog_cli.ops.selection import in_its_log_dir, select_partitions
 from kafkalog_cli.ops.session.interruptions import Interruptions
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
 from kafkalog_cli.ops.session.meter import of_the_system
@@ -107,7 +107,8 @@ class Session:
 
         Raises PathNotFound, NotKafkaLayout, NothingSelected.
         """
-        self.shared.named_paths = frozenset(path.rstrip("/") for path in paths)
+        named = ((path, in_its_log_dir(self.fs, path)) for path in paths)
+        self.shared.named_paths = frozenset(path.rstrip("/") for pair in named for path in pair)
         found = select_partitions(self.fs, paths, self.options.selection)
         return list({os.path.realpath(partition.path): partition for partition in reversed(found)}.values())[::-1]
 

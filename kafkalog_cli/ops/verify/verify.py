@@ -18,7 +18,7 @@ from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.listing.root import LogDirRoot, read_root, root_above
 from kafkalog_cli.ops.reports.fresh_looks import FreshLooks
 from kafkalog_cli.ops.reports.segment_reports import ReadContext
-from kafkalog_cli.ops.selection import Selection, expand, nothing_selected, partition_paths
+from kafkalog_cli.ops.selection import Selection, expand, in_its_log_dir, nothing_selected, partition_paths
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Summary, Verb
 from kafkalog_cli.ops.session.work import Outcome, Work
@@ -151,7 +151,7 @@ class VerifyPlanner:
         if not status.is_directory:
             yield from self._of_file(path)
             return
-        trimmed = path.rstrip("/") or "/"
+        trimmed = in_its_log_dir(fs, path).rstrip("/") or "/"
         partitions = list(partition_paths(fs, trimmed))
         chosen = [partition for partition in partitions if selection.takes(partition.directory)]
         yield from (_Target(one, is_named=one.path == trimmed) for one in chosen)

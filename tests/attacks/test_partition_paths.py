@@ -1,0 +1,91 @@
+"""A partition that is named by a link, or by `..` behind a link, is worked on in its own log directory: with the lock that
+keeps brokers out, and the checkpoints and the topic's name that are there."""
+
+import json
+import shutil
+
+import pytest
+from cli.test_topic_policies import kafkalog
+from disk.test_lock import held_by_another_process
+
+from kafkalog_cli.errors import ExitCode
+
+NAME = "clean-asis"
+SETTINGS = ("--config", "cleanup.policy=delete", "--config", "retention.ms=1")
+WRITERS = {
+    "recover": (),
+    "roll": ("--force",),
+    "retain": SETTINGS,
+    "compact": ("--config", "cleanup.policy=compact"),
+    "truncate": ("--to", "100", "--single-replica"),
+    "delete-records": ("--before", "20", "--single-replica", *SETTINGS),
+    "append": ("--single-replica", "--input", "lines"),
+    "purge": ("--older-than", "0s"),
+}
+PATHS = ["elsewhere/other-7", f"elsewhere/{NAME}-0", f"elsewhere/twice/{NAME}-0", f"elsewhere/beside/../{NAME}-0"]
+
+
+@pytest.fixture
+def place(corpus, tmp_path, monkeypatch):
+    """Links to the partition from a directory that is no log directory; the working directory."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(corpus / NAME / "before", "ld")
+    shutil.copytree(f"ld/{NAME}-0", "ld/beside-0")
+    (tmp_path / "elsewhere" / "twice").mkdir(parents=True)
+    for name, target in (("other-7", f"{NAME}-0"), (f"{NAME}-0", f"{NAME}-0"), ("beside", "beside-0")):
+        (tmp_path / "elsewhere" / name).symlink_to(tmp_path / "ld" / target)
+    (tmp_path / "elsewhere" / "twice" / f"{NAME}-0").symlink_to(f"../{NAME}-0")
+    (tmp_path / "ld" / ".lock").touch()
+    return tmp_path
+
+
+def files(directory):
+    return {str(path): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("command", WRITERS)
+def test_a_broker_is_noticed(place, command, path):
+    before = files(place)
+    with held_by_another_process(place / "ld" / ".lock"):
+        code, out, err = kafkalog(command, path, *WRITERS[command])
+    assert code == ExitCode.LOCKED, (out, err)
+    assert files(place) == before
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_the_checkpoints_count(place, path):
+    (place / "ld" / "log-start-offset-checkpoint").write_text(f"0\n1\n{NAME} 0 20\n")
+    (place / "ld" / "cleaner-offset-checkpoint").write_text(f"0\n1\n{NAME} 0 60\n")
+    for command in (("verify", "--verbose"), ("ls",)):
+        code, out, _ = kafkalog(*command, path, "--format", "json")
+        line = json.loads(out.splitlines()[0])
+        assert (code, line["topic"], line["path"]) == (0, NAME, str(place / "ld" / f"{NAME}-0"))
+    code, out, _ = kafkalog("read", path, "--max-records", "1", "--format", "json")
+    assert json.loads(out.splitlines()[0])["offset"] == 20
+    code, _, err = kafkalog("retain", path, *SETTINGS, "--dry-run")
+    assert (code, "overrides this topic's own policy: cleaner-offset-checkpoint lists it" in err) == (0, True)
+    code, out, _ = kafkalog("retain", path, *SETTINGS, "--free-bytes", "9000TB", "--dry-run")
+    assert "cleaner-offset-checkpoint lists it" in out
+
+
+def test_a_link_in_a_log_directory_counts_as_lying_there(place):
+    """An operator moved a partition to another disk and left a link."""
+    (place / "disk").mkdir()
+    shutil.move(f"ld/{NAME}-0", f"disk/{NAME}-0")
+    (place / "ld" / f"{NAME}-0").symlink_to(place / "disk" / f"{NAME}-0")
+    assert kafkalog("roll", f"ld/{NAME}-0", "--force")[0] == 0
+    with held_by_another_process(place / "ld" / ".lock"):
+        assert kafkalog("roll", f"ld/{NAME}-0", "--force")[0] == ExitCode.LOCKED
+
+
+def test_a_link_from_a_log_directory_into_another_is_refused(place):
+    """The broker of the other directory would not be noticed."""
+    shutil.copytree("ld", "second")
+    shutil.rmtree(f"second/{NAME}-0")
+    (place / "second" / f"{NAME}-0").symlink_to(place / "ld" / f"{NAME}-0")
+    before = files(place / "ld")
+    with held_by_another_process(place / "ld" / ".lock"):
+        code, _, err = kafkalog("roll", f"second/{NAME}-0", "--force")
+    assert (code, "which lies in another log directory" in err) == (ExitCode.REFUSED, True)
+    assert files(place / "ld") == before

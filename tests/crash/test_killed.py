@@ -248,6 +248,7 @@ def test_an_append_that_is_killed(tmp_path, evidence):
 # -- what the harness finds
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_a_run_that_keeps_nothing_is_noticed(whole, tmp_path):
     """As if what is cut off were thrown away."""
     planted = "journal._Application._stage_cut = lambda self, at, change, origin: journal.PlannedChange("

@@ -1,10 +1,10 @@
 """Which cases of the tests marked `exhaustive` a run has: a share of each test function, at least one case of it.
 
 The cases of all tests in a file marked `exhaustive(together=True)` are chosen alike, as they share what is made for a case.
-The tests marked `exhaustive(in_turn=True)` are cases of one family: a run has each twelfth of these tests. They go through all
+The tests marked `exhaustive(in_turn=True)` are cases of one family: a run has each 24th of these tests. They go through all
 calls or bytes of one scenario, and other tests of the same file hold in each run what the scenario is about.
 
-`--share 3/12` (or TEST_SHARE=3/12) runs the fourth of twelve shares; the twelve together are all cases. Without the option a
+`--share 3/24` (or TEST_SHARE=3/24) runs the fourth of 24 shares; the 24 together are all cases. Without the option a
 run has the first share; it has all cases where a test file is named, or with `--share all`.
 """
 
@@ -17,7 +17,7 @@ from collections import defaultdict
 
 import pytest
 
-SHARES = 12
+SHARES = 24
 PART = 4
 RUN = {"is whole": True}
 IN_TURN = "in turn"
@@ -29,7 +29,7 @@ def pytest_addoption(parser):
         "--share",
         metavar="K/N|all",
         default=os.environ.get("TEST_SHARE"),
-        help="which share of the exhaustive tests runs (default: all of a file that is named, else 0/12)",
+        help="which share of the exhaustive tests runs (default: all of a file that is named, else 0/24)",
     )
 
 

@@ -75,6 +75,7 @@ def test_messages_of_errors_and_findings_keep_words_together(name, evidence):
     evidence("R30", 1, 3 * len(HOSTILE))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", HOSTILE)
 def test_what_commands_print_is_safe_in_a_hostile_directory(place, name, monkeypatch, evidence):
     """Every command in backticks, and every `undo:`, of what verify, recover, truncate and roll print there."""

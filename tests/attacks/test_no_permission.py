@@ -138,6 +138,7 @@ def theirs(place, imported):
     shutil.rmtree(top)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", HIDDEN)
 def test_what_may_not_be_read_is_told(theirs, case, evidence):
     name, mode = HIDDEN[case]

@@ -223,6 +223,7 @@ def both(place):
     return place
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("planted", PLANTED)
 def test_an_odd_file(both, planted, name, evidence):

@@ -31,6 +31,8 @@ from reading import Fact, read
 from kafkalog_cli.format.compression import compress
 from kafkalog_cli.format.limits import MEBIBYTE, Limits
 
+pytestmark = pytest.mark.exhaustive
+
 ROOT = Path(__file__).parents[2]
 MOST_MEBIBYTES = 300
 LOG, SEVEN = "00000000000000000000.log", "00000000000000000000.kafka"

@@ -100,6 +100,7 @@ def test_a_broker_takes_no_line_beside_a_bad_number(root):
     assert "offsets 0 to 3" in plan.out, plan.out
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ROOT)
 @pytest.mark.parametrize("data", [*OFFLINE.values(), *ZERO.values()], ids=[*OFFLINE, *(f"0: {name}" for name in ZERO)])
 def test_recover_rebuilds_the_file_and_its_undo_works(root, name, data):

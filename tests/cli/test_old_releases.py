@@ -151,10 +151,11 @@ def test_ls_agrees_with_the_directory(old, case):
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+@pytest.mark.xdist_group("spark")
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("case", CASES)
 def test_audit_agrees_with_the_directory(old, case):
-    pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothing of Spark is tested")
     code, out, _ = kafkalog("audit", old / case)
     assert code == 0
     marked = sum(path.name.endswith("-delete") for path in (old / case).iterdir())

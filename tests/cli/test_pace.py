@@ -370,6 +370,7 @@ def hook_of(taken, number, when):
     return hook
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("jobs", "number"), [(1, signal.SIGINT), (3, signal.SIGTERM)])
 @pytest.mark.parametrize(
     "name", ["open_read", "read", "create", "write", "truncate", "sync", "rename", "sync_directory", "lock"]

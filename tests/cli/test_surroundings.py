@@ -92,6 +92,7 @@ def on_a_terminal(*argv, **variables):
 ASKED = [["ls", EXAMPLE], ["--help"], ["ls", "--help"], ["ls", "--nonsense"]]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("argv", ASKED, ids=lambda argv: str(argv[-1]).rpartition("/")[2])
 @pytest.mark.parametrize(
     "variables",

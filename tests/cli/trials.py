@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from itertools import count
 from pathlib import Path
 
@@ -53,6 +54,24 @@ READERS = {
 UNPRIVILEGED = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
 """As a root that permissions hold for."""
 
+_COMMANDS = """
+import io, json, sys
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+for line in sys.stdin:
+    out, err = io.BytesIO(), io.BytesIO()
+    code = run(json.loads(line), Environment(stdout=out, stderr=err, terminal=None))
+    print(json.dumps([code, out.getvalue().decode(), err.getvalue().decode()]), flush=True)
+"""
+
+
+@cache
+def _prefixed(prefix: tuple[str, ...]) -> subprocess.Popen[str]:
+    """Start a process with a prefix that runs each command line it reads, and ends with this process."""
+    command = [*prefix, sys.executable, "-c", _COMMANDS]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+
 
 class Trial:
     """A log directory with a partition to recover, and one that was recovered; `elsewhere` is where output may go."""
@@ -76,13 +95,16 @@ class Trial:
         return [re.sub("DATA|RUN|OUT", lambda name: names[name[0]], word) for word in words]
 
     def command(self, words: list[str], prefix: list[str] | None = None) -> subprocess.CompletedProcess[str]:
-        """Run it in this process, or with a prefix as one of its own."""
+        """Run it in this process, or in the process that was started with a prefix."""
         if not prefix:
             code, out, err = self.here(words, RealFilesystem())
             return subprocess.CompletedProcess(words, code, out, err)
-        command = [*prefix, sys.executable, "-m", "kafkalog_cli", *self.arguments(words)]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        process = _prefixed(tuple(prefix))
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(self.arguments(words)) + "\n")
+        process.stdin.flush()
+        return subprocess.CompletedProcess(words, *json.loads(process.stdout.readline()))
 
     def here(self, words: list[str], fs: object) -> tuple[int, str, str]:
         """Run it in this process on a file system: (exit code, stdout, stderr)."""

@@ -194,6 +194,7 @@ def kill_a_change_at(root, writer, share, length_s):
     return hit
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("writer", CHANGERS, ids=[writer.name for writer in CHANGERS])
 def test_a_change_that_is_killed(writer, tmp_path, evidence):
     write(tmp_path / "whole", LOGS)
@@ -236,6 +237,7 @@ def kill_an_append_at(root, lines, share, length_s):
     return hit
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_an_append_that_is_killed(tmp_path, evidence):
     lines = tmp_path / "lines"
     lines.write_bytes(b"\n".join(APPENDED))
@@ -248,6 +250,7 @@ def test_an_append_that_is_killed(tmp_path, evidence):
 # -- what the harness finds
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_a_run_that_keeps_nothing_is_noticed(whole, tmp_path):
     """As if what is cut off were thrown away."""
     planted = "journal._Application._stage_cut = lambda self, at, change, origin: journal.PlannedChange("

@@ -77,6 +77,7 @@ def test_a_power_cut_while_a_power_cut_is_put_right(writer, fixture, evidence):
 # -- what the second power cut finds, and the first alone would not
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_a_bug_of_the_way_back_only_is_found(monkeypatch):
     """An undo that goes on with one that was cut off, and forgets to sync."""
     sound = undo.undo

@@ -122,6 +122,7 @@ COMPILED_CASES = [
 ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMPILED_CASES)
 def test_compiled_kernels_print_the_same(corpus, monkeypatch, name):
@@ -144,6 +145,7 @@ INSTALLED = [[sys.executable, "-m", "kafkalog_cli"], [str(Path(sys.executable).w
 FEW = 4
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["v2-mixed", "txn", "v0", "upgraded", "internal", "compact-tx", "crash-zero-tail"])
 def test_the_installed_command(corpus, monkeypatch, name):
     """A few through a process of its own: the entry point, the real streams."""

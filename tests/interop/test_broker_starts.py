@@ -15,7 +15,7 @@ import partition_damage as damage
 import pytest
 from broker import Broker, Client, broker
 from broker_records import our_lines, served_lines
-from recovering import ENVIRONMENT, Recovered, complaints, kafkalog, our_lock, recover, unclean
+from recovering import ENVIRONMENT, Ended, Recovered, complaints, kafkalog, our_lock, recover, unclean
 
 pytestmark = pytest.mark.xdist_group("broker")  # what its fixtures make is made once
 
@@ -141,7 +141,7 @@ class Killed(NamedTuple):
     refused: Recovered
     """Of the partition with damage in its middle, for itself."""
     middle_stays: bool
-    salvage: subprocess.CompletedProcess
+    salvage: Ended
 
 
 @pytest.fixture(scope="module")

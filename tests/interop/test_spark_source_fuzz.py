@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 from fuzz_spark_source import Case, Outcome, differences
 from real_kafka import NoRealKafka
+from sampling import part_of
 from spark_connector import connector_jars
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("broker")]
 
 ROOT = Path(__file__).parents[2]
-CASES = int(os.environ.get("KAFKALOG_TEST_SPARK_SOURCE_CASES", "25"))
+CASES = int(os.environ.get("KAFKALOG_TEST_SPARK_SOURCE_CASES") or part_of(48))
 
 
 @pytest.mark.usefixtures("real_kafka")

@@ -261,6 +261,7 @@ def test_killed_while_it_writes(spark, tmp_path):
     del spark
 
 
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.slow
 def test_interrupted_while_it_writes(tmp_path):
     """As with the other commands: 130, without a word of Spark's, and nothing is left."""

@@ -125,7 +125,7 @@ def blocking(spark, tmp_path):
     return environment | {"PYTHONPATH": os.pathsep.join(paths), "BLOCKED": str(tmp_path / "blocked")}
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.parametrize("command", [("recover",), ("compact", *COMPACT), ("verify",)])
 def test_tasks_need_neither_the_command_line_nor_the_output(corpus, tmp_path, blocking, command):
     """Workers get a verb, its request and a partition: what prints stays with whoever planned."""
@@ -143,7 +143,7 @@ def test_tasks_need_neither_the_command_line_nor_the_output(corpus, tmp_path, bl
     assert said[0][0] in {0, 3}
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive(in_turn=True)
 def test_tasks_of_audit_export_and_import_need_neither(tmp_path, blocking):
     """Only NDJSON files need the output: their lines are those of `read`."""
     shutil.copytree(EXAMPLE, tmp_path / "logs")

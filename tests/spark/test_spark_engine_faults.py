@@ -75,6 +75,7 @@ def test_a_compaction_that_died_half_way_is_taken_back_by_the_next_try(corpus, t
     assert done == data_of(logs)
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_a_recovery_that_died_half_way_is_finished_by_the_next_try(corpus, tmp_path, spark):
     del spark
     logs, mark = tmp_path / "logs", tmp_path / "died"
@@ -153,6 +154,7 @@ def test_no_broker_starts_until_the_last_worker_of_a_killed_driver_is_gone(corpu
     assert done == data_of(logs)
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_what_is_at_work_is_done_when_the_driver_is_told_to_end(corpus, tmp_path, spark):
     del spark
     logs = tmp_path / "logs"

@@ -112,6 +112,7 @@ def test_a_watcher_that_cannot_write_does_not_end_the_job(spark):
     assert run_tasks(spark, [1, 2], lambda item: item, JobWatch(Closed(), "work", [1, 1])) == [1, 2]
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_a_task_that_is_tried_again_counts_once(spark, tmp_path):
     del spark  # where it is skipped, so is this
     done = subprocess.run(

@@ -65,6 +65,7 @@ def test_sql_and_no_timestamp(spark, tmp_path):
     assert found[1].headers is None
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("setting", ["true", "false"])
 def test_a_session_of_somebody_else(spark, every_log, setting):
     """Whether it hands filters down or not: no scan sees those of another."""

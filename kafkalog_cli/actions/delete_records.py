@@ -8,10 +8,10 @@ from kafkalog_cli.actions.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.actions.change_plan import Remark, fingerprints_of
 from kafkalog_cli.actions.log_plan import LogPlan, Unready, check_logs, whole_end_of
 from kafkalog_cli.actions.log_request import LogRequest
+from kafkalog_cli.actions.partition_state import PartitionState
 from kafkalog_cli.actions.purge import DELAY
 from kafkalog_cli.actions.refusals import Action
 from kafkalog_cli.actions.retain.retain import line_edits
-from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.actions.session.verb import Verb
 from kafkalog_cli.actions.session.work import Changed, Work
 from kafkalog_cli.errors import ExitCode, OffsetOutOfRange
@@ -62,7 +62,7 @@ class DeleteRecordsPlan(LogPlan):
 
 
 def plan_delete_records(
-    fs: Filesystem, partition: Partition, root: RootState, before_offset: int, request: DeleteRecordsRequest
+    fs: Filesystem, partition: Partition, root: PartitionState, before_offset: int, request: DeleteRecordsRequest
 ) -> DeleteRecordsPlan:
     """Plan the removal of the records before `before_offset` (`HIGH_WATERMARK`: of all replicated records).
 
@@ -123,7 +123,7 @@ def apply_delete_records(
 
 
 def _with_changes(
-    fs: Filesystem, partition: Partition, root: RootState, plan: DeleteRecordsPlan, bounds: RetentionBounds
+    fs: Filesystem, partition: Partition, root: PartitionState, plan: DeleteRecordsPlan, bounds: RetentionBounds
 ) -> DeleteRecordsPlan:
     segments = [RetainedSegment(segment.base_offset, segment.log.size_bytes) for segment in partition.segments]
     retention = retain(segments, bounds, RetentionLimits(deletes=False), 0, lambda _: 0)

@@ -8,8 +8,8 @@ from kafkalog_cli.actions.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.actions.change_plan import fingerprints_of, in_place
 from kafkalog_cli.actions.log_plan import LogPlan, Unready, check_logs, whole_end_of
 from kafkalog_cli.actions.log_request import LogRequest
+from kafkalog_cli.actions.partition_state import PartitionState
 from kafkalog_cli.actions.refusals import Action
-from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.actions.session.verb import Verb
 from kafkalog_cli.actions.session.work import Changed, Work
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
@@ -63,7 +63,7 @@ class RollPlan(LogPlan):
         return self.active is not None and not self.active.size_bytes
 
 
-def plan_roll(fs: Filesystem, partition: Partition, root: RootState, request: RollRequest) -> RollPlan:
+def plan_roll(fs: Filesystem, partition: Partition, root: PartitionState, request: RollRequest) -> RollPlan:
     """Decide whether to roll the active segment, and plan the changes. Reads headers and the ends of indexes.
 
     Raises UnsupportedFormat for 0.7, as `SettingsSource.metadata` does, and the exceptions of opening the files.

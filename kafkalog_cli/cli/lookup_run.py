@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafkalog_cli.actions.broker_view import LogBounds, log_bounds
 from kafkalog_cli.actions.lookup import by_offset as lookup
 from kafkalog_cli.actions.lookup import by_time as lookup_time
+from kafkalog_cli.actions.partition_state import log_bounds
 from kafkalog_cli.actions.selection import Selection, expand, select_partitions
 from kafkalog_cli.actions.session.lock_warnings import LockWarnings
 from kafkalog_cli.cli.environment import Environment
@@ -16,6 +16,7 @@ from kafkalog_cli.output.lookup_text import broker_note, found_lines, how
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.segments.log_end import LogBounds
 
 LOOKUP = "kafkalog.lookup/1"
 

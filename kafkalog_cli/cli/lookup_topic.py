@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkalog_cli.actions.broker_view import log_bounds
+from kafkalog_cli.actions.partition_state import log_bounds
 from kafkalog_cli.actions.session.lock_warnings import LockWarnings
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.lookup_run import (

@@ -7,8 +7,8 @@ from datetime import datetime
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from kafkalog_cli.actions.broker_view import log_bounds
 from kafkalog_cli.actions.damage import damaged_log
+from kafkalog_cli.actions.partition_state import log_bounds
 from kafkalog_cli.actions.read.log_read import LogRead
 from kafkalog_cli.actions.read.request import Isolation, ReadRequest, Start
 from kafkalog_cli.actions.selection import Selection, select_partitions

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from kafkalog_cli.actions.broker_view import BrokerViews, log_bounds
+from kafkalog_cli.actions.partition_state import BrokerViews, log_bounds
 from kafkalog_cli.actions.read.growing_end import growing_end
 from kafkalog_cli.errors import NothingSelected, OffsetOutOfRange
 from kafkalog_cli.spark.offset_limits import TopicPartition, is_latest

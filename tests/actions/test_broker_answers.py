@@ -8,8 +8,8 @@ import struct
 import pytest
 from logs import BASE_TIME_MS, R, batch_v2, write_segment
 
-from kafkalog_cli.actions.broker_view import log_bounds
 from kafkalog_cli.actions.lookup.by_time import lookup_max_timestamp, lookup_time
+from kafkalog_cli.actions.partition_state import log_bounds
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.storage.fs import RealFilesystem

@@ -13,7 +13,7 @@ from kafkalog_cli.actions.compact.erasure import MOST_OFFSETS, RecordPlace
 from kafkalog_cli.actions.compact.passes import marking_request
 from kafkalog_cli.actions.compact.plan import Choice, CompactRequest
 from kafkalog_cli.actions.partition_facts import Replication
-from kafkalog_cli.actions.root_state import Roots
+from kafkalog_cli.actions.partition_state import Roots
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.storage.cleaning.choosing import CheckpointState, Dirt, UpTo

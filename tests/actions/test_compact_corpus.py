@@ -14,7 +14,7 @@ import pytest
 from kafkalog_cli.actions.compact.apply import apply_compact
 from kafkalog_cli.actions.compact.choose import plan_compact
 from kafkalog_cli.actions.compact.plan import CompactRequest
-from kafkalog_cli.actions.root_state import Roots
+from kafkalog_cli.actions.partition_state import Roots
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.format.producer_snapshot import decode as decode_snapshot
 from kafkalog_cli.storage.changing.manifest import RunInfo

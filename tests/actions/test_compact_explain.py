@@ -10,7 +10,7 @@ from test_compact_corpus import FS, compacted, configs, decoded
 from kafkalog_cli.actions.compact.apply import explain
 from kafkalog_cli.actions.compact.choose import plan_compact
 from kafkalog_cli.actions.compact.plan import CompactRequest
-from kafkalog_cli.actions.root_state import Roots
+from kafkalog_cli.actions.partition_state import Roots
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment

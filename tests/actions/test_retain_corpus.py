@@ -10,9 +10,9 @@ import shutil
 import pytest
 
 from kafkalog_cli.actions.delete_records import DeleteRecordsRequest, apply_delete_records, plan_delete_records
+from kafkalog_cli.actions.partition_state import Roots
 from kafkalog_cli.actions.retain.plan import RetainRequest, Stay
 from kafkalog_cli.actions.retain.retain import apply_retain, plan_retain
-from kafkalog_cli.actions.root_state import Roots
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.format.checkpoint import decode_leader_epochs
 from kafkalog_cli.storage.changing.manifest import RunInfo

@@ -15,7 +15,7 @@ from kafkalog_cli.actions.append.gathering import blocks
 from kafkalog_cli.actions.append.reading import NewRecord
 from kafkalog_cli.actions.append.writing import Writing
 from kafkalog_cli.actions.apply_changes import MarkerState
-from kafkalog_cli.actions.root_state import Roots
+from kafkalog_cli.actions.partition_state import Roots
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format.batch import Batch

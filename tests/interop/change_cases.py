@@ -14,10 +14,10 @@ from making_changes import make
 from kafkalog_cli.actions.apply_changes import MarkerState
 from kafkalog_cli.actions.delete_records import DeleteRecordsRequest, apply_delete_records, plan_delete_records
 from kafkalog_cli.actions.log_request import LogRequest
+from kafkalog_cli.actions.partition_state import Roots
 from kafkalog_cli.actions.retain.plan import RetainRequest
 from kafkalog_cli.actions.retain.retain import apply_retain, plan_retain
 from kafkalog_cli.actions.roll import RollRequest, apply_roll, plan_roll
-from kafkalog_cli.actions.root_state import Roots
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.actions.truncate import TruncatePlan, apply_truncate, plan_truncate
 from kafkalog_cli.errors import OffsetOutOfRange

@@ -12,7 +12,7 @@ from naive_reader import read_batches, read_records
 from kafkalog_cli.actions.compact.apply import apply_compact
 from kafkalog_cli.actions.compact.choose import plan_compact
 from kafkalog_cli.actions.compact.plan import CompactRequest
-from kafkalog_cli.actions.root_state import Roots
+from kafkalog_cli.actions.partition_state import Roots
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.format import txnindex
 from kafkalog_cli.storage.changing.manifest import RunInfo

@@ -3,7 +3,7 @@
 import time
 from typing import NamedTuple
 
-from kafkalog_cli.actions.broker_view import log_bounds
+from kafkalog_cli.actions.partition_state import log_bounds
 from kafkalog_cli.storage.fs import RealFilesystem
 from kafkalog_cli.storage.partition import open_partition
 

@@ -20,7 +20,7 @@ from kafkalog_cli.actions.audit.audit import Failed
 from kafkalog_cli.actions.compact.choose import plan_compact
 from kafkalog_cli.actions.compact.plan import CompactRequest
 from kafkalog_cli.actions.listing.paths import Lister
-from kafkalog_cli.actions.root_state import Roots
+from kafkalog_cli.actions.partition_state import Roots
 from kafkalog_cli.actions.selection import Selection
 from kafkalog_cli.actions.settings import SettingsSource
 from kafkalog_cli.actions.verify.partition import Level

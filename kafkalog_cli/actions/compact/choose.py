@@ -9,9 +9,9 @@ from kafkalog_cli.actions.change_plan import fingerprints_of
 from kafkalog_cli.actions.compact.plan import Choice, CompactPlan, CompactRequest
 from kafkalog_cli.actions.log_plan import Unready, check_finished, check_logs, whole_end_of
 from kafkalog_cli.actions.partition_facts import Places
+from kafkalog_cli.actions.partition_state import PartitionState
 from kafkalog_cli.actions.purge import DELAY, plan_purge
 from kafkalog_cli.actions.retain.retain import NEVER_MS
-from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.storage.checkpoints import LineEdit
 from kafkalog_cli.storage.cleaning.choosing import (
     CheckpointState,
@@ -51,7 +51,7 @@ USED_SETTINGS = (
 def plan_compact(
     fs: WritableFilesystem,
     partition: Partition,
-    root: RootState,
+    root: PartitionState,
     request: CompactRequest,
     places: Places | None = None,
 ) -> CompactPlan:
@@ -90,7 +90,7 @@ class _Planning:
         self,
         fs: WritableFilesystem,
         partition: Partition,
-        root: RootState,
+        root: PartitionState,
         request: CompactRequest,
         config: TopicConfig,
     ) -> None:

@@ -13,10 +13,10 @@ from kafkalog_cli.actions.compact.choose import plan_compact
 from kafkalog_cli.actions.compact.erasing import ErasureProof, KeyFile, read_keys, replication_words, with_holders
 from kafkalog_cli.actions.compact.erasure import Erasure
 from kafkalog_cli.actions.compact.plan import CompactPlan, CompactRequest
+from kafkalog_cli.actions.partition_state import Roots
 from kafkalog_cli.actions.refusals import Action
 from kafkalog_cli.actions.retain.plan import RetainRequest
 from kafkalog_cli.actions.retain.retain import apply_retain, plan_retain
-from kafkalog_cli.actions.root_state import Roots
 from kafkalog_cli.actions.session.session import Session
 from kafkalog_cli.actions.session.verb import Verb
 from kafkalog_cli.actions.session.work import Changed, Work

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from kafkalog_cli.actions.broker_view import BrokerView, LogBounds
+from kafkalog_cli.actions.partition_state import PartitionState
 from kafkalog_cli.actions.read.log_read import LogRead
 from kafkalog_cli.actions.read.request import ReadRequest
 from kafkalog_cli.errors import OffsetOutOfRange, UnsupportedFormat
@@ -14,6 +14,7 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import Record
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.segments.log_end import LogBounds
 from kafkalog_cli.storage.strict_json import MOST_NUMBER, fields, integer, list_of, nothing_or, text
 
 _CHUNK_BYTES = 1 << 16
@@ -42,7 +43,7 @@ class BrokenProgress(NamedTuple):
     is_gap: bool = False
 
 
-def record_digest(fs: Filesystem, partition: Partition, offset: int, view: BrokerView) -> str | None:
+def record_digest(fs: Filesystem, partition: Partition, offset: int, view: PartitionState) -> str | None:
     """Return a digest of the key, value, timestamp and headers of the record at an offset.
 
     Compaction does not change it. None if there is no such record, or if it cannot be read. Raises as `open_read` does.
@@ -70,7 +71,7 @@ def change_since(  # noqa: PLR0913, PLR0917
     bounds: LogBounds,
     topic_id: str | None,
     progress: LogProgress,
-    view: BrokerView,
+    view: PartitionState,
 ) -> BrokenProgress | None:
     """Return why a log cannot be continued from the saved state, None if it can. Raises as `open_read` does."""
     if None not in (topic_id, progress.topic_id) and topic_id != progress.topic_id:

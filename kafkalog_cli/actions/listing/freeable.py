@@ -12,10 +12,10 @@ from kafkalog_cli.actions.compact.plan import CompactRequest
 from kafkalog_cli.actions.listing.usage import Freeable
 from kafkalog_cli.actions.log_plan import LogPlan
 from kafkalog_cli.actions.partition_facts import PartitionFacts
+from kafkalog_cli.actions.partition_state import PartitionState
 from kafkalog_cli.actions.refusals import Action
 from kafkalog_cli.actions.retain.plan import RetainPlan, RetainRequest
 from kafkalog_cli.actions.retain.retain import plan_retain
-from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.actions.session.session import Session
 from kafkalog_cli.actions.session.verb import Verb
 from kafkalog_cli.actions.session.work import Work
@@ -95,7 +95,7 @@ class _Plans:
 
     work: Work
     request: FreeableRequest
-    root: RootState
+    root: PartitionState
     facts: PartitionFacts
     unknown: list[str] = field(default_factory=list)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kafkalog_cli.actions.broker_view import BrokerView
 from kafkalog_cli.actions.lookup.one_record import first_record
 from kafkalog_cli.actions.lookup.time_search import TimeSearch
+from kafkalog_cli.actions.partition_state import PartitionState
 from kafkalog_cli.actions.ranges import Range
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.fault import FaultKind
@@ -35,7 +35,7 @@ class BrokerSearch:
     Indexes that a broker rebuilds, or has in memory, are right: for their segments the answer comes from `truth`.
     """
 
-    def __init__(self, fs: Filesystem, partition: Partition, view: BrokerView, truth: TimeSearch) -> None:
+    def __init__(self, fs: Filesystem, partition: Partition, view: PartitionState, truth: TimeSearch) -> None:
         self._fs = fs
         self._partition = partition
         self._view = view

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kafkalog_cli.actions.broker_view import LogBounds, log_bounds
 from kafkalog_cli.actions.lookup.one_record import checked_batch, first_record
+from kafkalog_cli.actions.partition_state import log_bounds
 from kafkalog_cli.actions.ranges import Range, cut
 from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.format.batch import Batch
@@ -17,6 +17,7 @@ from kafkalog_cli.storage.names import FileKind, WorkState
 from kafkalog_cli.storage.partition import Partition, Segment
 from kafkalog_cli.storage.reading.read import RecordReader
 from kafkalog_cli.storage.reading.segment_reader import SegmentReader
+from kafkalog_cli.storage.segments.log_end import LogBounds
 from kafkalog_cli.storage.segments.segment_search import SegmentIndexes, StartingPoint
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kafkalog_cli.actions.broker_view import BrokerView, LogBounds, broker_view, log_bounds
 from kafkalog_cli.actions.lookup.broker_answers import BrokerAnswer, BrokerSearch
 from kafkalog_cli.actions.lookup.by_offset import Found, with_remarks
 from kafkalog_cli.actions.lookup.time_search import TimeSearch
+from kafkalog_cli.actions.partition_state import PartitionState, broker_view, log_bounds
 from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.partition import Partition
+from kafkalog_cli.storage.segments.log_end import LogBounds
 
 
 class TimeFound(NamedTuple):
@@ -35,7 +36,7 @@ def lookup_time(
     partition: Partition,
     timestamp_ms: int,
     limits: Limits = DEFAULT_LIMITS,
-    view: BrokerView | None = None,
+    view: PartitionState | None = None,
 ) -> TimeFound:
     """Return the first record, by offset, at or after a time and from the log's start on (fetchOffsetByTimestamp).
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalog_cli.actions.broker_view import log_bounds
+from kafkalog_cli.actions.partition_state import log_bounds
 from kafkalog_cli.actions.read.request import Isolation
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.storage.fs import Filesystem

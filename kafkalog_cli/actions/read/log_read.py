@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from kafkalog_cli.actions.broker_view import BrokerView
 from kafkalog_cli.actions.damage import DamageSeen
+from kafkalog_cli.actions.partition_state import PartitionState
 from kafkalog_cli.actions.ranges import Range, begins_below, cut, rows_in_range, window
 from kafkalog_cli.actions.read.committed import Committed, ReadNote
 from kafkalog_cli.actions.read.request import NO_END, Isolation, ReadRange, ReadRequest, read_range
@@ -42,7 +42,7 @@ class LogRead:
         partition: Partition,
         request: ReadRequest,
         choice: KernelChoice | None = None,
-        view: BrokerView | None = None,
+        view: PartitionState | None = None,
     ) -> None:
         self.partition = partition
         self.request = request

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kafkalog_cli.actions.change_plan import Remark, fingerprints_of
+from kafkalog_cli.actions.partition_state import PartitionState
 from kafkalog_cli.actions.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.actions.recover.torn_tail import UNREADABLE_STEP
-from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.errors import ExitCode, Unreadable, shell_word
 from kafkalog_cli.format.checkpoint import BrokerReading
 from kafkalog_cli.format.limits import Limits
@@ -66,7 +66,7 @@ def plan_like_broker(
     )
 
 
-def refused_by_checkpoint(partition: Partition, root: RootState) -> RecoverPlan | None:
+def refused_by_checkpoint(partition: Partition, root: PartitionState) -> RecoverPlan | None:
     """Return the refusal if a checkpoint of the log directory stops a broker before it loads partitions; else None."""
     failing = root.failing_checkpoint
     if failing is None:

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 from kafkalog_cli.actions.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.actions.log_request import LogRequest
+from kafkalog_cli.actions.partition_state import PartitionState
 from kafkalog_cli.actions.recover.like_broker import plan_like_broker, refused_by_checkpoint
 from kafkalog_cli.actions.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.actions.recover.repair import Scope, plan_repair
 from kafkalog_cli.actions.recover.topic_identity import with_topic_id
-from kafkalog_cli.actions.root_state import RootState
 from kafkalog_cli.storage.changing.manifest import RunInfo
 from kafkalog_cli.storage.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.storage.log.draft import Draft
@@ -29,7 +29,7 @@ class RecoverRequest(LogRequest):
     discard: bool = False
 
 
-def plan_recovery(fs: Filesystem, partition: Partition, root: RootState, request: RecoverRequest) -> RecoverPlan:
+def plan_recovery(fs: Filesystem, partition: Partition, root: PartitionState, request: RecoverRequest) -> RecoverPlan:
     """Plan the recovery of a partition, with the settings that are used. Raises Unreadable as `plan_repair` does."""
     root.check_start()
     start, log_dir = root.start, root.log_dir

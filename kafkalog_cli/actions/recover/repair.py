@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kafkalog_cli.actions.change_plan import Remark, fingerprints_of
-from kafkalog_cli.actions.log_range import LogRange
 from kafkalog_cli.actions.recover.batch_marks import BatchMarks
 from kafkalog_cli.actions.recover.checkpoint_lines import CheckpointLines, line_edits, watermark_remark
 from kafkalog_cli.actions.recover.plan import RecoverMode, RecoverPlan
@@ -40,6 +39,7 @@ from kafkalog_cli.storage.names import (
 )
 from kafkalog_cli.storage.partition import Partition, open_partition
 from kafkalog_cli.storage.segments.index_end import entries_in_use
+from kafkalog_cli.storage.segments.log_end import LogBounds
 
 _SWAP, _CLEANED = WorkState.SWAP.value, WorkState.CLEANED.value
 _LOG_SWAP = FileKind.LOG.value + _SWAP
@@ -99,7 +99,7 @@ def plan_repair(
     _raise_unopened(repair.draft)
     edits: list[LineEdit] = []
     if repair.knows_end and not scope.indexes_only:
-        log, lines = LogRange(repair.start_offset, end_offset), scope.lines_of(start)
+        log, lines = LogBounds(repair.start_offset, end_offset), scope.lines_of(start)
         edits += line_edits(partition, lines, log)
         repair.remarks += watermark_remark(partition, lines, log)
     return RecoverPlan(

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from kafkalog_cli.actions.log_range import LogRange
 from kafkalog_cli.actions.reports.segment_walk import BatchRun, SegmentWalk
 from kafkalog_cli.actions.reports.sidecar_files import SidecarFile
 from kafkalog_cli.errors import ExitCode
@@ -17,6 +16,7 @@ from kafkalog_cli.format.columns import Integers, Rows, integers, least_and_larg
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.storage.partition import Segment
+from kafkalog_cli.storage.segments.log_end import LogBounds
 
 MAX_EPOCH_RUNS = 10_000
 NO_LEADER_EPOCH = -1
@@ -230,7 +230,7 @@ class LogObserver(Protocol):
 class Watch:
     """The consumers of the batches of walked segments. `log` has the offsets of the partition."""
 
-    log: LogRange
+    log: LogBounds
     questions: OffsetQuestions = field(default_factory=OffsetQuestions)
     trail: ProducerTrail | None = None
     epochs: EpochRuns | None = None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
-from kafkalog_cli.actions.log_range import LogRange, log_range
+from kafkalog_cli.actions.log_range import log_range
 from kafkalog_cli.actions.reports.checkpoint_check import check_offsets
 from kafkalog_cli.actions.reports.index_reports import PartitionReports, small_report
 from kafkalog_cli.actions.reports.index_verdict import FileReport, fault_note
@@ -34,6 +34,7 @@ from kafkalog_cli.storage.names import (
     partition_directory_name,
 )
 from kafkalog_cli.storage.partition import directory_name, open_partition
+from kafkalog_cli.storage.segments.log_end import LogBounds
 
 
 class Trouble(NamedTuple):
@@ -144,7 +145,7 @@ class RootReports:
             topic, number = directory.topic, directory.partition
             if entry.is_directory and directory.kind is DirectoryKind.PARTITION and topic and number is not None:
                 self._partitions[topic, number] = entry.path
-        self._ranges: dict[tuple[str, int], LogRange | None] = {}
+        self._ranges: dict[tuple[str, int], LogBounds | None] = {}
 
     def __iter__(self) -> Iterator[FileReport]:
         for file in self._files.wanted(*ROOT_SIDECARS):
@@ -167,7 +168,7 @@ class RootReports:
         directory = DirectoryName(name, DirectoryKind.PARTITION, entry.topic, entry.partition)
         return self._selection.takes(directory)
 
-    def _range_of(self, topic: str, partition: int) -> LogRange | None:
+    def _range_of(self, topic: str, partition: int) -> LogBounds | None:
         name = (topic, partition)
         path = self._partitions.get(name)
         if path is None:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from kafkalog_cli.actions.log_range import LogRange
 from kafkalog_cli.actions.reports.index_files import IndexedLog, IndexFile, LogSeen, txn_report
 from kafkalog_cli.actions.reports.index_verdict import FileNote, FileReport, NoteKind, counted
 from kafkalog_cli.actions.reports.log_questions import LogObserver, Watch
@@ -27,7 +26,7 @@ from kafkalog_cli.storage.names import FileKind, FileName, WorkState, segment_fi
 from kafkalog_cli.storage.partition import Segment
 from kafkalog_cli.storage.reading.header import header_at
 from kafkalog_cli.storage.reading.unreadable import unreadable
-from kafkalog_cli.storage.segments.log_end import segment_end
+from kafkalog_cli.storage.segments.log_end import LogBounds, segment_end
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +146,7 @@ class SegmentReports:
         if self._segment.segment is None and self._segment.log is not None:
             # A leftover's range is that of its own log.
             base = self._segment.log.name.offset or 0
-            self._watch.log = LogRange(base, base if walk.last_offset is None else max(walk.last_offset + 1, base))
+            self._watch.log = LogBounds(base, base if walk.last_offset is None else max(walk.last_offset + 1, base))
 
     # ---- the log itself
 

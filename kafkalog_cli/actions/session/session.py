@@ -12,8 +12,8 @@ from kafkalog_cli.actions.engine import Place, log_bytes
 from kafkalog_cli.actions.in_order import Sized
 from kafkalog_cli.actions.log_request import LogRequest
 from kafkalog_cli.actions.partition_facts import places_of_partitions
+from kafkalog_cli.actions.partition_state import Roots
 from kafkalog_cli.actions.reports.index_verdict import counted
-from kafkalog_cli.actions.root_state import Roots
 from kafkalog_cli.actions.selection import select_partitions
 from kafkalog_cli.actions.session.interruptions import Interruptions
 from kafkalog_cli.actions.session.lock_warnings import LockWarnings

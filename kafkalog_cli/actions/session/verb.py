@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kafkalog_cli import __version__
 from kafkalog_cli.actions.partition_facts import Places
-from kafkalog_cli.actions.root_state import Roots
+from kafkalog_cli.actions.partition_state import Roots
 from kafkalog_cli.actions.session.options import Context, SessionOptions
 from kafkalog_cli.actions.session.work import Work
 from kafkalog_cli.actions.settings import SettingsSource

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from kafkalog_cli.actions.apply_changes import MARKER_STAYS_AWAY, Applied, MarkerState
 from kafkalog_cli.actions.change_plan import ChangePlan
 from kafkalog_cli.actions.engine import log_bytes
-from kafkalog_cli.actions.root_state import Roots
+from kafkalog_cli.actions.partition_state import Roots
 from kafkalog_cli.actions.session.observer import Note
 from kafkalog_cli.actions.session.options import Context
 from kafkalog_cli.actions.settings import SettingsSource
@@ -24,8 +24,8 @@ from kafkalog_cli.storage.settings.topic_config import Setting
 
 if TYPE_CHECKING:
     from kafkalog_cli.actions.partition_facts import PartitionFacts, Places, Replication
+    from kafkalog_cli.actions.partition_state import PartitionState
     from kafkalog_cli.actions.refusals import Action, AppliedRule
-    from kafkalog_cli.actions.root_state import RootState
     from kafkalog_cli.actions.session.runner import Runner
     from kafkalog_cli.actions.session.verb import SharedState
 
@@ -177,7 +177,7 @@ class Work:
 
     # -- before the change
 
-    def begin(self) -> RootState:
+    def begin(self) -> PartitionState:
         """Undo a run that was interrupted on this partition, and return the log directory's state for the partition.
 
         A dry run only notes that the run would be undone. A run that cannot be undone is noted too. Raises

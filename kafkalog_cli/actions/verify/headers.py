@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkalog_cli.actions.log_range import LogRange
 from kafkalog_cli.actions.reports.segment_walk import BatchRun
 from kafkalog_cli.actions.verify.batch_listener import BatchListener
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
@@ -22,6 +21,7 @@ from kafkalog_cli.storage.partition import MAX_SEGMENT_BYTES, Partition, Segment
 from kafkalog_cli.storage.reading.resync import next_good_batch
 from kafkalog_cli.storage.reading.segment_reader import SegmentReader
 from kafkalog_cli.storage.reading.unreadable import unreadable
+from kafkalog_cli.storage.segments.log_end import LogBounds
 
 MAX_MAGIC = 2
 
@@ -55,10 +55,10 @@ class HeaderCheck:
         self._listener = listener
 
     @property
-    def log(self) -> LogRange | None:
+    def log(self) -> LogBounds | None:
         """The offsets of the log, None if no segment could be opened."""
         segments = self._partition.segments
-        return None if self.end_offset is None or not segments else LogRange(segments[0].base_offset, self.end_offset)
+        return None if self.end_offset is None or not segments else LogBounds(segments[0].base_offset, self.end_offset)
 
     def findings(self) -> Iterator[Finding]:
         """Yield the findings, in the order of the log."""

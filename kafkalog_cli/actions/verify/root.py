@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from kafkalog_cli.actions.importing.request import inputs_of, repeated_command
 from kafkalog_cli.actions.listing.root import LogDirRoot, Shutdown
-from kafkalog_cli.actions.log_range import LogRange
 from kafkalog_cli.actions.reports.index_verdict import counted
 from kafkalog_cli.actions.verify.diagnose import Finding, finding, of_fault
 from kafkalog_cli.actions.verify.finding_kinds import FindingKind
@@ -22,6 +21,7 @@ from kafkalog_cli.storage.changing.clean_marker import PURGED
 from kafkalog_cli.storage.fs import Filesystem, read_all
 from kafkalog_cli.storage.logdir import OFFSET_CHECKPOINTS
 from kafkalog_cli.storage.names import DirectoryKind, FileKind, FileName, WorkState, classify_directory, classify_file
+from kafkalog_cli.storage.segments.log_end import LogBounds
 
 _KINDS = {
     FileKind.META_PROPERTIES: FindingKind.META_PROPERTIES,
@@ -185,7 +185,7 @@ def _second_lines(fs: Filesystem, root: LogDirRoot) -> Iterator[Finding]:
                 yield finding(FindingKind.CHECKPOINTS_DISAGREE, file.path, message)
 
 
-def checkpoint_findings(root: LogDirRoot, topic: str, number: int, log: LogRange | None) -> Iterator[Finding]:
+def checkpoint_findings(root: LogDirRoot, topic: str, number: int, log: LogBounds | None) -> Iterator[Finding]:
     """Compare the checkpoint lines about a partition with each other and with its log."""
     lines = root.offsets_of(topic, number)
     values = (
@@ -226,7 +226,7 @@ _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
 """The names that Kafka allows. Others may have a meaning to sed."""
 
 
-def _log_start_step(path: str, name: tuple[str, int], offset: int, log: LogRange) -> str:
+def _log_start_step(path: str, name: tuple[str, int], offset: int, log: LogBounds) -> str:
     """Return the step that resets a line of log-start-offset-checkpoint to the start of the log.
 
     Its command keeps a copy of the old file.
@@ -234,7 +234,7 @@ def _log_start_step(path: str, name: tuple[str, int], offset: int, log: LogRange
     if not _LEGAL_TOPIC.fullmatch(name[0]):
         return "if the records were deleted on purpose, nothing has to be done: a broker removes them"
     line = f"{name[0].replace('.', '[.]')} {name[1]}"
-    command = f"sed -i.aside {shell_word(f's/^{line} {offset}$/{name[0]} {name[1]} {log.first}/')} {shell_word(path)}"
+    command = f"sed -i.aside {shell_word(f's/^{line} {offset}$/{name[0]} {name[1]} {log.start}/')} {shell_word(path)}"
     return (
         "if the records were deleted on purpose, nothing has to be done: a broker removes them. Else do not start a"
         f" broker before the line is put right, with a copy of the file: `{command}`"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkalog_cli.actions.damage import DamageSeen
-from kafkalog_cli.actions.log_range import LogRange
 from kafkalog_cli.actions.reports.segment_reports import ReadContext
 from kafkalog_cli.actions.verify.batch_listener import BatchListener
 from kafkalog_cli.actions.verify.checksums import BadBatch, checksums_of
@@ -23,6 +22,7 @@ from kafkalog_cli.storage.reading.read import RecordReader
 from kafkalog_cli.storage.reading.scan import Chunk
 from kafkalog_cli.storage.reading.segment_reader import DamagePolicy, SegmentReader
 from kafkalog_cli.storage.reading.unreadable import unreadable
+from kafkalog_cli.storage.segments.log_end import LogBounds
 
 
 class SevenCheck:
@@ -39,7 +39,7 @@ class SevenCheck:
         listener: BatchListener | None = None,
     ) -> None:
         self.totals = Totals()
-        self.log: LogRange | None = None
+        self.log: LogBounds | None = None
         self._read_context = read_context
         self._now_ms = now_ms
         self._wants_records = wants_records
@@ -99,7 +99,7 @@ class SevenCheck:
         if len(bad) > MAX_TOLD:
             message = f"{len(bad) - MAX_TOLD} more messages whose CRC does not match"
             found.append(finding(FindingKind.CRC_MISMATCH, path, message))
-        self.log = LogRange(self._segments[0].base_offset, segment.base_offset + reader.good_bytes)
+        self.log = LogBounds(self._segments[0].base_offset, segment.base_offset + reader.good_bytes)
         yield from found
         yield from records.findings(path)
 

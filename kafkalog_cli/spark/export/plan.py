@@ -7,11 +7,11 @@ import socket
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kafkalog_cli.actions.broker_view import BrokerViews, log_bounds
 from kafkalog_cli.actions.export.progress import LogProgress, change_since
 from kafkalog_cli.actions.export.request import ExportRequest
 from kafkalog_cli.actions.lookup.by_time import lookup_time
 from kafkalog_cli.actions.partition_facts import topic_id_of
+from kafkalog_cli.actions.partition_state import BrokerViews, log_bounds
 from kafkalog_cli.actions.read.committed import ReadNote
 from kafkalog_cli.actions.read.growing_end import growing_end
 from kafkalog_cli.actions.same_place import PartitionIdentities, PartitionIdentity

@@ -6,13 +6,13 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
-from kafkalog_cli.actions.broker_view import BrokerViews
 from kafkalog_cli.actions.damage import damaged_log
 from kafkalog_cli.actions.export.columns import core_schema, export_schema, exported
 from kafkalog_cli.actions.export.files import MadeFile, PartitionFiles, Source, Target
 from kafkalog_cli.actions.export.progress import record_digest
 from kafkalog_cli.actions.export.request import ExportRequest, FileFormat, OnDamage
 from kafkalog_cli.actions.partition_facts import topic_id_of
+from kafkalog_cli.actions.partition_state import BrokerViews
 from kafkalog_cli.actions.read.committed import ReadNote
 from kafkalog_cli.actions.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.actions.read.request import ReadRequest

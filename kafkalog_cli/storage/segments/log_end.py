@@ -28,6 +28,24 @@ class SegmentEnd(NamedTuple):
     index_faults: tuple[Fault, ...] = ()
 
 
+class LogBounds(NamedTuple):
+    """The start and end of a log: `start` is inclusive, `end` is the offset after the last batch.
+
+    `high_watermark` is None if no checkpoint has the partition. `broker_end` is the end that a broker would find, None
+    if it is `end`. A broker trusts the last index entry, and loses the batches that it cannot reach from there.
+    """
+
+    start: int
+    end: int
+    high_watermark: int | None = None
+    broker_end: int | None = None
+
+    @property
+    def next_offset(self) -> int:
+        """The offset that a broker assigns to the next record."""
+        return self.end if self.broker_end is None else self.broker_end
+
+
 class _Walk(NamedTuple):
     """The result of a walk over headers.
 

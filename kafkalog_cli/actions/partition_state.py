@@ -24,7 +24,7 @@ from kafkalog_cli.storage.logdir import OFFSET_CHECKPOINTS
 from kafkalog_cli.storage.names import DirectoryKind, FileKind, classify_file
 from kafkalog_cli.storage.partition import Partition, Segment
 from kafkalog_cli.storage.reading.segment_reader import SegmentReader
-from kafkalog_cli.storage.segments.log_end import LogBounds, segment_end
+from kafkalog_cli.storage.segments.log_end import LogBounds, segment_ends
 
 if TYPE_CHECKING:
     from kafkalog_cli.storage.log.log_loader import StartState
@@ -232,11 +232,9 @@ def log_bounds(fs: Filesystem, partition: Partition, view: PartitionState | None
             reader = SegmentReader(log, seven_base_offset=last.base_offset).run()
             return LogBounds(first.base_offset, last.base_offset + reader.end_position)
     view = view or broker_view(fs, partition)
-    end = segment_end(fs, last, like_clean_start=False).next_offset
-    broker_end = None
-    if view.believes_indexes(partition, last):
-        taken = segment_end(fs, last, like_clean_start=True).next_offset
-        broker_end = None if taken == end else taken
+    ways = [False, True] if view.believes_indexes(partition, last) else [False]
+    end, *taken = (found.next_offset for found in segment_ends(fs, last, ways))
+    broker_end = next((offset for offset in taken if offset != end), None)
     bounds = LogBounds(max(first.base_offset, view.log_start), end, broker_end=broker_end)
     watermark = view.line(FileKind.REPLICATION_CHECKPOINT)
     return bounds if watermark is None else bounds._replace(high_watermark=min(bounds.next_offset, watermark))

@@ -41,7 +41,7 @@ def verification_object(verification: Verification) -> dict[str, Any]:
         "topic": verification.topic,
         "partition": verification.partition,
         "level": verification.level.value,
-        "log_start_offset": None if log is None else log.first,
+        "log_start_offset": None if log is None else log.start,
         "log_end_offset": None if log is None else log.end,
         "segments": totals.segments,
         "bytes": totals.bytes,

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, OffsetOutOfRange, UsageError
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.broker_view import LogBounds, log_bounds
+from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.lookup import by_offset as lookup
 from kafkalog_cli.ops.lookup import by_time as lookup_time
+from kafkalog_cli.ops.partition_state import log_bounds
 from kafkalog_cli.ops.selection import Selection, expand, select_partitions
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
 from kafkalog_cli.output.human import iso_time

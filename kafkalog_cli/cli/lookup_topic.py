@@ -14,7 +14,7 @@ from kafkalog_cli.cli.lookup_run import (
 )
 from kafkalog_cli.errors import ExitCode, KafkalogError, OffsetOutOfRange, combined_exit_code
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.broker_view import log_bounds
+from kafkalog_cli.ops.partition_state import log_bounds
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
 from kafkalog_cli.output.lookup_text import broker_note, partition_line, topic_line
 from kafkalog_cli.output.messages import Messages

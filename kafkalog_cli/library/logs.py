@@ -17,8 +17,8 @@ from kafkalog_cli.library.verbs import OnPath, VerbOptions
 from kafkalog_cli.library.warning import warn
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.record_arrow import arrow_of_batches, record_batches, record_schema
-from kafkalog_cli.ops.broker_view import log_bounds
 from kafkalog_cli.ops.damage import damaged_log
+from kafkalog_cli.ops.partition_state import log_bounds
 from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start
 from kafkalog_cli.ops.selection import Selection, select_partitions

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafkalog_cli.disk.directory_contents import holds_partition, looks_like_partition
-from kafkalog_cli.disk.fs import FileStatus, Filesystem, read_all
+from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.disk.names import (
     ROOT_KINDS,
     DirectoryKind,
@@ -17,8 +17,6 @@ from kafkalog_cli.disk.names import (
     classify_file,
 )
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, Unreadable
-from kafkalog_cli.format import checkpoint
-from kafkalog_cli.format.fault import Fault
 
 Takes = Callable[[DirectoryName], bool]
 """A filter that returns whether the partition directory of this name is selected."""
@@ -88,25 +86,6 @@ def open_logdir(fs: Filesystem, path: str, takes: Takes | None = None) -> LogDir
     taken = {p.path for p in partitions} | {status.path for status in root_files.values()}
     others = tuple(entry for entry in entries if entry.path not in taken)
     return LogDir(path, tuple(sorted(partitions, key=_order)), root_files, others)
-
-
-def read_offset_checkpoints(
-    fs: Filesystem, logdir: LogDir
-) -> tuple[dict[FileKind, dict[tuple[str, int], int]], list[tuple[str, Fault]]]:
-    """Return the offsets of the four checkpoints by (topic, partition), and the faults with their paths.
-
-    Raises what `read_all` raises.
-    """
-    offsets: dict[FileKind, dict[tuple[str, int], int]] = {}
-    faults: list[tuple[str, Fault]] = []
-    for kind in OFFSET_CHECKPOINTS:
-        status = logdir.root_files.get(kind)
-        if status is None:
-            continue
-        entries, found = checkpoint.decode_offsets(read_all(fs, status.path))
-        offsets[kind] = {(entry.topic, entry.partition): entry.offset for entry in entries}
-        faults += [(status.path, fault) for fault in found]
-    return offsets, faults
 
 
 def _partition_directory(fs: Filesystem, entry: FileStatus, takes: Takes | None = None) -> DirectoryName | None:

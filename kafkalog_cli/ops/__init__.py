@@ -9,7 +9,7 @@ Modules that the verbs share:
 
 - `change_plan`, `apply_changes`: plans, and their application through the journal.
 - `refusals`, `partition_facts`, `policy_rules`: when a partition must not be changed.
-- `root_state`, `settings`: the state of a log directory, and the settings of topics and brokers.
+- `partition_state`, `settings`: the state of a log directory, and the settings of topics and brokers.
 - `selection`, `ranges`: the choice of partitions and of records.
 - `engine`, `in_order`: where tasks run.
 """

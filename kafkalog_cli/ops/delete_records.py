@@ -18,10 +18,10 @@ from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.ops.change_plan import Remark, fingerprints_of
 from kafkalog_cli.ops.log_plan import LogPlan, Unready, check_logs, whole_end_of
 from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.purge import DELAY
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.retain.retain import line_edits
-from kafkalog_cli.ops.root_state import RootState
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Changed, Work
 
@@ -62,7 +62,7 @@ class DeleteRecordsPlan(LogPlan):
 
 
 def plan_delete_records(
-    fs: Filesystem, partition: Partition, root: RootState, before_offset: int, request: DeleteRecordsRequest
+    fs: Filesystem, partition: Partition, root: PartitionState, before_offset: int, request: DeleteRecordsRequest
 ) -> DeleteRecordsPlan:
     """Plan the removal of the records before `before_offset` (`HIGH_WATERMARK`: of all replicated records).
 
@@ -123,7 +123,7 @@ def apply_delete_records(
 
 
 def _with_changes(
-    fs: Filesystem, partition: Partition, root: RootState, plan: DeleteRecordsPlan, bounds: RetentionBounds
+    fs: Filesystem, partition: Partition, root: PartitionState, plan: DeleteRecordsPlan, bounds: RetentionBounds
 ) -> DeleteRecordsPlan:
     segments = [RetainedSegment(segment.base_offset, segment.log.size_bytes) for segment in partition.segments]
     retention = retain(segments, bounds, RetentionLimits(deletes=False), 0, lambda _: 0)

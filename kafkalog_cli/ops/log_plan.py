@@ -11,7 +11,7 @@ from kafkalog_cli.log.checkpoints import HighWatermark
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.segments.log_end import SegmentEnd, segment_end
 from kafkalog_cli.ops.change_plan import ChangePlan, Remark
-from kafkalog_cli.ops.root_state import RootState
+from kafkalog_cli.ops.partition_state import PartitionState
 
 RECOVER_FIRST = "`kafkalog recover PATH` repairs it"
 """The next step of a log in a state in which it must not be changed; `with_next_steps` fills in the path."""
@@ -48,14 +48,14 @@ def check_finished(partition: Partition) -> None:
             raise Unready(file.status.path, "it has files of an unfinished cleaning or split")
 
 
-def end_of(fs: Filesystem, partition: Partition, root: RootState) -> SegmentEnd:
+def end_of(fs: Filesystem, partition: Partition, root: PartitionState) -> SegmentEnd:
     """Return where a broker would find the log end. Raises Unready for damaged checkpoints, and as `open_read` does."""
     for path, fault in root.faults:
         raise Unready(path, f"its line for this partition is unknown: {fault.message}", fault.position)
     return segment_end(fs, partition.segments[-1], like_clean_start=root.is_clean)
 
 
-def whole_end_of(fs: Filesystem, partition: Partition, root: RootState) -> int:
+def whole_end_of(fs: Filesystem, partition: Partition, root: PartitionState) -> int:
     """Return the log end offset. Raises Unready if the log is damaged at its end, or ends before it starts."""
     end = end_of(fs, partition, root)
     last = partition.segments[-1]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.fault import Fault
@@ -13,25 +11,19 @@ from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.index_end import last_entries
+from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.reports.segment_walk import SegmentWalk
 
 TRIED_ENTRIES = 16
 """Index entries to try from the end, before the whole segment is read: any of them may not point at a good batch."""
 
 
-class LogRange(NamedTuple):
-    """The offsets of a partition's log: the base offset of its first segment, and the offset of the next record."""
-
-    first: int
-    end: int
-
-
-UNKNOWN_RANGE = LogRange(0, (1 << 63) - 1)
+UNKNOWN_RANGE = LogBounds(0, (1 << 63) - 1)
 
 
 def log_range(
     fs: Filesystem, partition: Partition, limits: Limits = DEFAULT_LIMITS, choice: KernelChoice | None = None
-) -> LogRange | None:
+) -> LogBounds | None:
     """Return the offset range that the batches give; None if there is no segment.
 
     In a damaged last segment, the range ends after the last batch that can be found. A broker may end the log earlier.
@@ -41,7 +33,7 @@ def log_range(
         return None
     first, last = partition.segments[0], partition.segments[-1]
     with fs.open_read(last.log.path) as file:
-        return LogRange(first.base_offset, _end_offset(fs, file, last, limits, choice))
+        return LogBounds(first.base_offset, _end_offset(fs, file, last, limits, choice))
 
 
 def _end_offset(

@@ -27,8 +27,8 @@ from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.ops.change_plan import fingerprints_of, in_place
 from kafkalog_cli.ops.log_plan import LogPlan, Unready, check_logs, whole_end_of
 from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.refusals import Action
-from kafkalog_cli.ops.root_state import RootState
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Changed, Work
 
@@ -63,7 +63,7 @@ class RollPlan(LogPlan):
         return self.active is not None and not self.active.size_bytes
 
 
-def plan_roll(fs: Filesystem, partition: Partition, root: RootState, request: RollRequest) -> RollPlan:
+def plan_roll(fs: Filesystem, partition: Partition, root: PartitionState, request: RollRequest) -> RollPlan:
     """Decide whether to roll the active segment, and plan the changes. Reads headers and the ends of indexes.
 
     Raises UnsupportedFormat for 0.7, as `SettingsSource.metadata` does, and the exceptions of opening the files.

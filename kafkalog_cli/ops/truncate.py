@@ -19,8 +19,8 @@ from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.ops.change_plan import fingerprints_of, in_place
 from kafkalog_cli.ops.log_plan import LogPlan, Unready, check_logs, whole_end_of
 from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.refusals import Action
-from kafkalog_cli.ops.root_state import RootState
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Changed, Work
 
@@ -60,7 +60,7 @@ class TruncatePlan(LogPlan):
 
 
 def plan_truncate(
-    fs: Filesystem, partition: Partition, root: RootState, target_offset: int, request: LogRequest
+    fs: Filesystem, partition: Partition, root: PartitionState, target_offset: int, request: LogRequest
 ) -> TruncatePlan:
     """Plan the removal of the records from `target_offset` on.
 
@@ -125,7 +125,7 @@ def apply_truncate(  # noqa: PLR0913
     return apply_changes(fs, plan, run, marker, settings, discard=discard, held=held)
 
 
-def _line_edits(root: RootState, truncated: Truncated, base_offsets: list[int]) -> tuple[LineEdit, ...]:
+def _line_edits(root: PartitionState, truncated: Truncated, base_offsets: list[int]) -> tuple[LineEdit, ...]:
     """Lower checkpoint lines to the new log end, and the cleaner's line to the active segment's base offset.
 
     See LogManager.truncateTo.

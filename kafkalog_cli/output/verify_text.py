@@ -162,7 +162,7 @@ def verification_summary(verification: Verification, paint: Paint = NO_PAINT) ->
     prefix = _OF_TARGET.get(verification.target, "") if verification.is_whole and is_compared else ""
     parts = []
     if verification.log is not None and (totals.segments or verification.is_whole):
-        parts.append(f"offsets {verification.log.first} to {verification.log.end}")
+        parts.append(f"offsets {verification.log.start} to {verification.log.end}")
     if verification.target is TargetKind.PARTITION and (totals.segments or verification.is_whole):
         parts.append(counted(totals.segments, "segment", "segments"))
         parts.append(sized(totals.bytes))

@@ -117,7 +117,7 @@ def verification_object(verification: Verification) -> VerificationObject:
         "topic": verification.topic,
         "partition": verification.partition,
         "level": verification.level,
-        "log_start_offset": None if log is None else log.first,
+        "log_start_offset": None if log is None else log.start,
         "log_end_offset": None if log is None else log.end,
         "segments": totals.segments,
         "bytes": totals.bytes,

@@ -13,8 +13,9 @@ from kafkalog_cli.errors import NothingSelected, OffsetOutOfRange, UsageError
 from kafkalog_cli.format.murmur2 import partition_of_key
 from kafkalog_cli.log.logdir import Takes
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.broker_view import BrokerView, BrokerViews, LogBounds, log_bounds
+from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.lookup.by_time import lookup_time
+from kafkalog_cli.ops.partition_state import BrokerViews, PartitionState, log_bounds
 from kafkalog_cli.ops.read.growing_end import growing_end
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.selection import Selection, expand, nothing_selected, partitions_taken
@@ -38,7 +39,7 @@ class OffsetRange(NamedTuple):
     first: int
     end: int | None
     log_end: int
-    view: BrokerView
+    view: PartitionState
 
 
 def name_of(partition: Partition) -> TopicPartition:
@@ -170,10 +171,10 @@ class _Log(NamedTuple):
 
     partition: Partition
     bounds: LogBounds
-    view: BrokerView
+    view: PartitionState
 
 
-def _log(fs: Filesystem, one: Partition, options: SourceOptions, view: BrokerView) -> _Log:
+def _log(fs: Filesystem, one: Partition, options: SourceOptions, view: PartitionState) -> _Log:
     """Return the bounds of a partition for this read.
 
     With read_committed, the log ends at its last stable offset; that offset is looked up only if a limit may be after
@@ -186,7 +187,7 @@ def _log(fs: Filesystem, one: Partition, options: SourceOptions, view: BrokerVie
     return _Log(one, bounds, view)
 
 
-def _range(fs: Filesystem, one: Partition, options: SourceOptions, view: BrokerView) -> OffsetRange:
+def _range(fs: Filesystem, one: Partition, options: SourceOptions, view: PartitionState) -> OffsetRange:
     log = _log(fs, one, options, view)
     first = _start(fs, log, options)
     end = _end(fs, log, options)
@@ -198,7 +199,7 @@ def _range(fs: Filesystem, one: Partition, options: SourceOptions, view: BrokerV
     return OffsetRange(one, first, end, log.bounds.end, view)
 
 
-def start_of(fs: Filesystem, one: Partition, options: SourceOptions, view: BrokerView) -> int:
+def start_of(fs: Filesystem, one: Partition, options: SourceOptions, view: PartitionState) -> int:
     """Return the start of a partition, for a limit other than the log's end. Raises as `ranges_of`."""
     return _start(fs, _log(fs, one, options, view), options)
 

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import (
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import NothingSelected, OffsetOutOfRange
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.broker_view import BrokerViews, log_bounds
+from kafkalog_cli.ops.partition_state import BrokerViews, log_bounds
 from kafkalog_cli.ops.read.growing_end import growing_end
 from kafkalog_cli.spark.offset_limits import TopicPartition, is_latest
 from kafkalog_cli.spark.offsets import OffsetRange, check_limit, name_of, partitions_of, start_of

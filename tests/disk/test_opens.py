@@ -25,9 +25,9 @@ MOST_OPENS = {
     ("compact", *COMPACTED): (9, 7),
     ("verify",): (14, 15),
     ("verify", "--level", "deep"): (14, 15),
-    ("verify", "--level", "quick"): (9, 10),
-    ("read",): (6, 8),
-    ("read", "--isolation", "read_committed"): (6, 8),
+    ("verify", "--level", "quick"): (8, 9),
+    ("read",): (6, 7),
+    ("read", "--isolation", "read_committed"): (6, 7),
     ("dump-log",): (1, 1),
     ("dump-log", "--print-data-log"): (1, 1),
 }

@@ -24,7 +24,7 @@ from kafkalog_cli.ops.append.gathering import blocks
 from kafkalog_cli.ops.append.reading import NewRecord
 from kafkalog_cli.ops.append.writing import Writing
 from kafkalog_cli.ops.apply_changes import MarkerState
-from kafkalog_cli.ops.root_state import Roots
+from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.settings import SettingsSource
 
 

@@ -24,10 +24,10 @@ from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.apply_changes import MarkerState
 from kafkalog_cli.ops.delete_records import DeleteRecordsRequest, apply_delete_records, plan_delete_records
 from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.retain.plan import RetainRequest
 from kafkalog_cli.ops.retain.retain import apply_retain, plan_retain
 from kafkalog_cli.ops.roll import RollRequest, apply_roll, plan_roll
-from kafkalog_cli.ops.root_state import Roots
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.truncate import TruncatePlan, apply_truncate, plan_truncate
 

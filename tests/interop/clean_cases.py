@@ -19,7 +19,7 @@ from kafkalog_cli.log.reading.scan import Scan
 from kafkalog_cli.ops.compact.apply import apply_compact
 from kafkalog_cli.ops.compact.choose import plan_compact
 from kafkalog_cli.ops.compact.plan import CompactRequest
-from kafkalog_cli.ops.root_state import Roots
+from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.settings import SettingsSource
 
 FS = RealFilesystem()

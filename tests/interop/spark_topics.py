@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.broker_view import log_bounds
+from kafkalog_cli.ops.partition_state import log_bounds
 
 SETTINGS = {
     "log.flush.start.offset.checkpoint.interval.ms": "300",

@@ -2,7 +2,8 @@
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.log.logdir import open_logdir, read_offset_checkpoints
+from kafkalog_cli.log.checkpoints import read_root_checkpoints
+from kafkalog_cli.log.logdir import open_logdir
 
 FS = RealFilesystem()
 
@@ -10,9 +11,9 @@ FS = RealFilesystem()
 def test_a_checkpoint_being_written_is_not_the_checkpoint(tmp_path):
     (tmp_path / "replication-offset-checkpoint").write_text("0\n1\nt 0 7\n")
     (tmp_path / "replication-offset-checkpoint.tmp").write_text("0\n1\nt 0 9\n")
-    offsets, faults = read_offset_checkpoints(FS, open_logdir(FS, str(tmp_path)))
-    assert faults == []
-    assert offsets[FileKind.REPLICATION_CHECKPOINT] == {("t", 0): 7}
+    found = read_root_checkpoints(FS, str(tmp_path))
+    assert found.faults == ()
+    assert found.offset(FileKind.REPLICATION_CHECKPOINT, "t", 0) == 7
 
 
 def test_partitions_by_topic_and_number(tmp_path):

@@ -12,8 +12,8 @@ from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.broker_view import log_bounds
 from kafkalog_cli.ops.lookup.by_time import lookup_max_timestamp, lookup_time
+from kafkalog_cli.ops.partition_state import log_bounds
 
 FS = RealFilesystem()
 OLD_MS = 1_000_000_000_000

@@ -18,7 +18,7 @@ from kafkalog_cli.ops.compact.erasure import MOST_OFFSETS, RecordPlace
 from kafkalog_cli.ops.compact.passes import marking_request
 from kafkalog_cli.ops.compact.plan import Choice, CompactRequest
 from kafkalog_cli.ops.partition_facts import Replication
-from kafkalog_cli.ops.root_state import Roots
+from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.settings import SettingsSource
 
 FS = RealFilesystem()

@@ -15,7 +15,7 @@ from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.compact.apply import explain
 from kafkalog_cli.ops.compact.choose import plan_compact
 from kafkalog_cli.ops.compact.plan import CompactRequest
-from kafkalog_cli.ops.root_state import Roots
+from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.settings import SettingsSource
 
 NOW_MS = 1_795_300_000_000

@@ -14,7 +14,7 @@ from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.log_range import LogRange
+from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.recover.batch_marks import BatchMarks
 from kafkalog_cli.ops.recover.checkpoint_lines import line_edits, watermark_remark
 from kafkalog_cli.ops.recover.like_broker import _line_edits
@@ -75,7 +75,7 @@ def broker_line(kind, line, log):
     if line is None or line < 0:
         return None
     if kind is HIGH_WATERMARK:
-        return log.end if line >= log.end else max(line, log.first)
+        return log.end if line >= log.end else max(line, log.start)
     if kind is CLEANER:
         return None if line > log.end else line
     return log.end if line > log.end else line
@@ -85,7 +85,7 @@ def test_lines_of_a_repaired_log_are_as_a_broker_has_them():
     for first, end in product(range(4), range(4)):
         if first > end:
             continue
-        log = LogRange(first, end)
+        log = LogBounds(first, end)
         for kind, line in product((RECOVERY_POINT, HIGH_WATERMARK, CLEANER), (None, *range(-1, 6))):
             lines = {} if line is None else {kind: line}
             wanted = broker_line(kind, line, log)
@@ -95,13 +95,13 @@ def test_lines_of_a_repaired_log_are_as_a_broker_has_them():
 
 @pytest.mark.parametrize(("start", "goes"), [(-1, True), (0, False), (5, False), (6, False)])
 def test_of_log_starts_only_a_negative_one_goes(start, goes):
-    told = [edit.offset for edit in line_edits(PARTITION, {LOG_START: start}, LogRange(0, 5))]
+    told = [edit.offset for edit in line_edits(PARTITION, {LOG_START: start}, LogBounds(0, 5))]
     assert told == ([None] if goes else [])
 
 
 @pytest.mark.parametrize(("watermark", "lost"), [(4, None), (5, None), (6, "1 acknowledged record is"), (7, "2 ack")])
 def test_a_watermark_at_the_end_has_lost_nothing(watermark, lost):
-    told = [remark.message for remark in watermark_remark(PARTITION, {HIGH_WATERMARK: watermark}, LogRange(0, 5))]
+    told = [remark.message for remark in watermark_remark(PARTITION, {HIGH_WATERMARK: watermark}, LogBounds(0, 5))]
     assert len(told) == (lost is not None)
     assert lost is None or lost in told[0]
 

@@ -17,12 +17,12 @@ from kafkalog_cli.log.segments.segment_times import LargestTimestamp, TimestampO
 from kafkalog_cli.ops import delete_records, truncate
 from kafkalog_cli.ops.delete_records import DeleteRecordsRequest, plan_delete_records
 from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.ops.partition_state import PartitionState, Roots
 from kafkalog_cli.ops.retain import free, retain
 from kafkalog_cli.ops.retain.explain import Retained, fates_of
 from kafkalog_cli.ops.retain.free import FreeRequest, FreeSegment, oldest_first, plan_free
 from kafkalog_cli.ops.retain.plan import RetainRequest, Stay
 from kafkalog_cli.ops.retain.retain import line_edits, plan_retain
-from kafkalog_cli.ops.root_state import Roots, RootState
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.truncate import plan_truncate
 from kafkalog_cli.ops.verify.log_start import missing_start
@@ -167,7 +167,7 @@ def edited(edits):
 @pytest.mark.parametrize(("log_start", "line"), [(4, None), (5, None), (6, 6)])
 def test_a_log_start_has_a_line_only_above_the_first_segment(log_start, line):
     """LogManager.checkpointLogStartOffsetsInDir: logStartOffset > logSegments.head.baseOffset."""
-    root = RootState("/logs", "t", 0, lines=((LOG_START, 2),))
+    root = PartitionState("/logs", "t", 0, lines=((LOG_START, 2),))
     assert edited(line_edits(root, log_start, 5)) == {LOG_START: line}
     truncated = SimpleNamespace(log_start_offset=log_start, log_end_offset=9, removed={9})
     assert edited(truncate._line_edits(root, truncated, [5, 7])) == ({LOG_START: None} if line is None else {})

@@ -16,9 +16,9 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.format.checkpoint import decode_leader_epochs
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.delete_records import DeleteRecordsRequest, apply_delete_records, plan_delete_records
+from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.retain.plan import RetainRequest, Stay
 from kafkalog_cli.ops.retain.retain import apply_retain, plan_retain
-from kafkalog_cli.ops.root_state import Roots
 from kafkalog_cli.ops.settings import SettingsSource
 
 EPOCHS = "leader-epoch-checkpoint"

@@ -25,7 +25,7 @@ from kafkalog_cli.ops.audit.audit import Failed
 from kafkalog_cli.ops.compact.choose import plan_compact
 from kafkalog_cli.ops.compact.plan import CompactRequest
 from kafkalog_cli.ops.listing.paths import Lister
-from kafkalog_cli.ops.root_state import Roots
+from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.verify.partition import Level

@@ -8,9 +8,10 @@ from spark_reading import tasks
 from watched_fs import WatchedFilesystem
 
 from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.ops.broker_view import BrokerViews, broker_view
+from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.ops.export.request import ExportRequest
 from kafkalog_cli.ops.listing.root import root_above
+from kafkalog_cli.ops.partition_state import BrokerViews, broker_view, state_in
 from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.spark import source as source_module
@@ -91,12 +92,9 @@ def test_a_broker_s_view_is_what_the_whole_root_tells(folder):
     for one in logs:
         whole = root_above(fs, one.path)
         assert views.of(one) == broker_view(fs, one)
-        assert (views.of(one).shutdown, views.of(one).offsets) == (
-            whole.shutdown,
-            whole.offsets_of(one.topic, one.number),
-        )
-    assert {views.of(one).offsets.log_start for one in logs} == {None, 7}
+        assert views.of(one) == state_in(whole, one)
+    assert {views.of(one).line(FileKind.LOG_START_CHECKPOINT) for one in logs} == {None, 7}
     (folder / ".kafka_cleanshutdown").unlink()
     (folder / "log-start-offset-checkpoint").unlink()
     assert root_above(fs, logs[0].path) is None
-    assert broker_view(fs, logs[0]).offsets.log_start is None
+    assert broker_view(fs, logs[0]).line(FileKind.LOG_START_CHECKPOINT) is None

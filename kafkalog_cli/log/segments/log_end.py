@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
@@ -28,6 +29,24 @@ class SegmentEnd(NamedTuple):
     index_faults: tuple[Fault, ...] = ()
 
 
+class LogBounds(NamedTuple):
+    """The start and end of a log: `start` is inclusive, `end` is the offset after the last batch.
+
+    `high_watermark` is None if no checkpoint has the partition. `broker_end` is the end that a broker would find, None
+    if it is `end`. A broker trusts the last index entry, and loses the batches that it cannot reach from there.
+    """
+
+    start: int
+    end: int
+    high_watermark: int | None = None
+    broker_end: int | None = None
+
+    @property
+    def next_offset(self) -> int:
+        """The offset that a broker assigns to the next record."""
+        return self.end if self.broker_end is None else self.broker_end
+
+
 class _Walk(NamedTuple):
     """The result of a walk over headers.
 
@@ -49,14 +68,28 @@ def segment_end(fs: Filesystem, segment: Segment, *, like_clean_start: bool) -> 
     log, the segment then ends at its base offset. Otherwise such an index is ignored, and the chain of batches is
     followed from the start. Raises what `open_read` raises for the log.
     """
+    [end] = segment_ends(fs, segment, [like_clean_start])
+    return end
+
+
+def segment_ends(fs: Filesystem, segment: Segment, like_clean_start: Sequence[bool]) -> list[SegmentEnd]:
+    """Return what `segment_end` returns for each value of `like_clean_start`; the log is opened once."""
     if not segment.log.size_bytes:
-        return SegmentEnd(segment.base_offset)
-    offset, position, index_faults = last_indexed(fs, segment, believe=like_clean_start)
+        return [SegmentEnd(segment.base_offset)] * len(like_clean_start)
+    # The index is read before the size of the log is taken, so that it has no newer entry.
+    found = [(is_clean, last_indexed(fs, segment, believe=is_clean)) for is_clean in like_clean_start]
     with fs.open_read(segment.log.path) as log:
-        walk = _walk(log, position)
-        if walk.last is not None and walk.max_offset >= offset:
-            return _end(segment, walk, index_faults)
-        whole = _walk(log, 0) if position else walk
+        return [_end_in(log, segment, indexed, like_clean_start=is_clean) for is_clean, indexed in found]
+
+
+def _end_in(
+    log: ReadableFile, segment: Segment, indexed: tuple[int, int, list[Fault]], *, like_clean_start: bool
+) -> SegmentEnd:
+    offset, position, index_faults = indexed
+    walk = _walk(log, position)
+    if walk.last is not None and walk.max_offset >= offset:
+        return _end(segment, walk, index_faults)
+    whole = _walk(log, 0) if position else walk
     lost = f"the last entry, offset {offset} at position {position}, is not in the log"
     if like_clean_start and whole.last is not None:
         lost += (

@@ -29,7 +29,7 @@ from kafkalog_cli.log.settings.metadata_image import (
     TOPIC_RESOURCE,
     BrokerState,
     MetadataImage,
-    PartitionState,
+    PartitionRegistration,
     TopicState,
 )
 
@@ -72,7 +72,7 @@ class ClusterMetadata:
         """Return the topic with an id, None if it does not exist or was deleted."""
         return next((topic for topic in self.topics.values() if topic.topic_id == topic_id), None)
 
-    def partition(self, topic: str, partition: int) -> PartitionState | None:
+    def partition(self, topic: str, partition: int) -> PartitionRegistration | None:
         """Return a partition by topic name and number, None if it does not exist or was deleted."""
         found = self.topics.get(topic)
         return None if found is None else found.partitions.get(partition)

@@ -19,7 +19,7 @@ MIGRATING_DIRECTORY = ZERO_UUID
 """The id of an unknown directory: in older metadata, or while one log directory becomes several (DirectoryId)."""
 
 
-class PartitionState(NamedTuple):
+class PartitionRegistration(NamedTuple):
     """A partition in the controller's state (PartitionRegistration); `directories` has an id per replica."""
 
     replicas: tuple[int, ...]
@@ -39,7 +39,7 @@ class TopicState:
 
     name: str
     topic_id: str
-    partitions: dict[int, PartitionState] = field(default_factory=dict)
+    partitions: dict[int, PartitionRegistration] = field(default_factory=dict)
 
 
 class BrokerState(NamedTuple):
@@ -114,7 +114,7 @@ class MetadataImage:
         if topic is None:
             return f"a partition of topic id {message['topicId']}, which does not exist"
         replicas = tuple(message["replicas"])
-        topic.partitions[message["partitionId"]] = PartitionState(
+        topic.partitions[message["partitionId"]] = PartitionRegistration(
             replicas,
             tuple(message["isr"]),
             message["leader"],
@@ -230,14 +230,14 @@ REPLAYED_TYPES = frozenset(_HANDLERS) | frozenset(_TRANSACTION)
 """Record types that change the image; other types need not be decoded."""
 
 
-def _changed(old: PartitionState, message: Message) -> PartitionState:
+def _changed(old: PartitionRegistration, message: Message) -> PartitionRegistration:
     """Return the partition after a change (PartitionRegistration.merge)."""
     replicas = _either(message.get("replicas"), old.replicas)
     leader = message.get("leader", NO_LEADER_CHANGE)
     is_elected = leader != NO_LEADER_CHANGE
     recovery = message.get("leaderRecoveryState", -1)
     directories = message.get("directories")
-    return PartitionState(
+    return PartitionRegistration(
         replicas,
         _either(message.get("isr"), old.isr),
         leader if is_elected else old.leader,

@@ -36,7 +36,7 @@ from kafkalog_cli.ops.apply_changes import Applied, MarkerState, give_marker_bac
 from kafkalog_cli.ops.change_plan import fingerprints_of
 from kafkalog_cli.ops.log_plan import LogPlan, Unready, check_logs, whole_end_of
 from kafkalog_cli.ops.log_request import LogRequest
-from kafkalog_cli.ops.root_state import RootState
+from kafkalog_cli.ops.partition_state import PartitionState
 
 _RECOVERY_POINT = FileKind.RECOVERY_POINT_CHECKPOINT
 _LEVELS = {
@@ -79,7 +79,7 @@ class AppendPlan(LogPlan):
     the run was interrupted, and only the records that had come by then were appended.
     """
 
-    root: RootState = field(default=RootState(None, "", -1))
+    root: PartitionState = field(default=PartitionState(None, "", -1))
     style: BatchStyle = field(default=BatchStyle())
     appended: AppendCounts | None = None
     is_cut_short: bool = False
@@ -99,7 +99,7 @@ class AppendPlan(LogPlan):
         return replace(self, appended=appended, log_end_offset=appended.end_offset, is_cut_short=is_cut_short)
 
 
-def plan_append(fs: Filesystem, partition: Partition, root: RootState, request: AppendRequest) -> AppendPlan:
+def plan_append(fs: Filesystem, partition: Partition, root: PartitionState, request: AppendRequest) -> AppendPlan:
     """Plan where and how records are appended; reads headers, the ends of indexes, and the producers' state.
 
     Raises UnsupportedFormat for 0.7. Raises BadInput for a producer that a broker would refuse, or for a leader epoch

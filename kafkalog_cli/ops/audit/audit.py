@@ -8,19 +8,17 @@ from typing import NamedTuple
 
 from kafkalog_cli.broker.cleaning.choosing import Dirt
 from kafkalog_cli.disk.fs import WritableFilesystem
-from kafkalog_cli.disk.names import DirectoryKind, classify_file
+from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import ExitCode, KafkalogError
-from kafkalog_cli.log.logdir import OFFSET_CHECKPOINTS
-from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, COMPACT, Origin
 from kafkalog_cli.ops.audit.keys import KeyCounts, KeyStatistics
 from kafkalog_cli.ops.audit.statistics import CodecCounts, LogStatistics
 from kafkalog_cli.ops.compact.choose import USED_SETTINGS, plan_compact
 from kafkalog_cli.ops.compact.plan import CompactRequest
 from kafkalog_cli.ops.listing.listing import list_partition
-from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
+from kafkalog_cli.ops.listing.root import LogDirRoot
+from kafkalog_cli.ops.partition_state import state_in
 from kafkalog_cli.ops.reports.segment_reports import ReadContext
-from kafkalog_cli.ops.root_state import RootState
 from kafkalog_cli.ops.same_place import PartitionIdentity
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.verify.partition import Verification, VerifyTask
@@ -190,26 +188,6 @@ def _dirt(fs: WritableFilesystem, task: AuditTask, cleaner: CleanerSettings) -> 
     partition, root = task.task.partition, task.task.root
     request = CompactRequest(task.task.now_ms, SettingsSource(fs, cleaner, {}))
     try:
-        return plan_compact(fs, partition, _root_of(root, partition), request).dirt
+        return plan_compact(fs, partition, state_in(root, partition), request).dirt
     except (KafkalogError, OSError):
         return None
-
-
-def _root_of(root: LogDirRoot | None, partition: Partition) -> RootState:
-    """Return the state as plans need it, without the log directory, so that no settings are looked up there."""
-    topic, number = partition.topic, partition.number
-    if root is None:
-        return RootState(None, topic, number)
-    lines = zip(OFFSET_CHECKPOINTS, root.offsets_of(topic, number), strict=True)
-    return RootState(
-        None,
-        topic,
-        number,
-        root.shutdown is Shutdown.CLEAN,
-        tuple((kind, offset) for kind, offset in lines if offset is not None),
-        tuple((one.path, one.fault) for one in root.faults if _is_checkpoint(one.path)),
-    )
-
-
-def _is_checkpoint(path: str) -> bool:
-    return classify_file(path.rpartition("/")[2]).kind in OFFSET_CHECKPOINTS

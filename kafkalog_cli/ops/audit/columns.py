@@ -72,7 +72,7 @@ def _row(audited: Audited, run: HistoryRun) -> dict[str, Any]:
         "topic": None if result.topic is None else as_text(result.topic),
         "partition": result.partition,
         "level": result.level.value,
-        "log_start_offset": None if result.log is None else result.log.first,
+        "log_start_offset": None if result.log is None else result.log.start,
         "log_end_offset": None if result.log is None else result.log.end,
         **{f"{severity.value}s": result.count(severity) for severity in Severity},
         "not_looked_at": [*result.not_looked_at],

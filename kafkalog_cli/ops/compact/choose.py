@@ -32,9 +32,9 @@ from kafkalog_cli.ops.change_plan import fingerprints_of
 from kafkalog_cli.ops.compact.plan import Choice, CompactPlan, CompactRequest
 from kafkalog_cli.ops.log_plan import Unready, check_finished, check_logs, whole_end_of
 from kafkalog_cli.ops.partition_facts import Places
+from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.purge import DELAY, plan_purge
 from kafkalog_cli.ops.retain.retain import NEVER_MS
-from kafkalog_cli.ops.root_state import RootState
 
 USED_SETTINGS = (
     CLEANUP_POLICY,
@@ -51,7 +51,7 @@ USED_SETTINGS = (
 def plan_compact(
     fs: WritableFilesystem,
     partition: Partition,
-    root: RootState,
+    root: PartitionState,
     request: CompactRequest,
     places: Places | None = None,
 ) -> CompactPlan:
@@ -90,7 +90,7 @@ class _Planning:
         self,
         fs: WritableFilesystem,
         partition: Partition,
-        root: RootState,
+        root: PartitionState,
         request: CompactRequest,
         config: TopicConfig,
     ) -> None:

@@ -19,10 +19,10 @@ from kafkalog_cli.ops.compact.choose import plan_compact
 from kafkalog_cli.ops.compact.erasing import ErasureProof, KeyFile, read_keys, replication_words, with_holders
 from kafkalog_cli.ops.compact.erasure import Erasure
 from kafkalog_cli.ops.compact.plan import CompactPlan, CompactRequest
+from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.retain.plan import RetainRequest
 from kafkalog_cli.ops.retain.retain import apply_retain, plan_retain
-from kafkalog_cli.ops.root_state import Roots
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Changed, Work

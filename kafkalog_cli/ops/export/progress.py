@@ -12,7 +12,8 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import Record
 from kafkalog_cli.format.strict_json import MOST_NUMBER, fields, integer, list_of, nothing_or, text
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.broker_view import BrokerView, LogBounds
+from kafkalog_cli.log.segments.log_end import LogBounds
+from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.read.request import ReadRequest
 
@@ -42,7 +43,7 @@ class BrokenProgress(NamedTuple):
     is_gap: bool = False
 
 
-def record_digest(fs: Filesystem, partition: Partition, offset: int, view: BrokerView) -> str | None:
+def record_digest(fs: Filesystem, partition: Partition, offset: int, view: PartitionState) -> str | None:
     """Return a digest of the key, value, timestamp and headers of the record at an offset.
 
     Compaction does not change it. None if there is no such record, or if it cannot be read. Raises as `open_read` does.
@@ -70,7 +71,7 @@ def change_since(  # noqa: PLR0913, PLR0917
     bounds: LogBounds,
     topic_id: str | None,
     progress: LogProgress,
-    view: BrokerView,
+    view: PartitionState,
 ) -> BrokenProgress | None:
     """Return why a log cannot be continued from the saved state, None if it can. Raises as `open_read` does."""
     if None not in (topic_id, progress.topic_id) and topic_id != progress.topic_id:

@@ -19,10 +19,10 @@ from kafkalog_cli.ops.compact.plan import CompactRequest
 from kafkalog_cli.ops.listing.usage import Freeable
 from kafkalog_cli.ops.log_plan import LogPlan
 from kafkalog_cli.ops.partition_facts import PartitionFacts
+from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.retain.plan import RetainPlan, RetainRequest
 from kafkalog_cli.ops.retain.retain import plan_retain
-from kafkalog_cli.ops.root_state import RootState
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Work
@@ -95,7 +95,7 @@ class _Plans:
 
     work: Work
     request: FreeableRequest
-    root: RootState
+    root: PartitionState
     facts: PartitionFacts
     unknown: list[str] = field(default_factory=list)
 

@@ -11,9 +11,9 @@ from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.ops.broker_view import BrokerView
 from kafkalog_cli.ops.lookup.one_record import first_record
 from kafkalog_cli.ops.lookup.time_search import TimeSearch
+from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.ranges import Range
 
 
@@ -35,7 +35,7 @@ class BrokerSearch:
     Indexes that a broker rebuilds, or has in memory, are right: for their segments the answer comes from `truth`.
     """
 
-    def __init__(self, fs: Filesystem, partition: Partition, view: BrokerView, truth: TimeSearch) -> None:
+    def __init__(self, fs: Filesystem, partition: Partition, view: PartitionState, truth: TimeSearch) -> None:
         self._fs = fs
         self._partition = partition
         self._view = view

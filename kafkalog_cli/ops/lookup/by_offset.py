@@ -14,9 +14,10 @@ from kafkalog_cli.format.timeindex import TimeIndexEntry
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.log.segments.segment_search import SegmentIndexes, StartingPoint
-from kafkalog_cli.ops.broker_view import LogBounds, log_bounds
 from kafkalog_cli.ops.lookup.one_record import checked_batch, first_record
+from kafkalog_cli.ops.partition_state import log_bounds
 from kafkalog_cli.ops.ranges import Range, cut
 
 

@@ -8,10 +8,11 @@ from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.broker_view import BrokerView, LogBounds, broker_view, log_bounds
+from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.lookup.broker_answers import BrokerAnswer, BrokerSearch
 from kafkalog_cli.ops.lookup.by_offset import Found, with_remarks
 from kafkalog_cli.ops.lookup.time_search import TimeSearch
+from kafkalog_cli.ops.partition_state import PartitionState, broker_view, log_bounds
 
 
 class TimeFound(NamedTuple):
@@ -35,7 +36,7 @@ def lookup_time(
     partition: Partition,
     timestamp_ms: int,
     limits: Limits = DEFAULT_LIMITS,
-    view: BrokerView | None = None,
+    view: PartitionState | None = None,
 ) -> TimeFound:
     """Return the first record, by offset, at or after a time and from the log's start on (fetchOffsetByTimestamp).
 

@@ -8,7 +8,7 @@ from kafkalog_cli.log.open_transactions import headers_of, newest_snapshot, open
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 from kafkalog_cli.log.segments.log_end import last_indexed
-from kafkalog_cli.ops.broker_view import log_bounds
+from kafkalog_cli.ops.partition_state import log_bounds
 from kafkalog_cli.ops.read.request import Isolation
 
 

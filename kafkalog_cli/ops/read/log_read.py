@@ -20,8 +20,8 @@ from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.read_ahead import Work
 from kafkalog_cli.log.reading.scan import Chunk
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
-from kafkalog_cli.ops.broker_view import BrokerView
 from kafkalog_cli.ops.damage import DamageSeen
+from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.ranges import Range, begins_below, cut, rows_in_range, window
 from kafkalog_cli.ops.read.committed import Committed, ReadNote
 from kafkalog_cli.ops.read.request import NO_END, Isolation, ReadRange, ReadRequest, read_range
@@ -42,7 +42,7 @@ class LogRead:
         partition: Partition,
         request: ReadRequest,
         choice: KernelChoice | None = None,
-        view: BrokerView | None = None,
+        view: PartitionState | None = None,
     ) -> None:
         self.partition = partition
         self.request = request

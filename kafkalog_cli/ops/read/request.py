@@ -11,8 +11,9 @@ from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.scan import CHUNK_BYTES as DEFAULT_CHUNK_BYTES
-from kafkalog_cli.ops.broker_view import BrokerView, LogBounds, broker_view, log_bounds
+from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.lookup.by_time import lookup_time, outside_times
+from kafkalog_cli.ops.partition_state import PartitionState, broker_view, log_bounds
 
 NO_END = (1 << 63) - 1
 
@@ -71,7 +72,9 @@ class ReadRange(NamedTuple):
     bounds: LogBounds
 
 
-def read_range(fs: Filesystem, partition: Partition, request: ReadRequest, view: BrokerView | None = None) -> ReadRange:
+def read_range(
+    fs: Filesystem, partition: Partition, request: ReadRequest, view: PartitionState | None = None
+) -> ReadRange:
     """Return the range of offsets for a request.
 
     Raises OffsetOutOfRange if a fetch would fail or no record is at or after the time. Raises NothingSelected for a
@@ -83,7 +86,7 @@ def read_range(fs: Filesystem, partition: Partition, request: ReadRequest, view:
     return ReadRange(_first(fs, partition, request, bounds, view), end, bounds)
 
 
-def _first(fs: Filesystem, partition: Partition, request: ReadRequest, bounds: LogBounds, view: BrokerView) -> int:
+def _first(fs: Filesystem, partition: Partition, request: ReadRequest, bounds: LogBounds, view: PartitionState) -> int:
     if request.from_time_ms is not None:
         answer = lookup_time(fs, partition, request.from_time_ms, request.limits, view)
         if answer.offset is None:

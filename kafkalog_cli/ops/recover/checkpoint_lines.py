@@ -8,15 +8,15 @@ from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.change_plan import Remark
-from kafkalog_cli.ops.log_range import LogRange
 from kafkalog_cli.ops.reports.index_verdict import counted
 
 CheckpointLines = Mapping[FileKind, int]
 """The partition's offset in each checkpoint that has a line for it."""
 
 
-def line_edits(partition: Partition, lines: CheckpointLines, log: LogRange) -> Iterator[LineEdit]:
+def line_edits(partition: Partition, lines: CheckpointLines, log: LogBounds) -> Iterator[LineEdit]:
     """Yield the edits of lines that do not fit a log with this start and end.
 
     A broker that starts lowers its high watermark to the log end and raises it to the log start
@@ -28,7 +28,7 @@ def line_edits(partition: Partition, lines: CheckpointLines, log: LogRange) -> I
         line = lines.get(kind)
         wanted = None if line is None or line < 0 else min(line, log.end)
         if kind is FileKind.REPLICATION_CHECKPOINT and wanted is not None:
-            wanted = max(wanted, min(log.first, log.end))
+            wanted = max(wanted, min(log.start, log.end))
         if kind is FileKind.CLEANER_CHECKPOINT and line is not None and line > log.end:
             wanted = None
         if line != wanted:
@@ -38,7 +38,7 @@ def line_edits(partition: Partition, lines: CheckpointLines, log: LogRange) -> I
         yield LineEdit(FileKind.LOG_START_CHECKPOINT, topic, number, None)
 
 
-def watermark_remark(partition: Partition, lines: CheckpointLines, log: LogRange) -> Iterator[Remark]:
+def watermark_remark(partition: Partition, lines: CheckpointLines, log: LogBounds) -> Iterator[Remark]:
     """Yield a warning if the high watermark is past the log end: acknowledged records are lost here."""
     watermark = lines.get(FileKind.REPLICATION_CHECKPOINT)
     if watermark is None or watermark <= log.end:

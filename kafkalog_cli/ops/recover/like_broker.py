@@ -15,9 +15,9 @@ from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.resync import next_good_batch
 from kafkalog_cli.ops.change_plan import Remark, fingerprints_of
+from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.torn_tail import UNREADABLE_STEP
-from kafkalog_cli.ops.root_state import RootState
 
 _MAPPED_OR_WRAPPED = tuple(kind.value for kind in SEGMENT_KINDS)
 """Suffixes of the files whose read errors stop a broker.
@@ -66,7 +66,7 @@ def plan_like_broker(
     )
 
 
-def refused_by_checkpoint(partition: Partition, root: RootState) -> RecoverPlan | None:
+def refused_by_checkpoint(partition: Partition, root: PartitionState) -> RecoverPlan | None:
     """Return the refusal if a checkpoint of the log directory stops a broker before it loads partitions; else None."""
     failing = root.failing_checkpoint
     if failing is None:

@@ -10,11 +10,11 @@ from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.recover.like_broker import plan_like_broker, refused_by_checkpoint
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.repair import Scope, plan_repair
 from kafkalog_cli.ops.recover.topic_identity import with_topic_id
-from kafkalog_cli.ops.root_state import RootState
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class RecoverRequest(LogRequest):
     discard: bool = False
 
 
-def plan_recovery(fs: Filesystem, partition: Partition, root: RootState, request: RecoverRequest) -> RecoverPlan:
+def plan_recovery(fs: Filesystem, partition: Partition, root: PartitionState, request: RecoverRequest) -> RecoverPlan:
     """Plan the recovery of a partition, with the settings that are used. Raises Unreadable as `plan_repair` does."""
     root.check_start()
     start, log_dir = root.start, root.log_dir

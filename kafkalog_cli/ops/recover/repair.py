@@ -29,8 +29,8 @@ from kafkalog_cli.errors import ExitCode, PathNotFound, Unreadable
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.segments.index_end import entries_in_use
+from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.change_plan import Remark, fingerprints_of
-from kafkalog_cli.ops.log_range import LogRange
 from kafkalog_cli.ops.recover.batch_marks import BatchMarks
 from kafkalog_cli.ops.recover.checkpoint_lines import CheckpointLines, line_edits, watermark_remark
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
@@ -99,7 +99,7 @@ def plan_repair(
     _raise_unopened(repair.draft)
     edits: list[LineEdit] = []
     if repair.knows_end and not scope.indexes_only:
-        log, lines = LogRange(repair.start_offset, end_offset), scope.lines_of(start)
+        log, lines = LogBounds(repair.start_offset, end_offset), scope.lines_of(start)
         edits += line_edits(partition, lines, log)
         repair.remarks += watermark_remark(partition, lines, log)
     return RecoverPlan(

@@ -10,10 +10,10 @@ from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format import clean_shutdown, meta_properties, partition_metadata, quorum_state
 from kafkalog_cli.format.checkpoint import PartitionOffset
 from kafkalog_cli.format.fault import Fault
-from kafkalog_cli.ops.log_range import LogRange
+from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.reports.index_verdict import Entry, FileNote, Verdict, fault_note
 
-RangeOf = Callable[[str, int], LogRange | None]
+RangeOf = Callable[[str, int], LogBounds | None]
 """Returns the log range of a topic's partition, None if it has no directory or no segment."""
 
 _BEYOND = {
@@ -42,15 +42,15 @@ def check_offsets(entries: Iterable[PartitionOffset], kind: FileKind, range_of: 
         yield Entry(number, entry._asdict(), verdict, detail, is_tolerable=False)
 
 
-def _checkpoint_offset(offset: int, kind: FileKind, log: LogRange | None) -> tuple[Verdict, str]:
+def _checkpoint_offset(offset: int, kind: FileKind, log: LogBounds | None) -> tuple[Verdict, str]:
     if offset < 0:
         return Verdict.OUT_OF_ORDER, "negative"
     if log is None:
         return Verdict.NO_DIRECTORY, ""
     if offset > log.end:
         return Verdict.BEYOND_END, f"the log ends at {log.end}: {_BEYOND[kind]}"
-    if offset < log.first:
-        return Verdict.RIGHT, f"below the first segment: a broker uses {log.first}"
+    if offset < log.start:
+        return Verdict.RIGHT, f"below the first segment: a broker uses {log.start}"
     return Verdict.RIGHT, ""
 
 

@@ -18,7 +18,8 @@ from kafkalog_cli.log.partition import Partition, Segment, directory_name, open_
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.reading.unreadable import unreadable
-from kafkalog_cli.ops.log_range import UNKNOWN_RANGE, LogRange, log_range
+from kafkalog_cli.log.segments.log_end import LogBounds
+from kafkalog_cli.ops.log_range import UNKNOWN_RANGE, log_range
 from kafkalog_cli.ops.reports.checkpoint_check import read_metadata_file
 from kafkalog_cli.ops.reports.index_verdict import FileNote, FileReport, NoteKind, fault_note
 from kafkalog_cli.ops.reports.log_questions import EpochRuns, LogObserver, ProducerTrail, ReadProducers, Watch
@@ -83,7 +84,7 @@ class PartitionReports:
         self._ask()
 
     @property
-    def log(self) -> LogRange | None:
+    def log(self) -> LogBounds | None:
         """The offsets of the log, None if no log can be read."""
         return None if self._watch.log is UNKNOWN_RANGE else self._watch.log
 
@@ -230,8 +231,8 @@ class PartitionReports:
             message = f"the state at offset {offset}, beyond the end of the log, {watch.log.end}: a broker deletes it"
             expected, got = f"at most {watch.log.end}", str(offset)
             notes.append(FileNote(message, ExitCode.CORRUPTION, NoteKind.BEYOND_END, expected, got))
-        elif offset <= watch.log.first and self._segments:
-            message = f"not above the first offset of the log, {watch.log.first}: a broker deletes it"
+        elif offset <= watch.log.start and self._segments:
+            message = f"not above the first offset of the log, {watch.log.start}: a broker deletes it"
             notes.append(FileNote(message, kind=NoteKind.BELOW_START))
         return self._files.report(file, check, notes)
 

@@ -14,7 +14,7 @@ from kafkalog_cli.format.columns import Integers, Rows, integers, least_and_larg
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Segment
-from kafkalog_cli.ops.log_range import LogRange
+from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.reports.segment_walk import BatchRun, SegmentWalk
 from kafkalog_cli.ops.reports.sidecar_files import SidecarFile
 
@@ -232,7 +232,7 @@ class LogObserver(Protocol):
 class Watch:
     """The consumers of the batches of walked segments. `log` has the offsets of the partition."""
 
-    log: LogRange
+    log: LogBounds
     questions: OffsetQuestions = field(default_factory=OffsetQuestions)
     trail: ProducerTrail | None = None
     epochs: EpochRuns | None = None

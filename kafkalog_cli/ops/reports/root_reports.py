@@ -20,7 +20,8 @@ from kafkalog_cli.format import checkpoint
 from kafkalog_cli.format.checkpoint import PartitionOffset
 from kafkalog_cli.log.logdir import OFFSET_CHECKPOINTS
 from kafkalog_cli.log.partition import directory_name, open_partition
-from kafkalog_cli.ops.log_range import LogRange, log_range
+from kafkalog_cli.log.segments.log_end import LogBounds
+from kafkalog_cli.ops.log_range import log_range
 from kafkalog_cli.ops.reports.checkpoint_check import check_offsets
 from kafkalog_cli.ops.reports.index_reports import PartitionReports, small_report
 from kafkalog_cli.ops.reports.index_verdict import FileReport, fault_note
@@ -144,7 +145,7 @@ class RootReports:
             topic, number = directory.topic, directory.partition
             if entry.is_directory and directory.kind is DirectoryKind.PARTITION and topic and number is not None:
                 self._partitions[topic, number] = entry.path
-        self._ranges: dict[tuple[str, int], LogRange | None] = {}
+        self._ranges: dict[tuple[str, int], LogBounds | None] = {}
 
     def __iter__(self) -> Iterator[FileReport]:
         for file in self._files.wanted(*ROOT_SIDECARS):
@@ -167,7 +168,7 @@ class RootReports:
         directory = DirectoryName(name, DirectoryKind.PARTITION, entry.topic, entry.partition)
         return self._selection.takes(directory)
 
-    def _range_of(self, topic: str, partition: int) -> LogRange | None:
+    def _range_of(self, topic: str, partition: int) -> LogBounds | None:
         name = (topic, partition)
         path = self._partitions.get(name)
         if path is None:

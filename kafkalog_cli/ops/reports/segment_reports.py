@@ -16,8 +16,7 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.unreadable import unreadable
-from kafkalog_cli.log.segments.log_end import segment_end
-from kafkalog_cli.ops.log_range import LogRange
+from kafkalog_cli.log.segments.log_end import LogBounds, segment_end
 from kafkalog_cli.ops.reports.index_files import IndexedLog, IndexFile, LogSeen, txn_report
 from kafkalog_cli.ops.reports.index_verdict import FileNote, FileReport, NoteKind, counted
 from kafkalog_cli.ops.reports.log_questions import LogObserver, Watch
@@ -147,7 +146,7 @@ class SegmentReports:
         if self._segment.segment is None and self._segment.log is not None:
             # A leftover's range is that of its own log.
             base = self._segment.log.name.offset or 0
-            self._watch.log = LogRange(base, base if walk.last_offset is None else max(walk.last_offset + 1, base))
+            self._watch.log = LogBounds(base, base if walk.last_offset is None else max(walk.last_offset + 1, base))
 
     # ---- the log itself
 

@@ -13,7 +13,7 @@ from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.checkpoint import EpochEntry
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.format.txnindex import AbortedTxn
-from kafkalog_cli.ops.log_range import LogRange
+from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.reports.index_verdict import Entry, FileNote, Verdict
 from kafkalog_cli.ops.reports.log_questions import Answer, EndedTxn
 
@@ -38,11 +38,11 @@ _RIGHT: _Judgement = (Verdict.RIGHT, "")
 # ---- transaction index
 
 
-def txn_offsets(entries: Iterable[AbortedTxn], log: LogRange) -> Iterator[int]:
+def txn_offsets(entries: Iterable[AbortedTxn], log: LogBounds) -> Iterator[int]:
     """Yield the offsets that `check_aborted_txns` asks for."""
     for entry in entries:
         for offset in (entry.first_offset, entry.last_offset, entry.last_stable_offset):
-            if log.first <= offset < log.end:
+            if log.start <= offset < log.end:
                 yield offset
 
 
@@ -54,7 +54,7 @@ class TxnContext:
     the offsets of markers to the transactions that were followed through the log.
     """
 
-    log: LogRange
+    log: LogBounds
     ask: Ask | None
     marker_of: MarkerOf
     ended: Mapping[int, EndedTxn]
@@ -103,8 +103,8 @@ def _marker_problem(entry: AbortedTxn, answer: Answer, marker_of: MarkerOf) -> s
     return "" if marker is ControlMarker.ABORT else f"the marker at the last offset is {marker.name}, not ABORT"
 
 
-def _first_problem(entry: AbortedTxn, log: LogRange, ask: Ask) -> str:
-    if entry.first_offset < log.first:
+def _first_problem(entry: AbortedTxn, log: LogBounds, ask: Ask) -> str:
+    if entry.first_offset < log.start:
         return ""
     answer = ask(entry.first_offset)
     batch = answer.batch
@@ -117,13 +117,13 @@ def _first_problem(entry: AbortedTxn, log: LogRange, ask: Ask) -> str:
     return ""
 
 
-def _stable_problem(entry: AbortedTxn, before: AbortedTxn | None, log: LogRange, ask: Ask) -> str:
+def _stable_problem(entry: AbortedTxn, before: AbortedTxn | None, log: LogBounds, ask: Ask) -> str:
     stable = entry.last_stable_offset
     if stable > entry.last_offset + 1:
         return "the last stable offset is after the marker"
     if before is not None and stable < before.last_stable_offset:
         return "the last stable offset is below that of an entry before it"
-    if stable == entry.last_offset + 1 or stable < log.first:
+    if stable == entry.last_offset + 1 or stable < log.start:
         return "" if stable >= 0 else "the last stable offset is negative"
     answer = ask(stable)
     batch = answer.batch
@@ -155,16 +155,16 @@ def _trail_problem(entry: AbortedTxn, ended: EndedTxn | None, ask: Ask) -> str:
 # ---- producer snapshot
 
 
-def snapshot_offsets(entries: Iterable[ProducerEntry], log: LogRange) -> Iterator[int]:
+def snapshot_offsets(entries: Iterable[ProducerEntry], log: LogBounds) -> Iterator[int]:
     """Yield the offsets that `check_producers` asks for."""
     for entry in entries:
         for offset in (entry.last_offset, entry.current_txn_first_offset):
-            if log.first <= offset < log.end:
+            if log.start <= offset < log.end:
                 yield offset
 
 
 def check_producers(
-    entries: Iterable[ProducerEntry], snapshot_offset: int, log: LogRange, ask: Ask, missed: Mapping[int, str]
+    entries: Iterable[ProducerEntry], snapshot_offset: int, log: LogBounds, ask: Ask, missed: Mapping[int, str]
 ) -> Iterator[Entry]:
     """Check each producer against its last batch; `missed` has the facts that the snapshot lacks, by producer id."""
     for number, entry in enumerate(entries):
@@ -173,7 +173,7 @@ def check_producers(
 
 
 def _producer(
-    entry: ProducerEntry, snapshot_offset: int, log: LogRange, ask: Ask, missed: Mapping[int, str]
+    entry: ProducerEntry, snapshot_offset: int, log: LogBounds, ask: Ask, missed: Mapping[int, str]
 ) -> _Judgement:
     largest = max(entry.last_offset, entry.current_txn_first_offset)
     if largest >= log.end:
@@ -185,7 +185,7 @@ def _producer(
         return Verdict.STALE, problem
     if not entry.has_batch:
         return _RIGHT
-    if entry.last_offset < log.first:
+    if entry.last_offset < log.start:
         return Verdict.GONE, "the producer's last batch was deleted"
     answer = ask(entry.last_offset)
     if answer.is_damaged:
@@ -196,9 +196,9 @@ def _producer(
     return (Verdict.STALE, problem) if problem else _RIGHT
 
 
-def _open_txn_problem(entry: ProducerEntry, log: LogRange, ask: Ask) -> str:
+def _open_txn_problem(entry: ProducerEntry, log: LogBounds, ask: Ask) -> str:
     first = entry.open_txn_first_offset
-    if first is None or first < log.first:
+    if first is None or first < log.start:
         return ""
     answer = ask(first)
     batch = answer.batch
@@ -228,12 +228,12 @@ def _batch_problem(entry: ProducerEntry, batch: Batch) -> str:
 # ---- leader epochs
 
 
-def epoch_offsets(entries: Iterable[EpochEntry], log: LogRange) -> Iterator[int]:
+def epoch_offsets(entries: Iterable[EpochEntry], log: LogBounds) -> Iterator[int]:
     """Yield the offsets that `check_epochs` asks for."""
     return (entry.start_offset for entry in entries if 0 <= entry.start_offset < log.end)
 
 
-def check_epochs(entries: Sequence[EpochEntry], log: LogRange, ask: Ask) -> Iterator[Entry]:
+def check_epochs(entries: Sequence[EpochEntry], log: LogBounds, ask: Ask) -> Iterator[Entry]:
     """Check each leader epoch against the first batch at or after its start offset."""
     before: EpochEntry | None = None
     for number, entry in enumerate(entries):
@@ -245,7 +245,7 @@ def check_epochs(entries: Sequence[EpochEntry], log: LogRange, ask: Ask) -> Iter
             before = entry
 
 
-def _epoch(entry: EpochEntry, before: EpochEntry | None, end: int, log: LogRange, ask: Ask) -> _Judgement:
+def _epoch(entry: EpochEntry, before: EpochEntry | None, end: int, log: LogBounds, ask: Ask) -> _Judgement:
     if entry.start_offset > log.end:
         return Verdict.BEYOND_END, f"the log ends at {log.end}"
     if entry.epoch < 0 or entry.start_offset < 0:

@@ -25,9 +25,9 @@ from kafkalog_cli.ops.change_plan import Remark
 from kafkalog_cli.ops.log_plan import LogPlan, Unready, check_finished, end_of
 from kafkalog_cli.ops.log_request import LogRequest
 from kafkalog_cli.ops.partition_facts import Places
+from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.purge import PurgePlan, plan_purge
 from kafkalog_cli.ops.retain.retain import NEVER_MS, line_edits
-from kafkalog_cli.ops.root_state import RootState
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class FreePlan(LogPlan):
     """
 
     partition_found: Partition | None = None
-    root: RootState | None = None
+    root: PartitionState | None = None
     segments: tuple[FreeSegment, ...] = ()
     deleted: PurgePlan | None = None
     orphans: tuple[FileStatus, ...] = ()
@@ -106,7 +106,11 @@ class Freed:
 
 
 def plan_free(
-    fs: WritableFilesystem, partition: Partition, root: RootState, request: FreeRequest, places: Places | None = None
+    fs: WritableFilesystem,
+    partition: Partition,
+    root: PartitionState,
+    request: FreeRequest,
+    places: Places | None = None,
 ) -> FreePlan:
     """Plan which parts of a partition may be removed.
 
@@ -133,7 +137,7 @@ def plan_free(
         return replace(plan, remarks=(unready.remark,), is_refused=True)
 
 
-def _protected_by(partition: Partition, root: RootState, config: TopicConfig, request: FreeRequest) -> str:
+def _protected_by(partition: Partition, root: PartitionState, config: TopicConfig, request: FreeRequest) -> str:
     """Return why no part of a log may be removed, even if the command line sets its policy; "" if parts may be."""
     own = request.settings.config_without_command_line(root.log_dir, partition.topic)
     if partition.topic.startswith("__"):
@@ -155,7 +159,7 @@ def _protected_by(partition: Partition, root: RootState, config: TopicConfig, re
 def _with_leftovers(  # noqa: PLR0913, PLR0917
     fs: WritableFilesystem,
     partition: Partition,
-    root: RootState,
+    root: PartitionState,
     request: FreeRequest,
     plan: FreePlan,
     places: Places | None,
@@ -172,7 +176,7 @@ def _with_leftovers(  # noqa: PLR0913, PLR0917
 
 
 def _with_segments(
-    fs: WritableFilesystem, partition: Partition, root: RootState, request: FreeRequest, plan: FreePlan
+    fs: WritableFilesystem, partition: Partition, root: PartitionState, request: FreeRequest, plan: FreePlan
 ) -> FreePlan:
     segments = partition.segments
     if segments[-1].is_seven:

@@ -25,11 +25,11 @@ from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.ops.change_plan import Remark, fingerprints_of
 from kafkalog_cli.ops.log_plan import RECOVER_FIRST, Unready, check_finished, end_of
 from kafkalog_cli.ops.partition_facts import Places
+from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.purge import DELAY, apply_purge, plan_purge
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.retain.explain import SIZE_LIMIT, TIME_LIMIT, Retained, fates_of, remarks_of
 from kafkalog_cli.ops.retain.plan import RetainPlan, RetainRequest
-from kafkalog_cli.ops.root_state import RootState
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Changed, Work
 
@@ -40,7 +40,7 @@ NEVER_MS = 1 << 62
 def plan_retain(
     fs: WritableFilesystem,
     partition: Partition,
-    root: RootState,
+    root: PartitionState,
     request: RetainRequest,
     places: Places | None = None,
 ) -> RetainPlan:
@@ -127,7 +127,7 @@ class _Planning:
         self,
         fs: WritableFilesystem,
         partition: Partition,
-        root: RootState,
+        root: PartitionState,
         request: RetainRequest,
         config: TopicConfig,
     ) -> None:
@@ -230,7 +230,7 @@ class _Planning:
         mark_deleted(draft, [segment.base_offset for segment in gone])
 
 
-def line_edits(root: RootState, log_start_offset: int, first_base_offset: int) -> tuple[LineEdit, ...]:
+def line_edits(root: PartitionState, log_start_offset: int, first_base_offset: int) -> tuple[LineEdit, ...]:
     """Return the edits of checkpoint lines for a log that starts at `log_start_offset`.
 
     The log start has a line only if it is above the first segment's base offset. Recovery point and cleaner checkpoint

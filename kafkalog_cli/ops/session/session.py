@@ -25,8 +25,8 @@ from kafkalog_cli.ops.engine import Place, log_bytes
 from kafkalog_cli.ops.in_order import Sized
 from kafkalog_cli.ops.log_request import LogRequest
 from kafkalog_cli.ops.partition_facts import places_of_partitions
+from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.reports.index_verdict import counted
-from kafkalog_cli.ops.root_state import Roots
 from kafkalog_cli.ops.selection import in_its_log_dir, select_partitions
 from kafkalog_cli.ops.session.interruptions import Interruptions
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings

@@ -13,7 +13,7 @@ from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import Setting
 from kafkalog_cli.ops.partition_facts import Places
-from kafkalog_cli.ops.root_state import Roots
+from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.session.options import Context, SessionOptions
 from kafkalog_cli.ops.session.work import Work
 from kafkalog_cli.ops.settings import SettingsSource

@@ -17,15 +17,15 @@ from kafkalog_cli.log.settings.topic_config import Setting
 from kafkalog_cli.ops.apply_changes import MARKER_STAYS_AWAY, Applied, MarkerState
 from kafkalog_cli.ops.change_plan import ChangePlan
 from kafkalog_cli.ops.engine import log_bytes
-from kafkalog_cli.ops.root_state import Roots
+from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import Context
 from kafkalog_cli.ops.settings import SettingsSource
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.partition_facts import PartitionFacts, Places, Replication
+    from kafkalog_cli.ops.partition_state import PartitionState
     from kafkalog_cli.ops.refusals import Action, AppliedRule
-    from kafkalog_cli.ops.root_state import RootState
     from kafkalog_cli.ops.session.runner import Runner
     from kafkalog_cli.ops.session.verb import SharedState
 
@@ -177,7 +177,7 @@ class Work:
 
     # -- before the change
 
-    def begin(self) -> RootState:
+    def begin(self) -> PartitionState:
         """Undo a run that was interrupted on this partition, and return the log directory's state for the partition.
 
         A dry run only notes that the run would be undone. A run that cannot be undone is noted too. Raises

@@ -15,7 +15,7 @@ from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, Partition, Segment
 from kafkalog_cli.log.reading.resync import next_good_batch
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.reading.unreadable import unreadable
-from kafkalog_cli.ops.log_range import LogRange
+from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.reports.segment_walk import BatchRun
 from kafkalog_cli.ops.verify.batch_listener import BatchListener
 from kafkalog_cli.ops.verify.diagnose import Finding, finding, of_fault
@@ -55,10 +55,10 @@ class HeaderCheck:
         self._listener = listener
 
     @property
-    def log(self) -> LogRange | None:
+    def log(self) -> LogBounds | None:
         """The offsets of the log, None if no segment could be opened."""
         segments = self._partition.segments
-        return None if self.end_offset is None or not segments else LogRange(segments[0].base_offset, self.end_offset)
+        return None if self.end_offset is None or not segments else LogBounds(segments[0].base_offset, self.end_offset)
 
     def findings(self) -> Iterator[Finding]:
         """Yield the findings, in the order of the log."""

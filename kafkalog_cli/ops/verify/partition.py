@@ -12,8 +12,8 @@ from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format import checkpoint
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.unreadable import unreadable
+from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.listing.root import LogDirRoot
-from kafkalog_cli.ops.log_range import LogRange
 from kafkalog_cli.ops.reports.index_reports import PartitionReports
 from kafkalog_cli.ops.reports.index_verdict import FileReport
 from kafkalog_cli.ops.reports.segment_reports import ReadContext
@@ -84,7 +84,7 @@ class Verification:
     partition: int | None = None
     findings: tuple[Finding, ...] = ()
     totals: Totals = field(default_factory=Totals)
-    log: LogRange | None = None
+    log: LogBounds | None = None
     not_looked_at: tuple[str, ...] = ()
     files: frozenset[str] | None = None
 
@@ -182,13 +182,13 @@ def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verificatio
     )
 
 
-def _from_log_start(log: LogRange | None, root: LogDirRoot, partition: Partition) -> LogRange | None:
+def _from_log_start(log: LogBounds | None, root: LogDirRoot, partition: Partition) -> LogBounds | None:
     """Return the offsets from the log start on: earlier records of the first segment are deleted for readers."""
     log_start = root.offsets_of(partition.topic, partition.number).log_start
     return (
         log
-        if log is None or log_start is None or not log.first < log_start <= log.end
-        else LogRange(log_start, log.end)
+        if log is None or log_start is None or not log.start < log_start <= log.end
+        else LogBounds(log_start, log.end)
     )
 
 
@@ -209,7 +209,7 @@ def _of_leftover(task: VerifyTask, leftover: Finding) -> Verification:
 
 @dataclass(slots=True)
 class _Looked:
-    log: LogRange | None
+    log: LogBounds | None
     totals: Totals
     has_tail_damage: bool
     was_cleaned: bool = False
@@ -303,7 +303,7 @@ def _is_wanted(task: VerifyTask, kind: FileKind) -> bool:
     return task.wanted is None or kind.value in task.wanted
 
 
-def _epoch_faults(read_context: ReadContext, partition: Partition, log: LogRange | None) -> Iterator[Finding]:
+def _epoch_faults(read_context: ReadContext, partition: Partition, log: LogBounds | None) -> Iterator[Finding]:
     if partition.leader_epochs is None:
         return
     path = partition.leader_epochs.path

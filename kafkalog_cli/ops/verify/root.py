@@ -15,9 +15,9 @@ from kafkalog_cli.errors import KafkalogError, shell_word
 from kafkalog_cli.format import checkpoint
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.log.logdir import OFFSET_CHECKPOINTS
+from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.importing.request import inputs_of, repeated_command
 from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
-from kafkalog_cli.ops.log_range import LogRange
 from kafkalog_cli.ops.reports.index_verdict import counted
 from kafkalog_cli.ops.verify.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.verify.finding_kinds import FindingKind
@@ -185,7 +185,7 @@ def _second_lines(fs: Filesystem, root: LogDirRoot) -> Iterator[Finding]:
                 yield finding(FindingKind.CHECKPOINTS_DISAGREE, file.path, message)
 
 
-def checkpoint_findings(root: LogDirRoot, topic: str, number: int, log: LogRange | None) -> Iterator[Finding]:
+def checkpoint_findings(root: LogDirRoot, topic: str, number: int, log: LogBounds | None) -> Iterator[Finding]:
     """Compare the checkpoint lines about a partition with each other and with its log."""
     lines = root.offsets_of(topic, number)
     values = (
@@ -226,7 +226,7 @@ _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
 """The names that Kafka allows. Others may have a meaning to sed."""
 
 
-def _log_start_step(path: str, name: tuple[str, int], offset: int, log: LogRange) -> str:
+def _log_start_step(path: str, name: tuple[str, int], offset: int, log: LogBounds) -> str:
     """Return the step that resets a line of log-start-offset-checkpoint to the start of the log.
 
     Its command keeps a copy of the old file.
@@ -234,7 +234,7 @@ def _log_start_step(path: str, name: tuple[str, int], offset: int, log: LogRange
     if not _LEGAL_TOPIC.fullmatch(name[0]):
         return "if the records were deleted on purpose, nothing has to be done: a broker removes them"
     line = f"{name[0].replace('.', '[.]')} {name[1]}"
-    command = f"sed -i.aside {shell_word(f's/^{line} {offset}$/{name[0]} {name[1]} {log.first}/')} {shell_word(path)}"
+    command = f"sed -i.aside {shell_word(f's/^{line} {offset}$/{name[0]} {name[1]} {log.start}/')} {shell_word(path)}"
     return (
         "if the records were deleted on purpose, nothing has to be done: a broker removes them. Else do not start a"
         f" broker before the line is put right, with a copy of the file: `{command}`"

@@ -14,8 +14,8 @@ from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Chunk
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 from kafkalog_cli.log.reading.unreadable import unreadable
+from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.damage import DamageSeen
-from kafkalog_cli.ops.log_range import LogRange
 from kafkalog_cli.ops.reports.segment_reports import ReadContext
 from kafkalog_cli.ops.verify.batch_listener import BatchListener
 from kafkalog_cli.ops.verify.checksums import BadBatch, checksums_of
@@ -39,7 +39,7 @@ class SevenCheck:
         listener: BatchListener | None = None,
     ) -> None:
         self.totals = Totals()
-        self.log: LogRange | None = None
+        self.log: LogBounds | None = None
         self._read_context = read_context
         self._now_ms = now_ms
         self._wants_records = wants_records
@@ -99,7 +99,7 @@ class SevenCheck:
         if len(bad) > MAX_TOLD:
             message = f"{len(bad) - MAX_TOLD} more messages whose CRC does not match"
             found.append(finding(FindingKind.CRC_MISMATCH, path, message))
-        self.log = LogRange(self._segments[0].base_offset, segment.base_offset + reader.good_bytes)
+        self.log = LogBounds(self._segments[0].base_offset, segment.base_offset + reader.good_bytes)
         yield from found
         yield from records.findings(path)
 

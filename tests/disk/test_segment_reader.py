@@ -1,0 +1,111 @@
+"""The three reactions to damage, and the depths of a reading, on logs whose damage is known to the byte."""
+
+import struct
+from itertools import accumulate
+
+import pytest
+from faulty_fs import BytesFile
+from logs import BASE_TIME_MS, R, batch_v2
+
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.format.fault import FaultKind
+from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
+
+BATCHES = [batch_v2([R(at, BASE_TIME_MS + at, b"k", bytes(50 + at))]) for at in range(9)]
+STARTS = [0, *accumulate(map(len, BATCHES))]
+END = STARTS[-1]
+HURT = 4
+
+
+class NoListener:
+    def batches(self, batches):
+        pass
+
+    def fault(self, fault):
+        pass
+
+
+def with_length(length):
+    """The log, with another length in the header of one batch."""
+    data = bytearray(b"".join(BATCHES))
+    struct.pack_into(">i", data, STARTS[HURT] + 8, length)
+    return BytesFile(bytes(data))
+
+
+SHORT = with_length(3)
+"""The chain breaks at the batch: no batch is that short."""
+ASTRAY = with_length(STARTS[HURT + 2] + 30 - STARTS[HURT] - 12)
+"""The length leads into the middle of a later batch, where the chain breaks."""
+
+
+def reader(file, policy=DamagePolicy.STOP, **options):
+    return SegmentReader(file, policy, kernels=KernelChoice(forced=False), **options)
+
+
+def found(batches):
+    return [(STARTS.index(row.position), bool(row.valid)) for part in batches for row in part.rows()]
+
+
+def good(*numbers):
+    return [(number, True) for number in numbers]
+
+
+@pytest.mark.parametrize("file", [SHORT, ASTRAY], ids=["short", "astray"])
+def test_stop_ends_at_the_break(file):
+    read = reader(file)
+    assert found(read.batches()) == [*good(0, 1, 2, 3), *([(HURT, False)] if file is ASTRAY else [])]
+    assert read.good_bytes == STARTS[HURT]
+    assert read.damage == read.fault
+    assert read.fault.position == read.end_position
+    assert read.skipped is None
+
+
+@pytest.mark.parametrize("file", [SHORT, ASTRAY], ids=["short", "astray"])
+def test_resync_continues_with_the_next_good_batch(file):
+    read = reader(file, DamagePolicy.RESYNC)
+    false = [(HURT, False)] if file is ASTRAY else []
+    assert found(read.batches()) == [*good(0, 1, 2, 3), *false, *good(5, 6, 7, 8)]
+    assert (read.skipped.position, read.skipped.size_bytes) == (STARTS[HURT], len(BATCHES[HURT]))
+    assert (read.end_position, read.fault, read.damage) == (END, None, None)
+
+
+@pytest.mark.parametrize("file", [SHORT, ASTRAY], ids=["short", "astray"])
+def test_hold_never_yields_a_false_batch(file):
+    read = reader(file, DamagePolicy.HOLD)
+    records = []
+    batches = read.held_batches(NoListener(), lambda block: records.extend(row.offset for row in block.rows()))
+    assert found(batches) == good(0, 1, 2, 3, 5, 6, 7, 8)
+    assert records == [0, 1, 2, 3, 5, 6, 7, 8]
+    assert read.damaged == [(STARTS[HURT], STARTS[HURT + 1])]
+    assert (read.damaged_count, read.end_position, read.fault) == (1, END, None)
+
+
+def test_a_range_that_ends_inside_a_batch_is_not_damaged():
+    read = reader(BytesFile(b"".join(BATCHES)), DamagePolicy.RESYNC, start=STARTS[2], end=STARTS[5] + 20)
+    assert found(read.batches()) == good(2, 3, 4)
+    assert read.fault.kind is FaultKind.TRAILING_BYTES
+    assert read.damage is None
+    assert reader(BytesFile(b"".join(BATCHES)[: STARTS[5] + 20])).run().damage is not None
+
+
+def test_headers_stop_where_a_size_is_wrong():
+    read = reader(SHORT, start=STARTS[1])
+    assert [STARTS.index(batch.position) for batch in read.headers()] == [1, 2, 3]
+    assert (read.end_position, read.fault.kind) == (STARTS[HURT], FaultKind.SIZE_TOO_SMALL)
+
+
+def test_many_small_batches_are_read_like_headers():
+    batches = BATCHES * 40
+    file = BytesFile(b"".join(batches))
+    read = reader(file)
+    positions = [row.position for part in read.header_columns() for row in part.rows()]
+    assert positions == [0, *accumulate(map(len, batches))][:-1]
+    assert (read.end_position, read.fault) == (file.size_bytes, None)
+
+
+def test_records_of_a_single_batch():
+    file = BytesFile(b"".join(BATCHES))
+    *_, header = reader(file).headers()
+    read = SegmentReader.of_batch(file, header)
+    assert [(row.offset, len(row.value)) for block in read.blocks() for row in block.rows()] == [(8, 58)]
+    assert read.fault is None

@@ -35,7 +35,8 @@ LINE, MOST_WORDS = 120, 12
 HEADER = """\
 # JSON output
 
-Written by `docs/generate_schemas.py` from the declarations in `kafkalog_cli/output`: change those, not this page.
+Written by `docs/generate_schemas.py` from the declarations in `kafkalog_cli/output`: change the
+declarations, not this page.
 
 With `--format json`, each line on stdout is one object, and the last line is a [summary](#kafkalogsummary1). Warnings,
 errors and progress are objects on stderr. `schema` is the name of an object's schema with its version, and `type` is

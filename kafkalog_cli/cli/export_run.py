@@ -12,8 +12,7 @@ from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
-from kafkalog_cli.output.export_json import EXPORTED, export_counts, exported_object
-from kafkalog_cli.output.export_lines import ExportLines
+from kafkalog_cli.output.export_json import EXPORTED, ExportLines, export_counts, exported_object
 from kafkalog_cli.output.export_text import export_lines
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines

@@ -14,9 +14,8 @@ from kafkalog_cli.ops.read.fetches import Fetches
 from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.output.kcat_text import KcatText, Token
 from kafkalog_cli.output.messages import Messages
-from kafkalog_cli.output.read_printer import ReadPrinter, RecordPrinter, write_fetch
+from kafkalog_cli.output.read_printer import CompiledReadText, ReadPrinter, RecordPrinter, write_fetch
 from kafkalog_cli.output.read_text import ReadText
-from kafkalog_cli.output.read_text_compiled import CompiledReadText
 from kafkalog_cli.output.stream import ResultStream
 
 

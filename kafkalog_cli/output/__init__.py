@@ -1,7 +1,8 @@
 """The output of every command: text, the text of the mirrored Kafka tools, NDJSON, and progress.
 
-- `views.py`: a View is how a verb's results are shown: schema, JSON fields, text lines, and the counts of its summary.
+- `views.py`: a View is how a verb's results are shown: JSON fields, text lines, and the counts of its summary.
 - `…_view.py`, `…_views.py`, `…_text.py`, `…_json.py`: the View, the text and the JSON of each command.
+- `records.py`: declarations of JSON objects, as TypedDicts; `log_plan_view.py`: the parts that all changes share.
 - `ndjson.py`: JsonLines, one JSON object per line; `human.py`: tables and times; `messages.py`: stderr.
 - `dump_*.py`: the text of kafka-dump-log, byte for byte; `read_*.py`: the text of kafka-console-consumer.
 - `record_json.py`, `decoders.py`, `topic_decoders.py`, `redact.py`: records as JSON, and how their contents are shown.

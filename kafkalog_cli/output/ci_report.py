@@ -7,9 +7,17 @@ from dataclasses import dataclass
 from enum import Enum, unique
 from typing import Protocol
 
-from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.errors import ExitCode, KafkalogError, next_step
 from kafkalog_cli.ops.verify.diagnose import Finding
+from kafkalog_cli.ops.verify.finding_kinds import Severity
 from kafkalog_cli.ops.verify.partition import Verification
+from kafkalog_cli.output.stream import printable
+from kafkalog_cli.output.verify_text import verification_summary
+
+_COMMANDS = {Severity.INFO: "notice", Severity.WARNING: "warning", Severity.CORRUPTION: "error"}
+_IN_MESSAGES = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+_IN_PROPERTIES = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A", ":": "%3A", ",": "%2C"})
+"""The escapes of GitHub's own toolkit, for a message and for the properties of a command."""
 
 
 @unique
@@ -55,6 +63,45 @@ def ci_report(kind: ReportKind, run: ReportedRun) -> CiReport:
         from kafkalog_cli.output.sarif_report import SarifReport
 
         return SarifReport(run)
-    from kafkalog_cli.output.github_report import GithubReport
-
     return GithubReport()
+
+
+class GithubReport:
+    """Workflow commands of GitHub Actions, which shows each as an annotation of its file; see CiReport."""
+
+    def show(self, verification: Verification, findings: Sequence[Finding]) -> Iterable[str]:
+        """See CiReport."""
+        for found in findings:
+            yield _annotation(found)
+        yield f"kafkalog: {_clean(verification_summary(verification))}\n"
+
+    def fail(self, path: str | None, error: KafkalogError) -> Iterable[str]:
+        """See CiReport."""
+        step = next_step(error)
+        message = str(error) + (f"\nnext: {step}" if step else "")
+        yield _command("error", {"file": path, "title": f"kafkalog: {type(error).__name__}"}, message)
+
+    def end(self, code: ExitCode, ended_ms: int) -> Iterable[str]:
+        """See CiReport."""
+        return ()
+
+
+def _annotation(found: Finding) -> str:
+    """Return the command of one finding. A log has no lines, so the place in the file is in the message."""
+    where = "" if found.position is None else f"at byte {found.position}: "
+    lines = [where + found.message]
+    if found.severity is not Severity.INFO:
+        lines += [f"broker: {found.broker_effect}"] if found.broker_effect else []
+        lines += [f"next: {found.next_step}"] if found.next_step else []
+    title = f"kafkalog: {found.kind.value}"
+    return _command(_COMMANDS[found.severity], {"file": found.path, "title": title}, "\n".join(lines))
+
+
+def _command(name: str, properties: dict[str, str | None], message: str) -> str:
+    given = (f"{key}={_clean(value).translate(_IN_PROPERTIES)}" for key, value in properties.items() if value)
+    return f"::{name} {','.join(given)}::{_clean(message).translate(_IN_MESSAGES)}\n"
+
+
+def _clean(text: str) -> str:
+    """Return the text without control characters and without `##[`, which begins a command wherever it stands."""
+    return "\n".join(map(printable, text.split("\n"))).replace("##[", "# #[")

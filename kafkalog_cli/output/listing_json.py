@@ -23,6 +23,7 @@ from kafkalog_cli.output.listing_records import (
     SEGMENT,
     TOPIC,
     CheckpointsObject,
+    DiskUseObject,
     EpochObject,
     FileObject,
     FreeableObject,
@@ -38,7 +39,6 @@ from kafkalog_cli.output.listing_records import (
     SegmentObject,
     SizesObject,
     TopicObject,
-    UsageFacts,
     UsageObject,
     WhereObject,
 )
@@ -91,8 +91,8 @@ class UsageJson:
             self._lines.object(LOGDIR, log_dir_object(root, partitions, _added(sums.get(path, Usage()))))
 
 
-def partition_object(listing: PartitionListing, usage: UsageFacts | None = None) -> PartitionObject:
-    """Return the fields of a partition; `usage` has those that some options add."""
+def partition_object(listing: PartitionListing, usage: DiskUseObject | None = None) -> PartitionObject:
+    """Return the fields of a partition, with the `usage` that some options add."""
     partition = listing.partition
     root = listing.root
     has_watermark = listing.checkpoints.high_watermark is not None
@@ -154,9 +154,9 @@ def segment_object(listing: SegmentListing) -> SegmentObject:
 
 
 def log_dir_object(
-    root: LogDirRoot, partitions: list[PartitionListing], usage: UsageFacts | None = None
+    root: LogDirRoot, partitions: list[PartitionListing], usage: DiskUseObject | None = None
 ) -> LogDirObject:
-    """Return the fields of a log directory; `usage` has those that some options add."""
+    """Return the fields of a log directory, with the `usage` that some options add."""
     meta, owner = root.meta, root.lock_owner
     kinds = Counter(listing.partition.directory.kind.name.lower() for listing in partitions)
     return {
@@ -285,7 +285,7 @@ def topic_object(row: TopicUsage) -> TopicObject:
     }
 
 
-def _added(usage: Usage) -> UsageFacts:
+def _added(usage: Usage) -> DiskUseObject:
     freeable = usage.freeable
     return {
         "run_bytes": usage.run_bytes,

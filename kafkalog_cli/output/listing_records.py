@@ -110,7 +110,7 @@ RunAllocatedBytes = Annotated[int, "their space, which `allocated_bytes` leaves 
 FreeableOrNull = Annotated[FreeableObject | None, "null without --freeable"]
 
 
-class UsageFacts(TypedDict):
+class DiskUseObject(TypedDict):
     """The fields about the use of a disk."""
 
     run_bytes: RunBytes
@@ -135,7 +135,7 @@ class WhereObject(TypedDict):
     directory_kind: DirectoryWord
 
 
-class PartitionFacts(WhereObject):
+class PartitionFieldsObject(WhereObject):
     """The fields of all partitions."""
 
     unique_id: Annotated[str | None, "the part of the name before -delete, -future or -stray"]
@@ -164,7 +164,7 @@ class PartitionFacts(WhereObject):
     faults: list[ListedFaultObject]
 
 
-class PartitionObject(PartitionFacts, UsageObject):
+class PartitionObject(PartitionFieldsObject, UsageObject):
     """A partition directory, listed by ls."""
 
 
@@ -231,7 +231,7 @@ class RootFileObject(NameObject):
     bytes: int
 
 
-class LogDirFacts(TypedDict):
+class LogDirFieldsObject(TypedDict):
     """The fields of all log directories."""
 
     path: PathText
@@ -257,7 +257,7 @@ class LogDirFacts(TypedDict):
     faults: list[ListedFaultObject]
 
 
-class LogDirObject(LogDirFacts, UsageObject):
+class LogDirObject(LogDirFieldsObject, UsageObject):
     """A log directory: its own files, and sums over the listed partitions."""
 
 
@@ -274,7 +274,7 @@ class FileObject(ListedPathObject, NameFactsObject):
     modified_ms: int
 
 
-class TopicFacts(TypedDict):
+class TopicFilesObject(TypedDict):
     """The files of a topic."""
 
     topic: PathText
@@ -285,7 +285,7 @@ class TopicFacts(TypedDict):
     allocated_bytes: Annotated[int, "the space of these files on the disk"]
 
 
-class TopicObject(TopicFacts, UsageFacts):
+class TopicObject(TopicFilesObject, DiskUseObject):
     """The files of a topic in all listed log directories (ls --topics)."""
 
 

@@ -48,7 +48,7 @@ class ObjectKind(Generic[RecordT]):
 
 
 class PathText(str):
-    """A path or the name of a file. If it is not UTF-8, its object also has its bytes in base64, as `path_b64`."""
+    """A path, a file name or a topic. If it is not UTF-8, its object gets a second field with its bytes in base64."""
 
     __slots__ = ()
 

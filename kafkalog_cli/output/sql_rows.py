@@ -16,8 +16,8 @@ class RowObject(TypedDict):
 
     row: Annotated[
         dict[str, Any],
-        "a field per column, by its name: bytes as {encoding, data}, times in ISO 8601, decimals as text, "
-        "maps as lists of pairs if a key is not a string",
+        "a field per column, by its name. Bytes are {encoding, data}, times ISO 8601, and decimals text. A map is a "
+        "list of pairs if a key is not a string",
     ]
 
 

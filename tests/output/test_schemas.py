@@ -43,17 +43,36 @@ def strict(schema):
 
 
 SCHEMAS = {schema["$id"]: schema for schema in (json.loads(file.read_text()) for file in FILES)}
+SEVERAL_ORDERS = {"kafkalog.summary/1", "kafkalog.lookup/1"}  # the counts of commands; two kinds of answers
 VALIDATORS = {name: Draft202012Validator(strict(schema)) for name, schema in SCHEMAS.items()}
 
 
+def in_order(thing, schema):
+    """Whether an object and the objects in it have their fields in the order of the declaration."""
+    if isinstance(thing, list):
+        return all(in_order(item, schema["items"]) for item in thing)
+    if not isinstance(thing, dict):
+        return True
+    parts = [part["properties"] for part in schema.get("oneOf", [schema]) if "properties" in part]
+    properties = next((part for part in parts if thing.keys() <= part.keys()), None) or schema.get("properties")
+    if properties is None:  # by names that are not declared
+        return True
+    named = [name for name in properties if name in thing]
+    return [name for name in thing if name in properties] == named and all(
+        in_order(thing[name], properties[name]) for name in named
+    )
+
+
 def check(lines):
-    """The names of the schemas that occur; every line fits its own."""
+    """The names of the schemas that occur; every line fits its own, which docs/generate_schemas.py made."""
     seen = set()
     for line in lines:
         thing = json.loads(line)
-        error = next(VALIDATORS[thing["schema"]].iter_errors(thing), None)
+        schema = thing["schema"]
+        error = next(VALIDATORS[schema].iter_errors(thing), None)
         assert error is None, (thing, error)
-        seen.add(thing["schema"])
+        assert schema in SEVERAL_ORDERS or in_order(thing, SCHEMAS[schema]), thing
+        seen.add(schema)
     return seen
 
 
@@ -191,6 +210,41 @@ def test_errors_are_objects_on_stderr(argv):
     code, out, err = kafkalog(*argv)
     assert code == 10
     assert check(err) == {"kafkalog.error/1"}
+    check(out)
+
+
+@pytest.mark.parametrize("name", [".kafkalog-clean-shutdown", ".kafkalog-import"])
+def test_files_of_kafkalog_in_a_log_directory(tmp_path, name):
+    (tmp_path / name).write_bytes(b"")
+    code, out, _ = kafkalog("ls", str(tmp_path / name))
+    assert (code, check(out)) == (0, {"kafkalog.file/1", "kafkalog.summary/1"})
+
+
+def test_a_comparison_in_which_nothing_was_compared(corpus, tmp_path):
+    source = corpus / "crash-asis" / "before" / "crash-asis-0"
+    for name in ("a-0", "b-0"):
+        shutil.copytree(source, tmp_path / name, ignore=shutil.ignore_patterns("partition.metadata"))
+    _, out, _ = kafkalog("verify", "--level", "quick", str(tmp_path / "a-0"), "--against", str(tmp_path / "b-0"))
+    check(out)
+    results = [json.loads(line) for line in out if '"type":"verification"' in line]
+    assert 10 in {result["exit_code"] for result in results}
+
+
+def test_an_append_that_did_not_end(corpus, tmp_path):
+    """Its run can be undone, and purged when it is old: its state is `growing`."""
+    shutil.copytree(corpus / "retention" / "before", tmp_path / "data")
+    partition = str(tmp_path / "data" / "ret-size-0")
+    lines = ["--input", "lines", "--single-replica", "--now", "1795228795800"]
+    code, _, err = kafkalog("append", partition, str(tmp_path / "data" / "meta.properties"), *lines)
+    assert code == 0, err
+    (manifest,) = (tmp_path / "data" / "ret-size-0" / ".kafkalog").glob("*/manifest*")
+    changed = re.sub(r'"state": *"done"', '"state":"growing"', manifest.read_text())
+    assert changed != manifest.read_text()
+    manifest.write_text(changed)
+    _, out, _ = kafkalog("purge", partition, "--dry-run", "--now", "1995228795800")
+    assert check(out) == {"kafkalog.purge/1", "kafkalog.summary/1"}
+    _, out, _ = kafkalog("undo", partition, manifest.parent.name, "--dry-run")
+    assert '"state":"growing"' in out[0]
     check(out)
 
 

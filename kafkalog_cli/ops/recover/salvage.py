@@ -235,7 +235,7 @@ def _is_bad_marker(batches: BatchColumns, row: int, source: ReadableFile) -> boo
 
 
 class _Copy:
-    """Copies the valid batches of one segment; of a `.swap` log those from `end_offset` on are in the next segment."""
+    """Copies the valid batches of one segment, for a `.swap` log only the batches below `end_offset`."""
 
     def __init__(
         self,
@@ -334,7 +334,7 @@ class _Copy:
         return taken
 
     def _is_copied(self, found: _Found) -> bool:
-        """Whether all offsets found are in the copy, from this segment or from those before it."""
+        """Whether all offsets found are in the copy, from this segment or from earlier segments."""
         reached = self._result.end_offset
         return reached is not None and all(last < reached for last in found.last_offset)
 

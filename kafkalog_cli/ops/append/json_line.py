@@ -20,6 +20,9 @@ _WIDE = re.compile(rb"\\u(?!00)")
 _STRUCTURE = (b",", b"[", b"{")
 
 
+LINES_HINT = "--input lines takes each line as a value"
+
+
 class RepeatedName(ValueError):
     """An object of a line has a name twice: which of its values is meant cannot be known."""
 
@@ -37,7 +40,7 @@ def parse_json_line(line: bytes) -> Any:
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
     except ValueError as error:
-        raise ValueError(f"no JSON: {error}") from error
+        raise ValueError(f"no JSON: {error}; {LINES_HINT}") from error
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

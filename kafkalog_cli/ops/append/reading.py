@@ -12,7 +12,7 @@ from kafkalog_cli.errors import BadInput, NotRecords
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.limits import MOST_INPUT_LINE_BYTES
 from kafkalog_cli.format.records import Header
-from kafkalog_cli.ops.append.json_line import RepeatedName, parse_json_line
+from kafkalog_cli.ops.append.json_line import LINES_HINT, RepeatedName, parse_json_line
 
 _SKIPPED = frozenset({"batch", "summary", "progress"})
 """The types of dump-log's lines that are not records."""
@@ -160,7 +160,7 @@ def parse_ndjson(line: bytes, *, with_origin: bool = False) -> NewRecord | None:
         return None
     found = parse_json_line(line)
     if not isinstance(found, dict):
-        raise ValueError("no JSON object")
+        raise ValueError(f"no JSON object; {LINES_HINT}")
     kind = found.get("type", "record")
     if (isinstance(kind, str) and kind in _SKIPPED) or found.get("control") is not None:
         return None
@@ -186,9 +186,7 @@ def _check_fields(found: dict[str, Any], some: frozenset[str]) -> None:
     print more fields, so an object that names its schema may have any.
     """
     if not some & found.keys():
-        raise UnknownFields(
-            "an object without key, value and headers is not a record; --input lines reads each line as a value"
-        )
+        raise UnknownFields(f"an object without key, value and headers is not a record; {LINES_HINT}")
     schema = found.get("schema")
     unknown = sorted(found.keys() - _FIELDS)
     if not unknown or (isinstance(schema, str) and schema.startswith("kafkalog.record/")):
@@ -197,7 +195,7 @@ def _check_fields(found: dict[str, Any], some: frozenset[str]) -> None:
 
     meant = difflib.get_close_matches(unknown[0], sorted(_FIELDS), 1)
     hint = f", is {meant[0]} meant?" if meant else f"; a record has {', '.join(sorted(_CONTENTS | {'timestamp_ms'}))}"
-    raise UnknownFields(f"unknown field {unknown[0]!r}{hint}; --input lines takes each line as a value")
+    raise UnknownFields(f"unknown field {unknown[0]!r}{hint}; {LINES_HINT}")
 
 
 def line_parser(layout: LineFormat) -> Parse:

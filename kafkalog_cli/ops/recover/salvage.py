@@ -235,7 +235,7 @@ def _is_bad_marker(batches: BatchColumns, row: int, source: ReadableFile) -> boo
 
 
 class _Copy:
-    """Copies the valid batches of one segment; of a `.swap` log batches from `end_offset` on are in the next segment."""
+    """Copies the valid batches of one segment, for a `.swap` log only the batches below `end_offset`."""
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ def kafkalog_queries(given: dict[str, Any]) -> dict[str, Query]:
     from pyspark.sql import functions as f
 
     from kafkalog_cli.spark import session
-    from kafkalog_cli.spark.sql.catalog import Catalog, Reading
+    from kafkalog_cli.spark.queries.catalog import Catalog, Reading
     from kafkalog_cli.storage.fs import RealFilesystem
 
     spark = session(MASTER)

@@ -25,7 +25,7 @@ from test_odd_files_read import STEM, at_most, device, of_another_user, socket_a
 from kafkalog_cli.actions.export.request import OnDamage
 from kafkalog_cli.actions.verify.partition import Level
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.spark.sql.catalog import Catalog
+from kafkalog_cli.spark.queries.catalog import Catalog
 from kafkalog_cli.spark.tables import TABLES
 from kafkalog_cli.storage.fs import RealFilesystem
 

@@ -8,9 +8,9 @@ from querying import log, rows
 from sql_cases import make_logs, oracle_of
 from sql_fuzz import Asked, fuzz_sql
 
+from kafkalog_cli.spark.queries.catalog import Catalog, Reading, SqlView
+from kafkalog_cli.spark.queries.query import query
 from kafkalog_cli.spark.record_range import RecordRange
-from kafkalog_cli.spark.sql.catalog import Catalog, Reading, SqlView
-from kafkalog_cli.spark.sql.query import query
 from kafkalog_cli.storage.fs import RealFilesystem
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]

@@ -80,7 +80,9 @@ class SqlRun:
         if not allowed and not any(name.startswith("spark.sql.") for name in options.settings):
             check_names(options.query, catalog, reading)
         with (
-            shown_session(self._environment, options.master, settings, as_json=options.is_json) as spark,
+            shown_session(
+                self._environment, options.master, settings, as_json=options.is_json, is_small=catalog.is_small
+            ) as spark,
             query(spark, catalog, options.query, reading, allowed) as result,
         ):
             self._answer(result)

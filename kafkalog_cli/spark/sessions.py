@@ -17,6 +17,7 @@ from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.spark.failures import plain_error, plain_errors
 from kafkalog_cli.spark.java import java_environment, need_pyspark
 from kafkalog_cli.spark.launching import outside_working_directory, spark_home, variables
+from kafkalog_cli.spark.starting import start_variables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -165,10 +166,11 @@ def _active(spark: SparkSession) -> Iterator[None]:
 
 @contextmanager
 def command_session(
-    master: str = DEFAULT_MASTER, *, settings: Mapping[str, str] | None = None
+    master: str = DEFAULT_MASTER, *, settings: Mapping[str, str] | None = None, is_small: bool = True
 ) -> Iterator[SparkSession]:
     """Yield a session for one command: output of Java and Spark is suppressed, failures are raised as KafkalogErrors.
 
+    `is_small`: Spark's Java has little to compute, because the rows are few or do not go through Java.
     A session that this function started is stopped afterwards. Raises KafkalogError if Spark does not start.
     """
     need_pyspark()
@@ -182,7 +184,7 @@ def command_session(
         # For a name that is not a view, Spark creates its warehouse in the working directory, which may be a log
         # directory.
         wanted = {"spark.sql.warehouse.dir": tempfile.gettempdir(), **(settings or {})}
-        with tempfile.TemporaryFile() as talk:
+        with tempfile.TemporaryFile() as talk, variables(**start_variables(wanted, is_small=is_small)):
             spark = _silently_started(master, wanted, talk)
         try:
             # PySpark's own handler would call Java in the middle of an answer from Java.

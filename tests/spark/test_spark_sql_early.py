@@ -65,15 +65,13 @@ TAKEN = (
     "select offse + 1 from orders as o (a, b, c, d, offse, f, g, h, i, j, k, l, m, n, p, q, r, s, t, u)",
     "select stack(1, offset, 2) as (offse, other) from orders order by offse",
     "select inline(from_json('[{\"offse\":1}]', 'array<struct<offse:int>>')) from orders order by offse",
-    "select from_json('{\"offse\": 1}', 'offse int').offse from orders order by offse",
-    "select from_json('{\"offse\": 1}', 'offse int').* from orders order by offse",
     "select transform(array(1), offse -> offse + 1) from orders",
     "with ordes as (select 1 x) select * from ordes",
     "select offse from (select offset offse from orders)",
     "select offse from orders lateral view explode(array(1)) t as offse",
     "select offse from orders, lateral (select 1 as offse)",
     "select count(*) from orders, values (1) as ordes (offse)",
-    "select timestampdiff(minute, timestamp, localtimestamp) from orders where timestamp < current_timestamp",
+    "select timestampdiff(minute, timestamp, localtimestamp()) from orders where timestamp < current_timestamp",
     "select extract(hour from timestamp) from orders",
     "select 1 is distinct from 2",
     "select 1",
@@ -84,8 +82,6 @@ TAKEN = (
     "select sum(offsets) from (select offset offsets from orders)",
     "select partition, count(*) partitions from orders group by partition having partitions > 1",
     "select rank() over topik from orders window topik as (order by offset)",
-    "select named_struct('offse', 1).offse from orders order by offse",
-    "select count(*) from kafkalog.topics",
     "select count(*) from ORDERS o where o.OFFSET > 2 and KEY is not null",
     "select key_text, Value_Text from orders",
     "select trim(both 'a' from key_text) from orders",
@@ -140,11 +136,17 @@ def test_words_of_spark_are_no_misspelt_columns(spark):
     everything = [*(one.name for one in topic_columns(Reading(texts=TEXT_COLUMNS)))]
     views = [everything, *(list(table.row._fields) for table in TABLES.values())]
     keywords = {row.keyword.lower() for row in spark.sql("select keyword from sql_keywords()").collect()}
-    functions = {row.function.lower() for row in spark.sql("show functions").collect()}
+    without_parentheses = {
+        "current_catalog",
+        "current_database",
+        "current_date",
+        "current_time",
+        "current_timestamp",
+        "current_user",
+    }
     units = {"year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond", "microsecond"}
     similar = {
-        word for word, columns in ((word, columns) for word in keywords | functions | units for columns in views)
+        word for word, columns in ((word, columns) for word in keywords | without_parentheses | units for columns in views)
         if word.isidentifier() and similar_columns(word, columns)
     }  # fmt: skip
     assert similar <= NO_COLUMNS | set(chain(*views)), sorted(similar - NO_COLUMNS - set(chain(*views)))
-    assert similar >= NO_COLUMNS, sorted(NO_COLUMNS - similar)

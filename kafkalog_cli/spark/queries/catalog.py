@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafkalog_cli.actions.engine import log_bytes
 from kafkalog_cli.actions.read.request import Isolation
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.spark.offsets import check_unique, served_partitions
@@ -28,6 +29,7 @@ from kafkalog_cli.spark.schema import (
     columns_named,
     spark_schema,
 )
+from kafkalog_cli.spark.starting import SMALL_BYTES
 from kafkalog_cli.spark.tables import TABLES, Table
 from kafkalog_cli.storage.fs import Filesystem
 from kafkalog_cli.storage.partition import Partition
@@ -139,6 +141,11 @@ class Catalog:
         for one in self._partitions:
             if one.segments or one.directory.is_metadata_log:
                 self._topics.setdefault(one.topic, []).append(one)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the logs under the paths are so small that Java compiles no query of them thoroughly."""
+        return sum(map(log_bytes, self._partitions)) <= SMALL_BYTES
 
     def _fold(self, name: str) -> str:
         return name if self.case_sensitive else name.casefold()

@@ -42,10 +42,9 @@ CLOSE = 0.8
 
 NO_COLUMNS = frozenset(
     """
-    bucket bucketing buckets code codegen columns current_timestamp directory features group grouping headers key keys
-    level local localtimestamp log member name names partition partitioned partitions position recover replicas
-    sequence sequenceid state status statistics timestamp timestamp_ltz timestamp_ntz timestampadd timestampdiff
-    timestamps topic topics value values
+    directories directory format formatted is key keys leave level modifies name offset partition partitioned partitions
+    position rename sequence start timestamp timestamp_ltz timestamp_ntz timestampadd timestampdiff track transaction
+    transactions value values
     """.split()  # noqa: SIM905
 )
 """Words of Spark that are similar to a column: Spark may take them without a column of that name."""

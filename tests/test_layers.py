@@ -36,6 +36,7 @@ MAY_TOUCH_DISK = {
     "storage/page_cache.py": "which pages of open files are in memory",
     "storage/held_directories.py": "the descriptors of directories, by which both halves reach what lies below",
     "storage/changing/posix_lock.py": "descriptors that locks hang on",
+    "spark/starting.py": "the cache of compiled code, which is no log directory",
     "storage/kernels.py": "the cache of compiled kernels, which is no log directory",
     "cli/app.py": "points the closed standard output at the null device",
     "format/internal_topics/schema.py": "reads a file of the package itself, through importlib.resources",
@@ -50,6 +51,7 @@ MAY_CHANGE_THE_DISK = {
     "storage/fs_changes.py": "the only way into a log directory",
     "storage/followed_links.py": "opens what a link leads to",
     "storage/changing/posix_lock.py": "locks",
+    "spark/starting.py": "the cache of compiled code, which is no log directory",
     "storage/kernels.py": "the cache of compiled kernels, which is no log directory",
     "__main__.py": "prints the version to a descriptor, and opens the null device where one is closed",
 }

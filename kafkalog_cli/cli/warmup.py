@@ -1,17 +1,14 @@
 """`kafkalog warmup`: compile the fast kernels and archive Spark's classes beforehand, so that no later run has to."""
 
-from __future__ import annotations
-
 import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.environment import Environment, environment_of
 from kafkalog_cli.errors import ExitCode, KafkalogError
 
 if TYPE_CHECKING:
-    from kafkalog_cli.cli.environment import Environment
     from kafkalog_cli.output.stream import ResultStream
 
 command = typer.Typer(add_completion=False)
@@ -52,7 +49,7 @@ def warmup(
     return _prepare_spark(environment, out, errors, quiet=quiet)
 
 
-def _prepare_spark(environment: Environment, out: ResultStream, errors: ResultStream, *, quiet: bool) -> int:
+def _prepare_spark(environment: Environment, out: "ResultStream", errors: "ResultStream", *, quiet: bool) -> int:
     """Make the archive of Spark's classes where Spark and Java are installed; return the exit code."""
     from kafkalog_cli.output.waiting import Waiting
     from kafkalog_cli.spark.java import java_environment, need_pyspark

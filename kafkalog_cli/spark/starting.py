@@ -1,7 +1,7 @@
 """Options of Java with which Spark starts sooner, and the archive of Java's classes that `kafkalog warmup` makes.
 
 Most of a small query's time goes into loading 20,000 classes and into compiling them. Java keeps loaded classes in an
-archive (class data sharing), and compiles less thoroughly if it is told so.
+archive (class data sharing), and an option makes it compile less thoroughly.
 
 An archive is code. So its directory and its file must belong to this user or root, and nobody else can write to them.
 It must have the checksum that it was made with, and be for the same Java and the same jars. Java itself ignores an

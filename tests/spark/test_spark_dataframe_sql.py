@@ -105,11 +105,11 @@ def test_records_that_come_later(sql, tmp_path):
 
 def test_the_session_stays_as_it_was(sql, shop, spark, tmp_path):
     spark.sql("select 7 as offset, 'mine' as word").createOrReplaceTempView("orders")
-    spark.range(2).createOrReplaceTempView("numbers")
     before = {name: spark.conf.get(name) for name in ("spark.sql.runSQLOnFiles", "spark.sql.session.timeZone")}
     try:
-        joined = sql(shop, "select o.offset from orders o join numbers n on o.offset = n.id")
-        assert values(joined) == [(0,), (1,)]
+        assert values(sql(shop, "select offset from orders where offset < 2")) == [(0,), (1,)]
+        spark.range(2).createOrReplaceTempView("numbers")
+        assert values(sql(shop, "select o.offset from `my-topic` o join numbers n on o.offset = n.id")) == [(0,), (1,)]
         assert [tuple(row) for row in spark.sql("select word from orders").collect()] == [("mine",)]
         assert {one.name for one in spark.catalog.listTables()} == {"orders", "numbers"}
         assert {name: spark.conf.get(name) for name in before} == before
@@ -117,6 +117,22 @@ def test_the_session_stays_as_it_was(sql, shop, spark, tmp_path):
     finally:
         spark.catalog.dropTempView("orders")
         spark.catalog.dropTempView("numbers")
+
+
+def test_a_view_of_text_does_not_mean_a_topic_by_chance(sql, shop, spark):
+    """Spark reads the text of a view again, where `orders` would be the topic."""
+    spark.sql("select 7 as offset").createOrReplaceTempView("orders")
+    spark.sql("create temporary view mine as select * from orders")
+    try:
+        assert values(sql(shop, "select * from mine")) == [(7,)]
+        assert values(sql(shop, "select max(offset) from orders")) == [(4,)]
+        with pytest.raises(
+            UsageError, match=r"orders is a topic or table here and a temporary view .* which mine may mean"
+        ):
+            sql(shop, "select count(*) from orders, mine")
+    finally:
+        spark.catalog.dropTempView("mine")
+        spark.catalog.dropTempView("orders")
 
 
 def test_a_session_without_our_settings(shop, spark):

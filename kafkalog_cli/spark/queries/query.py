@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -144,8 +144,10 @@ def query_rows(  # noqa: PLR0913
             if not is_query(spark._jvm, parsed):  # before the analysis, which would run EXECUTE IMMEDIATE text
                 raise _NO_QUERY
             check_parsed(spark, parsed, allowed)
-            for name in named_relations(parsed):
+            names = named_relations(parsed)
+            for name in names:
                 views.add(name, catalog)
+            views.check_views_of_session(names)
             views.register_stand_ins()
             execution = _planned(spark, parsed, allowed)
             has_ranges = not (is_kept and depends_on_the_moment(spark._jvm, execution.analyzed()))
@@ -209,6 +211,22 @@ class _Views:
         if view is not None:
             key = (*name[:-1], view.name)
             self._found[key] = view
+
+    def check_views_of_session(self, names: Iterable[tuple[str, ...]]) -> None:
+        """Raise UsageError if a temporary view that the query names may itself mean a topic of the query.
+
+        Spark keeps a view made by SQL as text. The names in it would then be those of the topics.
+        """
+        known = self._spark._jsparkSession.sessionState().catalog()
+        hidden = [key[0] for key in self._found if len(key) == 1 and known.getTempView(key[0]).isDefined()]
+        ours = {key[0].casefold() for key in self._found}
+        of_session = [name[0] for name in names if len(name) == 1 and name[0].casefold() not in ours]
+        of_session = [name for name in of_session if known.getTempView(name).isDefined()]
+        if hidden and of_session:
+            raise UsageError(
+                reason=f"{hidden[0]} is a topic or table here and a temporary view of the session, which"
+                f" {of_session[0]} may mean: give the temporary view another name"
+            )
 
     def register_stand_ins(self) -> None:
         """Register views without rows, whose columns carry the name of their view."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -34,6 +35,7 @@ _QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _OPTIONS_OF_USER = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
 _VARIABLES_OF_USER = ("SPARK_SUBMIT_OPTS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_CONF_DIR")
 _TRAINING_SECONDS = 1800
+_PLAIN = re.compile(r"[\w./+@=,:%-]+")
 
 
 def start_variables(settings: Mapping[str, str], *, is_small: bool) -> dict[str, str]:
@@ -125,9 +127,14 @@ def _train(new: Path) -> None:
 
 
 def _place() -> Path | None:
-    """Return the path of the archive for this Java and these jars; None without a trusted cache directory."""
+    """Return the path of the archive for this Java and these jars; None without a trusted cache directory.
+
+    None also if Spark, which splits options at spaces and quotes, would take the path for several options.
+    """
     directory = trusted_cache_directory()
-    return None if directory is None else directory / f"spark-{_made_for()}.jsa"
+    if directory is None or _PLAIN.fullmatch(str(directory)) is None:
+        return None
+    return directory / f"spark-{_made_for()}.jsa"
 
 
 def _made_for() -> str:

@@ -1,5 +1,6 @@
 """Options with which Spark's Java starts sooner: never beside those of a user; the archive of classes only where it can be trusted."""
 
+import io
 import os
 import subprocess
 from pathlib import Path
@@ -7,11 +8,14 @@ from pathlib import Path
 import pytest
 from spark_reading import source
 
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.spark import java, starting
 from kafkalog_cli.spark.starting import has_archive, make_archive, start_variables, usable_archive
 
 assert source  # PySpark is there
+TRAIN = starting._train
 
 
 @pytest.fixture
@@ -133,6 +137,39 @@ def test_without_a_place_nothing_is_made(cache, monkeypatch):
     monkeypatch.setattr(starting, "_train", None)
     assert has_archive()
     assert make_archive() is None
+
+
+@pytest.mark.parametrize("name", ["with a space", 'quo"te', "quo'te", "back\\slash", "new\nline"])
+def test_a_path_that_spark_would_split_is_not_used(cache, monkeypatch, name):
+    odd = cache / name
+    odd.mkdir(mode=0o700)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(odd))
+    monkeypatch.setattr(starting, "_train", None)
+    assert make_archive() is None
+    assert usable_archive() is None
+
+
+def test_warmup_makes_it_once(cache, monkeypatch):
+    from kafkalog_cli.disk import kernels
+
+    monkeypatch.setattr(kernels, "warm_up_kernels", lambda: None)
+    monkeypatch.setattr(starting, "_train", lambda new: new.write_bytes(b"classes"))
+
+    def warmup(*options):
+        out, err = io.BytesIO(), io.BytesIO()
+        code = run(["warmup", *options], Environment(out, err, terminal=None))
+        return code, out.getvalue().decode().splitlines()[1:], err.getvalue().decode().splitlines()[-1:]
+
+    kernels._marker().touch()  # else it says that it compiles
+    assert warmup() == (0, [f"the classes of Spark are kept in {usable_archive()}"], [])
+    assert warmup() == (0, [], [])
+    Path(usable_archive()).unlink()
+    monkeypatch.setattr(starting.sys, "executable", "/bin/false")
+    monkeypatch.setattr(starting, "_train", TRAIN)
+    assert warmup() == (1, [], ["kafkalog: Spark's start is not prepared: this Java writes no archive of its classes"])
+    monkeypatch.setattr(starting, "_train", lambda new: new.write_bytes(b"classes"))
+    assert warmup("--quiet") == (0, [], [])
+    assert usable_archive() is not None
 
 
 def test_a_training_that_fails_says_why_and_leaves_nothing(cache, monkeypatch):

@@ -28,7 +28,7 @@ def kafkalog_queries(given: dict[str, Any]) -> dict[str, Query]:
 
     from kafkalog_cli.disk.fs import RealFilesystem
     from kafkalog_cli.spark import session
-    from kafkalog_cli.spark.sql.catalog import Catalog, Reading
+    from kafkalog_cli.spark.queries.catalog import Catalog, Reading
 
     spark = session(MASTER)
     in_time = {"since": str(given["since_ms"]), "until": str(given["until_ms"])}

@@ -33,6 +33,7 @@ MAY_TOUCH_DISK = {
     "disk/page_cache.py": "which pages of open files are in memory",
     "disk/held_directories.py": "the descriptors of directories, by which both halves reach what lies below",
     "disk/posix_lock.py": "descriptors that locks hang on",
+    "spark/starting.py": "the cache of compiled code, which is no log directory",
     "disk/kernels.py": "the cache of compiled kernels, which is no log directory",
     "cli/app.py": "points the closed standard output at the null device",
     "format/internal_topics/schema.py": "reads a file of the package itself, through importlib.resources",
@@ -47,6 +48,7 @@ MAY_CHANGE_THE_DISK = {
     "disk/fs_changes.py": "the only way into a log directory",
     "disk/followed_links.py": "opens what a link leads to",
     "disk/posix_lock.py": "locks",
+    "spark/starting.py": "the cache of compiled code, which is no log directory",
     "disk/kernels.py": "the cache of compiled kernels, which is no log directory",
     "__main__.py": "prints the version to a descriptor, and opens the null device where one is closed",
 }

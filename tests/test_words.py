@@ -27,7 +27,7 @@ ALLOWED = {
     ("kafkalog_cli/cli/conversions.py", "name", "`process_value`"): "a function of typer",
     ("kafkalog_cli/output/ndjson.py", "name", "`path_b64`"): "a key of an object, put together from two words",
     ("kafkalog_cli/spark/source.py", "name", "`pushFilters`"): "a method of PySpark",
-    ("kafkalog_cli/spark/sql/catalog.py", "name", "`kafkalog.NAME`"): "stands for the name of each table",
+    ("kafkalog_cli/spark/queries/catalog.py", "name", "`kafkalog.NAME`"): "stands for the name of each table",
     ("kafkalog_cli/disk/names.py", "name", "`my_topic_0`"): "an example in Kafka's documentation",
 }
 """Exceptions in docstrings and comments. An entry that nothing needs fails a test."""

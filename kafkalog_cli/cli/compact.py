@@ -89,7 +89,9 @@ def compact(  # noqa: PLR0913
     if erase_keys is not None and (delay is not None or explain is not None):
         raise UsageError(reason="--erase-keys cannot be combined with --delay, as no removal waits, or with --explain")
     environment = environment_of(context)
-    options = session_options(environment, topics, safety, settings=settings, pacing=pacing, spark=spark)
+    options = session_options(
+        environment, topics, safety, settings=settings, pacing=pacing, spark=spark, as_json=printing.output.is_json
+    )
     own = {
         "is_forced": force,
         "memory_bytes": parse_size_bytes(memory),

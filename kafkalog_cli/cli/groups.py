@@ -179,10 +179,11 @@ def session_options(  # noqa: PLR0913
     spark: Spark = _NO_SPARK,
     single_replica: bool = False,
     changes: bool = True,
+    as_json: bool = False,
 ) -> SessionOptions:
     """Return the session options for these groups; `pacing` None: one partition at a time. Raises UsageError.
 
-    `changes`: whether the verb changes log directories.
+    `changes`: whether the verb changes log directories. With `as_json` nothing shows that Spark starts.
     """
     from kafkalog_cli.ops.selection import Selection
     from kafkalog_cli.ops.session.options import Pace, SessionOptions
@@ -204,5 +205,6 @@ def session_options(  # noqa: PLR0913
         engine=engine_of(
             *(spark.engine, spark.master, spark.conf, jobs),
             changes=changes, io_bytes_per_s=limit, assume_offline=safety.assume_offline,
+            environment=environment, as_json=as_json,
         ),
     )  # fmt: skip

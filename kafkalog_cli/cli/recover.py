@@ -94,7 +94,9 @@ def recover(  # noqa: PLR0913
     if salvage is not None and spark.engine is EngineName.SPARK:
         raise UsageError(reason="--salvage needs --engine local")
     environment = environment_of(context)
-    options = session_options(environment, topics, safety, settings=settings, pacing=pacing, spark=spark)
+    options = session_options(
+        environment, topics, safety, settings=settings, pacing=pacing, spark=spark, as_json=printing.output.is_json
+    )
     if salvage is not None:
         return _salvage(environment, options, paths, salvage, printing)
     mode = RecoverMode.INDEXES_ONLY if indexes_only else RecoverMode.REPAIR

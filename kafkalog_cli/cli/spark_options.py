@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +11,7 @@ import typer
 from kafkalog_cli.errors import UsageError
 
 if TYPE_CHECKING:
+    from kafkalog_cli.cli.environment import Environment
     from kafkalog_cli.ops.engine import Engine
 
 SPARK_PANEL = "Spark"
@@ -57,8 +59,10 @@ def engine_of(  # noqa: PLR0913
     changes: bool = False,
     io_bytes_per_s: str | None = None,
     assume_offline: bool = False,
+    environment: Environment | None = None,
+    as_json: bool = False,
 ) -> Engine:
-    """Return the engine of these options.
+    """Return the engine of these options; a terminal of the environment shows that Spark starts.
 
     Raises UsageError for options that exclude each other, KafkalogError without PySpark.
     """
@@ -77,7 +81,12 @@ def engine_of(  # noqa: PLR0913
     from kafkalog_cli.spark.java import need_pyspark
 
     need_pyspark()
-    found = SparkEngine(master, settings, jobs)
+    sessions = None
+    if environment is not None:
+        from kafkalog_cli.cli.spark_start import shown_session
+
+        sessions = partial(shown_session, environment, master, settings, as_json=as_json)
+    found = SparkEngine(master, settings, jobs, sessions)
     if io_bytes_per_s is not None and found.known_slots is None:
         raise UsageError(reason="--io-bytes-per-s on a cluster needs --jobs N: N tasks share it")
     return found

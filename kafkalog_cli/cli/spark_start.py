@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def shown_session(
-    environment: Environment, master: str, settings: Mapping[str, str], *, as_json: bool
+    environment: Environment, master: str, settings: Mapping[str, str], *, as_json: bool, is_small: bool = True
 ) -> Iterator[SparkSession]:
     """Hold a session of Spark, as `command_session` does; JSON output has no line about the start."""
     with ExitStack() as held:
         with Waiting(environment.stderr, "starting Spark", is_shown=not as_json):
-            spark = held.enter_context(command_session(master, settings=settings))
+            spark = held.enter_context(command_session(master, settings=settings, is_small=is_small))
         yield spark

@@ -21,7 +21,7 @@ from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.output.waiting import Waiting
 
 if TYPE_CHECKING:
-    from kafkalog_cli.spark.sql.query import Result
+    from kafkalog_cli.spark.queries.query import Result
 
 PartT = TypeVar("PartT")
 
@@ -62,7 +62,7 @@ class SqlRun:
         """
         from kafkalog_cli.spark.java import need_pyspark
         from kafkalog_cli.spark.options import Mode
-        from kafkalog_cli.spark.sql.catalog import Catalog, Reading
+        from kafkalog_cli.spark.queries.catalog import Catalog, Reading
 
         options = self._options
         need_pyspark()
@@ -70,14 +70,19 @@ class SqlRun:
         if options.output is not None:
             self._check_output(options.output, paths)
         from kafkalog_cli.cli.spark_start import shown_session
-        from kafkalog_cli.spark.sql.confinement import Allowed, settings_of
-        from kafkalog_cli.spark.sql.query import SETTINGS, query
+        from kafkalog_cli.spark.queries.confinement import Allowed, settings_of
+        from kafkalog_cli.spark.queries.early import check_names
+        from kafkalog_cli.spark.queries.query import SETTINGS, query
 
         reading = Reading(Isolation(options.isolation), Mode(options.mode), options.include_control)
         allowed = frozenset(map(Allowed, options.allow))
         settings = {**SETTINGS, **settings_of(allowed), **options.settings}
+        if not allowed and not any(name.startswith("spark.sql.") for name in options.settings):
+            check_names(options.query, catalog, reading)
         with (
-            shown_session(self._environment, options.master, settings, as_json=options.is_json) as spark,
+            shown_session(
+                self._environment, options.master, settings, as_json=options.is_json, is_small=catalog.is_small
+            ) as spark,
             query(spark, catalog, options.query, reading, allowed) as result,
         ):
             self._answer(result)

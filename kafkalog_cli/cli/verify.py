@@ -101,8 +101,9 @@ def verify(  # noqa: PLR0913
     if not jobs and spark.engine is EngineName.LOCAL and level is LevelOption.DEEP:
         jobs = max(1, default_jobs() // 2)  # each partition's records are read in threads of their own
     options = session_options(
-        environment, topics, Safety(now), settings=settings, pacing=Pacing(jobs), spark=spark, changes=False
-    )
+        environment, topics, Safety(now), settings=settings, pacing=Pacing(jobs), spark=spark, changes=False,
+        as_json=output.is_json,
+    )  # fmt: skip
     printing = Printing(verbose, quiet, output)
     shown = VerifyOutput(environment, report or (), Level(level.value), printing)
     run = begin(environment, VERIFY, verify_view(shown, quiet=quiet), options, printing)

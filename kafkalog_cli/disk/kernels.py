@@ -239,6 +239,24 @@ def cache_directory() -> Path:
     return Path(_temporary_directory().name)
 
 
+def trusted_cache_directory() -> Path | None:
+    """Return the directory for compiled code that outlasts this process; None if another user can change its files.
+
+    It belongs to this user, or to root where $NUMBA_CACHE_DIR names a directory for all users.
+    """
+    directory = cache_directory()
+    try:
+        return directory if directory == _usual_directory() and is_trusted(directory.stat()) else None
+    except OSError:
+        return None
+
+
+def is_trusted(status: os.stat_result) -> bool:
+    """Whether a file or directory belongs to this user or to root, and nobody else can write to it."""
+    is_writable = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return status.st_uid in (0, os.getuid()) and not is_writable
+
+
 @cache
 def _temporary_directory() -> tempfile.TemporaryDirectory[str]:
     """Return a temporary directory that is removed when this process ends."""

@@ -1,6 +1,7 @@
 """Spark: log directories as DataFrames, and kafkalog's verbs as jobs of Spark.
 
-Programs use three names: `KafkalogDataSource` (to register), `session` (starts a session) and `audit` (audits).
+Programs use five names: `KafkalogDataSource` (to register), `session` (starts a session), `sql` (asks a query), `audit`
+(audits) and `plain_errors` (raises the errors of tasks).
 
 The files are:
 
@@ -9,7 +10,7 @@ The files are:
 - `rows.py`, `record_range.py`: the rows of a task.
 - `sessions.py`, `java.py`, `jobs.py`, `failures.py`: Spark itself: its start, its Java, its tasks and its errors.
 - `engine.py`: the verbs of the command line on partitions, in tasks.
-- `audit_job.py`, `export/`, `importing/`: audits, exports and imports as jobs; `sql/` is `kafkalog sql`.
+- `audit_job.py`, `export/`, `importing/`: audits, exports and imports as jobs; `queries/`: queries in SQL.
 
 The driver is the process that starts the job, a worker is a process of Spark that runs tasks. A piece is a range of
 offsets of one partition that one task reads.
@@ -21,12 +22,20 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafkalog_cli.spark.audit_job import audit as audit
+    from kafkalog_cli.spark.failures import plain_errors as plain_errors
+    from kafkalog_cli.spark.queries.dataframe import sql as sql
     from kafkalog_cli.spark.sessions import session as session
     from kafkalog_cli.spark.source import KafkalogDataSource as KafkalogDataSource
 
-_PLACES = {"KafkalogDataSource": "source", "audit": "audit_job", "session": "sessions"}
+_PLACES = {
+    "KafkalogDataSource": "source",
+    "audit": "audit_job",
+    "plain_errors": "failures",
+    "session": "sessions",
+    "sql": "queries.dataframe",
+}
 
-__all__ = ["KafkalogDataSource", "audit", "session"]
+__all__ = ["KafkalogDataSource", "audit", "plain_errors", "session", "sql"]
 
 
 def __dir__() -> list[str]:

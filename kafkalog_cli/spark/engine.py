@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from secrets import token_hex
 from threading import Condition, Lock
 from types import TracebackType
@@ -20,7 +21,7 @@ from kafkalog_cli.ops.engine import Place, Threads
 from kafkalog_cli.ops.in_order import InOrder, Sized
 from kafkalog_cli.ops.same_place import PartitionIdentity, sight
 from kafkalog_cli.spark.jobs import is_another_try, run_tasks
-from kafkalog_cli.spark.sessions import command_session
+from kafkalog_cli.spark.sessions import Sessions, command_session
 
 if TYPE_CHECKING:
     from pyspark import Broadcast
@@ -39,15 +40,19 @@ class SparkEngine:
     """An `Engine` on Spark. The session starts with the first run that has work for it, and ends with that run.
 
     Each partition has a job of its own, so if a worker dies in every attempt, only its partition fails. `jobs` is the
-    number of partitions at a time; 0: as many as Spark has cores, which may grow on a cluster.
+    number of partitions at a time; 0: as many as Spark has cores, which may grow on a cluster. `sessions` starts Spark
+    with this master and these settings; without it, nothing is shown meanwhile.
     """
 
     is_here = False
 
-    def __init__(self, master: str, settings: Mapping[str, str], jobs: int = 0) -> None:
+    def __init__(
+        self, master: str, settings: Mapping[str, str], jobs: int = 0, sessions: Sessions | None = None
+    ) -> None:
         self._master = master
         self._settings = settings
         self._jobs = jobs
+        self._sessions = sessions or partial(command_session, master, settings=settings)
         self._spark: SparkSession | None = None
         self._packing = Lock()
         self._carried: tuple[object, _Carried] | None = None
@@ -91,7 +96,7 @@ class SparkEngine:
     @contextmanager
     def session(self) -> Iterator[None]:
         """Hold the session that `do` needs. Raises KafkalogError if Spark does not start."""
-        with command_session(self._master, settings=self._settings) as spark:
+        with self._sessions() as spark:
             self._spark = spark
             try:
                 yield

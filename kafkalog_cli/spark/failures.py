@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,17 +13,33 @@ from kafkalog_cli.errors import KafkalogError, NoSpace, error_saying
 
 _TRACEBACK = "Traceback (most recent call last):"
 _RAISED = re.compile(
-    r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<message>.*?))?(?=\s*\Z|\n\s*\n|\n\s+at )", re.MULTILINE | re.DOTALL
+    r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<message>.*?))?(?=\s*\Z|\n\s*\n|\n\s+at |\n SQLSTATE: )",
+    re.MULTILINE | re.DOTALL,
 )
 _OF_JAVA = re.compile(r"\n: [\w.$]+: (.*)")
 _OURS = "kafkalog_cli.errors."
+_IN_ONE_LINE = re.compile(rf"(?:^|: )(?P<error>{re.escape(_OURS)}\w+: )", re.MULTILINE)
 _ERRNO = re.compile(r"\[Errno (\d+)\] ")
 _JAVA_ENDED = "Spark: its Java has ended in the middle: it was killed, or had no memory left"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
-def told_plainly() -> Iterator[None]:
+def without_traceback() -> Iterator[None]:
+    """Let Spark's exception have only the class and the message of a KafkalogError that a worker raises.
+
+    Other exceptions keep their tracebacks. A worker ends after it has sent an exception, so its variable is read once.
+    """
+    try:
+        yield
+    except KafkalogError:
+        if os.environ.get("SPARK_PYTHON_RUNTIME") == "PYTHON_WORKER":
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
     """Re-raise Spark's exceptions as KafkalogError, with the exit code of the error in the task.
 
     An interrupt becomes KeyboardInterrupt, a lost connection means that Spark's Java ended. Exceptions that are neither
@@ -65,11 +82,19 @@ def plain_error(error: BaseException) -> KafkalogError | None:
     if type(error).__name__ == "Py4JNetworkError":
         return KafkalogError(reason=_JAVA_ENDED)
     text = str(error)
+    ours = _IN_ONE_LINE.search(text.partition(_TRACEBACK)[0])
+    if ours is not None:
+        return _raised(text[ours.start("error") :])
     if _TRACEBACK in text:
         return _raised(text.rpartition(_TRACEBACK)[2])
     of_java = _OF_JAVA.search(text)
     said = without_state(_first_line(text if of_java is None else of_java[1]))
     return KafkalogError(reason=f"Spark: {said or type(error).__name__}")
+
+
+def is_of_a_worker(text: str) -> bool:
+    """Whether the text of an exception has what a worker raised."""
+    return _TRACEBACK in text or _IN_ONE_LINE.search(text) is not None
 
 
 def _raised(trace: str) -> KafkalogError:

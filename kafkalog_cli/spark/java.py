@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,8 +52,12 @@ def java_environment(environment: Mapping[str, str]) -> dict[str, str]:
     )
 
 
+@cache
 def ask(command: str) -> Java | None:
-    """Return the home and version that a `java` command prints; None if it does not start or does not print them."""
+    """Return the home and version that a `java` command prints; None if it does not start or does not print them.
+
+    Each command is asked once per process: Java takes a third of a second to answer.
+    """
     try:
         done = subprocess.run(
             [command, "-XshowSettings:properties", "-version"],

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
-from kafkalog_cli.spark.failures import told_plainly
+from kafkalog_cli.spark.failures import plain_errors
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -52,11 +52,11 @@ def run_tasks(
         return []
     context = spark.sparkContext
     if watch is None or watch.watcher is None:
-        with told_plainly():
+        with plain_errors():
             return list(context.parallelize(items, len(items)).map(work).collect())  # repartition does not spread
     done: Accumulator[int] = context.accumulator(0)
     sized = list(zip(watch.sizes, items, strict=True))
-    with told_plainly(), _told(watch.watcher, watch.work, sum(watch.sizes), done):
+    with plain_errors(), _told(watch.watcher, watch.work, sum(watch.sizes), done):
         return list(context.parallelize(sized, len(sized)).map(_Counted(work, done)).collect())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -106,7 +106,7 @@ class _PieceRows:
         self._wanted = wanted
         self._choice = choice
         self._views = views
-        names = [column.core for column in wanted.columns if column.core]
+        names = list(dict.fromkeys(column.core for column in wanted.columns if column.core))
         self._core = record_schema(names) if names else None
         self._is_dense = headers_tell_all(wanted.columns)
 
@@ -287,14 +287,17 @@ def _headers(array: Any, kind: Any) -> Any:
     return pa.ListArray.from_arrays(offsets, made, type=kind, mask=empty)
 
 
-def _text(array: Any) -> Any:
-    """Decode UTF-8 as Java does: invalid bytes become U+FFFD."""
+def _text(array: Any, _: Any = None) -> Any:
+    """Decode UTF-8: bytes that are none become U+FFFD in the way that Unicode recommends, and null stays null."""
     import pyarrow as pa
 
     try:
         return array.cast(pa.string())
     except pa.ArrowInvalid:
-        return pa.array([one.decode("utf-8", "replace") for one in array.to_pylist()], pa.string())
+        values = (None if one is None else one.decode("utf-8", "replace") for one in array.to_pylist())
+        return pa.array(values, pa.string())
 
 
-_CONVERTED = {"timestamp": _timestamps, "codec": _codecs, "headers": _headers}
+_CONVERTED: dict[str, Callable[[Any, Any], Any]] = {
+    "timestamp": _timestamps, "codec": _codecs, "headers": _headers, "key_text": _text, "value_text": _text,
+}  # fmt: skip

@@ -66,13 +66,21 @@ SIZE_COLUMNS = (
 )
 """The sizes of key and value in bytes, null for a null key or value; selected by name only."""
 
+TEXT_COLUMNS = (
+    SourceColumn("key_text", "string", "key", needs_records=True),
+    SourceColumn("value_text", "string", "value", needs_records=True),
+)
+"""Key and value decoded as UTF-8, invalid bytes as U+FFFD; null for a null key or value; selected by name only."""
+
 RECORDS = SourceColumn("_records", "long")
 """The number of records that a row stands for; used alone, for queries that only count records."""
 
 FAULT = SourceColumn("_fault", "string")
 """The column that mode permissive adds: the damage, in a row of its own; null in the rows of records."""
 
-BY_NAME = {column.name: column for column in (*KAFKA_COLUMNS, HEADERS, *BATCH_COLUMNS, *SIZE_COLUMNS, FAULT)}
+BY_NAME = {
+    column.name: column for column in (*KAFKA_COLUMNS, HEADERS, *BATCH_COLUMNS, *SIZE_COLUMNS, *TEXT_COLUMNS, FAULT)
+}
 
 
 def default_columns(*, headers: bool, batch_metadata: bool, faults: bool) -> tuple[SourceColumn, ...]:

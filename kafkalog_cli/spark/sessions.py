@@ -14,9 +14,10 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any
 
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.spark.failures import plain_error, told_plainly
+from kafkalog_cli.spark.failures import plain_error, plain_errors
 from kafkalog_cli.spark.java import java_environment, need_pyspark
 from kafkalog_cli.spark.launching import outside_working_directory, spark_home, variables
+from kafkalog_cli.spark.starting import start_variables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,15 +48,26 @@ def session(
     Raises KafkalogError if PySpark or a Java for it is missing, or a running session has other settings than these.
     """
     need_pyspark()
-    from kafkalog_cli.spark.source import KafkalogDataSource
-
     spark = running_session()
     if spark is None:
         spark = _started(master, name, settings or {})
     else:
         _check_settings(spark, settings or {})
-    spark.dataSource.register(KafkalogDataSource)
+    register_sources(spark)
     return spark
+
+
+def register_sources(spark: SparkSession) -> None:
+    """Register the sources of this package in a session that does not have them: Spark warns of a second time."""
+    from kafkalog_cli.spark.source import KafkalogDataSource
+    from kafkalog_cli.spark.table_source import TableDataSource
+
+    known = spark._jsparkSession.sessionState().dataSourceManager()
+    missing = [one for one in (KafkalogDataSource, TableDataSource) if not known.dataSourceExists(one.name())]
+    if missing:
+        with _active(spark):
+            for source in missing:
+                spark.dataSource.register(source)
 
 
 def running_session() -> SparkSession | None:
@@ -116,30 +128,53 @@ def _beside(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[SparkS
     _check_settings(own, {key: value for key, value in settings.items() if key not in of_session})
     for key, value in {"spark.sql.session.timeZone": SETTINGS["spark.sql.session.timeZone"], **of_session}.items():
         own.conf.set(key, value)
-    from kafkalog_cli.spark.source import KafkalogDataSource
+    with _active(own):
+        register_sources(own)
+        yield own
 
+
+@contextmanager
+def cloned_session(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[SparkSession]:
+    """Yield a copy of a session, with its settings, views and functions; what changes in the copy stays in it.
+
+    `settings` are those of the copy that differ.
+    """
+    ours: Any = type(spark)
+    own = ours(spark.sparkContext, spark._jsparkSession.cloneSession())
+    for key, value in settings.items():
+        own.conf.set(key, value)
+    with _active(own):
+        yield own
+
+
+@contextmanager
+def _active(spark: SparkSession) -> Iterator[None]:
+    """Make this the active session, in which Spark searches for data sources; restore the earlier one afterwards."""
     sessions: Any = spark._jvm.org.apache.spark.sql.SparkSession
     ours: Any = type(spark)
-    active = ours._activeSession  # PySpark's own field, which createDataFrame changes
-    sessions.setActiveSession(own._jsparkSession)  # Spark searches the active session for data sources
+    active, of_java = ours._activeSession, sessions.getActiveSession()  # PySpark's field, which createDataFrame changes
+    sessions.setActiveSession(spark._jsparkSession)
     try:
-        own.dataSource.register(KafkalogDataSource)
-        yield own
+        yield
     finally:
-        sessions.setActiveSession(spark._jsparkSession)
+        if of_java.isDefined():
+            sessions.setActiveSession(of_java.get())
+        else:
+            sessions.clearActiveSession()
         ours._activeSession = active
 
 
 @contextmanager
 def command_session(
-    master: str = DEFAULT_MASTER, *, settings: Mapping[str, str] | None = None
+    master: str = DEFAULT_MASTER, *, settings: Mapping[str, str] | None = None, is_small: bool = True
 ) -> Iterator[SparkSession]:
     """Yield a session for one command: output of Java and Spark is suppressed, failures are raised as KafkalogErrors.
 
+    `is_small`: Spark's Java has little to compute, because the rows are few or do not go through Java.
     A session that this function started is stopped afterwards. Raises KafkalogError if Spark does not start.
     """
     need_pyspark()
-    with told_plainly(), _unlogged():
+    with plain_errors(), _unlogged():
         running = running_session()
         if running is not None:
             with _beside(running, settings or {}) as spark:
@@ -149,7 +184,7 @@ def command_session(
         # For a name that is not a view, Spark creates its warehouse in the working directory, which may be a log
         # directory.
         wanted = {"spark.sql.warehouse.dir": tempfile.gettempdir(), **(settings or {})}
-        with tempfile.TemporaryFile() as talk:
+        with tempfile.TemporaryFile() as talk, variables(**start_variables(wanted, is_small=is_small)):
             spark = _silently_started(master, wanted, talk)
         try:
             # PySpark's own handler would call Java in the middle of an answer from Java.

@@ -9,6 +9,7 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSource
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import UsageError
+from kafkalog_cli.spark.failures import without_traceback
 from kafkalog_cli.spark.offsets import partitions_of, ranges_of
 from kafkalog_cli.spark.options import SourceOptions, check_faults_are_shown, read_options, stream_options
 from kafkalog_cli.spark.planned import carried, planned
@@ -28,6 +29,7 @@ class KafkalogDataSource(DataSource):
         """Return the name for `format`."""
         return "kafkalog"
 
+    @without_traceback()
     def schema(self) -> Any:
         """Return the columns that the options select, as a StructType."""
         return spark_schema(self._of_either().columns)
@@ -42,6 +44,7 @@ class KafkalogDataSource(DataSource):
             except UsageError:
                 raise error from None
 
+    @without_traceback()
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return a reader of new records, micro-batch by micro-batch."""
         from kafkalog_cli.spark.stream import StreamReader
@@ -51,6 +54,7 @@ class KafkalogDataSource(DataSource):
         check_faults_are_shown(columns, options.mode)
         return StreamReader(options, columns)
 
+    @without_traceback()
     def reader(self, schema: Any) -> DataSourceReader:
         """Return a reader of these columns."""
         options = read_options(self.options)
@@ -58,6 +62,7 @@ class KafkalogDataSource(DataSource):
         check_faults_are_shown(columns, options.mode)
         return Reader(options, columns)
 
+    @without_traceback()
     def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
         """Return a writer of rows as new partitions of a log directory; the columns are in docs/spark.md."""
         from kafkalog_cli.spark.importing.writer import Writer, write_options
@@ -75,6 +80,7 @@ class Reader(DataSourceReader):
         self._options = options
         self._columns = columns
 
+    @without_traceback()
     def partitions(self) -> list[Any]:
         """Return a partition of Spark for each task; its value is a tuple of `splits.Piece`s."""
         fs, options = RealFilesystem(), self._options
@@ -90,4 +96,5 @@ class Reader(DataSourceReader):
             self._columns, options.mode, options.isolation, options.include_control, options.fail_on_data_loss,
             options.records.since_ms, options.records.until_ms,
         )  # fmt: skip
-        return rows_of(RealFilesystem(), *carried(partition), wanted)
+        with without_traceback():
+            yield from rows_of(RealFilesystem(), *carried(partition), wanted)

@@ -22,6 +22,7 @@ from kafkalog_cli.errors import NothingSelected, OffsetOutOfRange
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.partition_state import BrokerViews, log_bounds
 from kafkalog_cli.ops.read.growing_end import growing_end
+from kafkalog_cli.spark.failures import without_traceback
 from kafkalog_cli.spark.offset_limits import TopicPartition, is_latest
 from kafkalog_cli.spark.offsets import OffsetRange, check_limit, name_of, partitions_of, start_of
 from kafkalog_cli.spark.options import SourceOptions
@@ -87,6 +88,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the current ends of the logs."""
         return _as_json(self._ends_of(self._partitions()))
 
+    @without_traceback()
     def partitions(self, start: StreamOffset, end: StreamOffset) -> list[Any]:
         """Return a partition of Spark for each task of a micro-batch; its value is a tuple of `splits.Piece`s.
 
@@ -120,7 +122,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         wanted = Wanted(
             self._columns, options.mode, options.isolation, options.include_control, options.fail_on_data_loss
         )
-        return rows_of(RealFilesystem(), *carried(partition), wanted)
+        with without_traceback():
+            yield from rows_of(RealFilesystem(), *carried(partition), wanted)
 
     def _partitions(self) -> dict[TopicPartition, Partition]:
         """Return the selected partitions that have a segment, as they are now."""

@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import DamagedLog, UsageError
 from kafkalog_cli.spark.arrow_types import arrow_schema_of
+from kafkalog_cli.spark.failures import without_traceback
 from kafkalog_cli.spark.options import Mode
 from kafkalog_cli.spark.tables import TABLES, Table, Task
 
@@ -63,8 +64,9 @@ class TableReader(DataSourceReader):
 
     def read(self, partition: Any) -> Iterator[Any]:
         """Iterate over the RecordBatches of a task. For an empty read, Spark makes one task without a value."""
-        rows = TABLES[self._name].rows(RealFilesystem(), partition.value or [], self._on_damage)
-        return record_batches(rows, arrow_schema_of(self._schema))
+        with without_traceback():
+            rows = TABLES[self._name].rows(RealFilesystem(), partition.value or [], self._on_damage)
+            yield from record_batches(rows, arrow_schema_of(self._schema))
 
     def _on_damage(self, damage: DamagedLog) -> None:
         if self._mode is Mode.FAILFAST:

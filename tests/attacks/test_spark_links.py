@@ -26,7 +26,7 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.ops.export.request import OnDamage
 from kafkalog_cli.ops.verify.partition import Level
-from kafkalog_cli.spark.sql.catalog import Catalog
+from kafkalog_cli.spark.queries.catalog import Catalog
 from kafkalog_cli.spark.tables import TABLES
 
 SECRET = "0c4nary5ecret"

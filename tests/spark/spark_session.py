@@ -12,7 +12,7 @@ def spark(tmp_path_factory):
     from kafkalog_cli.errors import KafkalogError
     from kafkalog_cli.spark import session
     from kafkalog_cli.spark.java import java_environment
-    from kafkalog_cli.spark.sql.query import SETTINGS
+    from kafkalog_cli.spark.queries.query import SETTINGS
 
     try:
         java_environment(os.environ)

@@ -1,6 +1,6 @@
 """Random SQL through Spark against SQLite over a naive decoder's rows: `python -m tests.spark.sql_fuzz --count 2000`.
 
-Each query is asked in one of three ways: of `kafkalog sql`'s views; as one text of temporary views, each a `load()` that
+Each query is asked in one of four ways: of `kafkalog sql`'s views; of `kafkalog_cli.spark.sql`, whose DataFrame is used twice; as one text of temporary views, each a `load()` that
 all queries share, some of them cached for a while; as DataFrames, one for each part of the query, of one shared `load()` a
 topic, some of them counted or persisted before they are used. With --connect the last two go through Spark Connect.
 """
@@ -17,6 +17,8 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 
+from pyspark.sql.functions import lit
+
 HERE = Path(__file__).parent
 sys.path.extend([str(HERE), str(HERE.parent), str(HERE.parent.parent)])
 
@@ -24,7 +26,7 @@ from sql_cases import TOPICS, Chooser, in_dialect, make_logs, oracle_of  # noqa:
 
 RECORD_MARK = "<!-- last run -->\n"
 DIRECTORIES = 3
-WAYS = ("views", "sql", "views", "frames")
+WAYS = ("views", "sql", "views", "frames", "function")
 
 
 class Asked:
@@ -41,13 +43,30 @@ class Asked:
         """As `kafkalog sql` does."""
         del random
         from kafkalog_cli.disk.fs import RealFilesystem
-        from kafkalog_cli.spark.sql.catalog import Catalog, Reading
-        from kafkalog_cli.spark.sql.query import query
+        from kafkalog_cli.spark.queries.catalog import Catalog, Reading
+        from kafkalog_cli.spark.queries.early import check_names
+        from kafkalog_cli.spark.queries.query import query
 
         self._drop_views()
         catalog = Catalog(RealFilesystem(), [str(self._folder)])
+        check_names(node.sql("spark"), catalog, Reading())
         with query(self._spark, catalog, node.sql("spark"), Reading()) as result:
             return [tuple(row) for row in result._dataframe.collect()]
+
+    def as_function(self, node, random):
+        """As a DataFrame of the session, whose rows are the same beside a use that needs fewer of them."""
+        from kafkalog_cli.spark import sql
+
+        self._drop_views()
+        frame = sql(self._spark, self._folder, node.sql("spark"))
+        if random.random() < 0.3:
+            frame.limit(1).count()
+        both = frame.withColumn("use", lit(1)).union(frame.withColumn("use", lit(2)))
+        rows = both.persist().collect() if random.random() < 0.3 else both.collect()
+        both.unpersist()
+        first, second = (Counter(tuple(row)[:-1] for row in rows if row.use == use) for use in (1, 2))
+        assert plain(first.elements()) == plain(second.elements()), "two uses of one DataFrame differ"
+        return list(first.elements())
 
     def as_views(self, node, random):
         """As one text over views that stay; one of them is cached, or is not cached any more, before some queries."""
@@ -165,7 +184,7 @@ def fuzz_sql(spark, folder, *, seed, count, ways=WAYS, show=print, is_over=lambd
 def session_here(connect):
     """A session with the source; `connect`: one of Spark Connect, whose server is in this process."""
     from kafkalog_cli.spark import KafkalogDataSource, session
-    from kafkalog_cli.spark.sql.query import SETTINGS
+    from kafkalog_cli.spark.queries.query import SETTINGS
 
     # Compiling a query takes longer than running it over so few records.
     interpreted = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}

@@ -1,12 +1,15 @@
 """`--engine spark` of verify, recover and compact: says and does what the local engine does, on real logs."""
 
+import contextlib
 import io
 import os
 import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from clusters import spark_environment
@@ -162,3 +165,31 @@ def test_tasks_of_audit_export_and_import_need_neither(tmp_path, blocking):
         assert (tmp_path / "blocked").exists(), name
         (tmp_path / "blocked").unlink()
     assert sorted(path.name for path in (tmp_path / "new").glob("mixed-*")) == ["mixed-0", "mixed-1"]
+
+
+@pytest.mark.parametrize(("as_json", "is_shown"), [(False, True), (True, False)])
+def test_a_terminal_shows_that_spark_starts(as_json, is_shown, monkeypatch):
+    """As `sql` does; JSON output has no line of text."""
+    from kafkalog_cli.cli import spark_start
+    from kafkalog_cli.cli.spark_options import EngineName, engine_of
+
+    class Terminal(io.BytesIO):
+        def isatty(self):
+            return True
+
+    @contextlib.contextmanager
+    def started(master, *, settings, is_small):
+        assert (master, settings, is_small) == ("local[3]", {"a": "b"}, True)
+        for _ in range(100 if is_shown else 12):
+            if b"starting Spark: 0:0" in terminal.getvalue():
+                break
+            time.sleep(0.1)
+        yield SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=3))
+
+    terminal = Terminal()
+    monkeypatch.setattr(spark_start, "command_session", started)
+    environment = Environment(io.BytesIO(), terminal, terminal=None)
+    engine = engine_of(EngineName.SPARK, "local[3]", ["a=b"], 0, environment=environment, as_json=as_json)
+    with engine.session():
+        assert engine.slots() == 3
+    assert (b"starting Spark: 0:0" in terminal.getvalue()) == is_shown

@@ -1,5 +1,6 @@
 """What Spark raises, told plainly: the class, exit code and message of what was raised in a task."""
 
+import os
 import pickle
 import warnings
 
@@ -12,7 +13,7 @@ from pyspark.errors.exceptions.base import PythonException, SparkRuntimeExceptio
 
 from kafkalog_cli.errors import DamagedLog, ExitCode, KafkalogError, Locked, NoSpace, Unreadable
 from kafkalog_cli.spark import sessions
-from kafkalog_cli.spark.failures import plain_error, told_plainly
+from kafkalog_cli.spark.failures import is_of_a_worker, plain_error, plain_errors, without_traceback
 
 TRACE = """An exception was thrown from the Python worker:
 Traceback (most recent call last):
@@ -41,6 +42,40 @@ def test_the_last_of_a_chain_counts():
     assert (type(told(text)), str(told(text))) == (Locked, "/y: locked: by me")
 
 
+@pytest.mark.parametrize(
+    "end", ["", "\n", "\n SQLSTATE: 38000" + MORE, "\n SQLSTATE: 38000\n\nDriver stacktrace:" + MORE]
+)
+@pytest.mark.parametrize(
+    "before",
+    [
+        "An exception was thrown from the Python worker:\n",
+        "[PYTHON_DATA_SOURCE_ERROR] Failed to create Python data source instance: ",
+        "An error occurred while calling o1.x.\n: org.apache.spark.SparkException: [PYTHON_EXCEPTION] An exception was"
+        " thrown from the Python worker: ",
+    ],
+)
+def test_an_error_without_a_traceback(before, end):
+    """As a worker sends an error of ours."""
+    damage = DamagedLog(path="/a/b\nkafkalog_cli.errors.Locked: no", position=3, message="bad: (x)")
+    text = f"{before}kafkalog_cli.errors.DamagedLog: {damage}{end}"
+    assert (type(told(text)), str(told(text))) == (DamagedLog, str(damage))
+    assert is_of_a_worker(text)
+    assert not is_of_a_worker("org.apache.spark.SparkException: Job aborted.")
+
+
+def test_only_a_worker_leaves_the_traceback_out(monkeypatch):
+    monkeypatch.delenv("SPARK_HIDE_TRACEBACK", raising=False)
+    for runtime, hidden in (("PYTHON_WORKER", "1"), ("", None)):
+        monkeypatch.setenv("SPARK_PYTHON_RUNTIME", runtime)
+        with pytest.raises(ValueError, match="mine"), without_traceback():
+            raise ValueError("mine")
+        assert "SPARK_HIDE_TRACEBACK" not in os.environ
+        with pytest.raises(Locked), without_traceback():
+            raise Locked(path="/y", reason="by me")
+        assert os.environ.get("SPARK_HIDE_TRACEBACK") == hidden
+        monkeypatch.delenv("SPARK_HIDE_TRACEBACK", raising=False)
+
+
 def test_what_the_system_said():
     full = told(TRACE.format("OSError: [Errno 28] No space left on device: '/out/x.parquet'"))
     assert (type(full), full.exit_code) == (NoSpace, ExitCode.NO_SPACE)
@@ -63,11 +98,11 @@ def test_what_nobody_raised_on_purpose():
 
 def test_only_what_is_of_spark():
     assert plain_error(ValueError("x")) is None
-    with pytest.raises(ValueError, match="x"), told_plainly():
+    with pytest.raises(ValueError, match="x"), plain_errors():
         raise ValueError("x")
-    with pytest.raises(Locked), told_plainly():
+    with pytest.raises(Locked), plain_errors():
         raise Locked(path="/y", reason="by me")
-    with pytest.raises(Locked, match="/y: locked: by me"), told_plainly():
+    with pytest.raises(Locked, match="/y: locked: by me"), plain_errors():
         raise PythonException(TRACE.format("kafkalog_cli.errors.Locked: /y: locked: by me"))
 
 
@@ -80,9 +115,9 @@ def test_java_that_does_not_answer():
         ConnectionResetError(),
         Py4JNetworkError("Answer from Java side is empty"),
     ):
-        with pytest.raises(KafkalogError, match="its Java has ended in the middle"), told_plainly():
+        with pytest.raises(KafkalogError, match="its Java has ended in the middle"), plain_errors():
             raise error
-    with pytest.raises(BrokenPipeError), told_plainly():
+    with pytest.raises(BrokenPipeError), plain_errors():
         raise BrokenPipeError
 
 
@@ -101,9 +136,9 @@ def test_an_interrupt_stays_one():
         finally:
             raise ConnectionRefusedError
 
-    with pytest.raises(KeyboardInterrupt), told_plainly():
+    with pytest.raises(KeyboardInterrupt), plain_errors():
         interrupted()
-    with pytest.raises(KafkalogError, match="its Java has ended in the middle"), told_plainly():
+    with pytest.raises(KafkalogError, match="its Java has ended in the middle"), plain_errors():
         raise ConnectionRefusedError
 
 

@@ -67,6 +67,7 @@ def test_what_is_no_java(tmp_path):
     silent = tmp_path / "java"
     silent.write_text("#!/bin/sh\nexit 3\n")
     assert java.ask(str(silent)) is None  # not executable
+    java.ask.cache_clear()
     silent.chmod(0o755)
     assert java.ask(str(silent)) is None
 

@@ -264,3 +264,28 @@ def test_what_went_since_it_was_planned(tmp_path):
         list(reader.read(part))
     reader, (part,) = planned["false"]
     assert [batch.to_pydict() for batch in reader.read(part)] == [{"offset": [2, 3]}]
+
+
+def test_keys_and_values_as_text(tmp_path):
+    """Bytes that are not UTF-8 become U+FFFD, an incomplete sequence one of them; null and empty values stay."""
+    odd = b"caf\xc3\xa9 \xff\xc3 \xe2\x82 \xf0\x9f\x98\x80 \xed\xa0\x80\x00"
+    records = [R(0, BASE_TIME_MS, b"k", b"v\xc3\xa9"), R(1, BASE_TIME_MS, None, b""), R(2, BASE_TIME_MS, b"\xff", None)]
+    folder = log_dir(tmp_path, batch_v2(records) + batch_v2([R(3, BASE_TIME_MS, b"", odd)]))
+    found = rows(folder, subset("value_text", "offset", "key_text", "value"))
+    assert found.column("key_text").to_pylist() == ["k", None, "\ufffd", ""]
+    assert found.column("value_text").to_pylist() == [
+        "v\u00e9", "", None, "caf\u00e9 \ufffd\ufffd \ufffd \U0001f600 \ufffd\ufffd\ufffd\0",
+    ]  # fmt: skip
+    assert found.column("value").to_pylist() == [b"v\xc3\xa9", b"", None, odd]
+    assert found.column("offset").to_pylist() == [0, 1, 2, 3]
+    assert rows(folder, subset("key_text")).column("key_text").to_pylist() == ["k", None, "\ufffd", ""]
+    assert "value_text" not in rows(folder).column_names
+
+
+def test_text_is_in_the_place_of_damage_too(tmp_path):
+    good = batch_v2([R(0, BASE_TIME_MS, b"a", b"x")])
+    bad = bytearray(batch_v2([R(1, BASE_TIME_MS, b"b", b"y")]))
+    bad[-1] ^= 1
+    folder = log_dir(tmp_path, good + bytes(bad))
+    found = rows(folder, subset("value_text", "_fault"), mode="permissive").to_pylist()
+    assert {row["value_text"]: row["_fault"] is None for row in found} == {"x": True, None: False}

@@ -9,9 +9,9 @@ from sql_cases import make_logs, oracle_of
 from sql_fuzz import Asked, fuzz_sql
 
 from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.spark.queries.catalog import Catalog, Reading, SqlView
+from kafkalog_cli.spark.queries.query import query
 from kafkalog_cli.spark.record_range import RecordRange
-from kafkalog_cli.spark.sql.catalog import Catalog, Reading, SqlView
-from kafkalog_cli.spark.sql.query import query
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

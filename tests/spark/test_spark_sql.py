@@ -11,7 +11,7 @@ from spark_reading import pa
 
 import kafkalog_cli as kl
 from kafkalog_cli.spark.options import Mode
-from kafkalog_cli.spark.sql.catalog import Reading
+from kafkalog_cli.spark.queries.catalog import Reading
 from kafkalog_cli.spark.tables import TABLES
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -104,8 +104,8 @@ def test_every_column(shop):
 )  # fmt: skip
 def test_only_the_columns_that_a_query_uses_are_read(shop, spark, query, wanted, monkeypatch):
     from kafkalog_cli.disk.fs import RealFilesystem
-    from kafkalog_cli.spark.sql import query as module
-    from kafkalog_cli.spark.sql.catalog import Catalog, SqlView
+    from kafkalog_cli.spark.queries import query as module
+    from kafkalog_cli.spark.queries.catalog import Catalog, SqlView
 
     made, real = {}, SqlView.dataframe
 
@@ -423,7 +423,7 @@ def test_an_empty_log(tmp_path):
 def test_what_the_source_gets(shop, spark):
     """The words of the options, and the number of records alone where no column is used."""
     from kafkalog_cli.disk.fs import RealFilesystem
-    from kafkalog_cli.spark.sql.catalog import Catalog
+    from kafkalog_cli.spark.queries.catalog import Catalog
 
     view = Catalog(RealFilesystem(), [str(shop)]).find("orders")
     frame = view.dataframe(spark, frozenset(), Reading(mode=Mode.PERMISSIVE))

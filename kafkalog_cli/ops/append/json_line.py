@@ -20,7 +20,7 @@ _WIDE = re.compile(rb"\\u(?!00)")
 _STRUCTURE = (b",", b"[", b"{")
 
 
-LINES_HINT = "--input lines takes each line as a value"
+LINES_HINT = "--input lines reads each line as a value"
 
 
 class RepeatedName(ValueError):

@@ -20,6 +20,7 @@ from kafkalog_cli.ops.importing.request import ImportRequest, topic_ids
 from kafkalog_cli.ops.importing.scattering import Part, Places
 from kafkalog_cli.ops.importing.taking import taken
 from kafkalog_cli.ops.settings import SettingsSource
+from kafkalog_cli.spark.failures import without_traceback
 from kafkalog_cli.spark.importing.job import Import
 from kafkalog_cli.spark.importing.task import Where, scattered
 from kafkalog_cli.spark.options import flag, positive
@@ -88,6 +89,7 @@ class Writer(DataSourceArrowWriter):
         self._now_ms = time.time_ns() // 1_000_000
         self._run = new_run_id("import", self._now_ms)
 
+    @without_traceback()
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Sort the rows of a task by partition. Raises BadInput, UsageError, Locked, OSError, SyncFailed."""
         from pyspark import TaskContext
@@ -105,6 +107,7 @@ class Writer(DataSourceArrowWriter):
             name = f"task {number}"
             return Sorted(scattered(where, places, number, name, (taken(part, name) for part in iterator)))
 
+    @without_traceback()
     def commit(self, messages: Sequence[Any]) -> None:
         """Build and publish the partitions; warn about a broker's later changes to them. Raises as `Import.commit`."""
         parts = [part for message in messages if message is not None for part in message.parts]

@@ -58,6 +58,11 @@ def takes_where_for_a_name(plan: Any) -> bool:
     return any(node.alias().lower() == "where" for node in aliases)
 
 
+def depends_on_the_moment(jvm: Any, plan: Any) -> bool:
+    """Whether an analysed plan has a function such as `now()`, which the optimiser replaces by its present value."""
+    return bool(plan.containsPattern(jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()))
+
+
 def used_columns(plan: Any) -> dict[str, set[str]]:
     """Return the columns that an optimised plan uses of each view, by the metadata of the columns (VIEW).
 

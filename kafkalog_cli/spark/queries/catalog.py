@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.spark.offsets import check_unique, served_partitions
 from kafkalog_cli.spark.options import Mode
+from kafkalog_cli.spark.queries.ranges import ScanRange
 from kafkalog_cli.spark.record_range import RecordRange
 from kafkalog_cli.spark.schema import (
     BATCH_COLUMNS,
@@ -24,11 +26,12 @@ from kafkalog_cli.spark.schema import (
     KAFKA_COLUMNS,
     RECORDS,
     SIZE_COLUMNS,
+    TEXT_COLUMNS,
     SourceColumn,
     columns_named,
     spark_schema,
 )
-from kafkalog_cli.spark.sql.ranges import ScanRange
+from kafkalog_cli.spark.starting import SMALL_BYTES
 from kafkalog_cli.spark.tables import TABLES, Table
 
 if TYPE_CHECKING:
@@ -46,6 +49,13 @@ class Reading(NamedTuple):
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     mode: Mode = Mode.FAILFAST
     include_control: bool = False
+    texts: tuple[SourceColumn, ...] = ()
+    """The columns of TEXT_COLUMNS that views of topics have."""
+
+
+def texts_named(query: str) -> tuple[SourceColumn, ...]:
+    """Return the columns of TEXT_COLUMNS whose names a query contains: `select *` without them has each value once."""
+    return tuple(column for column in TEXT_COLUMNS if column.name in query.casefold())
 
 
 class SqlView(NamedTuple):
@@ -55,13 +65,19 @@ class SqlView(NamedTuple):
     table: Table | None
     partitions: tuple[Partition, ...]
 
-    def schema(self, mode: Mode) -> Any:
+    def schema(self, reading: Reading) -> Any:
         """Return all columns as a StructType."""
         from pyspark.sql.types import StructType
 
         if self.table is not None:
             return StructType.fromDDL(self.table.ddl)
-        return spark_schema(topic_columns(mode))
+        return spark_schema(topic_columns(reading))
+
+    def columns(self, reading: Reading) -> tuple[str, ...]:
+        """Return the names of all columns, without PySpark."""
+        if self.table is not None:
+            return tuple(self.table.row._fields)
+        return tuple(column.name for column in topic_columns(reading))
 
     @property
     def numbers(self) -> frozenset[int]:
@@ -87,7 +103,7 @@ class SqlView(NamedTuple):
     def _of_topic(
         self, spark: SparkSession, used: frozenset[str], reading: Reading, paths: str, records: RecordRange
     ) -> DataFrame:
-        names = [column.name for column in topic_columns(reading.mode) if column.name in used]
+        names = [column.name for column in topic_columns(reading) if column.name in used]
         if reading.mode is Mode.PERMISSIVE:
             names = [*(name for name in names if name != FAULT.name), FAULT.name]
         columns = columns_named(names or [RECORDS.name])
@@ -99,7 +115,7 @@ class SqlView(NamedTuple):
         read = spark.read.format("kafkalog").options(**options).schema(spark_schema(columns)).load()
         if not names:  # the number of records is enough: Spark generates the rows, none comes from a worker
             read = read.selectExpr(f"explode(sequence(1, {RECORDS.name}))")
-        whole = spark_schema(topic_columns(reading.mode))
+        whole = spark_schema(topic_columns(reading))
         return read.selectExpr(*(_expression(field, is_read=field.name in names) for field in whole.fields))
 
 
@@ -108,10 +124,10 @@ def _expression(field: Any, *, is_read: bool) -> str:
     return field.name if is_read else f"cast(null as {field.dataType.simpleString()}) as {field.name}"
 
 
-def topic_columns(mode: Mode) -> tuple[SourceColumn, ...]:
+def topic_columns(reading: Reading) -> tuple[SourceColumn, ...]:
     """Return the columns of a topic's view."""
-    columns = (*KAFKA_COLUMNS, HEADERS, *BATCH_COLUMNS, *SIZE_COLUMNS)
-    return (*columns, FAULT) if mode is Mode.PERMISSIVE else columns
+    columns = (*KAFKA_COLUMNS, HEADERS, *BATCH_COLUMNS, *SIZE_COLUMNS, *reading.texts)
+    return (*columns, FAULT) if reading.mode is Mode.PERMISSIVE else columns
 
 
 class Catalog:
@@ -125,6 +141,11 @@ class Catalog:
         for one in self._partitions:
             if one.segments or one.directory.is_metadata_log:
                 self._topics.setdefault(one.topic, []).append(one)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the logs under the paths are so small that Java compiles no query of them thoroughly."""
+        return sum(map(log_bytes, self._partitions)) <= SMALL_BYTES
 
     def _fold(self, name: str) -> str:
         return name if self.case_sensitive else name.casefold()

@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.errors import KafkalogError, UsageError
 from kafkalog_cli.spark.arrow_types import arrow_of
-from kafkalog_cli.spark.failures import without_state
-from kafkalog_cli.spark.sql.catalog import TABLE_DATABASE, Catalog, Reading, SqlView
-from kafkalog_cli.spark.sql.confinement import Allowed, check_analysed, check_parsed
-from kafkalog_cli.spark.sql.plans import (
+from kafkalog_cli.spark.failures import is_of_a_worker, without_state
+from kafkalog_cli.spark.queries.catalog import TABLE_DATABASE, Catalog, Reading, SqlView, texts_named
+from kafkalog_cli.spark.queries.confinement import Allowed, check_analysed, check_parsed
+from kafkalog_cli.spark.queries.plans import (
     VIEW,
     asks_for_names,
+    depends_on_the_moment,
     is_query,
     named_relations,
     takes_where_for_a_name,
     used_columns,
 )
-from kafkalog_cli.spark.sql.ranges import used_ranges
+from kafkalog_cli.spark.queries.ranges import used_ranges
+from kafkalog_cli.spark.sessions import register_sources
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_DATABASE = "spark.sql.globalTempDatabase"
+
 SETTINGS = {
-    "spark.sql.globalTempDatabase": TABLE_DATABASE,
+    _DATABASE: TABLE_DATABASE,
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1024",  # a tenth of the default, which ignores the size of rows
 }
 """The settings that a session must be started with."""
-
-WORKER_TRACE = "Traceback (most recent call last)"
 
 Render = Callable[[Iterator[Any]], Iterator[Any]]
 """A function from RecordBatches to any values; it is pickled and runs in a worker."""
@@ -90,7 +92,7 @@ def _caused() -> Iterator[None]:
         yield
     except Py4JJavaError as error:
         causes = _CAUSE.findall(str(error))
-        if not causes or WORKER_TRACE in str(error):
+        if not causes or is_of_a_worker(str(error)):
             raise
         raise KafkalogError(reason=f"Spark: {without_state(causes[-1])}") from None
 
@@ -107,14 +109,33 @@ def query(
 ) -> Iterator[Result]:
     """Yield the result of a query in SQL; the views that it needs exist as long as the context.
 
+    Raises as `query_rows`, and UsageError for a column of a type that Arrow does not have.
+    """
+    with query_rows(spark, catalog, text, reading, allowed) as rows:
+        yield Result(rows)
+
+
+@contextmanager
+def query_rows(  # noqa: PLR0913
+    spark: SparkSession,
+    catalog: Catalog,
+    text: str,
+    reading: Reading,
+    allowed: frozenset[Allowed] = frozenset(),
+    *,
+    is_kept: bool = False,
+) -> Iterator[DataFrame]:
+    """Yield the rows of a query in SQL, which reads only the columns and ranges that it uses.
+
+    The views of the query exist as long as the context. `is_kept`: the DataFrame is also used later, when a function
+    such as `now` has another value. A query with such a function then reads all ranges.
+
     Raises UsageError for text that Spark does not understand, for anything but a query, for a query that needs more
     than `allowed`, and for topics found twice.
     """
-    from kafkalog_cli.spark.table_source import TableDataSource
-
-    spark.dataSource.register(TableDataSource)
+    register_sources(spark)
     catalog.case_sensitive = spark.conf.get("spark.sql.caseSensitive") == "true"
-    views = _Views(spark, reading)
+    views = _Views(spark, reading._replace(texts=texts_named(text)))
     try:
         with _plainly(catalog):
             session = spark._jsparkSession
@@ -123,12 +144,16 @@ def query(
             if not is_query(spark._jvm, parsed):  # before the analysis, which would run EXECUTE IMMEDIATE text
                 raise _NO_QUERY
             check_parsed(spark, parsed, allowed)
-            for name in named_relations(parsed):
+            names = named_relations(parsed)
+            for name in names:
                 views.add(name, catalog)
+            views.check_views_of_session(names)
             views.register_stand_ins()
-            views.register(_planned(spark, parsed, allowed))
-            result = Result(spark.sql(text))
-        yield result
+            execution = _planned(spark, parsed, allowed)
+            has_ranges = not (is_kept and depends_on_the_moment(spark._jvm, execution.analyzed()))
+            views.register(execution.optimizedPlan(), has_ranges=has_ranges)
+            rows = spark.sql(text)
+        yield rows
     finally:
         views.drop()
 
@@ -145,7 +170,7 @@ def _check_form(parsed: Any, catalog: Catalog) -> None:
 
 
 def _planned(spark: SparkSession, parsed: Any, allowed: frozenset[Allowed]) -> Any:
-    """Return the optimised plan of a query.
+    """Return the plans of a query, as Spark's QueryExecution.
 
     Nothing is run, not even a command. Raises UsageError for anything but a query.
     """
@@ -157,7 +182,7 @@ def _planned(spark: SparkSession, parsed: Any, allowed: frozenset[Allowed]) -> A
     if not is_query(jvm, execution.analyzed()):
         raise _NO_QUERY
     check_analysed(execution.analyzed(), allowed)
-    return execution.optimizedPlan()
+    return execution
 
 
 class _Views:
@@ -176,25 +201,50 @@ class _Views:
             view = catalog.find_table(name[1])
             if view is None:  # Spark may take such a name for a file of the format `kafkalog`
                 raise UsageError(reason=catalog.about(".".join(name), name))
+            if self._spark.conf.get(_DATABASE) != TABLE_DATABASE:
+                raise UsageError(
+                    reason=f"{'.'.join(name)} needs a session that was started with {_DATABASE}={TABLE_DATABASE}:"
+                    " session(settings={…}), or kafkalog sql"
+                )
         else:
             return
         if view is not None:
             key = (*name[:-1], view.name)
             self._found[key] = view
 
+    def check_views_of_session(self, names: Iterable[tuple[str, ...]]) -> None:
+        """Raise UsageError if a temporary view that the query names may itself mean a topic of the query.
+
+        Spark keeps a view made by SQL as text. The names in it would then be those of the topics.
+        """
+        known = self._spark._jsparkSession.sessionState().catalog()
+        hidden = [key[0] for key in self._found if len(key) == 1 and known.getTempView(key[0]).isDefined()]
+        ours = {key[0].casefold() for key in self._found}
+        of_session = [name[0] for name in names if len(name) == 1 and name[0].casefold() not in ours]
+        of_session = [name for name in of_session if known.getTempView(name).isDefined()]
+        if hidden and of_session:
+            raise UsageError(
+                reason=f"{hidden[0]} is a topic or table here and a temporary view of the session, which"
+                f" {of_session[0]} may mean: give the temporary view another name"
+            )
+
     def register_stand_ins(self) -> None:
         """Register views without rows, whose columns carry the name of their view."""
         from pyspark.sql.types import StructField, StructType
 
         for key, view in self._found.items():
-            fields = view.schema(self._reading.mode).fields
+            fields = view.schema(self._reading).fields
             marked = [StructField(one.name, one.dataType, True, {VIEW: _identifier(key)}) for one in fields]
             empty = self._spark.sparkContext.emptyRDD()
             self._create(key, self._spark.createDataFrame(empty, StructType(marked), verifySchema=False))
 
-    def register(self, plan: Any) -> None:
-        """Replace the stand-ins by views that read only what an optimised plan uses; unused views stay empty."""
-        topics = {_identifier(key): view.numbers for key, view in self._found.items() if view.table is None}
+    def register(self, plan: Any, *, has_ranges: bool) -> None:
+        """Replace the stand-ins by views that read only what an optimised plan uses; unused views stay empty.
+
+        Without `has_ranges`, the views read only the columns that the plan uses, but all records.
+        """
+        found = self._found if has_ranges else {}
+        topics = {_identifier(key): view.numbers for key, view in found.items() if view.table is None}
         columns, ranges = used_columns(plan), used_ranges(plan, topics)
         for key, view in self._found.items():
             name = _identifier(key)

@@ -13,8 +13,8 @@ from enum import Enum, unique
 from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.spark.sql.catalog import TABLE_DATABASE
-from kafkalog_cli.spark.sql.functions import CODE, FILES, MOST_ARGUMENTS, REFUSED_CLASSES, REVIEWED
+from kafkalog_cli.spark.queries.catalog import TABLE_DATABASE
+from kafkalog_cli.spark.queries.functions import CODE, FILES, MOST_ARGUMENTS, REFUSED_CLASSES, REVIEWED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,0 +1,174 @@
+"""Options of Java with which Spark starts sooner, and the archive of Java's classes that `kafkalog warmup` makes.
+
+Most of a small query's time goes into loading 20,000 classes and into compiling them. Java keeps loaded classes in an
+archive (class data sharing), and an option makes it compile less thoroughly.
+
+An archive is code. So its directory and its file must belong to this user or root, and nobody else can write to them.
+It must have the checksum that it was made with, and be for the same Java and the same jars. Java itself ignores an
+archive that does not fit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import re
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from kafkalog_cli.disk.kernels import is_trusted, trusted_cache_directory
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.spark.java import java_environment
+from kafkalog_cli.spark.launching import spark_home
+
+SMALL_BYTES = 64 << 20
+"""A query of at most so many bytes of logs is over before Java's better compiler pays."""
+
+_ALWAYS = ("-XX:+IgnoreUnrecognizedVMOptions", "-Xshare:auto", "-Xlog:disable")
+_QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+_OPTIONS_OF_USER = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
+_VARIABLES_OF_USER = ("SPARK_SUBMIT_OPTS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_CONF_DIR")
+_TRAINING_SECONDS = 1800
+_PLAIN = re.compile(r"[\w./+@=,:%-]+")
+
+
+def start_variables(settings: Mapping[str, str], *, is_small: bool) -> dict[str, str]:
+    """Return the environment variables with which Spark's Java starts sooner; `is_small`: it has little to compute.
+
+    Empty if the user gives options to Java, because two garbage collectors, for instance, exclude each other.
+    """
+    if _gives_options(settings):
+        return {}
+    archive = usable_archive()
+    shared = () if archive is None else (f"-XX:SharedArchiveFile={archive}",)
+    return {
+        "SPARK_SUBMIT_OPTS": " ".join((*_ALWAYS, *(_QUICK if is_small else ()), *shared)),
+        "SPARK_LAUNCHER_OPTS": " ".join((*_ALWAYS, *_QUICK)),  # of the short program that prints Java's command line
+    }
+
+
+def _gives_options(settings: Mapping[str, str]) -> bool:
+    home = {**os.environ, **spark_home()}.get("SPARK_HOME", "")
+    has_files = any(Path(home, "conf", name).exists() for name in ("spark-defaults.conf", "spark-env.sh"))
+    return (
+        has_files or any(name in settings for name in _OPTIONS_OF_USER) or any(map(os.environ.get, _VARIABLES_OF_USER))
+    )
+
+
+def usable_archive() -> str | None:
+    """Return the path of the archive for this Java and these jars; None if there is none that can be trusted."""
+    try:
+        place = _place()
+        if place is None or not _is_trusted_file(place) or not _is_trusted_file(_checksum_file(place)):
+            return None
+        return str(place) if _checksum_file(place).read_text() == _checksum(place) else None
+    except (OSError, ValueError, KafkalogError):
+        return None
+
+
+def has_archive() -> bool:
+    """Whether `make_archive` has nothing to do: the archive is there, or there is no place for it."""
+    try:
+        return _place() is None or usable_archive() is not None
+    except (OSError, KafkalogError):
+        return False
+
+
+def make_archive() -> str | None:
+    """Run Spark on a small log and keep the classes that it loads; return the path of the archive.
+
+    None if there is no cache directory that can be trusted. Takes about a minute of CPU time and 170 MB. Raises
+    KafkalogError without a Java, or if Spark fails.
+    """
+    place = _place()
+    if place is None:
+        return None
+    for old in place.parent.glob("spark-*.jsa*"):
+        with suppress(OSError):
+            old.unlink()
+    new = place.with_name(f"{place.name}.{os.getpid()}")
+    try:
+        _train(new)
+        checksum = _checksum(new)
+        new.rename(place)
+        part = new.with_suffix(".checksum")
+        part.write_text(checksum)
+        part.rename(_checksum_file(place))
+    except OSError as error:
+        raise KafkalogError(reason=f"the archive of Spark's classes is not written: {error}") from error
+    finally:
+        new.unlink(missing_ok=True)
+    return str(place)
+
+
+def _train(new: Path) -> None:
+    """Run the queries of `training` in a process whose Java writes the archive when it ends."""
+    quick = " ".join((*_ALWAYS, *_QUICK, f"-XX:ArchiveClassesAtExit={new}"))
+    with tempfile.TemporaryDirectory(prefix="kafkalog-") as here:  # Python looks for modules there first
+        modules = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
+        environment = {**os.environ, "SPARK_SUBMIT_OPTS": quick, "PYTHONPATH": modules}
+        code = f"from kafkalog_cli.spark.training import train; train({str(Path(here, 'logs'))!r})"
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", code], cwd=here, env=environment, capture_output=True, text=True,
+                errors="replace", timeout=_TRAINING_SECONDS, check=False, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise KafkalogError(reason=f"Spark has not ended within {_TRAINING_SECONDS} s") from None
+    if done.returncode or not new.exists():
+        said = done.stderr.strip().splitlines() or ["this Java writes no archive of its classes"]
+        raise KafkalogError(reason=said[-1])
+
+
+def _place() -> Path | None:
+    """Return the path of the archive for this Java and these jars; None without a trusted cache directory.
+
+    None also if Spark, which splits options at spaces and quotes, would take the path for several options.
+    """
+    directory = trusted_cache_directory()
+    if directory is None or _PLAIN.fullmatch(str(directory)) is None:
+        return None
+    return directory / f"spark-{_made_for()}.jsa"
+
+
+def _made_for() -> str:
+    """Return a digest of the files of Java and of Spark's jars: paths, sizes and times of change."""
+    found = java_environment(os.environ)
+    java = Path(found.get("KAFKALOG_JAVA_HOME", found["JAVA_HOME"]))
+    spark = Path({**os.environ, **spark_home()}["SPARK_HOME"])
+    files = [*(java / name for name in ("bin/java", "release", "lib/modules", "lib/server/libjvm.so")), *_jars(spark)]
+    digest = hashlib.sha256()
+    for file in files:
+        with suppress(FileNotFoundError):
+            status = file.stat()
+            digest.update(f"{file}\0{status.st_size}\0{status.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()[:32]
+
+
+def _jars(spark: Path) -> Iterator[Path]:
+    """Iterate over the jars in the order of the directory, which is that of Java's class path."""
+    for name in os.listdir(spark / "jars"):  # noqa: PTH208 - sorted names would hide another order
+        yield spark / "jars" / name
+
+
+def _is_trusted_file(file: Path) -> bool:
+    status = file.lstat()
+    return stat.S_ISREG(status.st_mode) and is_trusted(status)
+
+
+def _checksum_file(place: Path) -> Path:
+    return place.with_suffix(".jsa.checksum")
+
+
+def _checksum(file: Path) -> str:
+    """Return the size and the CRC of a file. Java checks only the header of an archive, and ends at a damaged one."""
+    import crc32c
+
+    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return f"{len(content)} {crc32c.crc32c(content):08x}"

@@ -1,0 +1,156 @@
+"""Errors of tasks: one line of ours from commands, and in a job of Spark's user a line of ours without tracebacks."""
+
+import shutil
+
+import pytest
+from logs import BASE_TIME_MS, R, batch_v2
+from querying import kafkalog, log
+
+from kafkalog_cli.errors import DamagedLog, ExitCode, NothingSelected, PathNotFound, UsageError
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory):
+    """A log whose first batch has a byte changed."""
+    bad = bytearray(batch_v2([R(0, BASE_TIME_MS, b"a", b"one"), R(1, BASE_TIME_MS, b"b", b"two")]))
+    bad[-1] ^= 1
+    return log(
+        tmp_path_factory.mktemp("damaged"), "orders", bytes(bad) + batch_v2([R(2, BASE_TIME_MS, b"c", b"three")])
+    )
+
+
+@pytest.fixture
+def said(damaged):
+    """The one line about the damage."""
+    return (
+        f"{damaged}/orders-0/{0:020d}.log: at byte 0: its CRC does not hold: the records of offsets 0 to 1 are left out"
+    )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def in_spark(spark):
+    return spark
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["select * from orders", "select max(key) from orders", "select count(*) from orders a join orders b using (key)"],
+)
+def test_sql_at_damage(damaged, said, query, tmp_path):
+    for options in ([], ["--output", str(tmp_path / "rows.parquet")]):
+        assert kafkalog("sql", damaged, query, *options) == (ExitCode.CORRUPTION, "", f"kafkalog: {said}\n")
+
+
+def test_export_at_damage(damaged, said, tmp_path):
+    code, out, err = kafkalog("export", damaged, "--output", tmp_path / "lake")
+    assert (code, out) == (ExitCode.CORRUPTION, "")
+    told, advice = err.splitlines()
+    assert told == f"kafkalog: {said}"
+    assert advice.strip() == "next: nothing was exported; --mode dropmalformed exports what can be read"
+
+
+def test_import_of_what_is_no_parquet(damaged, tmp_path):
+    (tmp_path / "in.parquet").write_bytes(b"PAR1 is not enough")
+    (tmp_path / "logs").mkdir()
+    code, out, err = kafkalog("import", tmp_path / "in.parquet", "--log-dir", tmp_path / "logs", "--topic", "orders")
+    assert (code != 0, out, err.count("\n")) == (True, "", 1), err
+    assert "in.parquet" in err
+
+
+def test_audit_of_what_goes_away(damaged, tmp_path, monkeypatch):
+    """A task that cannot look at a partition is a result with a line, not a traceback."""
+    from kafkalog_cli.spark import audit_job
+
+    folder = tmp_path / "logs"
+    shutil.copytree(damaged, folder)
+    run_tasks = audit_job.run_tasks
+
+    def removed(*arguments):
+        shutil.rmtree(folder / "orders-0")
+        return run_tasks(*arguments)
+
+    monkeypatch.setattr(audit_job, "run_tasks", removed)
+    code, out, err = kafkalog("audit", folder)
+    assert code not in (ExitCode.OK, ExitCode.FAILURE), (out, err)
+    assert "Traceback" not in out + err
+    assert "\tat " not in out + err
+    assert "orders-0" in out + err
+
+
+def raised_by(use):
+    from pyspark.errors import PySparkException
+
+    with pytest.raises(PySparkException) as raised:
+        use()
+    return str(raised.value)
+
+
+USES = {
+    "collect": lambda frame, _: frame.collect(),
+    "count": lambda frame, _: frame.select("value").distinct().count(),
+    "toArrow": lambda frame, _: frame.toArrow(),
+    "rdd": lambda frame, _: frame.rdd.count(),
+    "write": lambda frame, folder: frame.write.parquet(str(folder / "copy")),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_job_of_spark_at_damage(spark, damaged, said, use, tmp_path):
+    """Spark's own words are first, then ours: no traceback of a worker, no stack of Java."""
+    frame = spark.read.format("kafkalog").load(str(damaged))
+    if use == "rdd":
+        from py4j.protocol import Py4JJavaError
+
+        with pytest.raises((Py4JJavaError, Exception)) as raised:
+            USES[use](frame, tmp_path)
+        text = str(raised.value)
+    else:
+        text = raised_by(lambda: USES[use](frame, tmp_path))
+        assert text.splitlines() == [
+            "An exception was thrown from the Python worker:", f"kafkalog_cli.errors.DamagedLog: {said}",
+        ]  # fmt: skip
+    assert "Traceback" not in text
+    from kafkalog_cli.spark import plain_errors
+
+    with pytest.raises(DamagedLog) as plain, plain_errors():
+        USES[use](frame, tmp_path / "again")
+    assert (str(plain.value), plain.value.exit_code) == (said, ExitCode.CORRUPTION)
+
+
+@pytest.mark.parametrize(
+    ("options", "path", "kind", "words"),
+    [
+        ({"subscribe": "nosuch"}, None, NothingSelected, "nosuch not found under"),
+        ({}, "/nonexistent/kafka", PathNotFound, "/nonexistent/kafka: no such file or directory"),
+        ({"colour": "red"}, None, UsageError, "unknown option 'colour'; there are"),
+        ({"columns": "offse"}, None, UsageError, "there is no column offse"),
+    ],
+)
+def test_a_job_of_spark_with_a_mistake(spark, damaged, options, path, kind, words):
+    def use():
+        spark.read.format("kafkalog").options(**options).load(path or str(damaged)).count()
+
+    text = raised_by(use)
+    assert f"kafkalog_cli.errors.{kind.__name__}: " in text.splitlines()[0]
+    assert words in text.splitlines()[0]
+    assert "Traceback" not in text
+    from kafkalog_cli.spark import plain_errors
+
+    with pytest.raises(kind, match=words) as raised, plain_errors():
+        use()
+    assert "SQLSTATE" not in str(raised.value)
+
+
+def test_what_is_not_ours_keeps_its_traceback(spark, damaged):
+    """A function of the user's own in the same job; and a worker that ended with our error is followed by a new one."""
+    frame = spark.read.format("kafkalog").load(str(damaged))
+    raised_by(frame.collect)
+
+    def fail(_):
+        raise ValueError("mine")
+
+    with pytest.raises(Exception, match="mine") as raised:
+        spark.sparkContext.parallelize([1]).map(fail).collect()
+    assert "Traceback" in str(raised.value)

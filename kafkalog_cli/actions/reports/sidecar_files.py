@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -98,6 +98,13 @@ class DirectoryFiles:
             for entry in fs.list_directory(path)
             if entry.is_file
         ]
+        self._at: dict[int | None, list[SidecarFile]] = {}
+        for file in self.all:
+            self._at.setdefault(file.name.offset, []).append(file)
+
+    def at(self, offset: int | None) -> Sequence[SidecarFile]:
+        """Return the files with this offset in their names; a partition may have very many segments."""
+        return self._at.get(offset, ())
 
     @property
     def is_everything_wanted(self) -> bool:
@@ -120,9 +127,8 @@ class DirectoryFiles:
         """
         states = (file.name.state, WorkState.IN_PLACE) if file.name.state is WorkState.SWAP else (file.name.state,)
         for state in states:
-            for other in self.all:
-                name = other.name
-                if name.kind is FileKind.LOG and name.state is state and name.offset == file.name.offset:
+            for other in self.at(file.name.offset):
+                if other.name.kind is FileKind.LOG and other.name.state is state:
                     return other
         return None
 

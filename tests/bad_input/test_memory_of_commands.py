@@ -19,7 +19,7 @@ pytestmark = [
 ]
 
 MOST_MEBIBYTES = 300
-PARTITIONS, LARGE_PARTITIONS, SEGMENTS = 300, 4, 1500
+PARTITIONS, LARGE_PARTITIONS, SEGMENTS = 60, 4, 600
 DELETES, EXPIRED = ("--config", "cleanup.policy=delete"), ("--config", "retention.ms=1")
 COMPACTS = ("--config", "cleanup.policy=compact", "--force")
 ALONE = ("--single-replica",)

@@ -105,9 +105,9 @@ def read_all(fs: Filesystem, path: str, limit_bytes: int | None = None) -> bytes
         return bytes(memoryview(data)[:size])
 
 
-def file_pieces(file: ReadableFile) -> Iterator[bytes]:
-    """Yield the bytes of a file in pieces. Raises OSError when the device fails."""
-    for position in range(0, file.size_bytes, PIECE_BYTES):
+def file_pieces(file: ReadableFile, start: int = 0) -> Iterator[bytes]:
+    """Yield the bytes of a file from byte `start` on, in pieces. Raises OSError when the device fails."""
+    for position in range(start, file.size_bytes, PIECE_BYTES):
         buffer = bytearray(min(PIECE_BYTES, file.size_bytes - position))
         got = file.read_into(position, memoryview(buffer))
         yield bytes(memoryview(buffer)[:got])

@@ -7,10 +7,12 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-BOMBS = 57
+BOMBS = 71
 """Tests in test_bombs.py and test_memory*.py; row R9 of docs/reliability.md counts them."""
 LARGE_FILE_RUNS = 58
 """Tests in test_large_files.py; row R9b counts them."""
+COMMANDS = 39
+"""Tests in test_memory_of_commands.py; row R9c counts them."""
 
 _FORKS = """
 import os, sys

@@ -44,6 +44,23 @@ def test_an_index_that_is_too_large_is_named_with_the_command_that_rebuilds_it(t
     assert run(argv, environment) in (0, 3)
 
 
+@pytest.mark.parametrize("tail", [b"", b"\1"], ids=["zeros", "not only zeros"])
+@pytest.mark.parametrize(("suffix", "command"), [(".index", "verify"), (".timeindex", "dump-index")])
+def test_a_large_preallocated_index_is_looked_at(suffix, command, tail, tmp_path):
+    """A broker preallocates the indexes of the last segment with segment.index.bytes, which may be larger."""
+    path = partition(tmp_path / "logs" / "t-0")
+    size_bytes = 24 * (2 * MOST_INDEX_BYTES // 24)
+    sparse(path / f"{SECOND}{suffix}", size_bytes, end=tail)
+    out = tmp_path / "out"
+    ((code, mebibytes),) = peaks([(command, str(path))])
+    with out.open("wb") as stdout:
+        run([command, "--format", "json", str(path)], Environment(stdout=stdout, kernels=KernelChoice(forced=False)))
+    is_told = b"too many to look at" in out.read_bytes()
+    assert code in (0, 3)
+    assert is_told == bool(tail)
+    assert mebibytes < MOST_MEBIBYTES, mebibytes
+
+
 def test_recover_keeps_a_snapshot_that_is_too_large_to_be_compared(tmp_path, capfd):
     """It has producers of which the log has no batch: they are not to be forgotten."""
     path = partition(tmp_path / "logs" / "t-0")

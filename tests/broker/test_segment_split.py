@@ -3,8 +3,8 @@
 import struct
 
 import pytest
-from crc32c import crc32c
 from faulty_fs import FaultyFilesystem
+from logs import R, batch_v2
 
 from kafkalog_cli.broker import segment_split
 from kafkalog_cli.broker.load_error import LoadFailed
@@ -16,9 +16,8 @@ BEYOND = 1 << 31
 LOG = f"{0:020}.log"
 
 
-def batch(base_offset, timestamp):
-    body = struct.pack(">hiqqqhii", 0, 0, timestamp, timestamp, -1, -1, -1, 0)
-    return struct.pack(">qiibI", base_offset, len(body) + 9, 0, 2, crc32c(body)) + body
+def batch(offset, timestamp):
+    return batch_v2([R(offset, timestamp)])
 
 
 def split(log, settings=None):
@@ -54,8 +53,8 @@ def test_the_parts_and_their_indexes(group, monkeypatch):
 @pytest.mark.parametrize("group", [1, 2, 4096])
 def test_what_a_broker_cannot_split(group, monkeypatch):
     monkeypatch.setattr(segment_split, "_GROUP_BATCHES", group)
-    torn = batch(0, 1) + batch(BEYOND, 2) + batch(BEYOND + 1, 3)[:-1]
-    assert "CorruptRecordException" in split(torn) or "InvalidRecordException" in split(torn)
-    back = batch(5, 1) + batch(0, 1) + batch(BEYOND, 2)
-    assert isinstance(split(back), dict)
-    assert "no segment" in split(batch(0, 1)) or "only permitted" in split(batch(0, 1))
+    assert "only permitted for segments with overflow" in split(batch(0, 1))
+    odd = bytearray(batch(1, 1))
+    odd[16] = 3  # the magic
+    assert "Invalid magic found in record: 3" in split(batch(0, 1) + odd + batch(BEYOND, 2))
+    assert "CorruptRecordException" in split(batch(0, 1) + batch(BEYOND, 2) + batch(BEYOND + 1, 3)[:-1])

@@ -433,8 +433,8 @@ def test_a_path_that_is_no_partitions(root):
 # -- what is refused
 
 BAD = [
-    (b"nonsense\n", "(char 0); --input lines takes each line as a value"),
-    (b'{"value":"a"}\n[]\n', "no JSON object; --input lines takes each line as a value"),
+    (b"nonsense\n", "(char 0); --input lines reads each line as a value"),
+    (b'{"value":"a"}\n[]\n', "no JSON object; --input lines reads each line as a value"),
     (b'{"value":7}\n', "value must be"),
     (b'{"value":{"encoding":"hex","data":"00"}}\n', "encoding of the value"),
     (b'{"value":{"encoding":"base64","data":"="}}\n', "no base64"),

@@ -18,7 +18,14 @@ from kafkalog_cli.format.batch import (
 )
 from kafkalog_cli.format.columns import Flags, IntColumn, Integers, Octets
 from kafkalog_cli.format.kernels import native
-from kafkalog_cli.format.records import RECORD_COLUMN_NAMES, RecordBlock, RecordColumns, field_bytes, read_headers
+from kafkalog_cli.format.records import (
+    RECORD_COLUMN_NAMES,
+    RecordBlock,
+    RecordColumns,
+    field_bytes,
+    read_headers,
+    view_of,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,6 +49,7 @@ SIZE_FIELDS = ("key_size", "value_size")
 _KEY_ROW, _VALUE_ROW = 3, 5
 _MAX_INT32 = (1 << 31) - 1
 _MOST_CLAIMED = 1 << 22
+_LARGE_FIELD_BYTES = 1 << 20
 
 
 def record_schema(columns: Sequence[str] | None = None) -> Any:
@@ -254,7 +262,10 @@ class _Columns:
         positions, sizes = self._records[row], self._records[row + 1]
         if not self._is_compiled:
             places = zip(positions.tolist(), sizes.tolist(), strict=True)
-            return _pyarrow().array([field_bytes(self._block.buffer, *place) for place in places], type)
+            # Arrow copies small values faster from bytes. Of a large value there is then no copy in between.
+            is_large = len(sizes) > 0 and int(sizes.max()) >= _LARGE_FIELD_BYTES
+            field = view_of if is_large else field_bytes
+            return _pyarrow().array([field(self._block.buffer, *place) for place in places], type)
         buffer = np.frombuffer(self._block.buffer, dtype=np.uint8)
         ends = np.empty(len(sizes) + 1, dtype=np.int64)
         room = _pyarrow().allocate_buffer(int(np.maximum(sizes, 0).sum()))  # Arrow's pool has warm pages

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
 from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format.batch import CODEC_MASK
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.ops.ranges import part_of
 
@@ -105,5 +106,6 @@ def _held_bytes(block: RecordBlock) -> int:
     if block.is_compiled and len(records):  # the buffer may be a large arena of which this block uses the beginning
         value_end = int(records.value_position[-1]) + max(int(records.value_size[-1]), 0)
         size_bytes = min(size_bytes, max(value_end, int(records.headers_position[-1])))
-    stored_bytes = int(block.batches.size_bytes[block.first_row])
+    batches, row = block.batches, block.first_row
+    stored_bytes = int(batches.size_bytes[row]) if batches.attributes[row] & CODEC_MASK else 0
     return size_bytes + stored_bytes + (2 if block.goes_on else 1) * _RECORD_BYTES * len(records)

@@ -95,7 +95,7 @@ class IndexFile:
         # The file's bytes, possibly 10 MiB of zeros, are not kept.
         self._is_read, self._read_notes = content.is_whole, content.notes
         self._faults = tuple(length_faults(cast("SegmentIndex[tuple[int, int]]", whole), used))
-        self._zero_tail_bytes = _zero_tail(whole, used)
+        self._zero_tail_bytes = _zero_tail(whole, used, content.zero_bytes)
 
     def see(self, batch_run: BatchRun) -> None:
         """Check the entries that point to these batches."""
@@ -190,7 +190,10 @@ def _in_use(whole: SegmentIndex[Any]) -> int:
     return 0 if lone_zero and (isinstance(whole, OffsetIndex) or len(whole) > 1) else used
 
 
-def _zero_tail(whole: SegmentIndex[Any], used: int) -> int:
-    """Return the bytes after the entries in use if all are zero, as in a preallocated index; else 0."""
+def _zero_tail(whole: SegmentIndex[Any], used: int, zero_bytes: int) -> int:
+    """Return the bytes after the entries in use if all are zero, as in a preallocated index; else 0.
+
+    `zero_bytes` follow the entries of `whole` in the file.
+    """
     start, end = used * whole.layout.size, len(whole) * whole.layout.size
-    return end - start if whole.data.count(0, start, end) == end - start else 0
+    return end - start + zero_bytes if whole.data.count(0, start, end) == end - start else 0

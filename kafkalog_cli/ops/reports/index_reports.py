@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 
 from kafkalog_cli.disk.names import FileKind, FileName, WorkState, segment_file_name
 from kafkalog_cli.errors import ExitCode, KafkalogError, NotKafkaLayout
@@ -74,6 +75,7 @@ class PartitionReports:
         )  # listed before the log is read
         partition = self._open(path, wanted)
         self._segments: dict[int, Segment] = {s.base_offset: s for s in partition.segments if not s.is_seven}
+        self._next_offsets = dict(pairwise(sorted(self._segments)))
         self._hold_changing()
         try:
             found = log_range(read_context.fs, partition, read_context.limits, read_context.choice)
@@ -182,8 +184,7 @@ class PartitionReports:
     def _segment(self, segment: Segment, indexes: list[SidecarFile]) -> Iterator[FileReport]:
         name = FileName(segment.log.path.rpartition("/")[2], FileKind.LOG, WorkState.IN_PLACE, segment.base_offset)
         log = SidecarFile(name, segment.log)
-        following = min((base for base in self._segments if base > segment.base_offset), default=None)
-        found = SegmentFiles(log, indexes, segment, following)
+        found = SegmentFiles(log, indexes, segment, self._next_offsets.get(segment.base_offset))
         reports = SegmentReports(self._read_context, self._files, found, self._watch)
         if self._log_end is not None and self._log_end < segment.base_offset:
             last = segment.base_offset - 1

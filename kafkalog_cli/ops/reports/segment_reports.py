@@ -191,11 +191,7 @@ class SegmentReports:
         first = header_at(log, 0)
         if not isinstance(first, Batch):
             return
-        there = {
-            file.name.kind
-            for file in self._files.all
-            if file.name.state is WorkState.IN_PLACE and file.name.offset == base_offset
-        }
+        there = {file.name.kind for file in self._files.at(base_offset) if file.name.state is WorkState.IN_PLACE}
         if FileKind.OFFSET_INDEX not in there:
             message = "missing: a broker rebuilds it from the log when it starts"
             yield self._files.missing(_name(base_offset, FileKind.OFFSET_INDEX), message)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.change.draft import MOST_REMEMBERED_BYTES, READ_ONCE_BYTES
-from kafkalog_cli.disk.fs import FileStatus, Filesystem, file_pieces
+from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile, file_pieces
 from kafkalog_cli.disk.names import DirectoryName, FileKind, FileName, WorkState, classify_file
 from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY
+from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY
 from kafkalog_cli.log.reading.scan import read_readable
 from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.ops.reports.index_verdict import (
@@ -53,6 +55,9 @@ MAX_STATE_BYTES = 16 << 20
 """Largest sizes of files that are read: larger files would need too much memory."""
 
 
+_ENTRY_BYTES = {FileKind.OFFSET_INDEX: OFFSET_INDEX_ENTRY.size, FileKind.TIME_INDEX: TIME_INDEX_ENTRY.size}
+
+
 class SidecarFile(NamedTuple):
     """A file of a directory, with its parsed name."""
 
@@ -66,11 +71,15 @@ class SidecarFile(NamedTuple):
 
 
 class SidecarContent(NamedTuple):
-    """The bytes of a file that could be read, and notes on why others could not."""
+    """The bytes of a file that could be read, and notes on why others could not.
+
+    `zero_bytes`: so many bytes follow in a large index that is preallocated, all of them zero.
+    """
 
     data: bytes
     notes: tuple[FileNote, ...] = ()
     is_whole: bool = True
+    zero_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +110,13 @@ class DirectoryFiles:
             for entry in fs.list_directory(path)
             if entry.is_file
         ]
+        self._at: dict[int | None, list[SidecarFile]] = {}
+        for file in self.all:
+            self._at.setdefault(file.name.offset, []).append(file)
+
+    def at(self, offset: int | None) -> Sequence[SidecarFile]:
+        """Return the files with this offset in their names; a partition may have very many segments."""
+        return self._at.get(offset, ())
 
     @property
     def is_everything_wanted(self) -> bool:
@@ -123,9 +139,8 @@ class DirectoryFiles:
         """
         states = (file.name.state, WorkState.IN_PLACE) if file.name.state is WorkState.SWAP else (file.name.state,)
         for state in states:
-            for other in self.all:
-                name = other.name
-                if name.kind is FileKind.LOG and name.state is state and name.offset == file.name.offset:
+            for other in self.at(file.name.offset):
+                if other.name.kind is FileKind.LOG and other.name.state is state:
                     return other
         return None
 
@@ -155,12 +170,15 @@ class DirectoryFiles:
         return self._read(file, limit_bytes) if held is None else held
 
     def _read(self, file: SidecarFile, limit_bytes: int) -> SidecarContent:
-        size = file.status.size_bytes
-        if size > limit_bytes:
-            message = f"{size} bytes are too many to check, at most {limit_bytes}"
-            return SidecarContent(b"", (FileNote(message, ExitCode.WARNINGS),), is_whole=False)
+        size, zero_bytes = file.status.size_bytes, 0
         try:
             with self.fs.open_read(file.status.path) as opened:
+                if size > limit_bytes:
+                    limit_bytes -= limit_bytes % _ENTRY_BYTES.get(file.name.kind, 1)
+                    if not _ends_in_zeros(opened, file.name.kind, limit_bytes):
+                        message = f"{size} bytes are too many to check, at most {limit_bytes}"
+                        return SidecarContent(b"", (FileNote(message, ExitCode.WARNINGS),), is_whole=False)
+                    zero_bytes = opened.size_bytes - limit_bytes
                 buffer = bytearray(min(opened.size_bytes, limit_bytes))
                 got, fault = read_readable(opened, 0, memoryview(buffer))
         except KafkalogError as error:
@@ -169,7 +187,7 @@ class DirectoryFiles:
             )
         if fault is not None:
             return SidecarContent(bytes(buffer[:got]), (fault_note(fault, ExitCode.FAILURE),), is_whole=False)
-        return SidecarContent(bytes(memoryview(buffer)[:got]))
+        return SidecarContent(bytes(memoryview(buffer)[:got]), zero_bytes=zero_bytes)
 
     def pieces(self, file: SidecarFile) -> Iterator[bytes]:
         """Yield the bytes of a file in pieces. Raises what `open_read` raises, and OSError."""
@@ -237,3 +255,13 @@ class DirectoryFiles:
         return FileReport(
             path, name.kind, name.state, directory.topic, directory.partition, name.offset, None, notes=(note,)
         )
+
+
+def _ends_in_zeros(file: ReadableFile, kind: FileKind, start: int) -> bool:
+    """Whether a file is an index of whole entries of which all from byte `start` on are zero: a preallocated one."""
+    if kind not in _ENTRY_BYTES or file.size_bytes % _ENTRY_BYTES[kind]:
+        return False
+    try:
+        return not any(piece.strip(b"\0") for piece in file_pieces(file, start))
+    except OSError:
+        return False

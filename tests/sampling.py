@@ -2,7 +2,8 @@
 
 The cases of all tests in a file marked `exhaustive(together=True)` are chosen alike, as they share what is made for a case.
 The tests marked `exhaustive(in_turn=True)` are cases of one family: a run has each 24th of these tests. They go through all
-calls or bytes of one scenario, and other tests of the same file hold in each run what the scenario is about.
+calls or bytes of one scenario, and other tests of the same file hold in each run what the scenario is about. With both, a file is
+one case of that family: a scenario with a real broker, whose parts are tried without a broker in each run.
 
 `--share 3/24` (or TEST_SHARE=3/24) runs the fourth of 24 shares; the 24 together are all cases. Without the option a
 run has the first share; it has all cases where a test file is named, or with `--share all`.
@@ -62,19 +63,26 @@ def sampled(names, key, share, shares):
     return set(names[start::shares] or [names[start % len(names)]])
 
 
+def place_of(nodeid, together=False, in_turn=False):
+    """Family, key and case of a test: a family has some of its cases in a share, from a place that depends on the key."""
+    file, function = nodeid.partition("::")[0], nodeid.partition("[")[0]
+    if in_turn:
+        return IN_TURN, IN_TURN, file if together else nodeid
+    return function, file if together else function, nodeid
+
+
 def pytest_collection_modifyitems(config, items):
     share, shares = share_of(config)
-    cases, keys = defaultdict(list), {}
+    families = defaultdict(lambda: defaultdict(list))
     for item in items:
         marker = item.get_closest_marker("exhaustive") if shares > 1 else None
         if marker is not None:
-            function = item.nodeid.partition("[")[0]
-            function = IN_TURN if marker.kwargs.get("in_turn") else function
-            cases[function].append(item.nodeid)
-            keys[function] = function.partition("::")[0] if marker.kwargs.get("together") else function
+            family, key, case = place_of(item.nodeid, **marker.kwargs)
+            families[family, key][case].append(item.nodeid)
     left_out = set()
-    for function, names in cases.items():
-        left_out.update(set(names) - sampled(names, keys[function], share, shares))
+    for (_, key), cases in families.items():
+        for case in set(cases) - sampled(list(cases), key, share, shares):
+            left_out.update(cases[case])
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
         items[:] = [item for item in items if item.nodeid not in left_out]

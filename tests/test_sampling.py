@@ -88,6 +88,17 @@ def test_a_share_has_some_cases_of_each_function(suite):
     assert sum(name.startswith("test_in_turn_") for name in functions) == TURNS / SHARES
 
 
+def test_files_take_turns(suite):
+    """A file with a fixture of its own is one case beside the tests that are one each."""
+    text = "import pytest\npytestmark = pytest.mark.exhaustive(in_turn=True, together=True)\n"
+    for n in range(SHARES):
+        (suite.path / "suite" / f"test_file_{n}.py").write_text(f"{text}def test_a{n}(): pass\ndef test_b{n}(): pass\n")
+    names = ran(suite, "suite", "--share", f"1/{SHARES}")
+    whole = [n for n in range(SHARES) if {f"test_a{n}", f"test_b{n}"} <= names]
+    assert len(whole) + sum(name.startswith("test_in_turn_") for name in names) == 2
+    assert sum(name.startswith(("test_a", "test_b")) for name in names - {"test_alone"}) == 2 * len(whole)
+
+
 def test_all_shares_of_a_suite(suite):
     assert len(set().union(*(ran(suite, "suite", "--share", f"{n}/{SHARES}") for n in range(SHARES)))) == COUNT
     assert len(ran(suite, "suite", "--share", "all")) == COUNT

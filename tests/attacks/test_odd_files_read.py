@@ -360,6 +360,7 @@ TURNS = {
 TURNED = ("*.log", "*.index", "*.timeindex", "snapshot", "epochs", "metadata")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("turn", TURNS)
 @pytest.mark.parametrize("name", TURNED)
 def test_a_file_that_turns(both, turn, name, evidence):

@@ -69,6 +69,7 @@ def left(fs):
 ALL = dict.fromkeys(NAMES, "new")
 
 
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.parametrize("with_empty", [False, True])
 def test_a_power_cut_after_any_call(with_empty):
     """Before the commit nothing is seen; after it the next run completes it, and nothing is left."""

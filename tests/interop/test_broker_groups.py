@@ -14,7 +14,7 @@ from kafkalog_cli.ops.tables.groups import groups
 
 kafka = pytest.importorskip("kafka")
 
-pytestmark = pytest.mark.xdist_group("broker")
+pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.exhaustive(in_turn=True, together=True)]
 
 FOREVER = {
     "offsets.retention.minutes": "2147483647", "group.share.enable": "true",

@@ -14,7 +14,7 @@ from recovering import complaints
 
 from kafkalog_cli.change.publishing.new_partitions import staged_name
 
-pytestmark = pytest.mark.xdist_group("broker")
+pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.exhaustive(in_turn=True, together=True)]
 
 SMALL = {"internal.segment.bytes": 3000, "index.interval.bytes": 512}
 TOPICS = ("back", "other", "hashed")

@@ -14,7 +14,7 @@ from broker import Client, broker
 from broker_records import our_lines, served_lines
 from recovering import complaints, kafkalog
 
-pytestmark = pytest.mark.xdist_group("broker")
+pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.exhaustive(in_turn=True, together=True)]
 
 HOUR_MS = 3_600_000
 LIMIT_MS = 6 * HOUR_MS + 180_000

@@ -20,6 +20,8 @@ from recovering import ENVIRONMENT, Ended, Recovered, complaints, kafkalog, our_
 pytestmark = pytest.mark.xdist_group("broker")  # what its fixtures make is made once
 
 SMALL = {"internal.segment.bytes": 3000, "index.interval.bytes": 512}
+NO_RECOVERY_POINTS = {"log.flush.offset.checkpoint.interval.ms": "3600000"}
+"""A broker that writes recovery points while it runs, each minute by default, reports other damage after it was killed."""
 MARKER = ".kafka_cleanshutdown"
 STRAY = f"whole-0.{'0123456789abcdef' * 2}-stray"
 ADDED = 7
@@ -129,8 +131,8 @@ class Life:
 
 @pytest.fixture(scope="module")
 def life(real_kafka, tmp_path_factory):
-    class_path = real_kafka.broker_class_path
-    with broker(tmp_path_factory.mktemp("broker"), class_path) as one, Client(one.address, class_path) as client:
+    class_path, folder = real_kafka.broker_class_path, tmp_path_factory.mktemp("broker")
+    with broker(folder, class_path, NO_RECOVERY_POINTS) as one, Client(one.address, class_path) as client:
         yield Life(one, client, class_path)
 
 

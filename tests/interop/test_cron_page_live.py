@@ -16,7 +16,7 @@ import pytest
 from broker import STOCK, Client, broker
 from recovering import ENVIRONMENT
 
-pytestmark = pytest.mark.xdist_group("broker")
+pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.exhaustive(in_turn=True, together=True)]
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cron.md").read_text()
 DAY_MS = 86_400_000

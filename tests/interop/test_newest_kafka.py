@@ -16,7 +16,7 @@ from loader_cases import RealLoader, random_source
 from logs import R, batch_v2, message, message_set, write_segment
 from random_segments import damaged, random_log
 
-pytestmark = pytest.mark.xdist_group("newest")
+pytestmark = [pytest.mark.xdist_group("newest"), pytest.mark.exhaustive(in_turn=True, together=True)]
 
 LOADS = 40
 CLEANED_LOGS = 2

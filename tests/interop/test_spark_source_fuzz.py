@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 CASES = int(os.environ.get("KAFKALOG_TEST_SPARK_SOURCE_CASES") or part_of(48))
 
 
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.usefixtures("real_kafka")
 def test_the_same_rows_and_refusals(tmp_path, capsys):
     """In a process of its own: the connector's jars must be there when Java starts."""

@@ -15,6 +15,7 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.ops.verify.diagnose import finding
 from kafkalog_cli.ops.verify.finding_kinds import FindingKind
 from kafkalog_cli.ops.verify.partition import Level, Verification
+from kafkalog_cli.output.ndjson import json_text
 from kafkalog_cli.output.verify_view import verification_object
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
@@ -168,7 +169,8 @@ def test_nothing_is_written(corpus, tmp_path):
 def test_a_file_that_cannot_be_read_is_in_the_schema_too(schemas):
     unread = finding(FindingKind.NOT_READ, "t-0/x.index", "cannot be read: Input/output error")
     found = Verification("t-0", Level.NORMAL, topic="t", partition=0, findings=(unread,))
-    line = {"schema": "kafkalog.verification/1", "type": "verification", **verification_object(found)}
+    fields = json.loads(json_text(verification_object(found)))
+    line = {"schema": "kafkalog.verification/1", "type": "verification", **fields}
     assert line["exit_code"] == 1
     assert next(schemas["kafkalog.verification/1"].iter_errors(line), None) is None
 

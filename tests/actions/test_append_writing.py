@@ -61,8 +61,14 @@ def test_the_largest_are_written_as_they_are():
         ({"producer_id": 1, "transaction": "end"}, "--transaction 'end' is none of commit, abort, open"),
         ({"transaction": "commit"}, "--transaction needs a --producer_id"),
         ({"first_sequence": 0}, "--first_sequence needs a --producer_id"),
-        ({"keep_offsets": True, "producer_id": 1}, "--keep_offsets cannot be combined with --producer_id or --leader_epoch"),
-        ({"keep_offsets": True, "leader_epoch": 1}, "--keep_offsets cannot be combined with --producer_id or --leader_epoch"),
+        (
+            {"keep_offsets": True, "producer_id": 1},
+            "--keep_offsets cannot be combined with --producer_id or --leader_epoch",
+        ),
+        (
+            {"keep_offsets": True, "leader_epoch": 1},
+            "--keep_offsets cannot be combined with --producer_id or --leader_epoch",
+        ),
     ],
 )
 def test_what_does_not_go(given, told):

@@ -371,7 +371,10 @@ def test_entries_that_point_into_damage_are_unverified_and_those_behind_it_are_c
     assert verdicts(found[FileKind.TIME_INDEX]) == [Verdict.UNVERIFIED, Verdict.RIGHT]
     log_report = found[FileKind.LOG]
     assert log_report.exit_code is ExitCode.CORRUPTION
-    assert log_report.notes[0].message == f"at byte {at[1]}: {at[2] - at[1]} bytes that are not a batch; valid batches follow"
+    assert (
+        log_report.notes[0].message
+        == f"at byte {at[1]}: {at[2] - at[1]} bytes that are not a batch; valid batches follow"
+    )
 
 
 def test_an_append_call_that_ends_in_damage_is_unverified():

@@ -279,7 +279,7 @@ def change_line(disk):
         (change_time, "50.snapshot was changed since"),
         (change_line, "its line in recovery-point-offset-checkpoint was changed since"),
         (lambda d: d.unlink(f"{OWN}/{RUN.run_id}/0000.cut"), "the file that the run kept is missing"),
-        (lambda d: d.open_write(f"{OWN}/{RUN.run_id}/0000.cut").truncate(3), "cut short"),
+        (lambda d: d.open_write(f"{OWN}/{RUN.run_id}/0000.cut").truncate(3), "is too short"),
         (lambda d: d.open_write(f"{OWN}/{RUN.run_id}/0000.cut").write(3, b"x"), "was changed since"),
     ],
 )
@@ -458,7 +458,11 @@ def test_a_run_cut_off_half_way_is_not_undone_if_others_changed_what_it_left(cha
 
 @pytest.mark.parametrize(
     ("name", "match"),
-    [("cut", "did not keep the bytes that it cut"), ("drop", "the run did not keep it"), ("replaced", "the run did not keep the replaced file")],
+    [
+        ("cut", "did not keep the bytes that it cut"),
+        ("drop", "the run did not keep it"),
+        ("replaced", "the run did not keep the replaced file"),
+    ],
 )
 def test_a_run_that_kept_nothing_is_undone_only_where_nothing_was_done(name, match):
     disk = partition()

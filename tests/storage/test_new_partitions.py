@@ -187,7 +187,10 @@ def test_nothing_takes_the_place_of_records():
 
 def test_what_was_staged_and_is_gone_is_missed():
     disk = empty_disk()
-    with NewPartitions(disk, ROOT) as new, pytest.raises(Refused, match="it is missing: a broker was started in the meantime"):
+    with (
+        NewPartitions(disk, ROOT) as new,
+        pytest.raises(Refused, match="it is missing: a broker was started in the meantime"),
+    ):
         new.publish("run-1", [StagedPartition("t", 0, staged_name("t", 0, "run-1", "0"))], {})
 
 

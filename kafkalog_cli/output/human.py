@@ -49,7 +49,7 @@ def write_table(out: ResultStream, table: TextTable) -> None:
     shown, left_out = _fitting(_with_values(table), width)
     out.write(_rich(shown, width))
     if left_out:
-        out.write(f"(left out, the terminal is too narrow: {', '.join(left_out)}; a pipe gets all columns)\n")
+        out.write(f"(no room for {', '.join(left_out)}; a pipe gets all columns)\n")
 
 
 def cell(value: object) -> str:

@@ -236,11 +236,11 @@ class NotSame(KafkalogError):
 
 
 class MarkerLeftAway(KafkalogError):
-    """{path}: done, but .kafka_cleanshutdown could not be restored: {reason}; without it a broker recovers all partitions when it starts, and leaves every ISR; once the disk works, `{command}` {effect}"""  # noqa: E501
+    """{path}: done, but .kafka_cleanshutdown could not be restored: {reason}; without it a broker recovers all partitions when it starts, and leaves every in-sync replica set; once the disk works, `{command}` {effect}"""  # noqa: E501
 
 
 class MarkerKept(KafkalogError):
-    """{path}: no log was changed, but .kafka_cleanshutdown could not be restored: {reason}; without it a broker recovers all partitions when it starts, and leaves every ISR; once the disk works, `kafkalog undo {partition_word} {run_word}` restores it"""  # noqa: E501
+    """{path}: no log was changed, but .kafka_cleanshutdown could not be restored: {reason}; without it a broker recovers all partitions when it starts, and leaves every in-sync replica set; once the disk works, `kafkalog undo {partition_word} {run_word}` restores it"""  # noqa: E501
 
 
 class SyncFailed(KafkalogError):

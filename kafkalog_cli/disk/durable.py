@@ -395,7 +395,7 @@ def half_changed(
     """
     reason = error_text(error) if isinstance(error, OSError) else str(error)
     if without_marker:
-        reason += ", and the marker of the clean shutdown is away"
+        reason += ", and .kafka_cleanshutdown is missing"
     half = (HalfDiscarded if discard else HalfChanged)(path=path, run=run_id, reason=reason)
     return NoSpace(path=path, reason=str(half), run=run_id) if is_no_room(error) else half
 

@@ -42,8 +42,8 @@ class MarkerState(Enum):
 
 
 MARKER_STAYS_AWAY = (
-    "the marker of the clean shutdown stays away, since records below the log's end are gone or the partition is not"
-    " sound: the broker recovers all partitions when it starts, and leaves every ISR"
+    ".kafka_cleanshutdown is not restored, since records below the log's end were removed or the partition is not"
+    " sound: the broker recovers all partitions when it starts, and leaves every in-sync replica set"
 )
 
 

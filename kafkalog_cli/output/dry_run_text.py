@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.ops.reports.index_verdict import counted
 from kafkalog_cli.output.paint import NO_PAINT, Paint
 from kafkalog_cli.output.progress import sized, spent
@@ -47,12 +48,13 @@ class RunCounts:
         """Return the end of a run on several partitions; nothing for a single partition, which has its own line."""
         if partitions < 2:
             return
-        refused, not_done = counts.get(FAILED, 0), len(summary.not_done)
-        unchanged = partitions - self._changed - refused - summary.failed - not_done
+        not_done, bad = len(summary.not_done), counts.get(FAILED, 0) + summary.failed
+        refused = min(bad, summary.codes.count(ExitCode.REFUSED))
+        unchanged = partitions - self._changed - bad - not_done
         parts = [f"{self._changed} changed"]
         parts += [f"{unchanged} unchanged"] if unchanged > 0 else []
-        bad = ((refused, "refused"), (summary.failed, "failed"), (not_done, "not done"))
-        parts += [paint.bad(f"{count} {word}") for count, word in bad if count]
+        others = ((refused, "refused"), (bad - refused, "failed"), (not_done, "not done"))
+        parts += [paint.bad(f"{count} {word}") for count, word in others if count]
         parts += [f"{amount} {verb}" for amount, verb in _amounts(counts)]
         yield f"{partitions} partitions: {', '.join([*parts, spent(seconds)])}"
 

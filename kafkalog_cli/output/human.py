@@ -53,7 +53,7 @@ def write_table(out: ResultStream, table: TextTable) -> None:
     shown, left_out = _fitting(_with_values(table), width)
     out.write(_rich(shown, width))
     if left_out:
-        out.write(f"(too narrow for {', '.join(left_out)}; in a pipe every column is there)\n")
+        out.write(f"(no room for {', '.join(left_out)}; a pipe gets all columns)\n")
 
 
 def cell(value: object) -> str:

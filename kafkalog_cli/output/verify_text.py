@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.ops.reports.index_verdict import counted
@@ -114,14 +115,17 @@ class VerifyText:
 def verification_lines(verification: Verification, paint: Paint = NO_PAINT, *, quiet: bool = False) -> Iterator[str]:
     """Return the lines of the findings, then of the partition; with `quiet` only warnings and worse."""
     found = [one for one in verification.findings if not quiet or one.severity is not Severity.INFO]
-    for one in found:
-        yield from finding_lines(one, paint)
+    for one, after in zip_longest(found, found[1:]):
+        yield from finding_lines(one, paint, after)
     if not quiet or found:
         yield verification_summary(verification, paint)
 
 
-def finding_lines(found: Finding, paint: Paint = NO_PAINT) -> Iterator[str]:
-    """Return the lines of one finding: place and message, a broker's reaction, the next step."""
+def finding_lines(found: Finding, paint: Paint = NO_PAINT, after: Finding | None = None) -> Iterator[str]:
+    """Return the lines of one finding: place and message, a broker's reaction, the next step.
+
+    A reaction or a step that is also that of `after`, the next finding, is printed only there.
+    """
     where = printable(found.path)
     if found.position is not None:
         where += f": at byte {found.position}"
@@ -131,9 +135,10 @@ def finding_lines(found: Finding, paint: Paint = NO_PAINT) -> Iterator[str]:
     yield paint.coloured(paint.wrapped(text, indent="  "), word, colour)
     if found.severity is Severity.INFO:
         return
-    if found.broker_effect:
+    shared = after if after is not None and after.severity is not Severity.INFO else None
+    if found.broker_effect and (shared is None or shared.broker_effect != found.broker_effect):
         yield paint.wrapped(f"  broker: {printable(found.broker_effect)}", indent="    ")
-    if found.next_step:
+    if found.next_step and (shared is None or shared.next_step != found.next_step):
         yield paint.wrapped(f"  next: {printable(found.next_step)}", indent="    ")
 
 

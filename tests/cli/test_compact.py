@@ -64,7 +64,7 @@ def test_a_line_a_partition_and_undo_takes_it_back(root):
     code, out, err = kafkalog("compact", root / "cmp-tx-0", *COMPACT, *NOW)
     assert (code, err) == (0, "")
     (line,) = out.splitlines()
-    words = "cleaned up to 180, 5 segments into 3, 21 of 180 records stay, 1529 of 9857 bytes, offsets 0 to 230; undo"
+    words = "cleaned up to 180, 5 segments into 3, 21 of 180 records kept, 1.5 KiB of 9.6 KiB, offsets 0 to 230; undo"
     assert line.startswith(f"{root}/cmp-tx-0: {words} for 60 s, and until a broker starts: kafkalog undo ")
     assert line_of(root, "cmp-tx-0") == "180"
     assert tree(root)[MARKER] == before[MARKER]
@@ -77,9 +77,9 @@ def test_the_second_run_changes_nothing(root):
     before = tree(root)
     code, out, _ = kafkalog("compact", root, *COMPACT, *NOW)
     assert code == 0
-    assert ["nothing to do, all records are clean or in the active segment" in line for line in out.splitlines()] == [
-        True
-    ] * 3
+    *lines, closing = out.splitlines()
+    assert ["nothing to do, all records are clean or in the active segment" in line for line in lines] == [True] * 3
+    assert " partitions: 0 changed, " in closing
     assert tree(root) == before
     assert kafkalog("compact", root, *COMPACT, *NOW, "--quiet")[:2] == (0, "")
     assert kafkalog("verify", root, "--level", "deep", *NOW)[0] == 0
@@ -106,7 +106,7 @@ def test_a_dry_run_tells_and_changes_nothing(root):
     code, out, _ = kafkalog("compact", root / "cmp-tx-0", *COMPACT, *NOW, "--dry-run", "--estimate", "--verbose")
     assert code == 0
     first, *more = out.splitlines()
-    words = "dirty ratio 1.000 (0 bytes clean, 9.6 KiB dirty), dirty: clean up to 180 (the active segment), 5 segments into 3"
+    words = "dirty ratio 1.000 (0 bytes clean, 9.6 KiB dirty), dirty: clean up to offset 180 (the active segment), 5 segments into 3"
     assert first.startswith(f"{root}/cmp-tx-0: dry run: {words}, ")
     assert "  would set the line in cleaner-offset-checkpoint to 180" in more
     code, (found,), summary = objects("compact", root / "cmp-tx-0", *COMPACT, *NOW, "--dry-run", "--estimate")
@@ -253,7 +253,7 @@ def test_passes_up_to_a_number(root, tmp_path):
     code, (found,), _ = objects("compact", *options, "--passes", "until-stable", "--force")
     assert (code, found["outcome"]["passes"] > 0) == (0, True)
     code, out, _ = kafkalog("compact", *options, "--passes", "until-stable", "--force")
-    assert "clean up to 180, a further pass changes nothing" in out
+    assert "clean up to 180, and a further pass changes nothing" in out
     for wrong in ("0", "-1", "twice", ""):
         assert kafkalog("compact", *options, "--passes", wrong)[0] == 2
 

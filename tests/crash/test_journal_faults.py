@@ -279,7 +279,7 @@ def change_line(disk):
         (change_time, "50.snapshot was changed since"),
         (change_line, "its line in recovery-point-offset-checkpoint was changed since"),
         (lambda d: d.unlink(f"{OWN}/{RUN.run_id}/0000.cut"), "the file that the run kept is missing"),
-        (lambda d: d.open_write(f"{OWN}/{RUN.run_id}/0000.cut").truncate(3), "cut short"),
+        (lambda d: d.open_write(f"{OWN}/{RUN.run_id}/0000.cut").truncate(3), "is too short"),
         (lambda d: d.open_write(f"{OWN}/{RUN.run_id}/0000.cut").write(3, b"x"), "was changed since"),
     ],
 )

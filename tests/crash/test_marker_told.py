@@ -62,7 +62,7 @@ def check(where, disk, outcome):
     text = outcome.out + outcome.err
     if marker(disk) is not None:
         return False
-    assert "marker of the clean shutdown" in text, f"nothing tells that it is away: {where}"
+    assert ".kafka_cleanshutdown" in text, f"nothing tells that it is away: {where}"
     assert "nothing was changed" not in text, where
     commands = [command for command in COMMAND.findall(text) if not ABOUT_THE_DISK.search(command)]
     assert len(commands) == 1, f"no command, or several: {where}"

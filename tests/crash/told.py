@@ -62,7 +62,7 @@ class Told:
         gone = self.before.keys() - self.there.keys()
         assert "nothing unlinked" not in text or not gone, f"{gone} unlinked: {self.where}"
         if MARKER in self.before and MARKER not in self.there:
-            assert "marker of the clean shutdown" in text, f"nothing tells that it is away: {self.where}"
+            assert ".kafka_cleanshutdown" in text, f"nothing tells that it is away: {self.where}"
         if not self.has_failed:
             assert self.there == self.after or self.is_of_a_read, f"told of success: {self.where}"
             return bool(changed)

@@ -18,6 +18,20 @@ def test_two_commands_are_marked():
     assert all(command.startswith("python3 -m venv .venv && ") for _, command in marked)
 
 
+def test_install_lines_name_what_the_package_has():
+    """They were run from a clone, with uv 0.13 and pipx 1.18; tests/packaging/test_dist.py runs both without a network."""
+    project = (ROOT / "pyproject.toml").read_text()
+    lines = re.findall(r"(?:uv tool install|pipx install) (\S+)", README)
+    assert set(lines) == {".", "'.[spark]'"}
+    extras = {extra for line in lines for extra in re.findall(r"\[(\w+)\]", line)}
+    assert all(re.search(rf"^{extra} = \[", project, re.MULTILINE) for extra in extras)
+    assert '[project.scripts]\nkafkalog = "' in project
+    oldest, newest = re.search(r"needs Python (\S+) to (\S+),", README).groups()
+    assert f'requires-python = ">={oldest}"' in project
+    versions = re.search(r"^for version in (.*); do$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)[1].split()
+    assert (versions[0], versions[-1]) == (oldest, newest)
+
+
 def test_counts_stand_on_the_pages_that_are_linked():
     proofs = re.findall(r"^\| .*\[([^\]]*\d[^\]]*)\]\(([^)]+)\) \|$", README, re.MULTILINE)
     assert len(proofs) >= 6

@@ -187,7 +187,7 @@ def test_what_a_broker_made_of_a_crash_is_right_again(corpus, name):
         ("clean-del-timeindex", ".timeindex", "no entry for the largest timestamp"),
         ("clean-swap", "00000000000000000000.index", "KAFKA-10207"),
         ("clean-torn", "leader-epoch-checkpoint", "has leader epoch 0"),
-        ("clean-torn", ".log", "a broker takes 99 for the end of the log, though batches go on to offset 125"),
+        ("clean-torn", ".log", "a broker uses 99 as the end of the log, although batches continue to offset 125"),
         ("clean-zero-index", "00000000000000000000.index", "KAFKA-10207"),
         ("clean-bad-index-size", "00000000000000000000.index", "not a multiple of 8"),
     ],

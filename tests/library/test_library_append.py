@@ -192,7 +192,7 @@ def test_a_damaged_segment_keeps_the_marker_away(root):
     data = bytearray(path.read_bytes())
     data[99] ^= 1
     path.write_bytes(data)
-    with pytest.warns(kl.LogWarning, match="leaves every ISR"):
+    with pytest.warns(kl.LogWarning, match="leaves every in-sync replica set"):
         kl.open_partition(root / "idem-0").append(pa.table(ONE), single_replica=True)
     assert not (root / MARKER).exists()
 

@@ -394,12 +394,24 @@ class Copied:
         """The commands that check the copy and put it in the place of the damaged log; "" if nothing was copied."""
         if not self.salvaged.batches:
             return ""
-        copy = shell_word(self.salvaged.path)
-        step = (
-            f"`kafkalog verify {copy}` checks the copy. With the broker stopped, `mv -nT PATH PATH_AWAY`,"
-            f" `mv -nT {copy} PATH` and `kafkalog recover PATH` put it in the place of the damaged log"
+        away, back, repair = self.replacing
+        replace = f"With the broker stopped, {away}, {back} and {repair} put it in the place of the damaged log"
+        return f"{self.checking}. {replace}"
+
+    @property
+    def checking(self) -> str:
+        """The next step that checks the copy."""
+        return f"`kafkalog verify {shell_word(self.salvaged.path)}` checks the copy"
+
+    @property
+    def replacing(self) -> tuple[str, ...]:
+        """The commands, between backticks, that put the copy in the place of the damaged log, in their order."""
+        commands = (
+            "`mv -nT PATH PATH_AWAY`",
+            f"`mv -nT {shell_word(self.salvaged.path)} PATH`",
+            "`kafkalog recover PATH`",
         )
-        return filled(step, self.partition.path, self.partition.path, self.metadata)
+        return tuple(filled(one, self.partition.path, self.partition.path, self.metadata) for one in commands)
 
     @property
     def exit_code(self) -> ExitCode:

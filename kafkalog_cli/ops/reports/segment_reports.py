@@ -182,7 +182,7 @@ class SegmentReports:
             return
         if end <= last_offset:
             message = f"after a clean shutdown a broker uses {end} as the end of the log"
-            message += f", though batches go on to offset {last_offset}"
+            message += f", although batches continue to offset {last_offset}"
             expected, got = str(last_offset + 1), str(end)
             self.say(FileNote(message, ExitCode.WARNINGS, NoteKind.END_NOT_SEEN, expected, got))
 

@@ -14,6 +14,7 @@ SUMMARIES = {
     "lookup-time": "Find the first record at or after a time",
     "dump-log": "Print segments as kafka-dump-log does",
     "dump-index": "Print indexes, snapshots and checkpoints, each entry checked",
+    "groups": "Print groups with offsets, lag and members",
     "verify": "Check log directories, and explain each damage found",
     "recover": "Repair damaged partitions, and keep what is cut off for undo",
     "append": "Append records to a partition as its leader would",
@@ -87,6 +88,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "dump-index": (
         ("Check the index files of a partition", f"kafkalog dump-index {_PARTITION}"),
         ("Print one checkpoint", f"kafkalog dump-index {_LOG_DIR}/recovery-point-offset-checkpoint"),
+    ),
+    "groups": (
+        ("Print the offsets and the lag of all groups", f"kafkalog groups {_LOG_DIR}"),
+        ("Print the members of a group", f"kafkalog groups {_LOG_DIR} --group billing --members"),
+        (
+            "Take the best copy of each partition from two brokers' disks",
+            f"kafkalog groups {_LOG_DIR} /mnt/backup --topic orders",
+        ),
     ),
     "verify": (
         ("Check a log directory", f"kafkalog verify {_LOG_DIR}"),
@@ -218,6 +227,7 @@ _CODES: dict[str, tuple[ExitCode, ...]] = {
     "lookup-time": (*_PATHS, _E.PARTIAL),
     "dump-log": _READ,
     "dump-index": _READ,
+    "groups": _READ,
     "verify": (*_READ, _E.UNSUPPORTED, _E.REFUSED),
     "recover": _WITH_DAMAGE,
     "append": _CHANGE,

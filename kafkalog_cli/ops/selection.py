@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -141,6 +142,19 @@ def partitions_taken(fs: Filesystem, paths: list[str], takes: Takes) -> list[Par
         for partition in partition_paths(fs, _directory(fs, path), takes)
         if takes(partition.directory)
     ]
+
+
+def log_dirs_of(fs: Filesystem, paths: list[str]) -> list[str]:
+    """Return the log directories at `paths`; a partition's directory stands for its parent.
+
+    Raises PathNotFound, NotKafkaLayout, Unreadable; NothingSelected for a glob without matches.
+    """
+    found: dict[str, None] = {}
+    for path in expand(fs, paths):
+        trimmed = _directory(fs, path).rstrip("/") or "/"
+        is_partition = any(partition.path == trimmed for partition in partition_paths(fs, trimmed))
+        found[os.path.dirname(os.path.abspath(trimmed)) if is_partition else trimmed] = None  # noqa: PTH100, PTH120
+    return list(found)
 
 
 def select_files(fs: Filesystem, paths: list[str], selection: Selection) -> list[str]:

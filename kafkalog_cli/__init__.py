@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.library import recover as recover
     from kafkalog_cli.library import retain as retain
     from kafkalog_cli.library import roll as roll
+    from kafkalog_cli.library import transactions as transactions
     from kafkalog_cli.library import truncate as truncate
     from kafkalog_cli.library import undo as undo
     from kafkalog_cli.library import verify as verify
@@ -51,6 +52,7 @@ _LIBRARY = (
     "recover",
     "retain",
     "roll",
+    "transactions",
     "truncate",
     "undo",
     "verify",

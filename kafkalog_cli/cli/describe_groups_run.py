@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.errors import combined_exit_code
+from kafkalog_cli.errors import ExitCode, combined_exit_code
 from kafkalog_cli.ops.coordinators import LogDirs
 from kafkalog_cli.ops.groups.describe import GroupDescription, GroupsRequest, describe_groups
 from kafkalog_cli.ops.groups.expiry import offsets_retention
@@ -23,6 +23,7 @@ class GroupsOptions:
     groups: Sequence[str]
     topics: Sequence[str]
     members: bool
+    history: bool
     broker_config: str | None
     metadata: str | None
     is_json: bool
@@ -46,6 +47,8 @@ class GroupsRun:
         for log_dir in log_dirs.replicas.log_dirs:
             locks.about(log_dir)
         request = GroupsRequest(frozenset(options.groups), frozenset(options.topics), retention)
+        if options.history:
+            return self._history(log_dirs, request)
         found = describe_groups(log_dirs, request)
         code = combined_exit_code(log_dirs.codes)
         if options.is_json:
@@ -55,6 +58,31 @@ class GroupsRun:
             for described in found:
                 text.group(described)
             text.end(retention)
+        return self._end(log_dirs, code)
+
+    def _history(self, log_dirs: LogDirs, request: GroupsRequest) -> int:
+        from kafkalog_cli.ops.groups.history import group_history
+        from kafkalog_cli.output.group_history import change_line, change_object
+
+        lines = None
+        if self._options.is_json:
+            from kafkalog_cli.output.ndjson import JsonLines
+
+            lines = JsonLines(self._out)
+        changes = back = 0
+        for change in group_history(log_dirs, request):
+            changes += 1
+            back += change.is_back
+            if lines is None:
+                self._out.write(change_line(change))
+            else:
+                lines.object("kafkalog.group-offset-change/1", "group-offset-change", change_object(change))
+        code = combined_exit_code(log_dirs.codes)
+        if lines is not None:
+            lines.summary(code, changes=changes, back=back)
+        return self._end(log_dirs, code)
+
+    def _end(self, log_dirs: LogDirs, code: ExitCode) -> int:
         self._out.flush()
         for note in log_dirs.notes:
             self._messages.report(note)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.coordinators import LogDirs
     from kafkalog_cli.ops.delete_records import DeleteRecordsPlan
     from kafkalog_cli.ops.groups.describe import GroupDescription
+    from kafkalog_cli.ops.open_transactions import OpenInLog, TransactionalId
     from kafkalog_cli.ops.purge import PurgePlan
     from kafkalog_cli.ops.recover.verb import Recovered
     from kafkalog_cli.ops.retain.plan import RetainPlan
@@ -196,6 +197,19 @@ def groups(
     return _without_session(found, log_dirs)
 
 
+def transactions(paths: Paths, *, metadata: str | PathLike[str] | None = None) -> Run[TransactionalId | OpenInLog]:
+    """Return the transactional ids, then the transactions that are open in logs, as `kafkalog transactions` does.
+
+    Raises PathNotFound, NotKafkaLayout, Unreadable.
+    """
+    from kafkalog_cli.ops.coordinators import LogDirs
+    from kafkalog_cli.ops.open_transactions import find_transactions
+
+    log_dirs = LogDirs(RealFilesystem(), _texts(paths), None if metadata is None else fspath(metadata))
+    found = find_transactions(log_dirs)
+    return _without_session([*found.ids, *found.in_logs], log_dirs)
+
+
 def _without_session(results: Sequence[ResultT], log_dirs: LogDirs) -> Run[ResultT]:
     """Return the outcome of a verb that only reads; its notes are LogWarnings too."""
     for note in log_dirs.notes:
@@ -332,6 +346,10 @@ class OnPath:
     def groups(self, **what: Any) -> Run[GroupDescription]:
         """See `kafkalog_cli.groups`."""
         return groups(self.path, **what)
+
+    def transactions(self, **what: Any) -> Run[TransactionalId | OpenInLog]:
+        """See `kafkalog_cli.transactions`."""
+        return transactions(self.path, **what)
 
     def recover(self, **what: Any) -> Run[Recovered]:
         """See `kafkalog_cli.recover`."""

@@ -15,7 +15,7 @@ from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.java_text import string_hash
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, metadata_log_in
 from kafkalog_cli.ops.replicas import Copy, Replicas
-from kafkalog_cli.ops.selection import log_dirs_of, partition_paths, partitions_taken
+from kafkalog_cli.ops.selection import expand, log_dirs_of, partition_paths, partitions_taken
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.tables.cluster import furthest_metadata
 from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry, coordinator_entries
@@ -50,6 +50,7 @@ class LogDirs:
         """Take the log directories at `paths`; a partition's directory stands for its parent. Raises as `expand`."""
         self.fs = fs
         self.paths = list(paths)
+        self.expanded = expand(fs, self.paths)
         self.notes: list[Note] = []
         self.codes: list[ExitCode] = []
         self.replicas = Replicas(fs, log_dirs_of(fs, self.paths), self._unreadable)
@@ -175,6 +176,18 @@ class CoordinatorTopic:
         damage, codes, loaded, found = min(tried, key=lambda one: one[0].count > 0)
         self._tell(loaded, damage, codes)
         return loaded, found
+
+    def stream(self, number: int) -> Iterator[CoordinatorEntry]:
+        """Yield the entries of the best copy of a partition, for a reader that does not keep them.
+
+        Raises NothingSelected if no copy can be read.
+        """
+        copies = self._log_dirs.replicas.copies(self.topic, number)
+        if not copies:
+            raise NothingSelected(reason=f"no copy of {self.topic}-{number} can be read")
+        damage, codes = _Damage(), list[ExitCode]()
+        yield from coordinator_entries(self._log_dirs.fs, copies[0].partition, damage.add, codes=codes)
+        self._tell(Loaded(copies[0], copies[1:]), damage, codes)
 
     def _tell(self, loaded: Loaded, damage: _Damage, codes: list[ExitCode]) -> None:
         log_dirs, copy = self._log_dirs, loaded.copy

@@ -322,3 +322,70 @@ def test_the_library_and_completions(corpus):
     assert complete_topics(typed, "in") == ["in-a", "in-b"]
     typed.args = ["/nowhere"]
     assert complete_groups(typed, "") == complete_topics(typed, "") == []
+
+
+def history(*argv):
+    code, out, _ = kafkalog("groups", *argv, "--history", "--format", "json")
+    *found, summary = map(json.loads, out.splitlines())
+    assert summary["changes"] == len(found)
+    assert summary["back"] == sum(one["is_back"] for one in found)
+    return code, [(one["previous_offset"], one["offset"], one["verdict"], one["is_back"]) for one in found]
+
+
+def test_a_history_has_a_verdict_on_each_step_back(tmp_path):
+    g = commit_key("g")
+    steps = [
+        (group_key("g"), classic_group(1, ["m"])),
+        (g, commit(5, NOON)),
+        (g, commit(3, NOON)),  # a member went back itself
+        (group_key("g"), classic_group(2, time_ms=NOON)),
+        (g, commit(1, NOON)),  # nobody was there: an admin
+        (g, None),  # deleted at once
+        (g, commit(0, NOON)),
+    ]
+    coordinator_partition_at(tmp_path, 0, commits(*steps))
+    assert history(tmp_path) == (
+        0,
+        [
+            (None, 5, "commit", False), (5, 3, "commit", True), (3, 1, "reset", True), (1, None, "tombstone", False),
+            (1, 0, "tombstone", True),
+        ],
+    )  # fmt: skip
+    coordinator_partition_at(
+        tmp_path, 0,
+        [*commits(*steps[:2], steps[3]), *commits((g, None), (g, commit(2, NOON)), base=3, time_ms=NOON + WEEK_MS)],
+    )  # fmt: skip
+    assert history(tmp_path)[1][1:] == [(5, None, "expiry", False), (5, 2, "expiry", True)]
+    text = kafkalog("groups", tmp_path, "--history")[1]
+    assert "g  orders-0  5 -> 2  back, after the offset had expired\n" in text
+    assert kafkalog("groups", tmp_path, "--history", "--group", "h")[0] == 10
+
+
+def test_a_history_of_transactions(tmp_path):
+    def in_transaction(at, offset, producer):
+        return batch_v2([R(at, NOON, commit_key("g"), commit(offset))], producer=(producer, 0, 0), bits=TRANSACTIONAL)
+
+    coordinator_partition_at(
+        tmp_path, 0,
+        [
+            *commits((commit_key("g"), commit(6))), in_transaction(1, 9, 7), in_transaction(2, 4, 8),
+            end_marker(3, NOON, (7, 0), 0), end_marker(4, NOON, (8, 0), 1), in_transaction(5, 8, 9),
+        ],
+    )  # fmt: skip
+    assert history(tmp_path)[1] == [
+        (None, 6, "commit", False), (6, 9, "aborted", False), (6, 4, "reset", True), (4, 8, "open", False),
+    ]  # fmt: skip
+
+
+def test_the_history_of_a_real_broker(corpus):
+    code, out, _ = kafkalog("groups", corpus / "internal" / "data", "--history", "--format", "json")
+    *found, _ = map(json.loads, out.splitlines())
+    last = {
+        (one["group_id"], one["topic"], one["partition"]): one["offset"] for one in found if one["verdict"] != "aborted"
+    }
+    assert code == 0
+    assert {at: offset for at, offset in last.items() if offset is not None} == {
+        ("g-classic", "in-a", 0): 25, ("g-classic", "in-a", 1): 0, ("g-static", "in-a", 0): 20,
+        ("g-static", "in-a", 1): 0, ("g-new", "in-b", 0): 30, ("g-new2", "in-a", 0): 50, ("g-new2", "in-a", 1): 0,
+        ("g-new2", "in-b", 0): 0, ("g-tx", "in-a", 0): 5,
+    }  # fmt: skip

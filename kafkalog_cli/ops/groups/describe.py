@@ -295,7 +295,7 @@ def _with_end(row: GroupOffset, best: Copy | None, done: int | None) -> GroupOff
 
 
 class _Expiry(NamedTuple):
-    """What the expiry of a group's offsets depends on."""
+    """The facts on which the expiry of a group's offsets depends."""
 
     group: Group | None
     state: GroupState

@@ -40,7 +40,7 @@ def offsets_retention(fs: Filesystem, broker_config: str | None) -> OffsetsReten
     if text is None:
         return OffsetsRetention(is_known=True)
     if not text.strip().isdecimal() or int(text) < 1:
-        raise UsageError(reason=f"--broker-config {broker_config}: {_NAME}={text} is no number above 0")
+        raise UsageError(reason=f"--broker-config {broker_config}: {_NAME}={text} is not a number above 0")
     return OffsetsRetention(int(text) * _MINUTE_MS, is_known=True)
 
 

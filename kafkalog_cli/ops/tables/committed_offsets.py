@@ -100,7 +100,7 @@ class OffsetReplay:
                 return
             is_outside = entry.producer_id == _NO_PRODUCER
             of_producer = self.held if is_outside else self.pending.setdefault(entry.producer_id, {})
-            of_producer[key] = _committed(key, entry.record.value, self._log_partition, entry.offset)
+            of_producer[key] = committed_offset(key, entry.record.value, self._log_partition, entry.offset)
 
 
 def offset_commits(entries: Iterable[CoordinatorEntry], log_partition: int) -> Iterator[OffsetCommit]:
@@ -115,7 +115,7 @@ def offset_commits(entries: Iterable[CoordinatorEntry], log_partition: int) -> I
             log_partition, entry.offset,
         )  # fmt: skip
         if value is not None:
-            found = found._replace(**_committed(key, value, log_partition, entry.offset)._asdict())
+            found = found._replace(**committed_offset(key, value, log_partition, entry.offset)._asdict())
         yield found
 
 
@@ -129,7 +129,8 @@ def offset_key(key: Message) -> OffsetKey:
     return key["group"], key["topic"], key["partition"]
 
 
-def _committed(key: OffsetKey, value: Message, log_partition: int, log_offset: int) -> CommittedOffset:
+def committed_offset(key: OffsetKey, value: Message, log_partition: int, log_offset: int) -> CommittedOffset:
+    """Return the offset that a commit's value has."""
     epoch = value.get("leaderEpoch", -1)
     topic_id = value.get("topicId", ZERO_UUID)
     return CommittedOffset(

@@ -203,9 +203,9 @@ class GroupReplay:
         return GroupState.STABLE if is_reconciled else GroupState.RECONCILING
 
     def owned(self, member: GroupMember) -> tuple[Assigned, ...]:
-        """Return the partitions that a member is responsible for, with those that it has to revoke.
+        """Return the partitions that a member is responsible for, with the partitions that it has to revoke.
 
-        They are the sources of its active tasks for a member of a streams group.
+        A member of a streams group has the source partitions of its active tasks.
         """
         key = (member.group_type, member.group_id, member.member_id)
         current = self._current.get(key)

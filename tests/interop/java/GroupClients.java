@@ -1,6 +1,7 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -12,16 +13,17 @@ import java.util.Map;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
-import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
+import org.apache.kafka.common.utils.Exit;
 
 /**
  * Members of groups, and the tools that describe them, in one JVM. Argument: the broker. Each line, words separated by
@@ -166,6 +168,16 @@ public final class GroupClients {
         }
     }
 
+    /** A tool has ended its process. */
+    private static final class Ended extends RuntimeException {
+        private final int code;
+
+        private Ended(int code) {
+            super("exit code " + code);
+            this.code = code;
+        }
+    }
+
     private void tool(String[] words) throws Exception {
         PrintStream out = System.out;
         PrintStream err = System.err;
@@ -175,7 +187,14 @@ public final class GroupClients {
             List<String> arguments = new ArrayList<>(List.of("--bootstrap-server", address));
             arguments.addAll(List.of(words).subList(3, words.length));
             Object[] call = {arguments.toArray(new String[0])};
+            Exit.setExitProcedure((code, message) -> {
+                throw new Ended(code);
+            });
             Class.forName(words[2]).getMethod("main", String[].class).invoke(null, call);
+        } catch (InvocationTargetException error) {
+            if (!(error.getCause() instanceof Ended ended) || ended.code != 0) {
+                throw error;
+            }
         } finally {
             System.setOut(out);
             System.setErr(err);

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.library import Run as Run
     from kafkalog_cli.library import compact as compact
     from kafkalog_cli.library import delete_records as delete_records
+    from kafkalog_cli.library import groups as groups
     from kafkalog_cli.library import new_partition as new_partition
     from kafkalog_cli.library import open as open  # noqa: A004
     from kafkalog_cli.library import open_partition as open_partition
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.library import recover as recover
     from kafkalog_cli.library import retain as retain
     from kafkalog_cli.library import roll as roll
+    from kafkalog_cli.library import transactions as transactions
     from kafkalog_cli.library import truncate as truncate
     from kafkalog_cli.library import undo as undo
     from kafkalog_cli.library import verify as verify
@@ -41,6 +43,7 @@ _LIBRARY = (
     "Run",
     "compact",
     "delete_records",
+    "groups",
     "new_partition",
     "open",
     "open_partition",
@@ -49,6 +52,7 @@ _LIBRARY = (
     "recover",
     "retain",
     "roll",
+    "transactions",
     "truncate",
     "undo",
     "verify",

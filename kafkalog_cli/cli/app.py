@@ -26,6 +26,7 @@ from kafkalog_cli.output.messages import Messages
 
 GROUPS = {
     "Look": ("ls", "read", "lookup-offset", "lookup-time", "dump-log", "dump-index"),
+    "Coordinators": ("groups", "transactions"),
     "Check and repair": ("verify", "recover"),
     "Change": ("append", "roll", "retain", "compact", "delete-records", "truncate"),
     "Move data": ("export", "import"),
@@ -35,7 +36,7 @@ GROUPS = {
 }
 """Subcommands as the help lists them."""
 
-_MODULES = {"import": "import_"}
+_MODULES = {"import": "import_", "groups": "describe_groups", "transactions": "list_transactions"}
 COMMANDS = {
     name: f"kafkalog_cli.cli.{_MODULES.get(name, name.replace('-', '_'))}"
     for names in GROUPS.values()

@@ -14,6 +14,8 @@ SUMMARIES = {
     "lookup-time": "Find the first record at or after a time",
     "dump-log": "Print segments as kafka-dump-log does",
     "dump-index": "Print indexes, snapshots and checkpoints, each entry checked",
+    "groups": "Print groups with offsets, lag and members",
+    "transactions": "Print transactions: open, hanging, committed, aborted",
     "verify": "Check log directories, and explain each damage found",
     "recover": "Repair damaged partitions, and keep what is cut off for undo",
     "append": "Append records to a partition as its leader would",
@@ -87,6 +89,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "dump-index": (
         ("Check the index files of a partition", f"kafkalog dump-index {_PARTITION}"),
         ("Print one checkpoint", f"kafkalog dump-index {_LOG_DIR}/recovery-point-offset-checkpoint"),
+    ),
+    "groups": (
+        ("Print the offsets and the lag of all groups", f"kafkalog groups {_LOG_DIR}"),
+        ("Print the members of a group", f"kafkalog groups {_LOG_DIR} --group billing --members"),
+        (
+            "Take the best copy of each partition from two brokers' disks",
+            f"kafkalog groups {_LOG_DIR} /mnt/backup --topic orders",
+        ),
+    ),
+    "transactions": (
+        ("Print the transactions, and what holds the last stable offset", f"kafkalog transactions {_LOG_DIR}"),
+        ("Print them as NDJSON", f"kafkalog transactions {_LOG_DIR} --format json"),
     ),
     "verify": (
         ("Check a log directory", f"kafkalog verify {_LOG_DIR}"),
@@ -218,6 +232,8 @@ _CODES: dict[str, tuple[ExitCode, ...]] = {
     "lookup-time": (*_PATHS, _E.PARTIAL),
     "dump-log": _READ,
     "dump-index": _READ,
+    "groups": _READ,
+    "transactions": _READ,
     "verify": (*_READ, _E.UNSUPPORTED, _E.REFUSED),
     "recover": _WITH_DAMAGE,
     "append": _CHANGE,
@@ -237,6 +253,7 @@ _CODES: dict[str, tuple[ExitCode, ...]] = {
 }
 
 _OWN_MEANINGS: dict[tuple[str, ExitCode], str] = {
+    ("transactions", _E.WARNINGS): "a transaction is hanging, tail damage, or warnings only",
     ("verify", _E.OK): "no damage found",
     ("verify", _E.WARNINGS): "only warnings, or a damaged tail that a broker cuts off",
 }

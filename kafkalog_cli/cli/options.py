@@ -27,6 +27,12 @@ PartitionPaths = Annotated[
     list[str] | None,
     typer.Argument(metavar="PATH...", help="Partition directories, log directories, or globs of them."),
 ]
+LogDirs = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="LOG_DIR...", help="Log directories, partition directories, or globs of them.", show_default=False
+    ),
+]
 OnePartition = Annotated[
     str,
     typer.Argument(

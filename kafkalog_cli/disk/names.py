@@ -207,6 +207,16 @@ def metadata_snapshot_name(end_offset: int, epoch: int, state: WorkState = WorkS
     return f"{end_offset:0{_OFFSET_WIDTH}d}-{epoch:0{_EPOCH_WIDTH}d}{FileKind.METADATA_SNAPSHOT.value}{state.value}"
 
 
+_MOST_TOPIC = 249
+"""The longest topic name (Topic.MAX_NAME_LENGTH)."""
+_LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+
+def is_topic_name(topic: str) -> bool:
+    """Whether a broker accepts the name (Topic.validate); such a name is also safe as a part of a path."""
+    return topic not in ("", ".", "..") and len(topic) <= _MOST_TOPIC and _LEGAL.issuperset(topic)
+
+
 def partition_directory_name(topic: str, partition: int) -> str:
     """Return `topic-partition`."""
     return f"{topic}-{partition}"

@@ -20,6 +20,15 @@ _ESCAPED = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
 _MAX_DIGITS = 19
 
 
+def string_hash(text: str) -> int:
+    """Return String.hashCode of `text`, a signed 32-bit integer."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    hashed = 0
+    for at in range(0, len(units), 2):
+        hashed = (31 * hashed + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
+    return hashed - (1 << 32) if hashed >> 31 else hashed
+
+
 def parse_int(text: str) -> int | None:
     """Parse `text` as Integer.parseInt does; None if that throws."""
     return _parse(text, 1 << 31)

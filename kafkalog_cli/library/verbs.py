@@ -8,7 +8,8 @@ from datetime import datetime
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 
-from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.errors import ExitCode, KafkalogError, combined_exit_code
 from kafkalog_cli.library.times import epoch_ms
 from kafkalog_cli.library.warning import warn
 from kafkalog_cli.log.partition import Partition
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from kafkalog_cli.ops.compact.plan import CompactPlan
+    from kafkalog_cli.ops.coordinators import LogDirs
     from kafkalog_cli.ops.delete_records import DeleteRecordsPlan
+    from kafkalog_cli.ops.groups.describe import GroupDescription
+    from kafkalog_cli.ops.open_transactions import OpenInLog, TransactionalId
     from kafkalog_cli.ops.purge import PurgePlan
     from kafkalog_cli.ops.recover.verb import Recovered
     from kafkalog_cli.ops.retain.plan import RetainPlan
@@ -170,6 +174,49 @@ def verify(
     return call.ended(call.session.run_work(planner.request, planner.works(call.paths)))
 
 
+def groups(
+    paths: Paths,
+    *,
+    groups: Sequence[str] = (),
+    topics: Sequence[str] = (),
+    broker_config: str | PathLike[str] | None = None,
+    metadata: str | PathLike[str] | None = None,
+) -> Run[GroupDescription]:
+    """Return the groups of consumers with offsets, lag and members, as `kafkalog groups` does.
+
+    `groups` and `topics` choose; empty: all. Raises NothingSelected, UsageError, PathNotFound, NotKafkaLayout,
+    Unreadable.
+    """
+    from kafkalog_cli.ops.coordinators import LogDirs
+    from kafkalog_cli.ops.groups.describe import GroupsRequest, describe_groups
+    from kafkalog_cli.ops.groups.expiry import offsets_retention
+
+    log_dirs = LogDirs(RealFilesystem(), _texts(paths), None if metadata is None else fspath(metadata))
+    retention = offsets_retention(log_dirs.fs, None if broker_config is None else fspath(broker_config))
+    found = describe_groups(log_dirs, GroupsRequest(frozenset(groups), frozenset(topics), retention))
+    return _without_session(found, log_dirs)
+
+
+def transactions(paths: Paths, *, metadata: str | PathLike[str] | None = None) -> Run[TransactionalId | OpenInLog]:
+    """Return the transactional ids, then the transactions that are open in logs, as `kafkalog transactions` does.
+
+    Raises PathNotFound, NotKafkaLayout, Unreadable.
+    """
+    from kafkalog_cli.ops.coordinators import LogDirs
+    from kafkalog_cli.ops.open_transactions import find_transactions
+
+    log_dirs = LogDirs(RealFilesystem(), _texts(paths), None if metadata is None else fspath(metadata))
+    found = find_transactions(log_dirs)
+    return _without_session([*found.ids, *found.in_logs], log_dirs)
+
+
+def _without_session(results: Sequence[ResultT], log_dirs: LogDirs) -> Run[ResultT]:
+    """Return the outcome of a verb that only reads; its notes are LogWarnings too."""
+    for note in log_dirs.notes:
+        warn(note.message, note.path)
+    return Run(combined_exit_code(log_dirs.codes), tuple(results), notes=tuple(log_dirs.notes))
+
+
 def recover(
     paths: Paths,
     *,
@@ -295,6 +342,14 @@ class OnPath:
     def verify(self, **what: Any) -> Run[Verification]:
         """See `kafkalog_cli.verify`."""
         return verify(self.path, **what)
+
+    def groups(self, **what: Any) -> Run[GroupDescription]:
+        """See `kafkalog_cli.groups`."""
+        return groups(self.path, **what)
+
+    def transactions(self, **what: Any) -> Run[TransactionalId | OpenInLog]:
+        """See `kafkalog_cli.transactions`."""
+        return transactions(self.path, **what)
 
     def recover(self, **what: Any) -> Run[Recovered]:
         """See `kafkalog_cli.recover`."""

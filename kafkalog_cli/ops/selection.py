@@ -161,6 +161,19 @@ def in_its_log_dir(fs: Filesystem, path: str) -> str:
     return real if is_partition and log_dir_of(fs, real) is not None else path
 
 
+def log_dirs_of(fs: Filesystem, paths: list[str]) -> list[str]:
+    """Return the log directories at `paths`; a partition's directory stands for its parent.
+
+    Raises PathNotFound, NotKafkaLayout, Unreadable; NothingSelected for a glob without matches.
+    """
+    found: dict[str, None] = {}
+    for path in expand(fs, paths):
+        trimmed = _directory(fs, path).rstrip("/") or "/"
+        is_partition = any(partition.path == trimmed for partition in partition_paths(fs, trimmed))
+        found[os.path.dirname(os.path.abspath(trimmed)) if is_partition else trimmed] = None  # noqa: PTH100, PTH120
+    return list(found)
+
+
 def select_files(fs: Filesystem, paths: list[str], selection: Selection) -> list[str]:
     """Return the segment files under `paths`: files as given, and the segments of directories by base offset.
 

@@ -24,7 +24,8 @@ else:
 ROOT = Path(__file__).parents[2]
 EXAMPLE = str(ROOT / "docs" / "example" / "mixed-0")
 READERS = {
-    *("ls", "dump-log", "dump-index", "lookup-offset", "lookup-time", "read", "verify", "sql", "audit", "warmup")
+    *("ls", "dump-log", "dump-index", "lookup-offset", "lookup-time", "read", "verify", "sql", "audit", "warmup"),
+    *("groups", "transactions"),
 }
 
 
@@ -204,7 +205,18 @@ NEVER = {
     ),
     *("compare", "compression-level", "conf", "config", "coordinator-epoch", "deep-iteration", "delay", "discard"),
     *("dry-run", "earliest", "engine", "erase-keys", "estimate", "explain", "files", "first-sequence", "force"),
-    *("framing", "free-bytes", "freeable", "from", "from-offset", "from-time", "history", "include-control"),
+    *(
+        "framing",
+        "free-bytes",
+        "freeable",
+        "group",
+        "members",
+        "from",
+        "from-offset",
+        "from-time",
+        "history",
+        "include-control",
+    ),
     *("index-sanity-check", "indexes-only", "input", "keep", "keep-bytes", "keep-ms", "keep-offsets", "key"),
     *("key-decoder-class", "key-separator", "keys", "latest", "leader-epoch", "like-broker", "log-dir", "master"),
     *("max-bytes", "max-records", "max-timestamp", "merge-by-time", "metrics", "mode", "new-offsets", "now"),

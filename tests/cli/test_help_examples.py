@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from coordinator_logs import commit, commit_key, commits, coordinator_partition_at
 
 from kafkalog_cli.cli.app import COMMANDS, app, run
 from kafkalog_cli.cli.command_facts import EXAMPLES
@@ -54,6 +55,7 @@ def disk(tmp_path_factory):
             shutil.copytree(EXAMPLE / source, root / top / name)
         for name, offset in (("recovery-point-offset-checkpoint", 0), ("replication-offset-checkpoint", 125)):
             (root / top / name).write_text(f"0\n2\norders 0 {offset}\norders 1 {offset}\n")
+        coordinator_partition_at(root / top, 9, commits((commit_key("billing"), commit(7))))
     for name, data in NEEDS_A_FILE.items():
         (root / name).write_bytes(data)
     (root / "server.properties").write_bytes(b"log.retention.hours=1\n")

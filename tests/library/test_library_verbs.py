@@ -133,9 +133,9 @@ def test_verify_finds_what_the_command_finds(tmp_path):
 
 
 def test_every_verb_is_there():
-    """Of the commands that change logs, and of verify; each also as a method."""
+    """Of the commands that change logs, and of some that check or describe; each also as a method."""
     names = {name.replace("-", "_") for name in COMMANDS if name not in OTHER_COMMANDS}
-    assert names == {*CALLS, *ONE, "undo", "verify"}
+    assert names == {*CALLS, *ONE, "undo", "verify", "groups", "transactions"}
     for name in names:
         assert callable(getattr(kl, name))
         assert name in dict(inspect.getmembers(verbs.OnPath, inspect.isfunction))

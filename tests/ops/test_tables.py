@@ -4,13 +4,13 @@ import shutil
 import struct
 
 import pytest
+from coordinator_logs import commit, commit_key, value
 from hypothesis import given
 from hypothesis import strategies as st
 from logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker, message_set
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import DamagedLog
-from kafkalog_cli.format.internal_topics.encode import encode_message
 from kafkalog_cli.format.internal_topics.records import CoordinatorRecord
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.tables import cluster
@@ -32,22 +32,6 @@ def log(folder, data, topic="__consumer_offsets", partition=3):
     (folder / f"{topic}-{partition}").mkdir(parents=True)
     (folder / f"{topic}-{partition}" / f"{0:020d}.log").write_bytes(data)
     return open_partition(FS, str(folder / f"{topic}-{partition}"))
-
-
-def key(kind, name, **fields):
-    return struct.pack(">h", kind) + encode_message(name, 0, fields)
-
-
-def value(version, name, **fields):
-    return struct.pack(">h", version) + encode_message(name, version, fields)
-
-
-def commit_key(group, topic="orders", partition=0):
-    return key(1, "OffsetCommitKey", group=group, topic=topic, partition=partition)
-
-
-def commit(offset, **more):
-    return value(3, "OffsetCommitValue", offset=offset, leaderEpoch=5, metadata="m", commitTimestamp=77, **more)
 
 
 def entry(at, producer, record):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kafkalog_cli.change.publishing.new_partitions import has_no_record
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.moved_away import moved_out
-from kafkalog_cli.disk.names import DirectoryKind, classify_directory, partition_directory_name
+from kafkalog_cli.disk.names import DirectoryKind, classify_directory, is_topic_name, partition_directory_name
 from kafkalog_cli.errors import Refused, UsageError
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.ops.importing.building import TopicStyle
@@ -20,10 +20,6 @@ from kafkalog_cli.ops.partition_facts import Places, facts_of_new, topic_id_of
 from kafkalog_cli.ops.read.committed import ReadNote
 from kafkalog_cli.ops.refusals import Action, Intent, judge, raise_refusals
 from kafkalog_cli.ops.settings import SettingsSource
-
-_MOST_TOPIC = 249
-"""The longest topic name (Topic.MAX_NAME_LENGTH)."""
-_LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
 class Job(NamedTuple):
@@ -218,5 +214,5 @@ def ids_of_files(files: Sequence[InputFile], request: ImportRequest) -> dict[str
 
 def _check_name(topic: str) -> None:
     """Raise UsageError for an invalid topic name, as a broker does (Topic.validate)."""
-    if topic in ("", ".", "..") or len(topic) > _MOST_TOPIC or not _LEGAL.issuperset(topic):
+    if not is_topic_name(topic):
         raise UsageError(reason=f"{topic!r} is not a topic name")

@@ -11,7 +11,8 @@ from kafkalog_cli.format.kafka_uuid import ZERO_UUID
 from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry
 
 _NO_PRODUCER = -1
-_RECORDS = ("OffsetCommit", "LegacyOffsetCommit")
+OFFSET_RECORDS = ("OffsetCommit", "LegacyOffsetCommit")
+"""The names of records that commit or remove an offset."""
 
 
 class CommittedOffset(NamedTuple):
@@ -57,7 +58,8 @@ class OffsetCommit(NamedTuple):
     log_offset: int
 
 
-_Key = tuple[str, str, int]
+OffsetKey = tuple[str, str, int]
+"""A group id, a topic and a partition."""
 
 
 def committed_offsets(entries: Iterable[CoordinatorEntry], log_partition: int) -> Iterator[CommittedOffset]:
@@ -66,37 +68,54 @@ def committed_offsets(entries: Iterable[CoordinatorEntry], log_partition: int) -
     Offsets in a transaction count once it commits, unless a later record has set the same offset. A tombstone removes
     both. Whether an offset has expired is not checked, since a coordinator writes a tombstone then.
     """
-    held: dict[_Key, CommittedOffset] = {}
-    pending: dict[int, dict[_Key, CommittedOffset]] = {}
+    replay = OffsetReplay(log_partition)
     for entry in entries:
+        replay.take(entry)
+    yield from replay.held.values()
+
+
+class OffsetReplay:
+    """The committed offsets after each entry of a coordinator's partition.
+
+    `held` are by (group id, topic, partition). `pending` are those of open transactions, by producer id. A group can
+    have pending offsets in several transactions.
+    """
+
+    def __init__(self, log_partition: int) -> None:
+        self.held: dict[OffsetKey, CommittedOffset] = {}
+        self.pending: dict[int, dict[OffsetKey, CommittedOffset]] = {}
+        self._log_partition = log_partition
+
+    def take(self, entry: CoordinatorEntry) -> None:
+        """Replay the next entry; records of groups and members change nothing."""
         if entry.record is None:
-            for key, committed in pending.pop(entry.producer_id, {}).items():
-                if entry.is_commit and (key not in held or held[key].log_offset < committed.log_offset):
-                    held[key] = committed
-        elif entry.record.name in _RECORDS:
-            key = _key(entry.record.key)
+            for key, committed in self.pending.pop(entry.producer_id, {}).items():
+                if entry.is_commit and (key not in self.held or self.held[key].log_offset < committed.log_offset):
+                    self.held[key] = committed
+        elif entry.record.name in OFFSET_RECORDS:
+            key = offset_key(entry.record.key)
             if entry.record.value is None:
-                for offsets in (held, *pending.values()):
+                for offsets in (self.held, *self.pending.values()):
                     offsets.pop(key, None)
-                continue
-            of_producer = held if entry.producer_id == _NO_PRODUCER else pending.setdefault(entry.producer_id, {})
-            of_producer[key] = _committed(key, entry.record.value, log_partition, entry.offset)
-    yield from held.values()
+                return
+            is_outside = entry.producer_id == _NO_PRODUCER
+            of_producer = self.held if is_outside else self.pending.setdefault(entry.producer_id, {})
+            of_producer[key] = committed_offset(key, entry.record.value, self._log_partition, entry.offset)
 
 
 def offset_commits(entries: Iterable[CoordinatorEntry], log_partition: int) -> Iterator[OffsetCommit]:
     """Yield every commit in log order, including those of aborted and open transactions."""
     for entry in entries:
-        if entry.record is None or entry.record.name not in _RECORDS:
+        if entry.record is None or entry.record.name not in OFFSET_RECORDS:
             continue
-        key, value = _key(entry.record.key), entry.record.value
+        key, value = offset_key(entry.record.key), entry.record.value
         producer_id = None if entry.producer_id == _NO_PRODUCER else entry.producer_id
         found = OffsetCommit(
             *key, None, None, None, None, None, None, value is None, producer_id, known_time(entry.timestamp),
             log_partition, entry.offset,
         )  # fmt: skip
         if value is not None:
-            found = found._replace(**_committed(key, value, log_partition, entry.offset)._asdict())
+            found = found._replace(**committed_offset(key, value, log_partition, entry.offset)._asdict())
         yield found
 
 
@@ -105,11 +124,13 @@ def known_time(timestamp: int | None) -> int | None:
     return None if timestamp == NO_TIMESTAMP else timestamp
 
 
-def _key(key: Message) -> _Key:
+def offset_key(key: Message) -> OffsetKey:
+    """Return the group, topic and partition of a commit's key."""
     return key["group"], key["topic"], key["partition"]
 
 
-def _committed(key: _Key, value: Message, log_partition: int, log_offset: int) -> CommittedOffset:
+def committed_offset(key: OffsetKey, value: Message, log_partition: int, log_offset: int) -> CommittedOffset:
+    """Return the offset that a commit's value has."""
     epoch = value.get("leaderEpoch", -1)
     topic_id = value.get("topicId", ZERO_UUID)
     return CommittedOffset(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.errors import DamagedLog
+from kafkalog_cli.errors import DamagedLog, ExitCode
 from kafkalog_cli.format.control import COMMIT, ControlRecord, decode_control
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.internal_topics.records import CoordinatorRecord, UnreadableRecord, decode_coordinator
@@ -36,15 +36,21 @@ class CoordinatorEntry(NamedTuple):
 
 
 def coordinator_entries(
-    fs: Filesystem, partition: Partition, on_damage: OnDamage, choice: KernelChoice | None = None
+    fs: Filesystem,
+    partition: Partition,
+    on_damage: OnDamage,
+    choice: KernelChoice | None = None,
+    codes: list[ExitCode] | None = None,
 ) -> Iterator[CoordinatorEntry]:
     """Yield the records from the log's start on (CoordinatorLoaderImpl), including aborted and open transactions.
 
-    Records of unknown types are skipped, as the coordinator does. Raises as `on_damage` and `open_read` do.
+    Records of unknown types are skipped, as the coordinator does. `codes` gets the exit code of each segment's bytes:
+    WARNINGS for a damaged tail. Raises as `on_damage` and `open_read` do.
     """
     if not partition.segments:
         return
     log = LogRead(fs, partition, ReadRequest(with_control=True), choice)
+    log.codes = log.codes if codes is None else codes
     for segment in log.segments():
         for found in segment.blocks():
             if isinstance(found, Fault):

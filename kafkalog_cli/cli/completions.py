@@ -1,0 +1,49 @@
+"""Words that a shell completes for options: topics and groups of the log directories that are already typed."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import typer
+
+from kafkalog_cli.errors import KafkalogError
+
+MOST_LOG_BYTES = 32 << 20
+"""A larger `__consumer_offsets` is not read for a completion: the shell waits for it."""
+
+
+def complete_topics(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the topics under the paths of the command line that begin with `incomplete`."""
+    from kafkalog_cli.disk.fs import RealFilesystem
+    from kafkalog_cli.disk.names import DirectoryKind
+    from kafkalog_cli.ops.selection import expand, partition_paths
+
+    fs, found = RealFilesystem(), set[str]()
+    with suppress(KafkalogError, OSError):
+        for path in expand(fs, _paths(ctx)):
+            names = (one.directory for one in partition_paths(fs, path))
+            found |= {name.topic for name in names if name.kind is DirectoryKind.PARTITION and name.topic is not None}
+    return sorted(topic for topic in found if topic.startswith(incomplete))
+
+
+def complete_groups(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the ids of groups under the paths of the command line that begin with `incomplete`."""
+    with suppress(KafkalogError, OSError):
+        return sorted({group for group in _groups(_paths(ctx)) if group.startswith(incomplete) and group.isprintable()})
+    return []
+
+
+def _groups(paths: list[str]) -> Iterator[str]:
+    from kafkalog_cli.disk.fs import RealFilesystem
+    from kafkalog_cli.ops.coordinators import LogDirs
+    from kafkalog_cli.ops.groups.describe import GroupsRequest, consumer_offsets, describe_groups
+
+    log_dirs = LogDirs(RealFilesystem(), paths)
+    topic = consumer_offsets(log_dirs)
+    copies = (log_dirs.replicas.best(topic.topic, number) for number in topic.numbers)
+    if sum(segment.log.size_bytes for copy in copies if copy for segment in copy.partition.segments) <= MOST_LOG_BYTES:
+        yield from (described.group_id for described in describe_groups(log_dirs, GroupsRequest()))
+
+
+def _paths(ctx: typer.Context) -> list[str]:
+    """Return the paths of an incomplete command line, which the parser leaves in `args`."""
+    return [word for word in ctx.params.get("paths") or ctx.args if not word.startswith("-")]

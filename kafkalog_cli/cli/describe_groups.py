@@ -1,0 +1,52 @@
+"""`kafkalog groups`: the groups of consumers, with offsets, lag and members."""
+
+from typing import Annotated
+
+import typer
+
+from kafkalog_cli.cli.completions import complete_groups, complete_topics
+from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.options import (
+    SELECTION_PANEL,
+    BrokerConfigOption,
+    Format,
+    LogDirs,
+    MetadataOption,
+    OutputFormat,
+)
+
+command = typer.Typer(add_completion=False)
+
+
+@command.command("groups")
+def groups(  # noqa: PLR0913, PLR0917 options
+    context: typer.Context,
+    paths: LogDirs,
+    group: Annotated[list[str] | None, typer.Option(metavar="GROUP", rich_help_panel=SELECTION_PANEL,
+        autocompletion=complete_groups, help="Take only this group; may be repeated.")] = None,
+    topic: Annotated[list[str] | None, typer.Option(metavar="TOPIC", rich_help_panel=SELECTION_PANEL,
+        autocompletion=complete_topics, help="Take only rows of this topic; may be repeated.")] = None,
+    members: Annotated[bool, typer.Option("--members", help="Print a row per member, with its assignment.")] = False,
+    history: Annotated[bool, typer.Option("--history",
+        help="Print each commit in the order of the log, with a verdict on each step back.")] = False,
+    broker_config: BrokerConfigOption = None,
+    metadata: MetadataOption = None,
+    output: Format = OutputFormat.TEXT,
+) -> int:  # fmt: skip
+    """Print groups with offsets, lag and members.
+
+    The columns are those of kafka-consumer-groups --describe, for groups of all types: classic, consumer, share and
+    streams. The state is that of a coordinator that loads __consumer_offsets. EXPIRES is the time from which a broker
+    removes the offset. For a share group, CURRENT-OFFSET is the start offset.
+
+    --history gives each change of an offset a verdict. A reset is an earlier offset while the group had no members. A
+    tombstone that is not the expiry of an offset removes an offset, a group or a topic. Changes in a transaction count
+    only if it was committed. After a removal, a lower offset has the verdict of the removal.
+
+    Several log directories may have copies of a partition: the copy with the last leader epoch, and of these the
+    longest, is taken. Nothing is locked or changed.
+    """
+    from kafkalog_cli.cli.describe_groups_run import GroupsOptions, GroupsRun
+
+    options = GroupsOptions(group or [], topic or [], members, history, broker_config, metadata, output.is_json)
+    return GroupsRun(environment_of(context), options).run(paths)

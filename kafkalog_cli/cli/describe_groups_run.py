@@ -1,0 +1,98 @@
+"""One run of `kafkalog groups`: reads the groups, prints them, and reports what was found beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.errors import ExitCode, combined_exit_code
+from kafkalog_cli.ops.coordinators import LogDirs
+from kafkalog_cli.ops.groups.describe import GroupDescription, GroupsRequest, describe_groups
+from kafkalog_cli.ops.groups.expiry import offsets_retention
+from kafkalog_cli.ops.session.lock_warnings import LockWarnings
+from kafkalog_cli.output.groups_text import GroupsText
+from kafkalog_cli.output.messages import Messages
+from kafkalog_cli.output.stream import ResultStream
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsOptions:
+    """The options as given."""
+
+    groups: Sequence[str]
+    topics: Sequence[str]
+    members: bool
+    history: bool
+    broker_config: str | None
+    metadata: str | None
+    is_json: bool
+
+
+class GroupsRun:
+    """Prints the groups of some log directories."""
+
+    def __init__(self, environment: Environment, options: GroupsOptions) -> None:
+        self._environment = environment
+        self._options = options
+        self._out = ResultStream(environment.stdout)
+        self._messages = Messages(environment.stderr, as_json=options.is_json)
+
+    def run(self, paths: list[str]) -> int:
+        """Print the groups; return the exit code. Raises as `describe_groups` and `offsets_retention`."""
+        options, fs = self._options, self._environment.fs
+        retention = offsets_retention(fs, options.broker_config)
+        log_dirs = LogDirs(fs, paths, options.metadata, self._environment.kernels)
+        locks = LockWarnings(fs, self._messages.report)
+        for log_dir in log_dirs.replicas.log_dirs:
+            locks.about(log_dir)
+        request = GroupsRequest(frozenset(options.groups), frozenset(options.topics), retention)
+        if options.history:
+            return self._history(log_dirs, request)
+        found = describe_groups(log_dirs, request)
+        code = combined_exit_code(log_dirs.codes)
+        if options.is_json:
+            self._write_objects(found, code)
+        else:
+            text = GroupsText(self._out, members=options.members)
+            for described in found:
+                text.group(described)
+            text.end(retention)
+        return self._end(log_dirs, code)
+
+    def _history(self, log_dirs: LogDirs, request: GroupsRequest) -> int:
+        from kafkalog_cli.ops.groups.history import group_history
+        from kafkalog_cli.output.group_history import OFFSET_CHANGE, change_line, change_object
+
+        lines = None
+        if self._options.is_json:
+            from kafkalog_cli.output.ndjson import JsonLines
+
+            lines = JsonLines(self._out)
+        changes = back = 0
+        for change in group_history(log_dirs, request):
+            changes += 1
+            back += change.is_back
+            if lines is None:
+                self._out.write(change_line(change))
+            else:
+                lines.object(OFFSET_CHANGE, change_object(change))
+        code = combined_exit_code(log_dirs.codes)
+        if lines is not None:
+            lines.summary(code, changes=changes, back=back)
+        return self._end(log_dirs, code)
+
+    def _end(self, log_dirs: LogDirs, code: ExitCode) -> int:
+        self._out.flush()
+        for note in log_dirs.notes:
+            self._messages.report(note)
+        return code
+
+    def _write_objects(self, found: Sequence[GroupDescription], code: int) -> None:
+        from kafkalog_cli.output.groups_json import GROUP, group_object
+        from kafkalog_cli.output.ndjson import JsonLines
+
+        lines = JsonLines(self._out)
+        for described in found:
+            lines.object(GROUP, group_object(described))
+        lines.summary(code, groups=len(found), offsets=sum(len(described.offsets) for described in found))

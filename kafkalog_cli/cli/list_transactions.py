@@ -1,0 +1,57 @@
+"""`kafkalog transactions`: transactional ids, and the transactions that are open in logs."""
+
+import typer
+
+from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.options import Format, LogDirs, MetadataOption, Now, OutputFormat
+from kafkalog_cli.cli.times import now_of
+from kafkalog_cli.errors import combined_exit_code
+
+command = typer.Typer(add_completion=False)
+
+
+@command.command("transactions")
+def transactions(
+    context: typer.Context,
+    paths: LogDirs,
+    now: Now = None,
+    metadata: MetadataOption = None,
+    output: Format = OutputFormat.TEXT,
+) -> int:
+    """Print transactions: open, hanging, committed, aborted.
+
+    The first table has the transactional ids of __transaction_state, with the state of their last transaction. The
+    second has the transactions without a marker in the log of a partition, from producer snapshots and batch headers.
+    Of these, the first in a partition holds its last stable offset: consumers with read_committed wait there.
+
+    A transaction is hanging if it is open in a log, and no transactional id has that partition in its transaction. No
+    coordinator ends it. The command that does is printed, for use when the broker runs. Without all partitions of
+    __transaction_state, it is unknown. Nothing is locked or changed.
+    """
+    from kafkalog_cli.ops.coordinators import LogDirs as Directories
+    from kafkalog_cli.ops.open_transactions import find_transactions
+    from kafkalog_cli.ops.session.lock_warnings import LockWarnings
+    from kafkalog_cli.output.messages import Messages
+    from kafkalog_cli.output.stream import ResultStream
+    from kafkalog_cli.output.transactions_text import write_transactions
+
+    environment = environment_of(context)
+    out, messages = ResultStream(environment.stdout), Messages(environment.stderr, as_json=output.is_json)
+    now_ms = environment.now_ms() if now is None else now_of(environment, now)
+    log_dirs = Directories(environment.fs, paths, metadata, environment.kernels)
+    locks = LockWarnings(environment.fs, messages.report)
+    for log_dir in log_dirs.replicas.log_dirs:
+        locks.about(log_dir)
+    found = find_transactions(log_dirs)
+    code = combined_exit_code(log_dirs.codes)
+    if output.is_json:
+        from kafkalog_cli.output.ndjson import JsonLines
+        from kafkalog_cli.output.transactions_json import write_objects
+
+        write_objects(JsonLines(out), found, now_ms, code)
+    else:
+        write_transactions(out, found, now_ms)
+    out.flush()
+    for note in log_dirs.notes:
+        messages.report(note)
+    return code

@@ -1,0 +1,221 @@
+"""The topic of a coordinator in some log directories: the best copy of each partition, and the place of an id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import cached_property
+from typing import NamedTuple, TypeVar
+
+from kafkalog_cli.disk.fs import Filesystem, read_all
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.disk.names import DirectoryKind, DirectoryName, FileKind
+from kafkalog_cli.errors import DamagedLog, ExitCode, KafkalogError, NothingSelected
+from kafkalog_cli.format import partition_metadata
+from kafkalog_cli.format.java_text import string_hash
+from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, metadata_log_in
+from kafkalog_cli.ops.replicas import Copy, Replicas
+from kafkalog_cli.ops.selection import expand, log_dirs_of, partition_paths, partitions_taken
+from kafkalog_cli.ops.session.observer import Note
+from kafkalog_cli.ops.tables.cluster import furthest_metadata
+from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry, coordinator_entries
+
+_ReplayT = TypeVar("_ReplayT")
+_MIN_INT = -(1 << 31)
+_MOST_DAMAGE = 10
+"""Damaged places of a partition that are reported one by one."""
+
+
+class Loaded(NamedTuple):
+    """A partition of a coordinator's topic that was read. `others` are copies that were not taken, the better first."""
+
+    copy: Copy
+    others: tuple[Copy, ...]
+
+    @property
+    def number(self) -> int:
+        """The number of the partition."""
+        return self.copy.partition.number
+
+
+class LogDirs:
+    """Some log directories, with what a command on a coordinator's state needs of them.
+
+    `notes` are facts beside the results, and `codes` the exit codes that damage and notes cause.
+    """
+
+    def __init__(
+        self, fs: Filesystem, paths: Sequence[str], metadata: str | None = None, kernels: KernelChoice | None = None
+    ) -> None:
+        """Take the log directories at `paths`; a partition's directory stands for its parent. Raises as `expand`."""
+        self.fs = fs
+        self.paths = list(paths)
+        self.expanded = expand(fs, self.paths)
+        self.notes: list[Note] = []
+        self.codes: list[ExitCode] = []
+        self.replicas = Replicas(fs, log_dirs_of(fs, self.paths), self._unreadable)
+        self._metadata_path = metadata
+        self._kernels = kernels
+
+    @cached_property
+    def metadata(self) -> ClusterMetadata | None:
+        """The furthest replica of the metadata log in the log directories, or the option's; None if there is none."""
+        dirs = self.replicas.log_dirs if self._metadata_path is None else [self._metadata_path]
+        found = [path for path in (metadata_log_in(self.fs, one) for one in dirs) if path is not None]
+        if self._metadata_path is not None and not found:
+            found = [self._metadata_path]
+        return furthest_metadata(self.fs, found, self._damaged)
+
+    @property
+    def knows_all_topics(self) -> bool:
+        """Whether an undamaged metadata log was read, so that a topic that is not there has been deleted."""
+        return self.metadata is not None and self.metadata.is_complete
+
+    def topic_name(self, topic_id: str) -> str | None:
+        """Return the name of the topic with an id, from the metadata log or a partition.metadata; None for neither."""
+        return self._topic_names.get(topic_id)
+
+    @cached_property
+    def _topic_names(self) -> dict[str, str]:
+        if self.metadata is not None:
+            return {topic.topic_id: topic.name for topic in self.metadata.topics.values()}
+        found: dict[str, str] = {}
+        topics: set[str] = set()
+        for log_dir in self.replicas.log_dirs:
+            for path, directory in ((one.path, one.directory) for one in partition_paths(self.fs, log_dir)):
+                if (
+                    directory.kind is not DirectoryKind.PARTITION
+                    or directory.topic is None
+                    or directory.topic in topics
+                ):
+                    continue
+                with suppress(KafkalogError, OSError):
+                    metadata, _ = partition_metadata.decode(
+                        read_all(self.fs, f"{path}/{FileKind.PARTITION_METADATA.value}")
+                    )
+                    if metadata is not None:
+                        topics.add(directory.topic)
+                        found[metadata.topic_id] = directory.topic
+        return found
+
+    def note(self, kind: str, message: str, path: str | None = None, *, code: ExitCode = ExitCode.WARNINGS) -> None:
+        """Add a note that makes the exit code at least `code`."""
+        self.notes.append(Note(kind, message, path))
+        self.codes.append(code)
+
+    def _damaged(self, damage: DamagedLog) -> None:
+        details = damage.details
+        self.note(
+            str(details["kind"]), f"at byte {details['position']}: {details['message']}", str(details["path"]),
+            code=ExitCode.CORRUPTION,
+        )  # fmt: skip
+
+    def _unreadable(self, path: str, reason: str) -> None:
+        self.note("unreadable", reason, path, code=ExitCode.FAILURE)
+
+
+class _Damage:
+    """The first damaged places of a log, and their number."""
+
+    def __init__(self) -> None:
+        self.first: list[DamagedLog] = []
+        self.count = 0
+
+    def add(self, damage: DamagedLog) -> None:
+        self.count += 1
+        if len(self.first) < _MOST_DAMAGE:
+            self.first.append(damage)
+
+
+class CoordinatorTopic:
+    """The partitions of a coordinator's topic (`__consumer_offsets`, …) in some log directories."""
+
+    def __init__(self, log_dirs: LogDirs, topic: str) -> None:
+        """Raises PathNotFound, NotKafkaLayout, Unreadable."""
+        self.topic = topic
+        self._log_dirs = log_dirs
+
+        def takes(name: DirectoryName) -> bool:
+            return name.topic == topic and name.kind is DirectoryKind.PARTITION
+
+        self.numbers = sorted({one.number for one in partitions_taken(log_dirs.fs, log_dirs.paths, takes)})
+
+    def require(self, what: str) -> None:
+        """Raise NothingSelected if there is no partition of the topic."""
+        if not self.numbers:
+            paths = ", ".join(self._log_dirs.paths)
+            raise NothingSelected(reason=f"there is no partition of {self.topic} under {paths}: {what}")
+
+    @cached_property
+    def partitions(self) -> int | None:
+        """The number of partitions of the topic, from the metadata log; None if it does not say."""
+        metadata = self._log_dirs.metadata
+        found = None if metadata is None else metadata.topics.get(self.topic)
+        return None if found is None or not found.partitions else len(found.partitions)
+
+    def partition_of(self, key: str) -> int | None:
+        """Return the partition to which a group id or transactional id belongs; None if their number is unknown."""
+        return None if self.partitions is None else coordinator_partition(key, self.partitions)
+
+    def load(self, number: int, replay: Callable[[Iterator[CoordinatorEntry]], _ReplayT]) -> tuple[Loaded, _ReplayT]:
+        """Replay the best copy of a partition; of equal copies, the first without damage.
+
+        Raises NothingSelected if no copy can be read.
+        """
+        copies = self._log_dirs.replicas.copies(self.topic, number)
+        if not copies:
+            raise NothingSelected(reason=f"no copy of {self.topic}-{number} can be read")
+        equal = [copy for copy in copies if copy.rank == copies[0].rank]
+        tried = []
+        for copy in equal:
+            damage, codes = _Damage(), list[ExitCode]()
+            found = replay(coordinator_entries(self._log_dirs.fs, copy.partition, damage.add, codes=codes))
+            tried.append((damage, codes, Loaded(copy, tuple(one for one in copies if one is not copy)), found))
+            if not damage.count:
+                break
+        damage, codes, loaded, found = min(tried, key=lambda one: one[0].count > 0)
+        self._tell(loaded, damage, codes)
+        return loaded, found
+
+    def stream(self, number: int) -> Iterator[CoordinatorEntry]:
+        """Yield the entries of the best copy of a partition, for a reader that does not keep them.
+
+        Raises NothingSelected if no copy can be read.
+        """
+        copies = self._log_dirs.replicas.copies(self.topic, number)
+        if not copies:
+            raise NothingSelected(reason=f"no copy of {self.topic}-{number} can be read")
+        damage, codes = _Damage(), list[ExitCode]()
+        yield from coordinator_entries(self._log_dirs.fs, copies[0].partition, damage.add, codes=codes)
+        self._tell(Loaded(copies[0], copies[1:]), damage, codes)
+
+    def _tell(self, loaded: Loaded, damage: _Damage, codes: list[ExitCode]) -> None:
+        log_dirs, copy = self._log_dirs, loaded.copy
+        worst = max((code for code in codes if code is not ExitCode.OK), default=ExitCode.CORRUPTION)
+        for one in damage.first:
+            details = one.details
+            message = f"at byte {details['position']}: {details['message']}; these records are left out"
+            log_dirs.note(str(details["kind"]), message, str(details["path"]), code=worst)
+        if damage.count > len(damage.first):
+            message = f"{damage.count - len(damage.first)} more damaged places (kafkalog verify reports each)"
+            log_dirs.note("more-damage", message, copy.partition.path, code=worst)
+        if copy.bounds.start > 0:
+            message = f"the log begins at offset {copy.bounds.start}: earlier records are missing"
+            log_dirs.note("missing-records", message, copy.partition.path)
+        for other in loaded.others:
+            message = (
+                f"of {1 + len(loaded.others)} copies, {copy.partition.path} is taken: it ends at {_place(copy)},"
+                f" {other.partition.path} at {_place(other)}"
+            )
+            log_dirs.notes.append(Note("copies", message))
+
+
+def _place(copy: Copy) -> str:
+    epoch = "" if copy.leader_epoch < 0 else f" of leader epoch {copy.leader_epoch}"
+    return f"offset {copy.bounds.next_offset}{epoch}"
+
+
+def coordinator_partition(key: str, partitions: int) -> int:
+    """Return the partition of a coordinator's topic for a group id or transactional id (Utils.abs of the hash)."""
+    hashed = string_hash(key)
+    return 0 if hashed == _MIN_INT else abs(hashed) % partitions

@@ -1,0 +1,307 @@
+"""Describes groups from the replayed `__consumer_offsets`, as kafka-consumer-groups --describe does."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+from kafkalog_cli.errors import NothingSelected
+from kafkalog_cli.format.internal_topics.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
+from kafkalog_cli.ops.coordinators import CoordinatorTopic, Loaded, LogDirs
+from kafkalog_cli.ops.groups.expiry import DEFAULT_RETENTION, OffsetsRetention, expires_at_ms
+from kafkalog_cli.ops.replicas import Copy
+from kafkalog_cli.ops.tables.committed_offsets import CommittedOffset, OffsetReplay
+from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry
+from kafkalog_cli.ops.tables.groups import (
+    CLASSIC,
+    SHARE,
+    STREAMS,
+    Assigned,
+    Group,
+    GroupMember,
+    GroupReplay,
+    GroupState,
+)
+from kafkalog_cli.ops.tables.share_state import ShareKey, SharePartition, share_partitions
+
+_MOST_NAMES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsRequest:
+    """The groups to describe, and the topics whose rows are shown; empty: all."""
+
+    groups: frozenset[str] = frozenset()
+    topics: frozenset[str] = frozenset()
+    retention: OffsetsRetention = DEFAULT_RETENTION
+
+    def takes(self, group_id: str) -> bool:
+        """Whether the group is chosen."""
+        return not self.groups or group_id in self.groups
+
+    def takes_topic(self, topic: str) -> bool:
+        """Whether rows of the topic are shown."""
+        return not self.topics or topic in self.topics
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffset:
+    """A row of --describe: a partition that the group has an offset for, or that a member owns.
+
+    `offset` is the next one to read: the committed offset, or the start offset of a share partition. `log_end_offset`
+    is what a broker gives as the latest offset, and `log_path` the copy that says so; None if no directory has the
+    partition. `pending_offset` is committed in a transaction that is still open. Times are in epoch ms.
+    """
+
+    topic: str
+    partition: int
+    offset: int | None = None
+    log_end_offset: int | None = None
+    lag: int | None = None
+    member: GroupMember | None = None
+    leader_epoch: int | None = None
+    metadata: str | None = None
+    commit_timestamp: int | None = None
+    expires_at_ms: int | None = None
+    pending_offset: int | None = None
+    log_path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedPartitions:
+    """Partitions of a topic that a member is responsible for; `topic` is the id where no source has its name."""
+
+    topic: str
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDescription:
+    """A member, with the partitions that it owns."""
+
+    member: GroupMember
+    owned: tuple[OwnedPartitions, ...]
+
+    @property
+    def partitions(self) -> int:
+        """The number of partitions."""
+        return sum(len(one.partitions) for one in self.owned)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group. `group` is None if only committed offsets of it are known: it has no record of its own.
+
+    `belongs_in` is the partition of `__consumer_offsets` in which a coordinator looks for it; None if the number of
+    partitions is not known.
+    """
+
+    group_id: str
+    group: Group | None
+    state: GroupState
+    assignment_epoch: int | None
+    members: tuple[MemberDescription, ...]
+    offsets: tuple[GroupOffset, ...]
+    loaded: Loaded
+    belongs_in: int | None
+
+    @property
+    def group_type(self) -> str:
+        """The type; a group of which only offsets are known is classic."""
+        return CLASSIC if self.group is None else self.group.group_type
+
+
+class _State:
+    """The groups and offsets of a partition of `__consumer_offsets`, by group id."""
+
+    def __init__(self, entries: Iterator[CoordinatorEntry], number: int) -> None:
+        self.groups = GroupReplay(number)
+        offsets = OffsetReplay(number)
+        for entry in entries:
+            self.groups.take(entry)
+            offsets.take(entry)
+        self.by_id = {group_id: group for (_, group_id), group in self.groups.groups.items()}
+        self.members = self.groups.members_by_group()
+        self.held: dict[str, dict[tuple[str, int], CommittedOffset]] = {}
+        for (group_id, topic, partition), offset in offsets.held.items():
+            self.held.setdefault(group_id, {})[topic, partition] = offset
+        self.pending = {
+            key: committed.offset for of_producer in offsets.pending.values() for key, committed in of_producer.items()
+        }
+
+    @property
+    def group_ids(self) -> list[str]:
+        """The ids of all groups that a coordinator has; an open transaction alone makes no group."""
+        return sorted({*self.by_id, *self.held})
+
+
+def describe_groups(log_dirs: LogDirs, request: GroupsRequest) -> list[GroupDescription]:
+    """Return the chosen groups by id.
+
+    Raises NothingSelected if there is no `__consumer_offsets`, or if a group that was named is not there.
+    """
+    topic = consumer_offsets(log_dirs)
+    describer = _Describer(log_dirs, topic, request)
+    described = [one for number in numbers_to_read(topic, request.groups) for one in describer.partition(number)]
+    check_found(topic, request.groups, describer.found)
+    return sorted(described, key=lambda one: one.group_id)
+
+
+def consumer_offsets(log_dirs: LogDirs) -> CoordinatorTopic:
+    """Return the topic of the groups' coordinator. Raises NothingSelected if no log directory has a partition of it."""
+    topic = CoordinatorTopic(log_dirs, CONSUMER_OFFSETS)
+    topic.require("this broker coordinates no group, or other log directories have its partitions")
+    return topic
+
+
+def numbers_to_read(topic: CoordinatorTopic, groups: Collection[str]) -> list[int]:
+    """Return the partitions that have these groups; all for no group, or where it is not known which have them."""
+    places = {topic.partition_of(group) for group in groups}
+    if not places or not places <= set(topic.numbers):
+        return topic.numbers
+    return [number for number in topic.numbers if number in places]
+
+
+def check_found(topic: CoordinatorTopic, wanted: Collection[str], found: Collection[str]) -> None:
+    """Raise NothingSelected for a group that is not there; the error names its partition and the groups there."""
+    missing = sorted(set(wanted) - set(found))
+    if not missing:
+        return
+    place = topic.partition_of(missing[0])
+    parts = [f"there is no group {missing[0]}"]
+    if place is not None:
+        where = "is here" if place in topic.numbers else "is not in these directories"
+        parts.append(f"its partition is {CONSUMER_OFFSETS}-{place}, which {where}")
+    text = "; ".join(parts)
+    names = sorted(found)
+    if names:
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        text += f". Groups there: {', '.join(names[:_MOST_NAMES])}{more}"
+    raise NothingSelected(reason=text)
+
+
+class _Describer:
+    """Describes the groups of one partition after another. `found` are the ids of all groups, chosen or not."""
+
+    def __init__(self, log_dirs: LogDirs, topic: CoordinatorTopic, request: GroupsRequest) -> None:
+        self._log_dirs = log_dirs
+        self._topic = topic
+        self._request = request
+        self.found: set[str] = set()
+
+    def partition(self, number: int) -> Iterator[GroupDescription]:
+        """Yield the chosen groups of a partition of `__consumer_offsets`."""
+        loaded, state = self._topic.load(number, lambda entries: _State(entries, number))
+        self.found.update(state.group_ids)
+        for group_id in state.group_ids:
+            if self._request.takes(group_id):
+                described = self._group(group_id, state, loaded)
+                if described.offsets or not self._request.topics:
+                    yield described
+
+    def _group(self, group_id: str, state: _State, loaded: Loaded) -> GroupDescription:
+        group = state.by_id.get(group_id)
+        key = (CLASSIC if group is None else group.group_type, group_id)
+        members = sorted(state.members.get(key, ()), key=lambda one: one.member_id)
+        group_state = GroupState.EMPTY if group is None else state.groups.state(key, members)
+        described = tuple(MemberDescription(one, self._owned(one, state.groups)) for one in members)
+        if key[0] == SHARE:
+            rows = self._share_rows(group_id, state.groups)
+        else:
+            subscribed = state.groups.subscribed_topics(key, members)
+            expiry = _Expiry(group, group_state, subscribed, self._request.retention)
+            rows = self._rows(group_id, key[0], described, state, expiry)
+        return GroupDescription(
+            group_id, group, group_state, state.groups.assignment_epochs.get(key), described,
+            tuple(row for row in rows if self._request.takes_topic(row.topic)), loaded,
+            self._topic.partition_of(group_id),
+        )  # fmt: skip
+
+    def _owned(self, member: GroupMember, groups: GroupReplay) -> tuple[OwnedPartitions, ...]:
+        numbers: dict[str, set[int]] = {}
+        for assigned in groups.owned(member):
+            topic = self._topic_name(assigned)
+            if topic is not None:
+                numbers.setdefault(topic, set()).update(assigned.partitions)
+        return tuple(OwnedPartitions(topic, tuple(sorted(found))) for topic, found in sorted(numbers.items()))
+
+    def _topic_name(self, assigned: Assigned) -> str | None:
+        """Return the topic's name, or its id where no source has the name; None for a topic that was deleted."""
+        if assigned.topic_id is None:
+            return assigned.topic
+        name = self._log_dirs.topic_name(assigned.topic_id)
+        if name is None and self._log_dirs.knows_all_topics:
+            return None
+        return name or assigned.topic or assigned.topic_id
+
+    def _rows(
+        self, group_id: str, kind: str, members: Sequence[MemberDescription], state: _State, expiry: _Expiry
+    ) -> Iterator[GroupOffset]:
+        commits = state.held.get(group_id, {})
+        owners = {
+            (owned.topic, number): one.member for one in members for owned in one.owned for number in owned.partitions
+        }
+        for topic, number in sorted({*commits, *owners}):
+            commit = commits.get((topic, number))
+            best = self._log_dirs.replicas.best(topic, number)
+            row = GroupOffset(
+                topic,
+                number,
+                member=owners.get((topic, number)),
+                pending_offset=state.pending.get((group_id, topic, number)),
+            )
+            if commit is not None:
+                row = replace(
+                    row, offset=commit.offset, leader_epoch=commit.leader_epoch, metadata=commit.metadata,
+                    commit_timestamp=commit.commit_timestamp, expires_at_ms=expiry.of(commit),
+                )  # fmt: skip
+            # kafka-streams-groups counts from the start of the log where nothing is committed yet.
+            from_start = best.bounds.start if best is not None and kind == STREAMS else None
+            yield _with_end(row, best, from_start if row.offset is None else row.offset)
+
+    def _share_rows(self, group_id: str, groups: GroupReplay) -> Iterator[GroupOffset]:
+        found = []
+        for assigned in groups.share_partitions.get(group_id, ()):
+            topic = self._topic_name(assigned)
+            if topic is not None and assigned.topic_id is not None:
+                found += [(topic, number, assigned.topic_id) for number in assigned.partitions]
+        for topic, number, topic_id in sorted(found):
+            share = self._shares.get((group_id, topic_id, number), SharePartition(None, None, None))
+            row = GroupOffset(topic, number, share.start_offset, leader_epoch=share.leader_epoch)
+            is_counted = share.start_offset is not None and share.complete_count is not None
+            done = (share.start_offset or 0) + (share.complete_count or 0) if is_counted else None
+            yield _with_end(row, self._log_dirs.replicas.best(topic, number), done)
+
+    @cached_property
+    def _shares(self) -> Mapping[ShareKey, SharePartition]:
+        """The state of all share partitions in the log directories."""
+        topic = CoordinatorTopic(self._log_dirs, SHARE_GROUP_STATE)
+        found: dict[ShareKey, SharePartition] = {}
+        for number in topic.numbers:
+            found |= topic.load(number, share_partitions)[1]
+        return found
+
+
+def _with_end(row: GroupOffset, best: Copy | None, done: int | None) -> GroupOffset:
+    """Return the row with the end of its log; the lag is the distance from `done`, None if that is not known."""
+    if best is None:
+        return row
+    end = best.latest_offset
+    return replace(
+        row, log_end_offset=end, lag=None if done is None else end - done, log_path=best.partition.path
+    )  # fmt: skip
+
+
+class _Expiry(NamedTuple):
+    """The facts on which the expiry of a group's offsets depends."""
+
+    group: Group | None
+    state: GroupState
+    subscribed: Collection[str] | None
+    retention: OffsetsRetention
+
+    def of(self, offset: CommittedOffset) -> int | None:
+        """Return the time from which the broker removes an offset, None while it does not expire."""
+        return expires_at_ms(offset, self.group, self.state, self.subscribed, self.retention)

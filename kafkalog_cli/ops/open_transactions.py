@@ -1,0 +1,170 @@
+"""`transactions`: transactional ids as their coordinator has them, and the transactions that are open in logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, unique
+
+from kafkalog_cli.disk.names import DirectoryKind
+from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.format.internal_topics.records import TRANSACTION_STATE
+from kafkalog_cli.log.transactions_by_producer import OpenTransaction
+from kafkalog_cli.ops.coordinators import CoordinatorTopic, Loaded, LogDirs
+from kafkalog_cli.ops.listing.listing import list_partition
+from kafkalog_cli.ops.listing.root import LogDirRoot, broker_root
+from kafkalog_cli.ops.selection import partition_paths
+from kafkalog_cli.ops.tables.transactions import Transaction, transactions
+
+
+@unique
+class IdState(Enum):
+    """The end of the last transaction of a transactional id. The value is its word in the output."""
+
+    NONE = "none"
+    OPEN = "open"
+    COMMITTING = "committing"
+    ABORTING = "aborting"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    DEAD = "dead"
+    UNKNOWN = "unknown"
+
+
+_OUTCOMES = {
+    "Empty": IdState.NONE, "Ongoing": IdState.OPEN, "PrepareCommit": IdState.COMMITTING,
+    "PrepareAbort": IdState.ABORTING, "CompleteCommit": IdState.COMMITTED, "CompleteAbort": IdState.ABORTED,
+    "Dead": IdState.DEAD, "PrepareEpochFence": IdState.ABORTING,
+}  # fmt: skip
+
+
+@unique
+class InLog(Enum):
+    """The state of a transaction that is open in the log of a partition. The value is its word in the output.
+
+    OPEN: its coordinator will end it. HANGING: no coordinator will. UNKNOWN: these directories do not have all
+    partitions of `__transaction_state`.
+    """
+
+    OPEN = "open"
+    HANGING = "hanging"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionalId:
+    """A transactional id. `loaded` is the partition of `__transaction_state` that has it."""
+
+    transaction: Transaction
+    loaded: Loaded
+
+    @property
+    def outcome(self) -> IdState:
+        """The end of the last transaction."""
+        return _OUTCOMES.get(self.transaction.state, IdState.UNKNOWN)
+
+    @property
+    def times_out_at_ms(self) -> int | None:
+        """The time in epoch ms from which a coordinator aborts the transaction; None if none is open."""
+        start = self.transaction.start_timestamp
+        return None if start is None or self.outcome is not IdState.OPEN else start + self.transaction.timeout_ms
+
+    def has(self, topic: str, partition: int) -> bool:
+        """Whether the coordinator will write a marker to a partition."""
+        return any(one.topic == topic and partition in one.partitions for one in self.transaction.partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenInLog:
+    """A transaction without a marker in the log of a partition; `path` is the copy that was read.
+
+    `holds_last_stable_offset`: consumers with read_committed wait for this transaction.
+    """
+
+    topic: str
+    partition: int
+    transaction: OpenTransaction
+    state: InLog
+    transactional_id: str | None
+    holds_last_stable_offset: bool
+    path: str
+
+    @property
+    def end_command(self) -> str | None:
+        """The command that ends a hanging transaction once the broker runs; None if it need not be ended so."""
+        if self.state is not InLog.HANGING:
+            return None
+        return (
+            f"kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic {self.topic}"
+            f" --partition {self.partition} --start-offset {self.transaction.first_offset}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    """The transactional ids by name, and the transactions that are open in logs, by topic, partition and offset."""
+
+    ids: tuple[TransactionalId, ...]
+    in_logs: tuple[OpenInLog, ...]
+
+
+def find_transactions(log_dirs: LogDirs) -> Transactions:
+    """Return the transactions of some log directories. Raises as `partition_paths` and `list_partition`.
+
+    The rule for hanging transactions is that of kafka-transactions.sh find-hanging: no transactional id has the
+    producer, or the transaction of that id does not have the partition.
+    """
+    topic = CoordinatorTopic(log_dirs, TRANSACTION_STATE)
+    ids: list[TransactionalId] = []
+    for number in topic.numbers:
+        loaded, found = topic.load(number, lambda entries: list(transactions(entries, number)))  # noqa: B023
+        ids += [TransactionalId(one, loaded) for one in found]
+    by_producer = {one.transaction.producer_id: one for one in ids}
+    is_complete = topic.partitions is not None and topic.numbers == list(range(topic.partitions))
+    in_logs = [
+        _in_log(one, by_producer.get(one.transaction.producer_id), is_complete=is_complete)
+        for one in _open_in_logs(log_dirs)
+    ]
+    if any(one.state is InLog.HANGING for one in in_logs):
+        log_dirs.codes.append(ExitCode.WARNINGS)
+    return Transactions(tuple(sorted(ids, key=lambda one: one.transaction.transactional_id)), tuple(in_logs))
+
+
+def _in_log(found: OpenInLog, owner: TransactionalId | None, *, is_complete: bool) -> OpenInLog:
+    name = None if owner is None else owner.transaction.transactional_id
+    if owner is not None and owner.has(found.topic, found.partition):
+        state = InLog.OPEN
+    else:
+        state = InLog.HANGING if owner is not None or is_complete else InLog.UNKNOWN
+    return OpenInLog(
+        found.topic, found.partition, found.transaction, state, name, found.holds_last_stable_offset, found.path
+    )
+
+
+def _open_in_logs(log_dirs: LogDirs) -> Iterator[OpenInLog]:
+    """Yield the open transactions of the best copy of each partition, their state not known yet."""
+    roots: dict[str, LogDirRoot | None] = {}
+    for topic, number in _partitions(log_dirs):
+        best = log_dirs.replicas.best(topic, number)
+        if best is None:
+            continue
+        log_dir = best.partition.path.rpartition("/")[0]
+        if log_dir not in roots:
+            roots[log_dir] = broker_root(log_dirs.fs, log_dir)
+        listing = list_partition(log_dirs.fs, best.partition, roots[log_dir])
+        if listing.open_transactions is None:
+            message = "too much of the log has no producer snapshot: open transactions were not searched for"
+            log_dirs.note("not-searched", message, best.partition.path)
+        for at, one in enumerate(listing.open_transactions or ()):
+            yield OpenInLog(topic, number, one, InLog.UNKNOWN, None, not at, best.partition.path)
+
+
+def _partitions(log_dirs: LogDirs) -> list[tuple[str, int]]:
+    """Return the names of all partitions in the paths, in order. The metadata log has no transactions."""
+    found: set[tuple[str, int]] = set()
+    for path in log_dirs.expanded:
+        for one in partition_paths(log_dirs.fs, path):
+            name = one.directory
+            if name.kind is DirectoryKind.PARTITION and not name.is_metadata_log:
+                found.add((name.topic or "", -1 if name.partition is None else name.partition))
+    return sorted(found)

@@ -8,7 +8,7 @@ from typing import Annotated, TypedDict
 
 from kafkalog_cli.errors import shell_word
 from kafkalog_cli.ops.recover.plan import RecoverMode
-from kafkalog_cli.ops.recover.salvage import Copied
+from kafkalog_cli.ops.recover.salvage_verb import Copied
 from kafkalog_cli.ops.recover.verb import Recovered
 from kafkalog_cli.output.log_plan_view import (
     ChangeObject,

@@ -2,7 +2,8 @@
 
 `verb` is the entry: it plans and applies one partition. `recover` chooses the rules (`RecoverMode`) and the settings.
 `like_broker` plans the changes that a broker would make. `topic_identity` restores `partition.metadata` and the names
-of `-stray` directories. `salvage` copies valid batches to a new directory, and `salvage_verb` is the entry to it. `plan` has the plan's values.
+of `-stray` directories. `salvage_verb` is the entry to `salvage`, which copies valid batches to a new directory.
+`plan` has the plan's values.
 
 `repair` plans a repair. It uses `torn_tail` (where a log's damage starts, and whether it may be cut) and
 `sidecar_state` (which other files to rebuild). `batch_marks` notes facts about batches during the check.

@@ -11,7 +11,7 @@ from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.lookup import by_offset as lookup
 from kafkalog_cli.ops.lookup import by_time as lookup_time
 from kafkalog_cli.ops.partition_state import log_bounds
-from kafkalog_cli.ops.selection import Selection, expand, select_partitions
+from kafkalog_cli.ops.selection import Selection, expand, in_its_log_dir, select_partitions
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
 from kafkalog_cli.output.human import iso_time
 from kafkalog_cli.output.lookup_text import broker_note, found_lines
@@ -52,7 +52,8 @@ def chosen_partitions(
     selection = Selection(frozenset(topics or ()), frozenset(partitions or ()))
     found = select_partitions(environment.fs, paths, selection)
     if len(found) > 1 and not topics:
-        named = {path.rstrip("/") or "/" for path in expand(environment.fs, paths)}
+        fs = environment.fs
+        named = {in_its_log_dir(fs, path).rstrip("/") or "/" for path in expand(fs, paths)}
         others = [one.path for one in found if one.path not in named]
         if len(others) > 1:
             directory = others[0].rpartition("/")[0] or "/"

@@ -134,14 +134,15 @@ def _distance(selection: Selection, topic: str) -> tuple[float, str]:
 def partitions_taken(fs: Filesystem, paths: list[str], takes: Takes) -> list[Partition]:
     """Return the partitions under `paths` whose directory names `takes` selects; other partitions are not opened.
 
-    Raises PathNotFound, NotKafkaLayout, Unreadable; NothingSelected for a glob without matches.
+    A partition to which several paths lead comes once. Raises PathNotFound, NotKafkaLayout, Unreadable; NothingSelected
+    for a glob without matches.
     """
-    return [
-        open_partition(fs, partition.path)
-        for path in expand(fs, paths)
-        for partition in partition_paths(fs, in_its_log_dir(fs, _directory(fs, path)), takes)
-        if takes(partition.directory)
-    ]
+    found: dict[str, str] = {}
+    for path in expand(fs, paths):
+        for partition in partition_paths(fs, in_its_log_dir(fs, _directory(fs, path)), takes):
+            if takes(partition.directory):
+                found.setdefault(os.path.realpath(partition.path), partition.path)
+    return [open_partition(fs, path) for path in found.values()]
 
 
 def in_its_log_dir(fs: Filesystem, path: str) -> str:

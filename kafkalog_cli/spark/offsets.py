@@ -18,7 +18,7 @@ from kafkalog_cli.ops.lookup.by_time import lookup_time
 from kafkalog_cli.ops.partition_state import BrokerViews, PartitionState, log_bounds
 from kafkalog_cli.ops.read.growing_end import growing_end
 from kafkalog_cli.ops.read.request import Isolation
-from kafkalog_cli.ops.selection import Selection, expand, nothing_selected, partitions_taken
+from kafkalog_cli.ops.selection import Selection, expand, in_its_log_dir, nothing_selected, partitions_taken
 from kafkalog_cli.spark.offset_limits import LATEST, LimitKind, OffsetLimit, TopicPartition, names_of
 from kafkalog_cli.spark.options import ProducerPartitioner, SourceOptions
 from kafkalog_cli.spark.partition_counts import partition_counts
@@ -81,13 +81,9 @@ def served_partitions(fs: Filesystem, paths: list[str], selection: Selection | N
 
 
 def _served(fs: Filesystem, paths: list[str], takes: Takes) -> list[Partition]:
-    named = {path.rstrip("/") for path in expand(fs, paths)}
-    found = {
-        one.path: one  # several paths may lead to the same partition
-        for one in partitions_taken(fs, paths, takes)
-        if one.directory.kind not in LEFT_OUT or one.path in named
-    }
-    return list(found.values())
+    named = {in_its_log_dir(fs, path).rstrip("/") for path in expand(fs, paths)}
+    found = partitions_taken(fs, paths, takes)
+    return [one for one in found if one.directory.kind not in LEFT_OUT or one.path in named]
 
 
 def ranges_of(fs: Filesystem, partitions: list[Partition], options: SourceOptions) -> list[OffsetRange]:

@@ -89,3 +89,24 @@ def test_a_link_from_a_log_directory_into_another_is_refused(place):
         code, _, err = kafkalog("roll", f"second/{NAME}-0", "--force")
     assert (code, "which lies in another log directory" in err) == (ExitCode.REFUSED, True)
     assert files(place / "ld") == before
+
+
+def test_a_partition_to_which_several_paths_lead_is_read_once(place):
+    (place / "link").symlink_to(place / "ld")
+    paths = (*PATHS, f"ld/{NAME}-0", f"link/{NAME}-0")
+    code, out, err = kafkalog("read", *paths, "--format", "json")
+    assert (code, out.count('"type":"record"')) == (0, 130), err
+    code, out, err = kafkalog("read", "ld", "link", "--topic", NAME, "--format", "json")
+    assert (code, out.count('"type":"record"')) == (0, 130), err
+    code, out, err = kafkalog("read", "elsewhere/other-7", "elsewhere/beside", "--format", "json")
+    assert (code, out.count('"type":"record"')) == (0, 260), err
+
+
+def test_the_data_source_takes_it_once(place):
+    pytest.importorskip("pyspark")
+    from kafkalog_cli.disk.fs import RealFilesystem
+    from kafkalog_cli.ops.selection import Selection
+    from kafkalog_cli.spark.offsets import served_partitions
+
+    found = served_partitions(RealFilesystem(), [*PATHS, f"ld/{NAME}-0"], Selection())
+    assert [partition.path for partition in found] == [str(place / "ld" / f"{NAME}-0")]

@@ -109,8 +109,7 @@ class Session:
         """
         named = ((path, in_its_log_dir(self.fs, path)) for path in paths)
         self.shared.named_paths = frozenset(path.rstrip("/") for pair in named for path in pair)
-        found = select_partitions(self.fs, paths, self.options.selection)
-        return list({os.path.realpath(partition.path): partition for partition in reversed(found)}.values())[::-1]
+        return select_partitions(self.fs, paths, self.options.selection)
 
     def writable_partitions(self, paths: list[str]) -> list[Partition]:
         """Return the partitions that may be changed.

@@ -102,6 +102,7 @@ def open_transactions(
     Raises Unreadable for too many transactions.
     """
     found = TransactionsByProducer(path, snapshot)
+    get, put = found.get, found.put  # called for each transactional batch
     for batch in batches:
         if batch.producer_id < 0 or batch.last_offset < from_offset or batch.base_offset >= end_offset:
             continue
@@ -109,10 +110,10 @@ def open_transactions(
             if batch.records_count:  # the cleaner leaves empty control batches, which end no transaction
                 found.end(batch.producer_id)
         elif batch.is_transactional:
-            known = found.get(batch.producer_id)
+            known = get(batch.producer_id)
             first = batch.base_offset if known is None else known.first_offset
             last_timestamp = max(batch.max_timestamp, NO_TIMESTAMP)
-            found.put(OpenTransaction(batch.producer_id, batch.producer_epoch, first, last_timestamp))
+            put(OpenTransaction(batch.producer_id, batch.producer_epoch, first, last_timestamp))
     return found.by_first_offset()
 
 

@@ -21,10 +21,9 @@ from kafkalog_cli.storage.fs import Filesystem, ReadableFile
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.open_transactions import SegmentPart
 from kafkalog_cli.storage.partition import Partition, Segment
-from kafkalog_cli.storage.reading.good_batches import Rows
 from kafkalog_cli.storage.reading.header import header_at
 from kafkalog_cli.storage.reading.read_ahead import Work
-from kafkalog_cli.storage.reading.scan import Chunk
+from kafkalog_cli.storage.reading.scan import Chunk, Rows
 from kafkalog_cli.storage.reading.segment_reader import DamagePolicy, SegmentReader
 
 

@@ -24,11 +24,10 @@ from kafkalog_cli.storage.cleaning.transactions import SegmentAborts
 from kafkalog_cli.storage.fs import FileStatus, Filesystem, ReadableFile, read_all
 from kafkalog_cli.storage.kernels import KernelChoice
 from kafkalog_cli.storage.partition import Segment
-from kafkalog_cli.storage.reading.good_batches import Rows
 from kafkalog_cli.storage.reading.header import header_at
 from kafkalog_cli.storage.reading.read import RecordReader
 from kafkalog_cli.storage.reading.read_ahead import ChunkBlocks
-from kafkalog_cli.storage.reading.scan import Chunk, Scan
+from kafkalog_cli.storage.reading.scan import Chunk, Rows, Scan
 from kafkalog_cli.storage.reading.segment_reader import SegmentReader
 
 _CHUNK_BYTES = 1 << 20

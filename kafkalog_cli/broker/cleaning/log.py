@@ -24,11 +24,10 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY
 from kafkalog_cli.log.partition import Segment
-from kafkalog_cli.log.reading.good_batches import Rows
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.read_ahead import ChunkBlocks
-from kafkalog_cli.log.reading.scan import Chunk, Scan
+from kafkalog_cli.log.reading.scan import Chunk, Rows, Scan
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 
 _CHUNK_BYTES = 1 << 20

@@ -9,7 +9,8 @@ kernels, and `read_large` for batches with more records than fit in a block. `re
 `record_arrow` turns records into Arrow.
 
 Damage is a `Fault`. After damage, `resync` finds the next good batch; `entry_candidates` gives it the positions to try.
-`good_batches` selects batches with right CRCs, `large_batch` checks the CRC of a batch over the limits.
+`held_batches` holds doubtful batches back, with the help of `good_batches`. `large_batch` checks the CRC of a batch
+over the limits.
 
 Buffers are reused: a chunk and its blocks are valid until the next one is requested.
 """

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkalog_cli.format.batch import BatchArrays, BatchColumns
-from kafkalog_cli.log.reading.scan import Chunk
+from kafkalog_cli.log.reading.scan import Chunk, Rows
 
 GATHERED_ROWS = 4_000
 """The number of batches at which checks of whole columns reach full speed; a chunk may have only 200."""
-
-Rows = tuple[int, int]
-"""The first row of a run, and the row after it."""
 
 
 def good_rows(chunk: Chunk) -> list[Rows]:

@@ -15,9 +15,8 @@ from kafkalog_cli.format.compression import Codec
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.reading.allowance import NOT_YET
-from kafkalog_cli.log.reading.good_batches import Rows
 from kafkalog_cli.log.reading.read import RecordReader
-from kafkalog_cli.log.reading.scan import CHUNK_BYTES, Chunk, Scan
+from kafkalog_cli.log.reading.scan import CHUNK_BYTES, Chunk, Rows, Scan
 
 if TYPE_CHECKING:
     from kafkalog_cli.log.reading.read_compiled import AtOnce

@@ -46,6 +46,10 @@ class Chunk:
     kernels: Kernels | None = None
 
 
+Rows = tuple[int, int]
+"""A run of rows of a chunk's batches: its first row, and the row after it."""
+
+
 class _Window:
     """Reused buffers over a part of a file: bytes from `position` on. Bytes that are not consumed move to the front.
 

@@ -9,23 +9,15 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.disk.names import classify_file
-from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchColumns
+from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind, incomplete_batch
-from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.log.reading.good_batches import Rows, gathered, good_rows
-from kafkalog_cli.log.reading.header import header_at
-from kafkalog_cli.log.reading.scan import Chunk, Generation, Scan
+from kafkalog_cli.log.reading.scan import Chunk, Generation, Rows, Scan
 
 if TYPE_CHECKING:
     from kafkalog_cli.format.records import RecordBlock
     from kafkalog_cli.log.reading.read_ahead import ChunkBlocks, Work
 
-HELD_ROWS = 10_000
-"""Batches with bad CRCs that are held back, as they may not be batches if the chain breaks after them."""
-
-MAX_DAMAGED = 20
 _HEADERS, _SMALL_BYTES = 256, 4096
 
 
@@ -70,7 +62,7 @@ class SegmentReader:
     Damage does not raise. Afterwards `end_position` is the byte after the last batch of the last chain, and `fault` the
     reason why that chain ended (None: the end of the range). `good_bytes` is the end of the last batch with a right
     CRC. With RESYNC `skipped` is the damage before the present chain, with the number of skipped bytes (None: no
-    damage). With HOLD `damaged` has the first `MAX_DAMAGED` of `damaged_count` breaks before more batches, and
+    damage). With HOLD `damaged` has the first of `damaged_count` breaks before more batches, and
     `scanned_bytes` is the position up to which the last chain was followed.
     """
 
@@ -92,10 +84,10 @@ class SegmentReader:
         self.damaged: list[DamagedBytes] = []
         self.damaged_count = 0
         self.scanned_bytes = start
-        self._file = file
+        self.file = file
         self._on_damage = on_damage
         self._end = file.size_bytes if end is None else end
-        self._limits = limits
+        self.limits = limits
         self._kernels = kernels
         self._seven_base_offset = seven_base_offset
         self._chunk_bytes = chunk_bytes
@@ -109,13 +101,15 @@ class SegmentReader:
 
     def headers(self) -> Iterator[Batch]:
         """Yield the headers of the batches up to the first break. The end of the file is the end of the range."""
+        from kafkalog_cli.log.reading.header import header_at
+
         while True:
-            header = header_at(self._file, self.end_position)
+            header = header_at(self.file, self.end_position)
             if not isinstance(header, Batch):
                 break
             self.end_position = header.position + header.size_bytes
             yield header
-        rest = self._file.size_bytes - self.end_position
+        rest = self.file.size_bytes - self.end_position
         if header is not None:
             self.fault = header
         elif rest > 0:
@@ -142,7 +136,7 @@ class SegmentReader:
         """
         start: int | None = self.end_position
         while start is not None:
-            scan = self._scan(start, deep=deep)
+            scan = self.scan_from(start, deep=deep)
             yield scan
             self.end_position, self.good_bytes, self.fault = scan.valid_bytes, scan.good_bytes, scan.fault
             if self._on_damage is DamagePolicy.STOP or self.damage is None:
@@ -159,7 +153,7 @@ class SegmentReader:
 
     def is_damage(self, fault: Fault) -> bool:
         """Whether a chain ended at damage, and not just at the end of the range in the middle of a batch."""
-        return fault.kind is not FaultKind.TRAILING_BYTES or self._end >= self._file.size_bytes
+        return fault.kind is not FaultKind.TRAILING_BYTES or self._end >= self.file.size_bytes
 
     def chunks(self, *, deep: bool = False) -> Iterator[Chunk]:
         """Yield the batches and their bytes; a chunk is valid until the next is requested. `deep`: see `chains`."""
@@ -188,7 +182,7 @@ class SegmentReader:
         """
         from kafkalog_cli.log.reading.read import RecordReader
 
-        decoder = RecordReader(self._limits, timestamps_only=timestamps_only)
+        decoder = RecordReader(self.limits, timestamps_only=timestamps_only)
         for chunk in self.chunks(deep=self._kernels is not None):
             yield from decoder.blocks(chunk)
 
@@ -205,7 +199,7 @@ class SegmentReader:
         """Yield the chunks of a chain with their records, which threads read ahead. See `ReadAhead`."""
         from kafkalog_cli.log.reading.read_ahead import ReadAhead
 
-        return iter(ReadAhead(chain, self._limits, rows, work, chosen, strict=strict, threads=threads))
+        return iter(ReadAhead(chain, self.limits, rows, work, chosen, strict=strict, threads=threads))
 
     # -- holding back
 
@@ -213,104 +207,19 @@ class SegmentReader:
         self, listener: DamageListener, records: Callable[[RecordBlock], None] | None = None
     ) -> Iterator[BatchColumns]:
         """Yield the batches with HOLD. `records` gets the records of batches with right CRCs, before their batches."""
-        start: int | None = self.end_position
-        while start is not None:
-            if self.fault is not None:
-                self.damaged_count += 1
-                if len(self.damaged) < MAX_DAMAGED:
-                    self.damaged.append(DamagedBytes(self.end_position, start))
-                self.fault = None
-            start = yield from self._held_chain(start, listener, records)
+        from kafkalog_cli.log.reading.held_batches import held_batches
 
-    def _held_chain(
-        self, start: int, listener: DamageListener, records: Callable[[RecordBlock], None] | None
-    ) -> Generator[BatchColumns, None, int | None]:
-        """Yield one unbroken chain, and return the start of the next.
+        return held_batches(self, listener, records)
 
-        If a batch with a bad CRC has an offset that the segment cannot contain, the chain is astray already. It ends
-        there, even if more batches seem to follow.
-        """
-        from kafkalog_cli.log.reading.resync import next_good_batch
+    # -- for the modules of this package
 
-        scan = self._scan(start, deep=records is not None)
-        scan.columns_only = records is None
-        held: list[Batch] = []
-        astray: Fault | None = None
-        for found in gathered(self._columns(scan, records)):
-            row = self._first_astray(found)
-            if row is not None:
-                astray = _crc_fault(found.row(row))
-                if not row:
-                    break
-            batches = found if row is None else found.part(0, row)
-            listener.batches(batches)
-            good = batches.last_valid_row()
-            if good is None or good < len(batches) - 1:
-                if good is not None:
-                    yield from self._let_go(held, batches.part(0, good + 1))
-                    held = []
-                held += batches.rows(0 if good is None else good + 1)
-                if len(held) > HELD_ROWS:
-                    yield from self._let_go(held, None)
-                    held = []
-            else:
-                yield from self._let_go(held, batches)
-                held = []
-            if astray is not None:
-                break
-        self.scanned_bytes = scan.valid_bytes
-        self.fault = astray or scan.fault
-        following = None
-        if self.fault is not None:
-            listener.fault(self.fault)
-            broken = max(self.end_position, start)
-            following = next_good_batch(self._file, broken + 1, self._limits, broken_at=broken)
-            if following is not None:
-                held = [batch for batch in held if batch.position + batch.size_bytes <= following]
-        yield from self._let_go(held, None)
-        return following
-
-    def _columns(self, scan: Scan, records: Callable[[RecordBlock], None] | None) -> Iterator[BatchColumns]:
-        rows = None if records is None else self._good_rows
-        for chunk, blocks in self.ahead(scan, rows, strict=True):
-            for block in blocks:
-                assert records is not None
-                records(block)
-            yield chunk.batches
-
-    def _good_rows(self, chunk: Chunk) -> list[Rows]:
-        """Return runs of batches with right CRCs, up to where the chain goes astray."""
-        astray = self._first_astray(chunk.batches)
-        runs = good_rows(chunk)
-        return runs if astray is None else [run for run in runs if run[1] <= astray]
-
-    def _first_astray(self, batches: BatchColumns) -> int | None:
-        """Return the first batch with a bad CRC whose offset, which no CRC covers, cannot be in this segment."""
-        if batches.all_valid():
-            return None
-        base = classify_file(self._file.path.rpartition("/")[2]).offset
-        if base is None:
-            return None
-        for row, (is_valid, first, last) in enumerate(
-            zip(batches.valid, batches.base_offset, batches.last_offset, strict=True)
-        ):
-            offset = int(last if first == NO_OFFSET else first)
-            if not is_valid and not base <= offset <= base + MAX_RELATIVE_OFFSET:
-                return row
-        return None
-
-    def _let_go(self, held: list[Batch], batches: BatchColumns | None) -> Iterator[BatchColumns]:
-        for part in (BatchColumns.from_rows(held) if held else None, batches):
-            if part is not None and len(part):
-                self.end_position = part.end_position
-                yield part
-
-    def _scan(self, start: int, *, deep: bool) -> Scan:
+    def scan_from(self, start: int, *, deep: bool) -> Scan:
+        """Return the scan of the chain that begins at byte `start`."""
         return Scan(
-            self._file,
+            self.file,
             start=start,
             end=self._end,
-            limits=self._limits,
+            limits=self.limits,
             seven_base_offset=self._seven_base_offset,
             choice=self._kernels,
             deep=deep,
@@ -321,15 +230,9 @@ class SegmentReader:
         from kafkalog_cli.log.reading.resync import next_good_batch
 
         broken_at, seven = scan.good_bytes, scan.generation is Generation.SEVEN
-        found = next_good_batch(self._file, broken_at + 1, self._limits, seven=seven, broken_at=broken_at)
+        found = next_good_batch(self.file, broken_at + 1, self.limits, seven=seven, broken_at=broken_at)
         return found if found is not None and found < self._end else None
 
 
 def _skipped(begin: int, end: int, fault: Fault) -> Fault:
     return Fault(fault.kind, begin, f"skipped {end - begin} bytes: {fault.message}", end - begin)
-
-
-def _crc_fault(batch: Batch) -> Fault:
-    message = "CRC mismatch, and an offset that the segment cannot hold"
-    expected, got = "an offset of this segment", str(batch.last_offset)
-    return Fault(FaultKind.CRC_MISMATCH, batch.position, message, batch.size_bytes, expected, got)

@@ -15,10 +15,9 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
 from kafkalog_cli.log.open_transactions import SegmentPart
 from kafkalog_cli.log.partition import Partition, Segment
-from kafkalog_cli.log.reading.good_batches import Rows
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.read_ahead import Work
-from kafkalog_cli.log.reading.scan import Chunk
+from kafkalog_cli.log.reading.scan import Chunk, Rows
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 from kafkalog_cli.ops.damage import DamageSeen
 from kafkalog_cli.ops.partition_state import PartitionState

@@ -107,6 +107,14 @@ def test_what_is_answered_early_is_refused_by_spark_too(shop, spark, query, monk
     assert (code, out) == (ExitCode.USAGE, "")
 
 
+@pytest.mark.parametrize(
+    "query", ["select * from my-topic", "select * from `a`.b", "select * from ordes, orders", "select 'x"]
+)
+def test_where_spark_says_it_better(catalog, query):
+    """Spark refuses these with a message of its own, for instance that a name needs backticks."""
+    check_names(query, catalog, Reading())
+
+
 def test_no_spark_is_started_for_it(shop, monkeypatch):
     from kafkalog_cli.cli import spark_start
 

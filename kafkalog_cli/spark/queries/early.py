@@ -112,7 +112,7 @@ def _relations(tokens: Sequence[_Token]) -> Iterator[tuple[int, str]]:
         if one.kind != "word" or one.value not in ("from", "join"):
             continue
         name, after = _at(tokens, at + 1), _at(tokens, at + 2)
-        is_plain = name.kind in ("word", "quoted") and after.value not in (".", "(", ",")
+        is_plain = name.kind in ("word", "quoted") and after.kind in ("word", "quoted", "")  # not `my-topic`
         if depth or not is_plain or _names_columns(tokens, at + 2) or _at(tokens, at - 1).value == "distinct":
             return
         found.append((at + 1, name.value))

@@ -2,9 +2,8 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "kafkalog_cli"
@@ -85,6 +84,7 @@ def name_of(path):
     return str(path.relative_to(PACKAGE))
 
 
+@cache
 def tree_of(path):
     return ast.parse(path.read_text())
 
@@ -185,9 +185,14 @@ def large_functions(name, tree):
             yield f"{name}:{node.name}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_nobody_imports_upward_or_sideways(path):
-    assert imports_upward(name_of(path), tree_of(path)) == set()
+def found_by(rule, *arguments):
+    """The files in which a rule finds something, and what it finds; `arguments` are what it takes before the tree."""
+    found = {name_of(path): rule(*(each(path) for each in arguments), tree_of(path)) for path in FILES}
+    return {name: each for name, breaks in found.items() if (each := list(breaks))}
+
+
+def test_nobody_imports_upward_or_sideways():
+    assert found_by(imports_upward, name_of) == {}
 
 
 def test_every_folder_is_a_layer():
@@ -196,27 +201,22 @@ def test_every_folder_is_a_layer():
     assert {path.stem for path in FILES if path.parent == PACKAGE} == {"__init__", "__main__", "errors"}
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_libraries_stay_in_their_layer(path):
-    assert libraries_elsewhere(name_of(path), tree_of(path)) == set()
+def test_libraries_stay_in_their_layer():
+    assert found_by(libraries_elsewhere, name_of) == {}
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_only_the_door_touches_the_disk(path):
-    assert (list(disk_calls(tree_of(path))) != []) == (name_of(path) in MAY_TOUCH_DISK)
+def test_only_the_door_touches_the_disk():
+    assert set(found_by(disk_calls)) == set(MAY_TOUCH_DISK)
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_only_the_door_changes_the_disk(path):
-    assert (list(changing_calls(tree_of(path))) != []) == (name_of(path) in MAY_CHANGE_THE_DISK)
+def test_only_the_door_changes_the_disk():
+    assert set(found_by(changing_calls)) == set(MAY_CHANGE_THE_DISK)
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_the_layers_that_ask_the_door_for_changes(path):
+def test_the_layers_that_ask_the_door_for_changes():
     """Verbs decide, and the journal makes the changes: a change that passes it by cannot be undone."""
-    if not name_of(path).startswith(("disk/", "change/")):
-        asks = list(changes_through_the_door(tree_of(path))) != []
-        assert asks == (name_of(path) in MAY_ASK_FOR_CHANGES)
+    asking = {name for name in found_by(changes_through_the_door) if not name.startswith(("disk/", "change/"))}
+    assert asking == set(MAY_ASK_FOR_CHANGES)
 
 
 def test_the_door_has_no_other_changes():

@@ -383,6 +383,7 @@ def test_a_file_that_turns(both, turn, name, evidence):
     evidence("R38", len(COMMANDS), PARTS)
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_a_partition_of_many_entries(both, evidence):
     """10^5 names in one directory: each command ends, and soon."""
     partition = both / "ld" / PARTITION

@@ -277,6 +277,7 @@ def is_untouched(spark, names):
     return there == ["secret.txt"] and spark._jvm.java.lang.System.getProperty(PROPERTY) is None
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("query", "said"), REFUSED)
 def test_a_statement_is_refused_before_anything_runs(spark, shop, names, query, said, evidence):
     before = jobs(spark)

@@ -58,6 +58,7 @@ def test_as_many_producers_as_are_held_in_memory(name, tmp_path):
         assert (path / f"{41:020}.snapshot").stat().st_size == 10 + 46 * MOST_PRODUCERS
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_more_producers_than_are_held_in_memory(tmp_path):
     path = partition(tmp_path / "logs" / "t-0")
     (path / f"{SECOND}.snapshot").write_bytes(snapshot(MOST_PRODUCERS + 2))

@@ -146,6 +146,7 @@ def test_a_failed_sync_that_is_swallowed_is_noticed(owner, monkeypatch):
             fail(WriterMatrix(writer, "torn"), "EIO", False, n)
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_a_run_that_is_not_taken_back_is_noticed(monkeypatch):
     writer = WRITERS[0]
     monkeypatch.setattr(journal, "restore", lambda *_: None)

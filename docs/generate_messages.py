@@ -232,7 +232,7 @@ def found_notes(texts: Texts) -> Iterator[Message]:
 
 def _calls(texts: Texts) -> Iterator[tuple[Module, ast.Call, Function | None]]:
     for module in texts.modules:
-        for call, function in module.calls():
+        for call, function in module.calls:
             yield module, call, function
 
 

@@ -56,9 +56,10 @@ class Module:
                 found.setdefault(node.name, []).append(node)
         return found
 
-    def calls(self) -> Iterator[tuple[ast.Call, Function | None]]:
-        """Yield each call, in the order of the source, with the function that it stands in."""
-        yield from sorted(_calls(self.tree, None), key=lambda found: (found[0].lineno, found[0].col_offset))
+    @cached_property
+    def calls(self) -> list[tuple[ast.Call, Function | None]]:
+        """The calls in the order of the source, each with the function that it stands in."""
+        return sorted(_calls(self.tree, None), key=lambda found: (found[0].lineno, found[0].col_offset))
 
 
 def _calls(node: ast.AST, function: Function | None) -> Iterator[tuple[ast.Call, Function | None]]:

@@ -85,7 +85,7 @@ def test_texts_of_planted_source_are_found(generator, tmp_path):
     texts = generator.Texts(tmp_path)
     (module,) = texts.modules
     assert module.subject == "Reads and closes things. More"
-    found = {call.args[0].value: texts.of(call.args[1], module, function) for call, function in module.calls()
+    found = {call.args[0].value: texts.of(call.args[1], module, function) for call, function in module.calls
              if generator.called_name(call) == "warn"}  # fmt: skip
     assert found == {
         "size": ["N bytes are too many"],

@@ -13,6 +13,7 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import DirectoryKind, classify_file
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, open_partition
+from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.listing.root import Shutdown
 from kafkalog_cli.ops.verify.diagnose import finding
 from kafkalog_cli.ops.verify.finding_kinds import FindingKind
@@ -176,7 +177,7 @@ def headers(folder, only=None):
 
 def test_segments_that_follow_have_no_gap(tmp_path):
     found, check = headers(topic(tmp_path, 3, 5, 7))
-    assert (found, check.end_offset, check.log, check.was_cleaned) == ([], 9, (3, 9), False)
+    assert (found, check.end_offset, check.log, check.was_cleaned) == ([], 9, LogBounds(3, 9), False)
 
 
 def test_segments_with_one_offset_between_have_a_gap_of_it(tmp_path):

@@ -85,7 +85,7 @@ def test_what_is_told_of_the_marker_is_true(writer, fixture, fault):
 def left_away(writer, fixture):
     """The disks on which all is done but for the marker."""
     for where, disk, outcome in runs(writer, fixture, ("EIO",), (False,)):
-        if marker(disk) is None and "all is done" in outcome.err:
+        if marker(disk) is None and "done, but .kafka_cleanshutdown" in outcome.err:
             yield where, disk
 
 

@@ -22,9 +22,9 @@ command = typer.Typer(add_completion=False)
 def groups(  # noqa: PLR0913, PLR0917 options
     context: typer.Context,
     paths: LogDirs,
-    group: Annotated[list[str] | None, typer.Option(metavar="GROUP", rich_help_panel=SELECTION_PANEL,
+    group: Annotated[list[str] | None, typer.Option("--group", metavar="GROUP", rich_help_panel=SELECTION_PANEL,
         autocompletion=complete_groups, help="Take only this group; may be repeated.")] = None,
-    topic: Annotated[list[str] | None, typer.Option(metavar="TOPIC", rich_help_panel=SELECTION_PANEL,
+    topic: Annotated[list[str] | None, typer.Option("--topic", metavar="TOPIC", rich_help_panel=SELECTION_PANEL,
         autocompletion=complete_topics, help="Take only rows of this topic; may be repeated.")] = None,
     members: Annotated[bool, typer.Option("--members", help="Print a row per member, with its assignment.")] = False,
     history: Annotated[bool, typer.Option("--history",

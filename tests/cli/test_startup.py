@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from coordinator_logs import commit, commit_key, commits, coordinator_partition_at
 
 from kafkalog_cli.cli.app import COMMANDS
 
@@ -59,6 +60,15 @@ def test_a_right_command_line_imports_no_pydantic(options):
 def test_a_small_read_imports_nothing_heavy():
     modules = modules_after("read", str(EXAMPLE), "--to-offset", "3")
     assert not top_level(modules) & {"numpy", "numba", "pyarrow", "rich"}
+    assert not any(name.startswith("kafkalog_cli.library") for name in modules)
+
+
+@pytest.mark.parametrize("command", [("groups",), ("groups", "--history"), ("transactions",)])
+def test_a_small_log_of_a_coordinator_imports_nothing_heavy(tmp_path, command):
+    coordinator_partition_at(tmp_path, 0, commits((commit_key("g"), commit(1))))
+    modules = modules_after(*command, str(tmp_path))
+    assert "kafkalog_cli.ops.coordinators" in modules
+    assert not top_level(modules) & {"numpy", "numba", "pyarrow", "rich", "pyspark"}
     assert not any(name.startswith("kafkalog_cli.library") for name in modules)
 
 

@@ -55,7 +55,7 @@ class LogDirs:
         self.codes: list[ExitCode] = []
         self.replicas = Replicas(fs, log_dirs_of(fs, self.paths), self._unreadable)
         self._metadata_path = metadata
-        self._kernels = kernels
+        self.kernels = kernels
 
     @cached_property
     def metadata(self) -> ClusterMetadata | None:
@@ -169,7 +169,9 @@ class CoordinatorTopic:
         tried = []
         for copy in equal:
             damage, codes = _Damage(), list[ExitCode]()
-            found = replay(coordinator_entries(self._log_dirs.fs, copy.partition, damage.add, codes=codes))
+            found = replay(
+                coordinator_entries(self._log_dirs.fs, copy.partition, damage.add, self._log_dirs.kernels, codes)
+            )
             tried.append((damage, codes, Loaded(copy, tuple(one for one in copies if one is not copy)), found))
             if not damage.count:
                 break
@@ -186,7 +188,9 @@ class CoordinatorTopic:
         if not copies:
             raise NothingSelected(reason=f"no copy of {self.topic}-{number} can be read")
         damage, codes = _Damage(), list[ExitCode]()
-        yield from coordinator_entries(self._log_dirs.fs, copies[0].partition, damage.add, codes=codes)
+        yield from coordinator_entries(
+            self._log_dirs.fs, copies[0].partition, damage.add, self._log_dirs.kernels, codes
+        )
         self._tell(Loaded(copies[0], copies[1:]), damage, codes)
 
     def _tell(self, loaded: Loaded, damage: _Damage, codes: list[ExitCode]) -> None:

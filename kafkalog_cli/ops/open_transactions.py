@@ -120,7 +120,10 @@ def find_transactions(log_dirs: LogDirs) -> Transactions:
         loaded, found = topic.load(number, lambda entries: list(transactions(entries, number)))  # noqa: B023
         ids += [TransactionalId(one, loaded) for one in found]
     by_producer = {one.transaction.producer_id: one for one in ids}
-    is_complete = topic.partitions is not None and topic.numbers == list(range(topic.partitions))
+    if topic.partitions is None:  # a cluster without the topic has no transactional id
+        is_complete = log_dirs.knows_all_topics
+    else:
+        is_complete = topic.numbers == list(range(topic.partitions))
     in_logs = [
         _in_log(one, by_producer.get(one.transaction.producer_id), is_complete=is_complete)
         for one in _open_in_logs(log_dirs)

@@ -107,6 +107,13 @@ def test_with_all_partitions_a_producer_without_an_id_hangs(corpus, tmp_path):
     assert {one["state"] for one in logs.values()} == {"unknown"}
 
 
+def test_in_a_cluster_without_transactional_ids_every_open_transaction_hangs(tmp_path):
+    """The metadata log of the demo has no topic __transaction_state."""
+    assert kafkalog("demo", tmp_path / "demo", "--now", "2026-11-23T14:00:00Z")[0] == 0
+    code, ids, logs = found_in(tmp_path / "demo")
+    assert (code, ids, [one["state"] for one in logs.values()]) == (3, {}, ["hanging"])
+
+
 def test_a_transaction_that_is_prepared_is_not_hanging(tmp_path):
     data(tmp_path, 0, 2)
     coordinator_partition_at(tmp_path, 0, commits(transaction("b", 2, PREPARE_COMMIT, 0)), STATE)

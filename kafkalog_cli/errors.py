@@ -47,6 +47,11 @@ EXIT_CODE_MEANINGS: dict[ExitCode, str] = {
 }
 
 
+def counted(number: int, one: str, many: str) -> str:
+    """Return `number` with its noun."""
+    return f"{number} {one if number == 1 else many}"
+
+
 def shell_word(text: str) -> str:
     """Return `text` as one word of a printed command that a user may paste.
 

@@ -12,8 +12,7 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.groups import Printing
 from kafkalog_cli.cli.terminal import Consent
 from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
-from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.ops.reports.index_verdict import counted
+from kafkalog_cli.errors import KafkalogError, counted
 from kafkalog_cli.ops.session.interruptions import Interruptions
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import SessionOptions

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kafkalog_cli.errors import ExitCode, NothingSelected, UsageError, shell_word
+from kafkalog_cli.errors import ExitCode, NothingSelected, UsageError, counted, shell_word
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.refusals import Action
-from kafkalog_cli.ops.reports.index_verdict import counted
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Work

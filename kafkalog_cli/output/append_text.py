@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kafkalog_cli.errors import as_typed
+from kafkalog_cli.errors import as_typed, counted
 from kafkalog_cli.ops.append.append import AppendPlan
-from kafkalog_cli.ops.reports.index_verdict import counted
 from kafkalog_cli.output.progress import sized
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from kafkalog_cli.broker.cleaning.choosing import Dirt, UpTo
 from kafkalog_cli.broker.cleaning.explaining import Reason, RecordFate
+from kafkalog_cli.errors import counted
 from kafkalog_cli.ops.compact.plan import CompactPlan
-from kafkalog_cli.ops.reports.index_verdict import counted
 from kafkalog_cli.output.human import iso_time
 from kafkalog_cli.output.stream import printable
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkalog_cli.broker.cleaning.choosing import UpTo
-from kafkalog_cli.errors import shell_word
+from kafkalog_cli.errors import counted, shell_word
 from kafkalog_cli.ops.apply_changes import Applied
 from kafkalog_cli.ops.compact.plan import Choice, Compaction, CompactPlan
-from kafkalog_cli.ops.reports.index_verdict import counted
 from kafkalog_cli.output.human import TextColumn, TextTable, cell
 from kafkalog_cli.output.log_change_text import undo_words
 from kafkalog_cli.output.progress import sized

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.ops.reports.index_verdict import counted
+from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.output.paint import NO_PAINT, Paint
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.views import FAILED

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kafkalog_cli.errors import counted
 from kafkalog_cli.ops.compact.erasure import ErasedKey, LogDigest
 from kafkalog_cli.ops.compact.plan import CompactPlan
-from kafkalog_cli.ops.reports.index_verdict import counted
 from kafkalog_cli.output.stream import printable
 
 _MOST_SHOWN = 10

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kafkalog_cli.errors import counted
 from kafkalog_cli.ops.groups.describe import GroupDescription, GroupOffset, MemberDescription
 from kafkalog_cli.ops.groups.expiry import OffsetsRetention
-from kafkalog_cli.ops.reports.index_verdict import counted
 from kafkalog_cli.ops.tables.groups import CLASSIC
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
 from kafkalog_cli.output.paint import paint_of

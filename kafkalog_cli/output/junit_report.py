@@ -14,8 +14,7 @@ from datetime import datetime, timezone
 from junitparser import Attr, Error, Failure, JUnitXml, SystemErr, SystemOut, TestCase, TestSuite
 
 from kafkalog_cli import __version__
-from kafkalog_cli.errors import ExitCode, KafkalogError, next_step
-from kafkalog_cli.ops.reports.index_verdict import counted
+from kafkalog_cli.errors import ExitCode, KafkalogError, counted, next_step
 from kafkalog_cli.ops.verify.diagnose import Finding
 from kafkalog_cli.ops.verify.finding_kinds import Severity
 from kafkalog_cli.ops.verify.partition import Verification

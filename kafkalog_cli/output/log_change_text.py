@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kafkalog_cli.errors import shell_word
+from kafkalog_cli.errors import counted, shell_word
 from kafkalog_cli.log.checkpoints import HighWatermarkOrigin
 from kafkalog_cli.ops.apply_changes import Applied
 from kafkalog_cli.ops.change_plan import describe
 from kafkalog_cli.ops.delete_records import DeleteRecordsPlan
 from kafkalog_cli.ops.log_plan import LogPlan
-from kafkalog_cli.ops.reports.index_verdict import counted
 from kafkalog_cli.ops.retain.plan import RetainPlan
 from kafkalog_cli.ops.roll import RollPlan
 from kafkalog_cli.ops.truncate import TruncatePlan

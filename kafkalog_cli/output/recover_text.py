@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkalog_cli.change.checkpoint_lines import LineEdit
+from kafkalog_cli.errors import counted
 from kafkalog_cli.ops.change_plan import Remark, describe
 from kafkalog_cli.ops.recover.plan import RecoverPlan
 from kafkalog_cli.ops.recover.salvage import LostOffsets
 from kafkalog_cli.ops.recover.salvage_verb import Copied
-from kafkalog_cli.ops.reports.index_verdict import counted
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.views import Detail

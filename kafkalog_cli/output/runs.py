@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import Annotated, TypedDict
 
 from kafkalog_cli.change.manifest import RunState
-from kafkalog_cli.errors import shell_word
+from kafkalog_cli.errors import counted, shell_word
 from kafkalog_cli.ops.intent import Action
 from kafkalog_cli.ops.purge import PurgePlan
-from kafkalog_cli.ops.reports.index_verdict import counted
 from kafkalog_cli.ops.undo import UndoPlan, UndoResult, UndoStep
 from kafkalog_cli.ops.undo_verb import Undone
 from kafkalog_cli.output.progress import sized

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kafkalog_cli.errors import counted
 from kafkalog_cli.ops.listing.listing import PartitionListing
 from kafkalog_cli.ops.listing.usage import Freeable, TopicUsage, Usage
-from kafkalog_cli.ops.reports.index_verdict import counted
 from kafkalog_cli.output.human import TextColumn, TextTable, write_table
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import ResultStream, printable

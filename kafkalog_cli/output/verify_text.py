@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.ops.reports.index_verdict import counted
+from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.ops.verify.diagnose import Finding
 from kafkalog_cli.ops.verify.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.verify.partition import TargetKind, Verification

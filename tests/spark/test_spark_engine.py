@@ -33,7 +33,11 @@ def kafkalog(*argv, **environment):
     streams = io.BytesIO(), io.BytesIO()
     code = run([str(arg) for arg in argv], Environment(stdout=streams[0], stderr=streams[1], **environment))
     out, errors = (RUN_ID.sub(r"RUN-\1", stream.getvalue().decode()) for stream in streams)
-    return code, DURATION.sub("", out), "".join(line for line in errors.splitlines(True) if '"kafkalog.progress/1"' not in line)
+    return (
+        code,
+        DURATION.sub("", out),
+        "".join(line for line in errors.splitlines(True) if '"kafkalog.progress/1"' not in line),
+    )
 
 
 def tree(root):

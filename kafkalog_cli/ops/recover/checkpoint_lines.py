@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.change_plan import Remark
-from kafkalog_cli.ops.reports.index_verdict import counted
 
 CheckpointLines = Mapping[FileKind, int]
 """The partition's offset in each checkpoint that has a line for it."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kafkalog_cli.change.checkpoint_lines import RebuiltCheckpoint, rebuild_damaged
 from kafkalog_cli.disk.durable import rename_directory
 from kafkalog_cli.disk.names import DirectoryKind
-from kafkalog_cli.errors import ExitCode, Refused, shell_word
+from kafkalog_cli.errors import ExitCode, Refused, counted, shell_word
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.apply_changes import Applied
@@ -19,7 +19,6 @@ from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.recover import RecoverRequest, apply_recovery, plan_recovery
 from kafkalog_cli.ops.recover.topic_identity import path_of_stray
 from kafkalog_cli.ops.refusals import Action
-from kafkalog_cli.ops.reports.index_verdict import counted
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Verb

@@ -166,8 +166,3 @@ _RANK = {ExitCode.OK: 0, ExitCode.WARNINGS: 1, ExitCode.FAILURE: 2, ExitCode.COR
 def worst_code(codes: Iterable[ExitCode]) -> ExitCode:
     """Return the worst of some codes of entries and notes, OK if there are none."""
     return max(codes, key=_RANK.__getitem__, default=ExitCode.OK)
-
-
-def counted(number: int, one: str, many: str) -> str:
-    """Return `number` with its noun."""
-    return f"{number} {one if number == 1 else many}"

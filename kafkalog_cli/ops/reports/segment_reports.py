@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.names import FileKind, FileName, WorkState, segment_file_name
-from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.errors import ExitCode, KafkalogError, counted
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.partition import Segment
@@ -18,7 +18,7 @@ from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.log.segments.log_end import LogBounds, segment_end
 from kafkalog_cli.ops.reports.index_files import IndexedLog, IndexFile, LogSeen, txn_report
-from kafkalog_cli.ops.reports.index_verdict import FileNote, FileReport, NoteKind, counted
+from kafkalog_cli.ops.reports.index_verdict import FileNote, FileReport, NoteKind
 from kafkalog_cli.ops.reports.log_questions import LogObserver, Watch
 from kafkalog_cli.ops.reports.segment_walk import SegmentWalk
 from kafkalog_cli.ops.reports.sidecar_files import (

@@ -18,6 +18,7 @@ from kafkalog_cli.errors import (
     NothingSelected,
     UsageError,
     combined_exit_code,
+    counted,
 )
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings, read_broker_properties
@@ -26,7 +27,6 @@ from kafkalog_cli.ops.in_order import Sized
 from kafkalog_cli.ops.log_request import LogRequest
 from kafkalog_cli.ops.partition_facts import places_of_partitions
 from kafkalog_cli.ops.partition_state import Roots
-from kafkalog_cli.ops.reports.index_verdict import counted
 from kafkalog_cli.ops.selection import in_its_log_dir, select_partitions
 from kafkalog_cli.ops.session.interruptions import Interruptions
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings

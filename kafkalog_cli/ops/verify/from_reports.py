@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkalog_cli.disk.names import FileKind, WorkState
-from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.ops.reports.index_verdict import (
-    ODD_VERDICTS,
-    Entry,
-    FileNote,
-    FileReport,
-    NoteKind,
-    Verdict,
-    counted,
-)
+from kafkalog_cli.errors import ExitCode, counted
+from kafkalog_cli.ops.reports.index_verdict import ODD_VERDICTS, Entry, FileNote, FileReport, NoteKind, Verdict
 from kafkalog_cli.ops.verify.diagnose import Finding, finding
 from kafkalog_cli.ops.verify.finding_kinds import FindingKind
 

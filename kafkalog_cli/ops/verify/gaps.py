@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, WorkState
+from kafkalog_cli.errors import counted
 from kafkalog_cli.format.batch import DELETE_HORIZON_MASK, RECORD_BATCH, RECORD_BATCH_MAGIC, BatchColumns
 from kafkalog_cli.format.columns import any_row, rows_where
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.reports.index_verdict import counted
 from kafkalog_cli.ops.reports.segment_walk import BatchRun
 from kafkalog_cli.ops.verify.diagnose import Finding, finding
 from kafkalog_cli.ops.verify.finding_kinds import FindingKind

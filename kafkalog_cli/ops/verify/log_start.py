@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, WorkState
-from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.errors import KafkalogError, counted
 from kafkalog_cli.format import checkpoint
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
-from kafkalog_cli.ops.reports.index_verdict import counted
 from kafkalog_cli.ops.verify.diagnose import Finding, finding
 from kafkalog_cli.ops.verify.finding_kinds import FindingKind
 from kafkalog_cli.ops.verify.places import TopicFacts

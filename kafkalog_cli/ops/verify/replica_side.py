@@ -9,11 +9,10 @@ from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.errors import KafkalogError, counted
 from kafkalog_cli.format.batch import NO_OFFSET, Batch
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.reports.index_verdict import counted
 from kafkalog_cli.ops.reports.segment_walk import MAX_MAGIC, BatchRun, SegmentWalk
 from kafkalog_cli.ops.verify.gaps import cleaner_wrote, has_gap
 from kafkalog_cli.ops.verify.replica_records import ReplicaRecords

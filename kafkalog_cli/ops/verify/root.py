@@ -11,14 +11,13 @@ from dataclasses import replace
 from kafkalog_cli.change.clean_marker import PURGED
 from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, FileName, WorkState, classify_directory, classify_file
-from kafkalog_cli.errors import KafkalogError, shell_word
+from kafkalog_cli.errors import KafkalogError, counted, shell_word
 from kafkalog_cli.format import checkpoint
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.log.logdir import OFFSET_CHECKPOINTS
 from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.importing.request import inputs_of, repeated_command
 from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
-from kafkalog_cli.ops.reports.index_verdict import counted
 from kafkalog_cli.ops.verify.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.verify.finding_kinds import FindingKind
 from kafkalog_cli.ops.verify.root_checkpoints import damaged_checkpoint_finding

@@ -31,7 +31,7 @@ SUMMARIES = {
     "undo": "Restore the files from before a run",
     "purge": "Remove files that earlier runs kept, and due .deleted files",
     "demo": "Make a small damaged log directory to try the commands on",
-    "warmup": "Compile the fast kernels now, once per machine, and prepare Spark's start",
+    "warmup": "Compile the fast kernels, and prepare Spark's start",
 }
 """The first sentence of each command's docstring, which the list of commands shows without importing all commands."""
 

@@ -32,13 +32,11 @@ def free(  # noqa: PLR0913, PLR0917
     """
     wanted_bytes, keep_ms = parse_size_bytes(room[0]), room[2]
     keep_bytes = 0 if room[1] is None else parse_size_bytes(room[1])
-    is_dry = options.dry_run
-    run = begin(environment, FREE, free_view(), replace(options, dry_run=True), printing)
-    run = replace(run, metrics=None if is_dry else metrics)
+    run = begin(environment, FREE, free_view(), options, printing, metrics, only_plans=True)
     session = run.session
     partitions = session.writable_partitions(paths)
     request = session.request(FreeRequest, partitions, keep_bytes=keep_bytes, keep_ms=keep_ms)
-    freeing = Freeing(session, request, wanted_bytes, is_dry)
+    freeing = Freeing(session, request, wanted_bytes, options.dry_run)
     summary = run.run(request, partitions, freeing.add)
     if summary.code is not ExitCode.INTERRUPTED:
         summary = replace(summary, code=freeing.run(summary.codes), failed=summary.failed + len(freeing.failed_paths))

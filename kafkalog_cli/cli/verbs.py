@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from kafkalog_cli.cli.environment import Environment
@@ -80,11 +80,17 @@ def begin(  # noqa: PLR0913, PLR0917
     options: SessionOptions,
     printing: Printing,
     metrics: str | None = None,
+    *,
+    only_plans: bool = False,
 ) -> VerbRun:
-    """Return a session whose results are printed on the command line. A dry run writes no metrics."""
+    """Return a session whose results are printed on the command line. A dry run writes no metrics.
+
+    `only_plans`: the session makes plans only, and its caller applies them unless `options` ask for a dry run.
+    """
     interruptions = Interruptions()
     printer = Printer(environment, verb, view, printing, interruptions, is_dry_run=options.dry_run)
-    session = Session(verb, environment.context, options, printer, interruptions=interruptions, argv=environment.argv)
+    planned = replace(options, dry_run=options.dry_run or only_plans)
+    session = Session(verb, environment.context, planned, printer, interruptions=interruptions, argv=environment.argv)
     return VerbRun(session, printer, None if options.dry_run else metrics)
 
 

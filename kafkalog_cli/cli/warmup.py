@@ -19,7 +19,7 @@ def warmup(
     context: typer.Context,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
 ) -> int:
-    """Compile the fast kernels now, once per machine, and prepare Spark's start.
+    """Compile the fast kernels, and prepare Spark's start.
 
     This takes 20 to 90 seconds of processor time, once for each version of kafkalog and of Python. Otherwise the first
     run on much data compiles them. The compiled code is kept in $NUMBA_CACHE_DIR, or in the cache of the user.

@@ -360,7 +360,9 @@ def partition_left(path: str, error: OSError | KafkalogError) -> KafkalogError:
 def _cause(error: OSError | KafkalogError) -> OSError | KafkalogError:
     """Return what an error of `not_changed` was made from: something was changed before it."""
     cause = error.__cause__ if isinstance(error, KafkalogError) and tells_nothing_changed(error) else None
-    return cause if isinstance(cause, (OSError, KafkalogError)) else error
+    if isinstance(cause, (OSError, KafkalogError)):
+        return cause
+    return OSError(str(error.details["reason"])) if isinstance(error, NotChanged) else error
 
 
 def not_imported(path: str, error: OSError | KafkalogError) -> KafkalogError:

@@ -60,8 +60,8 @@ def new_partition(fs: WritableFilesystem, path: str, topic_id: str | None) -> Ne
 
 def append_arrow(
     fs: WritableFilesystem, target: Partition | NewPartition, data: Any, writing: Writing, options: VerbOptions
-) -> tuple[Appended, Partition]:
-    """Append the records and return the partition as it is afterwards too; see PartitionLog.append."""
+) -> Appended:
+    """Append the records; see PartitionLog.append."""
     writing.check()
     new = target if isinstance(target, NewPartition) else None
     partition = target.partition if isinstance(target, NewPartition) else target
@@ -81,7 +81,7 @@ def append_arrow(
         raise Refused(path=plan.remarks[0].path, reason=plan.remarks[0].message)
     first, end, count, batches, *_ = plan.appended
     run_id = None if done is None else done.manifest.run.run_id
-    return Appended(first, end, count, batches, run_id), open_partition(fs, partition.path)
+    return Appended(first, end, count, batches, run_id)
 
 
 _MADE = frozenset({"new-partition"})

@@ -16,6 +16,7 @@ from kafkalog_cli.library.times import epoch_ms
 from kafkalog_cli.library.verbs import OnPath, VerbOptions
 from kafkalog_cli.library.warning import warn
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.partition import open_partition as listed_partition
 from kafkalog_cli.log.reading.record_arrow import arrow_of_batches, record_batches, record_schema
 from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.partition_state import log_bounds
@@ -52,6 +53,7 @@ class PartitionLog(OnPath):
     def __init__(self, partition: Partition, new: NewPartition | None = None) -> None:
         self._partition = partition
         self._new = new
+        self._is_listed = True
         self._fs = RealFilesystem()
 
     def __repr__(self) -> str:
@@ -77,7 +79,7 @@ class PartitionLog(OnPath):
 
         Raises NothingSelected (no segments), Unreadable, OSError.
         """
-        bounds = log_bounds(self._fs, self._partition)
+        bounds = log_bounds(self._fs, self._listed())
         return Offsets(bounds.start, bounds.end, bounds.high_watermark)
 
     def records(  # noqa: PLR0913
@@ -191,9 +193,15 @@ class PartitionLog(OnPath):
             wait_seconds=wait_seconds,
         )
         target = self._partition if self._new is None else self._new
-        appended, self._partition = append_arrow(self._fs, target, data, writing, options)
-        self._new = None
+        appended = append_arrow(self._fs, target, data, writing, options)
+        # The next call lists the directory: an error then is no error of this append, which is done.
+        self._new, self._is_listed = None, False
         return appended
+
+    def _listed(self) -> Partition:
+        if not self._is_listed:
+            self._partition, self._is_listed = listed_partition(self._fs, self.path), True
+        return self._partition
 
     def _read(  # noqa: PLR0913, PLR0917
         self,
@@ -212,7 +220,7 @@ class PartitionLog(OnPath):
             start, epoch_ms(from_time), to_offset, epoch_ms(until), max_records, Isolation(isolation), limits
         )  # fmt: skip
         choice = KernelChoice()
-        return LogRead(self._fs, self._partition, request, choice)
+        return LogRead(self._fs, self._listed(), request, choice)
 
 
 class LogDirectory(OnPath, Sequence[PartitionLog]):

@@ -43,7 +43,7 @@ from kafkalog_cli.ops.verify.finding_kinds import FindingKind, Severity
 COMMAND = re.compile(r"`([^`]+)`")
 RUN = ("kafkalog", "sudo", "mv", "cp", "rm", "sed")
 STATED = re.compile(
-    r"nothing (has to|can) be done|decides|from a backup|(?:^|; )import the records|keep that directory|move the other away"
+    r"nothing (has to|can) be done|the only way on is|decides|from a backup|(?:^|; )import the records|keep that directory|move the other away"
 )
 NOW = str(BASE_TIME_MS + 86_400_000)
 DISK, OTHER, LOG = Path("log dir"), Path("other dir"), f"{0:020}.log"

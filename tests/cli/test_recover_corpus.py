@@ -173,7 +173,7 @@ def test_what_a_broker_left_when_it_stopped_stays(corpus, tmp_path, name, topics
         for topic in topics:
             code, out = recovered(root, topic, corpus / name / "how.txt")
             assert code == 0, out
-            assert not again or "changed" not in out, out
+            assert not again or "changed" not in re.sub(r"(?m)^\d+ partitions: 0 changed, .*$", "", out), out
     for path in directories:
         topic, _, number = path.name.rpartition("-")
         end_offset = end_of(corpus / name / "data", topic, int(number))

@@ -26,9 +26,9 @@ def salvaged(command, fs=None):
     """Run the salvage and the commands that it prints; its exit code."""
     code, out, err = kafkalog(*shlex.split(command)[1:], fs=fs)
     assert code in (0, 3, 4), (command, out, err)
-    for each in COMMAND.findall(out):
-        if not each.startswith("kafkalog verify"):
-            execute(each)
+    for line in out.splitlines():
+        if line.startswith("    "):
+            execute(line.strip())
     return code
 
 

@@ -17,6 +17,9 @@ from kafkalog_cli.disk.fs import RealFilesystem
 
 NO_WAY_ON = {"EACCES": "run it as the user that the broker runs as", "EROFS": "mount the file system read-write"}
 
+NOTHING_DONE = re.compile(r"(\d+ partitions: 0 changed, \d+ failed, [\d.]+ m?s\n)?")
+"""The output of a run that could change nothing: the closing line, if it was for several partitions."""
+
 
 @pytest.fixture
 def trial(corpus, tmp_path):
@@ -62,7 +65,8 @@ def refused_writers(trial, told, prefix=None):
     for name, words in WRITERS.items():
         done = trial.command(words, prefix)
         check_words(done.returncode, done.stdout, done.stderr, name)
-        assert (done.returncode, done.stdout) == (1, ""), (name, done)
+        assert done.returncode == 1
+        assert NOTHING_DONE.fullmatch(done.stdout), (name, done)
         assert f"\n  next: {told}" in done.stderr, (name, done.stderr)
         assert tree(trial.data) == before, name
     done = trial.command([*WRITERS["recover"], "--format", "json"], prefix)
@@ -80,7 +84,8 @@ def test_a_read_only_directory(trial):
         refused_writers(trial, NO_WAY_ON["EACCES"], as_user())
         assert answers_of_readers(trial, as_user()) == expected
         done = trial.command(["recover", "--salvage", "DATA/out", "DATA"], as_user())
-        assert (done.returncode, done.stdout) == (1, "")
+        assert done.returncode == 1
+        assert NOTHING_DONE.fullmatch(done.stdout)
         assert NO_WAY_ON["EACCES"] in done.stderr
         assert tree(trial.data) == before
     finally:
@@ -96,7 +101,8 @@ def test_a_read_only_file_system(corpus, disk, tmp_path):
     refused_writers(trial, NO_WAY_ON["EROFS"])
     assert answers_of_readers(trial) == expected
     done = trial.command(["recover", "--salvage", "DATA/out", "DATA"])
-    assert (done.returncode, done.stdout) == (1, "")
+    assert done.returncode == 1
+    assert NOTHING_DONE.fullmatch(done.stdout)
     assert NO_WAY_ON["EROFS"] in done.stderr
     assert tree(trial.data) == before
 

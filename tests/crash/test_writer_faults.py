@@ -76,7 +76,7 @@ def check_told(matrix, fs, disk, outcome, where):
         assert outcome.code == 13, where
     run_id = matrix.writer.run_id
     if "nothing was changed" in outcome.err and f"{run_id}: nothing" not in outcome.err:  # one is of that run only
-        assert is_before or "this partition was made, and is left there" in outcome.err, where
+        assert is_before or "this partition was made, and stays" in outcome.err, where
     is_one = matrix.writer.kind is Kind.REPAIRS or (
         matrix.writer.kind in (Kind.CHANGES, Kind.CLEANS) and matrix.writer.comes_back
     )

@@ -84,7 +84,7 @@ class Told:
     @property
     def is_made_only(self) -> bool:
         """A new partition without records is told of, and is left for the next append."""
-        return "this partition was made, and is left there" in self.text and not made_records(self.disk)
+        return "this partition was made, and stays" in self.text and not made_records(self.disk)
 
     def _run_named(self, command: str) -> None:
         disk = copy(self.disk)

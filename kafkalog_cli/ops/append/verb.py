@@ -224,7 +224,7 @@ class Appending:
             with suppress(OSError):
                 is_told = isinstance(error, PartitionLeft) or is_half_changed(error)
                 if not is_told and work.fs.status(path) is not None:
-                    work.note("new-partition", "this partition was made, and is left there", path)
+                    work.note("new-partition", "this partition was made, and stays", path)
             raise
         told = "empty" if changed.done is None else "undo removes it"
         work.note("new-partition", f"this partition was made; {told}", path)

@@ -437,7 +437,7 @@ BAD = [
     (b'{"value":"a"}\n[]\n', "no JSON object; --input lines reads each line as a value"),
     (b'{"value":7}\n', "value must be"),
     (b'{"value":{"encoding":"hex","data":"00"}}\n', "encoding of the value"),
-    (b'{"value":{"encoding":"base64","data":"="}}\n', "no base64"),
+    (b'{"value":{"encoding":"base64","data":"="}}\n', "is not base64"),
     (b'{"value":"\\ud800"}\n', "surrogate"),
     (b'{"headers":[{"key":null}]}\n', "header key"),
     (b'{"value":"a","timestamp_ms":-2}\n', "timestamp_ms -2"),

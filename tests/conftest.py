@@ -1,10 +1,9 @@
 """Fixtures for all tests: the corpus of real logs, and how many examples property tests try."""
 
 import os
-import tarfile
-from pathlib import Path
 
 import pytest
+from archives import FIXTURES, unpack
 from evidence import evidence, pytest_sessionfinish, pytest_terminal_summary  # noqa: F401 fixture and hooks
 from exit_codes import exit_codes_are_listed  # noqa: F401 fixture
 from hypothesis import HealthCheck, settings
@@ -33,8 +32,6 @@ os.environ["KAFKALOG_CONFIG"] = ""
 for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
     os.environ.setdefault(name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
-FIXTURES = Path(__file__).parent / "fixtures"
-
 
 @pytest.fixture(autouse=True, scope="session")
 def kernels_are_compiled_silently():
@@ -44,12 +41,6 @@ def kernels_are_compiled_silently():
     announce, app._announce_compilation = app._announce_compilation, lambda _: None
     yield
     app._announce_compilation = announce
-
-
-def unpack(archive, target):
-    """Unpack an archive of ours."""
-    with tarfile.open(archive) as tar:
-        tar.extractall(target, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
 
 
 @pytest.fixture(scope="session")

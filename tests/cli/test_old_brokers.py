@@ -8,7 +8,7 @@ import io
 import json
 
 import pytest
-from conftest import FIXTURES, unpack
+from archives import FIXTURES, unpack
 from logs import R, batch_v2, indexes, message, write_segment
 
 from kafkalog_cli.cli.app import run

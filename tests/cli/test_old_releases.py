@@ -10,7 +10,7 @@ import json
 import re
 
 import pytest
-from conftest import FIXTURES, unpack
+from archives import FIXTURES, unpack
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment

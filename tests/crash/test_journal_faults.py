@@ -182,7 +182,7 @@ def test_content_of_another_size_than_told_is_a_bug():
     class Short(Bytes):
         size_bytes = 5
 
-    refused((Put("new", Short(b"1234"), False),), "4 bytes came, 5 were told", ValueError)
+    refused((Put("new", Short(b"1234"), False),), "4 bytes were written, 5 were expected", ValueError)
 
 
 def test_a_file_with_a_second_name_is_not_cut():

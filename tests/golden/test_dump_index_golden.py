@@ -48,7 +48,7 @@ DAMAGE = {
     "gap": (FINE, ".log", "no segment covers offsets"),
     "garbage-index": (CORRUPT, ".index", "beyond the end"),
     "garbage-tail": (WARN, ".log", "Found record size"),
-    "huge-len": (CORRUPT, ".log", "of no batch, others follow"),
+    "huge-len": (CORRUPT, ".log", "that are not a batch; valid batches follow"),
     "orphan-index": (WARN, "00000000000000099999.index", "there is no log beside it"),
     "plausible-index": (
         CORRUPT,

@@ -105,7 +105,7 @@ def test_damage_is_raised_or_told(kernels, tmp_path):
     bad = good[1][:-3] + b"xyz"
     log = partition(tmp_path, good[0] + bad + good[2])
     parts = log.records(columns=["offset"])
-    with pytest.raises(kl.DamagedLog, match=f"at byte {len(good[0])}: its CRC does not hold") as raised:
+    with pytest.raises(kl.DamagedLog, match=f"at byte {len(good[0])}: its CRC does not match") as raised:
         list(parts)
     assert raised.value.details["first_offset"] == raised.value.details["last_offset"] == 1
     told = []

@@ -142,5 +142,5 @@ def test_what_cannot_be_made(root, path):
 
 @pytest.mark.parametrize("topic_id", ["", "x", "AAAAAAAAAAAAAAAAAAAAAA"])
 def test_what_is_no_topic_id(root, topic_id):
-    with pytest.raises(UsageError, match="no topic id"):
+    with pytest.raises(UsageError, match="is not a topic id"):
         kl.new_partition(root / "new-0", topic_id)

@@ -12,7 +12,7 @@ from kafkalog_cli.errors import NotKafkaLayout, PathNotFound
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.kafka_uuid import ZERO_UUID
 from kafkalog_cli.log.settings.cluster_metadata import SnapshotId, read_cluster_metadata
-from kafkalog_cli.log.settings.metadata_image import PartitionState
+from kafkalog_cli.log.settings.metadata_image import PartitionRegistration
 
 FS = RealFilesystem()
 T1, T2 = topic_id(1), topic_id(2)
@@ -139,7 +139,9 @@ def test_a_partition_changes(folder):
     )
     same_leader = value("PartitionChangeRecord", 2, partitionId=0, topicId=T1, isr=[2, 3])
     write(folder, [[topic(), partition(T1, replicas=(1, 2))], [change], [same_leader]])
-    assert read(folder).partition("t1", 0) == PartitionState((2, 3), (2, 3), 2, 1, 2, (directory(2), directory(3)))
+    assert read(folder).partition("t1", 0) == PartitionRegistration(
+        (2, 3), (2, 3), 2, 1, 2, (directory(2), directory(3))
+    )
 
 
 def test_directories_of_older_metadata_are_not_known(folder):

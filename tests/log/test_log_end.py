@@ -80,7 +80,7 @@ def test_a_torn_tail_after_a_clean_stop_takes_the_log_back_to_its_base(corpus):
     segment = open_partition(FS, str(corpus / "clean-torn" / "before" / "clean-torn-0")).segments[-1]
     clean = segment_end(FS, segment, like_clean_start=True)
     assert (clean.next_offset, [f.kind for f in clean.faults]) == (99, [FaultKind.TRAILING_BYTES])
-    assert "batches go on to 126" in clean.index_faults[0].message
+    assert "batches continue to 126" in clean.index_faults[0].message
     unclean = segment_end(FS, segment, like_clean_start=False)
     assert (unclean.next_offset, unclean.index_faults) == (126, ())
 

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from conftest import unpack
+from archives import unpack
 from naive_reader import read_batches, read_records
 
 import kafkalog_cli as kl

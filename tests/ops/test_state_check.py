@@ -378,7 +378,7 @@ def test_offset_checkpoints_against_first_offset_and_log_end(kind):
         path: "\n".join(["0", str(len(lines)), *lines, ""]).encode(),
     }
     report = reports(files, path)[path]
-    right, below = Verdict.RIGHT, "below the first segment: a broker takes 10"
+    right, below = Verdict.RIGHT, "below the first segment: a broker uses 10"
     expected = [right, Verdict.STALE, Verdict.NO_DIRECTORY, right, Verdict.BEYOND_END, Verdict.OUT_OF_ORDER]
     assert verdicts(report) == expected
     entries = list(report.entries)

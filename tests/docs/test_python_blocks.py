@@ -31,16 +31,21 @@ def test_blocks_print_what_is_shown(spark, tmp_path, monkeypatch):
     (tmp_path / "new-log-dir").mkdir()
     audited = ["audit", "docs/example", "--history", "audits", "--quiet"]
     assert run(audited, Environment(io.BytesIO(), io.BytesIO(), terminal=None)) == 0
-    names = {}
-    for code, shown, line in blocks(PAGE.read_text()):
-        for place in PLACES:
-            code = code.replace(f'"{place}"', repr(str(tmp_path / place)))
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(compile("\n" * line + code, str(PAGE), "exec"), names)
-        if shown is not None:
-            assert printed.getvalue().replace(f"{tmp_path}/", "").rstrip() == shown.rstrip(), f"{PAGE}:{line}"
-    assert names["spark"] is spark
+    names, views = {}, {one.name for one in spark.catalog.listTables()}
+    try:
+        for code, shown, line in blocks(PAGE.read_text()):
+            for place in PLACES:
+                code = code.replace(f'"{place}"', repr(str(tmp_path / place)))
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile("\n" * line + code, str(PAGE), "exec"), names)
+            if shown is not None:
+                assert printed.getvalue().replace(f"{tmp_path}/", "").rstrip() == shown.rstrip(), f"{PAGE}:{line}"
+        assert names["spark"] is spark
+    finally:  # other tests use the same session
+        for name in {one.name for one in spark.catalog.listTables()} - views:
+            spark.catalog.uncacheTable(name)
+            spark.catalog.dropTempView(name)
 
 
 def test_all_blocks_are_found():

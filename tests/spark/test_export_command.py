@@ -97,7 +97,7 @@ def test_what_goes_wrong_is_said_in_a_line(tmp_path):
     path = folder / "orders-0" / f"{0:020d}.log"
     code, said, errors = kafkalog("export", folder, "--output", tmp_path / "out")
     assert (code, said, files(tmp_path / "out")) == (4, "", [])
-    assert errors.splitlines()[0].startswith(f"kafkalog: {path}: at byte {len(good[0])}: its CRC does not hold")
+    assert errors.splitlines()[0].startswith(f"kafkalog: {path}: at byte {len(good[0])}: its CRC does not match")
     assert errors.splitlines()[1] == "  next: nothing was exported; --mode dropmalformed exports what can be read"
     assert len(errors.splitlines()) == 2
     code, said, errors = kafkalog("export", folder, "--output", tmp_path / "out", "--mode", "dropmalformed", "--quiet")

@@ -276,7 +276,10 @@ def test_a_task_that_sees_another_directory_touches_nothing(partition, spark, mo
     [
         (["verify", "--against", "x", *SPARK], "--against needs --engine local"),
         (["recover", "--salvage", "x", *SPARK], "--salvage needs --engine local"),
-        (["recover", "--conf", "spark.speculation=TRUE", *SPARK], "spark.speculation stays off"),
+        (
+            ["recover", "--conf", "spark.speculation=TRUE", *SPARK],
+            "spark.speculation must be off: only a single task may change a log",
+        ),
         (["compact", "--assume-offline", *SPARK], "--assume-offline needs --engine local"),
         (["compact", "--master", "local[2]"], "--master and --conf need --engine spark"),
         (["verify", "--conf", "a=b"], "--master and --conf need --engine spark"),

@@ -24,9 +24,7 @@ def damaged(tmp_path_factory):
 @pytest.fixture
 def said(damaged):
     """The one line about the damage."""
-    return (
-        f"{damaged}/orders-0/{0:020d}.log: at byte 0: its CRC does not hold: the records of offsets 0 to 1 are left out"
-    )
+    return f"{damaged}/orders-0/{0:020d}.log: at byte 0: its CRC does not match: the records of offsets 0 to 1 are left out"
 
 
 @pytest.fixture(autouse=True, scope="module")

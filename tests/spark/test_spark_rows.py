@@ -168,7 +168,7 @@ def test_damage_by_mode(tmp_path):
     good = [batch_v2([R(i, BASE_TIME_MS, b"k", b"v" * 50)]) for i in range(3)]
     folder = log_dir(tmp_path, good[0] + good[1][:-3] + b"xyz" + good[2])
     for columns in (subset("offset"), None):
-        with pytest.raises(DamagedLog, match=rf"orders-0/0+\.log: at byte {len(good[0])}: its CRC does not hold"):
+        with pytest.raises(DamagedLog, match=rf"orders-0/0+\.log: at byte {len(good[0])}: its CRC does not match"):
             rows(folder, columns)
     assert offsets(folder, mode="dropmalformed") == [0, 2]
     found = rows(folder, mode="permissive").to_pylist()
@@ -176,7 +176,7 @@ def test_damage_by_mode(tmp_path):
     assert [row["offset"] for row in found] == [0, 1, 2]
     assert [row["_fault"] is None for row in found] == [True, False, True]
     assert {name for name, value in found[1].items() if value is not None} == {"topic", "partition", "offset", "_fault"}
-    assert f"at byte {len(good[0])}: its CRC does not hold" in found[1]["_fault"]
+    assert f"at byte {len(good[0])}: its CRC does not match" in found[1]["_fault"]
 
 
 def test_timestamps_that_spark_does_not_have(tmp_path):

@@ -114,7 +114,7 @@ def test_what_goes_wrong_is_said(spark, tmp_path):
         read(spark, tmp_path, colour="red")
     with pytest.raises(Exception, match=r"NothingSelected: nobody not found under"):
         read(spark, tmp_path, subscribe="nobody").count()
-    with pytest.raises(Exception, match=rf"DamagedLog: {path}: at byte {len(good[0])}: its CRC does not hold"):
+    with pytest.raises(Exception, match=rf"DamagedLog: {path}: at byte {len(good[0])}: its CRC does not match"):
         read(spark, tmp_path).collect()
     assert offsets(tmp_path, mode="dropmalformed") == [0, 2]
     told = read(spark, tmp_path, mode="permissive").where("_fault is not null").collect()

@@ -396,7 +396,7 @@ def test_damage_has_its_code_and_its_place(tmp_path):
     path = f"{folder}/orders-0/{0:020d}.log"
     code, out, err = sql(folder, "select count(*) from orders")
     assert (code, out) == (4, "")
-    assert err.startswith(f"kafkalog: {path}: at byte {len(good[0])}: its CRC does not hold")
+    assert err.startswith(f"kafkalog: {path}: at byte {len(good[0])}: its CRC does not match")
     code, _, err = sql(folder, "select value from orders", "--format", "json")
     told = json.loads(err)
     assert (code, told["kind"], told["exit_code"]) == (4, "DamagedLog", 4)

@@ -204,7 +204,7 @@ def test_a_real_archive(cache, monkeypatch):
     example = Path(__file__).parents[2] / "docs" / "example"
     code = (
         "import sys; from kafkalog_cli.spark import starting; starting._ALWAYS = tuple(sys.argv[1].split());"
-        f"from kafkalog_cli.cli.app import main; sys.argv = ['kafkalog', 'sql', {str(example)!r}, 'select count(*) n from mixed'];"
+        f"from kafkalog_cli.__main__ import main; sys.argv = ['kafkalog', 'sql', {str(example)!r}, 'select count(*) n from mixed'];"
         " main()"
     )
     words = " ".join(starting._ALWAYS)

@@ -194,7 +194,7 @@ class PartitionLog(OnPath):
         )
         target = self._partition if self._new is None else self._new
         appended = append_arrow(self._fs, target, data, writing, options)
-        # The next call lists the directory: an error then is no error of this append, which is done.
+        # The next call lists the directory: an error then does not concern this append, which is done.
         self._new, self._is_listed = None, False
         return appended
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
-from kafkalog_cli.disk.fs import Filesystem, read_all
+from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.names import DirectoryKind, DirectoryName, FileKind
-from kafkalog_cli.errors import DamagedLog, ExitCode, KafkalogError, NothingSelected
-from kafkalog_cli.format import partition_metadata
+from kafkalog_cli.errors import DamagedLog, ExitCode, NothingSelected
 from kafkalog_cli.format.java_text import string_hash
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, metadata_log_in
+from kafkalog_cli.ops.partition_facts import topic_id_on_disk
 from kafkalog_cli.ops.replicas import Copy, Replicas
 from kafkalog_cli.ops.selection import expand, log_dirs_of, partition_paths, partitions_taken
 from kafkalog_cli.ops.session.observer import Note
@@ -82,20 +81,14 @@ class LogDirs:
         found: dict[str, str] = {}
         topics: set[str] = set()
         for log_dir in self.replicas.log_dirs:
-            for path, directory in ((one.path, one.directory) for one in partition_paths(self.fs, log_dir)):
-                if (
-                    directory.kind is not DirectoryKind.PARTITION
-                    or directory.topic is None
-                    or directory.topic in topics
-                ):
+            for one in partition_paths(self.fs, log_dir):
+                topic = one.directory.topic
+                if one.directory.kind is not DirectoryKind.PARTITION or topic is None or topic in topics:
                     continue
-                with suppress(KafkalogError, OSError):
-                    metadata, _ = partition_metadata.decode(
-                        read_all(self.fs, f"{path}/{FileKind.PARTITION_METADATA.value}")
-                    )
-                    if metadata is not None:
-                        topics.add(directory.topic)
-                        found[metadata.topic_id] = directory.topic
+                topic_id = topic_id_on_disk(self.fs, f"{one.path}/{FileKind.PARTITION_METADATA.value}")
+                if topic_id is not None:
+                    topics.add(topic)
+                    found[topic_id] = topic
         return found
 
     def note(self, kind: str, message: str, path: str | None = None, *, code: ExitCode = ExitCode.WARNINGS) -> None:
@@ -162,9 +155,7 @@ class CoordinatorTopic:
 
         Raises NothingSelected if no copy can be read.
         """
-        copies = self._log_dirs.replicas.copies(self.topic, number)
-        if not copies:
-            raise NothingSelected(reason=f"no copy of {self.topic}-{number} can be read")
+        copies = self._copies(number)
         equal = [copy for copy in copies if copy.rank == copies[0].rank]
         tried = []
         for copy in equal:
@@ -184,14 +175,18 @@ class CoordinatorTopic:
 
         Raises NothingSelected if no copy can be read.
         """
-        copies = self._log_dirs.replicas.copies(self.topic, number)
-        if not copies:
-            raise NothingSelected(reason=f"no copy of {self.topic}-{number} can be read")
+        copies = self._copies(number)
         damage, codes = _Damage(), list[ExitCode]()
         yield from coordinator_entries(
             self._log_dirs.fs, copies[0].partition, damage.add, self._log_dirs.kernels, codes
         )
         self._tell(Loaded(copies[0], copies[1:]), damage, codes)
+
+    def _copies(self, number: int) -> tuple[Copy, ...]:
+        copies = self._log_dirs.replicas.copies(self.topic, number)
+        if not copies:
+            raise NothingSelected(reason=f"no copy of {self.topic}-{number} can be read")
+        return copies
 
     def _tell(self, loaded: Loaded, damage: _Damage, codes: list[ExitCode]) -> None:
         log_dirs, copy = self._log_dirs, loaded.copy

@@ -209,10 +209,13 @@ def _other_topic(fs: Filesystem, partition: Partition, metadata: ClusterMetadata
 
 def topic_id_of(fs: Filesystem, partition: Partition) -> str | None:
     """Return the topic id in `partition.metadata`; None if the file is missing or unreadable."""
-    if partition.metadata is None:
-        return None
+    return None if partition.metadata is None else topic_id_on_disk(fs, partition.metadata.path)
+
+
+def topic_id_on_disk(fs: Filesystem, path: str) -> str | None:
+    """Return the topic id in the `partition.metadata` file `path`; None if it is missing or unreadable."""
     try:
-        found, _ = partition_metadata.decode(read_all(fs, partition.metadata.path))
+        found, _ = partition_metadata.decode(read_all(fs, path))
     except (KafkalogError, OSError):
         return None
     return None if found is None else found.topic_id

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from kafkalog_cli.change.changes import Put
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.durable import Content
-from kafkalog_cli.disk.fs import Filesystem, read_all
+from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.moved_away import moved_out
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, partition_directory_name
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, shell_word
@@ -21,6 +21,7 @@ from kafkalog_cli.format.partition_metadata import PartitionMetadata
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.metadata_image import TopicState
 from kafkalog_cli.ops.change_plan import Remark
+from kafkalog_cli.ops.partition_facts import topic_id_on_disk
 from kafkalog_cli.ops.recover.plan import RecoverPlan
 from kafkalog_cli.ops.settings import SettingsSource
 
@@ -91,14 +92,14 @@ def path_of_stray(fs: Filesystem, partition: Partition, log_dir: str | None, set
         raise Refused(path=path, reason=f"{reason} controller, or a copy of it: {step}")
     if not metadata.is_complete:
         raise Refused(path=path, reason="the metadata log is damaged: whether the topic still exists is not known")
-    own = _own_id(fs, path)
+    own_id = topic_id_on_disk(fs, f"{path}/{_FILE}")
     topic = metadata.topics.get(partition.topic)
-    if partition.directory.topic_may_be_cut and own is not None:
-        topic = metadata.topic_of_id(own)
+    if partition.directory.topic_may_be_cut and own_id is not None:
+        topic = metadata.topic_of_id(own_id)
     if topic is None:
         raise Refused(path=path, reason=f"the metadata log has no topic {partition.topic}: it was deleted")
-    if own is not None and own != topic.topic_id:
-        reason = f"it is of topic id {own}, but the metadata log has {topic.topic_id} for {topic.name}"
+    if own_id is not None and own_id != topic.topic_id:
+        reason = f"it is of topic id {own_id}, but the metadata log has {topic.topic_id} for {topic.name}"
         raise Refused(path=path, reason=f"{reason}: the topic was deleted and created again")
     if partition.number not in topic.partitions:
         raise Refused(path=path, reason=f"the metadata log has no partition {partition.number} of {topic.name}")
@@ -117,11 +118,3 @@ def path_of_stray(fs: Filesystem, partition: Partition, log_dir: str | None, set
             f" `kafkalog recover {shell_word(path)}{option}`",
         )
     return live
-
-
-def _own_id(fs: Filesystem, path: str) -> str | None:
-    try:
-        found, _ = partition_metadata.decode(read_all(fs, f"{path}/{_FILE}"))
-    except (KafkalogError, OSError):
-        return None
-    return None if found is None else found.topic_id

@@ -19,12 +19,13 @@ from statistics import median
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-sys.path.append(str(Path(__file__).resolve().parent.parent / "tests" / "interop"))
+sys.path.append(str(Path(__file__).resolve().parent.parent))
 
 from compare import PAGE
 from jvm import cache_directory, java_version
-from spark_connector import CONNECTOR, connector_jars
 from spark_inputs import KEYED, PLAIN, ServedLogs
+
+from tests.interop.spark_connector import CONNECTOR, connector_jars
 
 _BENCH = Path(__file__).resolve().parent
 TABLE_BEGIN, TABLE_END = "<!-- spark -->", "<!-- end of spark -->"

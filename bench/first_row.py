@@ -2,6 +2,9 @@
 
 `python bench/first_row.py RUNS [OPTION ...]` prints the medians; the options go to `kafkalog sql`. Every process that
 the command starts becomes a child of this one when its parent ends, so that the system counts its CPU time.
+
+`python bench/first_row.py RUNS --bare ARCHIVE` measures a session of Spark alone instead, which runs a query over
+generated rows, with the same options of Java. The first run makes its archive of classes, and is not counted.
 """
 
 from __future__ import annotations
@@ -19,13 +22,28 @@ from pathlib import Path
 EXAMPLE = Path(__file__).parents[1] / "docs" / "example"
 QUERY = "select partition, count(*) records, max(timestamp) newest from mixed group by 1 order by 1"
 PR_SET_CHILD_SUBREAPER = 36
+JAVA = "-XX:+IgnoreUnrecognizedVMOptions -Xshare:auto -Xlog:disable -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+BARE = """
+from pyspark.sql import SparkSession
+settings = {"spark.ui.enabled": "false", "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+builder = SparkSession.builder.master("local[*]")
+for name, value in settings.items():
+    builder = builder.config(name, value)
+spark = builder.getOrCreate()
+query = "select id % 2 p, count(*) records, max(id) newest from range(250) group by 1 order by 1"
+print(spark.sql(query).collect(), flush=True)
+gateway = spark.sparkContext._gateway
+spark.stop()
+gateway.shutdown()
+gateway.proc.stdin.close()
+gateway.proc.wait()
+"""
 
 
-def measured(options: list[str]) -> tuple[float, float, float]:
+def measured(command: list[str], **variables: str) -> tuple[float, float, float]:
     """Return the CPU seconds of one run, its seconds until rows are printed, and until its last process has ended."""
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    command = [sys.executable, "-m", "kafkalog_cli", "sql", str(EXAMPLE), QUERY, *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, **variables}) as running:
         assert running.stdout is not None
         running.stdout.readline()
         rows = time.monotonic() - begun
@@ -46,7 +64,14 @@ def main() -> None:
     if ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError("this system does not give processes of ended parents to this process")
     runs, *options = sys.argv[1:]
-    found = [measured(options) for _ in range(int(runs))]
+    if options[:1] == ["--bare"]:
+        command = [sys.executable, "-c", BARE]
+        if not Path(options[1]).exists():
+            measured(command, SPARK_SUBMIT_OPTS=f"{JAVA} -XX:ArchiveClassesAtExit={options[1]}")
+        variables = {"SPARK_SUBMIT_OPTS": f"{JAVA} -XX:SharedArchiveFile={options[1]}", "SPARK_LAUNCHER_OPTS": JAVA}
+    else:
+        command, variables = [sys.executable, "-m", "kafkalog_cli", "sql", str(EXAMPLE), QUERY, *options], {}
+    found = [measured(command, **variables) for _ in range(int(runs))]
     names = ("cpu_s", "first_row_s", "all_s")
     medians = [round(statistics.median(one), 2) for one in zip(*found, strict=True)]
     print(json.dumps(dict(zip(names, medians, strict=True))))

@@ -11,7 +11,7 @@ from typing import Any
 from jvm import kafka_jars
 
 TOPIC = "produced"
-_TESTS = Path(__file__).resolve().parent.parent / "tests" / "interop"
+_TESTS = Path(__file__).resolve().parent.parent
 _SERVER = [
     "java",
     "-Xms1G",
@@ -51,7 +51,7 @@ def broker_in(directory: Path, settings: dict[str, str]) -> tuple[Any, str]:
     """The broker of the interop tests, not started, with its files in a directory; and the class path of its tools."""
     if str(_TESTS) not in sys.path:
         sys.path.append(str(_TESTS))
-    import broker  # type: ignore[import-not-found]
+    from tests.interop import broker  # type: ignore[import-not-found]
 
     jars = kafka_jars()
     if jars is None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from broker_messages import MESSAGES, OPERATING_SYSTEM, SECTIONS, BrokerMessage, Text
+from kafkalog_cli.ops.doctor.broker_message import OPERATING_SYSTEM, BrokerMessage, BrokerText
+from kafkalog_cli.ops.doctor.broker_messages import MESSAGES, SECTIONS
 
 TARGET = Path(__file__).with_name("broker-messages")
 
@@ -14,7 +15,8 @@ INDEX = """\
 
 Find the line that your broker printed; its page gives its meaning, the risk, and the commands that help.
 The texts come from Kafka 4.2 and 4.3; `…` stands for a path, an offset or a name. Older versions differ in a few
-words. Written by `docs/generate_broker_messages.py` from `docs/broker_messages.py`: change the table, not the pages.
+words. `kafkalog doctor LOG_DIR 'LINE'` finds the page of a line. Written by `docs/generate_broker_messages.py` from
+`kafkalog_cli/ops/doctor`: change the table, not the pages.
 """
 
 
@@ -45,11 +47,11 @@ def _page(message: BrokerMessage) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def _shown(text: Text) -> str:
+def _shown(text: BrokerText) -> str:
     return text.text.strip().replace("{}", "…")
 
 
-def _said_by(text: Text) -> str:
+def _said_by(text: BrokerText) -> str:
     if text.where == OPERATING_SYSTEM:
         return text.where
     return " or ".join(f"`{name.partition('$')[0]}`" for name in text.where.split(", "))

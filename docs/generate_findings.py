@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kafkalog_cli.ops.verify.diagnose import DIAGNOSES
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind
+from kafkalog_cli.ops.checks.diagnose import DIAGNOSES
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 
 TARGET = Path(__file__).with_name("findings.md")
 
 HEADER = """\
 # Findings of verify
 
-`docs/generate_findings.py` writes this page from the tables in `kafkalog_cli/ops/verify/diagnoses_of_logs.py` and
+`docs/generate_findings.py` writes this page from the tables in `kafkalog_cli/ops/checks/diagnoses_of_logs.py` and
 `diagnoses_of_files.py`. Change the tables, not this page. A partition or log directory ends with exit code 4 if
 anything in it is a corruption, with 3 if anything is a warning, else with 0. A finding may be more exact than this
 page. The effect of a leftover depends on the files beside it, and the next step on the replicas in the metadata log.

@@ -18,8 +18,8 @@ HEADER = """\
 # On-disk layouts
 
 Written by `docs/generate_format.py` from the tables in `kafkalog_cli/format`, which the readers and writers use: change
-those, not this page. Everything is big-endian; offsets and sizes are in bytes. Under each heading stands the class of
-Apache Kafka that the table mirrors.
+the tables, not this page. Everything is big-endian; offsets and sizes are in bytes. Under each heading stands the class
+of Apache Kafka that the table mirrors.
 """
 
 TYPES = {

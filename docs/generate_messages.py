@@ -17,9 +17,9 @@ from source_texts import Function, Module, Texts, called_name
 import kafkalog_cli
 from kafkalog_cli import errors
 from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.ops.checks.diagnose import DIAGNOSES
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.refusals import RULES, RuleOutcome
-from kafkalog_cli.ops.verify.diagnose import DIAGNOSES
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind
 
 TARGET = Path(__file__).with_name("messages.md")
 PACKAGE = Path(kafkalog_cli.__file__).parent
@@ -115,7 +115,7 @@ PARTS = {
     "ops/lookup": "lookup-offset and lookup-time",
     "ops/read": "read",
     "ops/recover": "recover",
-    "ops/reports": "dump-index and verify",
+    "ops/checks": "dump-index and verify",
     "ops/retain": "retain",
     "ops/verify": "verify",
     "ops": "All commands: paths, settings, plans",

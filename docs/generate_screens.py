@@ -71,7 +71,7 @@ SCREENS = {
     ),
     "sql": Screen(
         "SQL over the topics on a disk",
-        ("kafkalog sql shop 'select key, count(*) changes from customers group by 1 order by 2 desc, 1 limit 5'",),
+        ("kafkalog sql shop 'select max(key), count(*) from customers group by key limit 5'",),
     ),
     "help": Screen("Help", ("kafkalog help verify",), most_lines=44),
     "progress": Screen(

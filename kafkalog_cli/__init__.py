@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from kafkalog_cli.library import Offsets as Offsets
     from kafkalog_cli.library import PartitionLog as PartitionLog
     from kafkalog_cli.library import Run as Run
+    from kafkalog_cli.library import cluster as cluster
     from kafkalog_cli.library import compact as compact
     from kafkalog_cli.library import delete_records as delete_records
+    from kafkalog_cli.library import doctor as doctor
+    from kafkalog_cli.library import group_history as group_history
     from kafkalog_cli.library import groups as groups
     from kafkalog_cli.library import new_partition as new_partition
     from kafkalog_cli.library import open as open  # noqa: A004
@@ -41,8 +44,11 @@ _LIBRARY = (
     "Offsets",
     "PartitionLog",
     "Run",
+    "cluster",
     "compact",
     "delete_records",
+    "doctor",
+    "group_history",
     "groups",
     "new_partition",
     "open",

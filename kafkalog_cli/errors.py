@@ -76,15 +76,18 @@ def _escaped(character: str) -> str:
     return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", how))
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a question with the known words that begin with `word` or resemble it; "" if there are none."""
+def did_you_mean(word: str, known: Iterable[str], prefix: str = "") -> str:
+    """Return a question with the known words that begin with `word` or resemble it; "" if there are none.
+
+    `prefix` is printed before each of them.
+    """
     from difflib import get_close_matches
 
     names = list(dict.fromkeys(known))
     bare = word.lstrip("-")
     close = [name for name in names if bare and name.lstrip("-").startswith(bare)][:3]
     close = close or get_close_matches(word, names, 2)
-    return f"Did you mean {' or '.join(close)}?" if close else ""
+    return f"Did you mean {' or '.join(prefix + name for name in close)}?" if close else ""
 
 
 class KafkalogError(Exception):
@@ -128,6 +131,10 @@ class PathNotFound(KafkalogError):
     exit_code = ExitCode.NOT_FOUND
 
 
+class PathMisspelt(PathNotFound):
+    """{path}: no such file or directory. {question}"""
+
+
 class NotKafkaLayout(KafkalogError):
     """{path}: {reason}"""
 
@@ -148,6 +155,10 @@ class UnsupportedFormat(KafkalogError):
 
 class OffsetOutOfRange(KafkalogError):
     """{path}: {what} is outside the log, valid range is {first} to {last}"""
+
+
+class NoTimestamps(OffsetOutOfRange):
+    """{path}: {what} finds no record: no record has a timestamp"""
 
 
 class BadInput(KafkalogError):

@@ -1,6 +1,6 @@
 """PyInstaller's view of the package: all modules, the files beside them, and kernels as source files.
 
-Numba keeps what it compiles by the path of the source, which a module inside the archive does not have.
+Machine code is kept for the contents of the sources, which a module inside the archive does not have.
 """
 
 from PyInstaller.utils.hooks import collect_data_files, collect_submodules, copy_metadata

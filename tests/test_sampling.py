@@ -5,8 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
-from evidence import PAGE
-from sampling import RUN, SHARES, sampled
+
+from tests.support.evidence import PAGE
+from tests.support.sampling import RUN, SHARES, sampled
 
 TESTS = """
 import pytest
@@ -53,7 +54,9 @@ def suite(pytester, monkeypatch):
     monkeypatch.delenv("TEST_SHARE", raising=False)  # `.ci/run` sets it
     monkeypatch.setitem(RUN, "is whole", RUN["is whole"])  # the suite runs in this process: it is put back at the end
     pytester.makeini("[pytest]\nmarkers =\n  exhaustive: very many cases\n")
-    pytester.makeconftest("from sampling import pytest_addoption, pytest_collection_modifyitems, pytest_configure")
+    pytester.makeconftest(
+        "from tests.support.sampling import pytest_addoption, pytest_collection_modifyitems, pytest_configure"
+    )
     (pytester.mkdir("suite") / "test_it.py").write_text(TESTS)
     return pytester
 
@@ -88,6 +91,16 @@ def test_a_share_has_some_cases_of_each_function(suite):
     assert sum(name.startswith("test_in_turn_") for name in functions) == TURNS / SHARES
 
 
+def test_one_case_of_each_function(suite):
+    names = ran(suite, "suite", "--share", f"1/{SHARES}", "--one-case")
+    functions = [name.partition("[")[0] for name in names if not name.startswith("test_in_turn_")]
+    assert sorted(functions) == sorted(
+        ["test_many", "test_few", "test_alone", "test_not_marked", "test_one", "test_other"]
+    )
+    others = (ran(suite, "suite", "--share", f"{n}/30", "--one-case") for n in range(30))
+    assert len(set().union(*others) & {f"test_not_marked[{n}]" for n in range(30)}) == 30
+
+
 def test_files_take_turns(suite):
     """A file with a fixture of its own is one case beside the tests that are one each."""
     text = "import pytest\npytestmark = pytest.mark.exhaustive(in_turn=True, together=True)\n"
@@ -111,7 +124,7 @@ def test_a_named_file_runs_whole(suite):
 
 def test_a_quarter_of_a_fuzz(suite):
     (suite.path / "suite" / "test_it.py").write_text(
-        "from sampling import part_of\nCASES = part_of(30)\ndef test_count(request):\n"
+        "from tests.support.sampling import part_of\nCASES = part_of(30)\ndef test_count(request):\n"
         "    assert CASES == (30 if request.config.getoption('share') == 'all' else 8)\n"
     )
     assert ran(suite, "suite", "--share", f"0/{SHARES}") == ran(suite, "suite", "--share", "all") == {"test_count"}

@@ -122,7 +122,9 @@ def restore(fs: WritableFilesystem, directory: str, manifest: Manifest, log_dir:
         restore_lines(fs, log_dir, manifest.before.lines)
     difference = difference_of_files(manifest.before.files, snapshot(fs, directory).files)
     if difference is not None:
-        raise HalfChanged(path=directory, run=manifest.run.run_id, reason=f"not all is as it was: {difference}")
+        raise HalfChanged(
+            path=directory, run=manifest.run.run_id, reason=f"a part differs from the earlier state: {difference}"
+        )
 
 
 def remove_run(fs: WritableFilesystem, path: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
@@ -21,6 +22,9 @@ from kafkalog_cli.format.strict_json import LIMIT_BYTES, parse
 FORMAT = 1
 _MOST_FORMAT = 1 << 31
 _LIMIT_BYTES = LIMIT_BYTES
+_RECENT_NAMES: deque[str] = deque(maxlen=1024)
+_MOST_TRIES = 100
+"""The names that are tried: a hundred in a row that were all given before show that nothing is random here."""
 _RUN_ID = re.compile(r"\d{8}T\d{6}(\.\d{3})?Z-[a-z][a-z-]*-[0-9a-z]+")
 
 
@@ -145,12 +149,21 @@ class Manifest:
 
 
 def new_run_id(action: str, now_ms: int) -> str:
-    """Return a name for a run: its time, its action and a random suffix, so that names sort by time and are unique."""
+    """Return a name for a run: its time, its action and a random suffix, so that names sort by time and are unique.
+
+    A process gets no recent name again, even from a clock that stands still.
+    """
     from datetime import datetime, timezone
     from secrets import token_hex
 
     seconds, milliseconds = divmod(now_ms, 1000)
-    return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y%m%dT%H%M%S}.{milliseconds:03d}Z-{action}-{token_hex(2)}"
+    time = f"{datetime.fromtimestamp(seconds, timezone.utc):%Y%m%dT%H%M%S}.{milliseconds:03d}Z"
+    for _ in range(_MOST_TRIES):
+        name = f"{time}-{action}-{token_hex(2)}"
+        if name not in _RECENT_NAMES:
+            break
+    _RECENT_NAMES.append(name)
+    return name
 
 
 def runs_directory(directory: str) -> str:

@@ -18,7 +18,6 @@ from kafkalog_cli import __version__
 from kafkalog_cli.cli.configuration import Configuration, add_variables, configuration, origin
 from kafkalog_cli.cli.conversions import convert_without_pydantic
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.parser_errors import parser_words
 from kafkalog_cli.cli.terminal import styles_as_wanted
 from kafkalog_cli.disk.kernels import COMPILING
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, did_you_mean, next_step
@@ -26,8 +25,8 @@ from kafkalog_cli.output.messages import Messages
 
 GROUPS = {
     "Look": ("ls", "read", "lookup-offset", "lookup-time", "dump-log", "dump-index"),
-    "Coordinators": ("groups", "transactions"),
-    "Check and repair": ("verify", "recover"),
+    "Cluster": ("groups", "transactions", "cluster"),
+    "Check and repair": ("doctor", "verify", "recover"),
     "Change": ("append", "roll", "retain", "compact", "delete-records", "truncate"),
     "Move data": ("export", "import"),
     "Spark": ("sql", "audit"),
@@ -257,3 +256,17 @@ def _closed_pipe(environment: Environment) -> int:
     if environment.stdout is sys.__stdout__.buffer:  # type: ignore[union-attr]
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return int(ExitCode.OK)
+
+
+def parser_words(error: Any) -> tuple[str, str]:
+    """Return the message and the next step of an error that the option parser has raised."""
+    context = getattr(error, "ctx", None)
+    command = None if context is None else context.command
+    step = f"{context.command_path} --help" if context is not None else "kafkalog --help"
+    option = getattr(error, "option_name", None)
+    if option is not None and hasattr(error, "possibilities"):
+        known = [name for param in command.params for name in (*param.opts, *param.secondary_opts)] if command else []
+        question = did_you_mean(option, [name for name in known if name.startswith("--")])
+        return f"there is no option {option}{question and f'. {question}'}", step
+    text = str(error.format_message()).replace("Value error, ", "").rstrip(".")
+    return text[:1].lower() + text[1:], step

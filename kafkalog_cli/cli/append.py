@@ -201,7 +201,7 @@ def _append(environment: "Environment", run: "VerbRun", appending: "Appending", 
 
 def _report_how_to_go_on(environment: "Environment", run: "VerbRun", appending: "Appending") -> None:
     from kafkalog_cli.ops.session.observer import Note
-    from kafkalog_cli.output.append_text import command_that_goes_on, interrupted_words
+    from kafkalog_cli.output.append_view import command_that_goes_on, interrupted_words
 
     if run.session.options.dry_run:
         return

@@ -18,10 +18,10 @@ from kafkalog_cli.ops.audit.audit import Audited, Failed
 from kafkalog_cli.ops.audit.columns import HistoryRun, audit_table
 from kafkalog_cli.ops.audit.compare import AuditChange, changes, replaced
 from kafkalog_cli.ops.audit.history import History, rows_of, run_of
+from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
 from kafkalog_cli.ops.session.meter import of_the_system
-from kafkalog_cli.ops.verify.finding_kinds import Severity
 from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification
 from kafkalog_cli.output.audit_json import write_audited, write_change
 from kafkalog_cli.output.audit_text import write_audit, write_changes

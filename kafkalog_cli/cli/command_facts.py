@@ -16,6 +16,8 @@ SUMMARIES = {
     "dump-index": "Print indexes, snapshots and checkpoints, each entry checked",
     "groups": "Print groups with offsets, lag and members",
     "transactions": "Print transactions: open, hanging, committed, aborted",
+    "cluster": "Print brokers, topics, settings, ACLs of the metadata log",
+    "doctor": "Print a broker's next start, and the commands that help now",
     "verify": "Check log directories, and explain each damage found",
     "recover": "Repair damaged partitions, and keep what is cut off for undo",
     "append": "Append records to a partition as its leader would",
@@ -101,6 +103,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "transactions": (
         ("Print the transactions, and what holds the last stable offset", f"kafkalog transactions {_LOG_DIR}"),
         ("Print them as NDJSON", f"kafkalog transactions {_LOG_DIR} --format json"),
+    ),
+    "cluster": (
+        ("Print the state of a cluster", f"kafkalog cluster {_LOG_DIR}"),
+        ("Print the partitions of a topic as of an hour ago", f"kafkalog cluster {_LOG_DIR} --at -1h --topic orders"),
+        ("Print the changes since midnight", f"kafkalog cluster {_LOG_DIR} --since 2026-11-23"),
+    ),
+    "doctor": (
+        ("See what a broker will do at its next start, and what to do before", f"kafkalog doctor {_LOG_DIR}"),
+        (
+            "Find the page of a line of the broker's log",
+            f"kafkalog doctor {_LOG_DIR} 'No readable meta.properties files found.'",
+        ),
     ),
     "verify": (
         ("Check a log directory", f"kafkalog verify {_LOG_DIR}"),
@@ -234,6 +248,8 @@ _CODES: dict[str, tuple[ExitCode, ...]] = {
     "dump-index": _READ,
     "groups": _READ,
     "transactions": _READ,
+    "cluster": _READ,
+    "doctor": (*_READ, _E.UNSUPPORTED, _E.REFUSED),
     "verify": (*_READ, _E.UNSUPPORTED, _E.REFUSED),
     "recover": _WITH_DAMAGE,
     "append": _CHANGE,
@@ -254,6 +270,8 @@ _CODES: dict[str, tuple[ExitCode, ...]] = {
 
 _OWN_MEANINGS: dict[tuple[str, ExitCode], str] = {
     ("transactions", _E.WARNINGS): "a transaction is hanging, tail damage, or warnings only",
+    ("doctor", _E.OK): "no damage found",
+    ("doctor", _E.WARNINGS): "only warnings, a damaged tail that a broker cuts off, or an unknown ERROR-TEXT",
     ("verify", _E.OK): "no damage found",
     ("verify", _E.WARNINGS): "only warnings, or a damaged tail that a broker cuts off",
 }

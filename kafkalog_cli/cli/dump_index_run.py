@@ -5,8 +5,8 @@ from __future__ import annotations
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import Limits
-from kafkalog_cli.ops.reports.root_reports import Ignored, Trouble, index_reports
-from kafkalog_cli.ops.reports.segment_reports import ReadContext
+from kafkalog_cli.ops.checks.root_reports import Ignored, Trouble, index_reports
+from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
 from kafkalog_cli.output.index_json import IndexJson
@@ -35,7 +35,11 @@ class DumpIndexRun:
         for reported in index_reports(read_context, paths, selection):
             if isinstance(reported, Ignored):
                 self._out.flush()
-                self._messages.warn("ignored", "no index, snapshot, checkpoint or metadata file", path=reported.path)
+                self._messages.warn(
+                    "ignored",
+                    "ignored: it is not an index, a snapshot, a checkpoint or a metadata file",
+                    path=reported.path,
+                )
                 continue
             if isinstance(reported, Trouble):
                 self._out.flush()

@@ -51,7 +51,7 @@ class DumpLogCommand(TyperCommand):
         """
         for name in _ONCE:
             if sum(argument == name or argument.startswith(f"{name}=") for argument in args) > 1:
-                raise UsageError(reason=f"dump-log takes one {name}")
+                raise UsageError(reason=f"dump-log takes only one {name}")
         rewritten = []
         for index, argument in enumerate(args):
             following = args[index + 1] if index + 1 < len(args) else "-"

@@ -25,6 +25,7 @@ from kafkalog_cli.output.dump_reports import DumpReports
 from kafkalog_cli.output.dump_text import ClassDecoder, KeyValueDecoder, LogText
 from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
 from kafkalog_cli.output.java_path import java_absolute_path, java_path
+from kafkalog_cli.output.kernels import DUMP_BATCHES, DUMP_RECORDS, JSON_LINES
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.seven_text import SevenText
 from kafkalog_cli.output.stream import ResultStream, printable
@@ -209,9 +210,9 @@ class DumpLogRun:
 
         With --verify-index-only only wrong entries are printed, with --index-sanity-check only the object of the file.
         """
-        from kafkalog_cli.ops.reports.index_verdict import FileReport
-        from kafkalog_cli.ops.reports.root_reports import index_reports
-        from kafkalog_cli.ops.reports.segment_reports import ReadContext
+        from kafkalog_cli.ops.checks.file_report import FileReport
+        from kafkalog_cli.ops.checks.root_reports import index_reports
+        from kafkalog_cli.ops.checks.segment_reports import ReadContext
         from kafkalog_cli.ops.selection import Selection
         from kafkalog_cli.output.index_json import IndexJson
         from kafkalog_cli.output.ndjson import JsonLines
@@ -331,6 +332,7 @@ class DumpLogRun:
     def _json_printer(self, path: str, name: str) -> JsonPrinter:
         from kafkalog_cli.log.partition import directory_name
         from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, topic_decode
+        from kafkalog_cli.output.record_json_compiled import CompiledRecordJson
         from kafkalog_cli.output.record_json_printer import JsonPrinter
         from kafkalog_cli.output.redact import NO_REDACTION
 
@@ -338,6 +340,8 @@ class DumpLogRun:
         context = SegmentContext(directory.topic, directory.partition, name, name.endswith(".kafka"))
         topic = TOPIC_OF_DECODER.get(self._request.topic_decoder or "", directory.topic or "")
         options = RecordJsonOptions(self._request.redaction or NO_REDACTION, decode=topic_decode(topic))
+        if self._request.deep and CompiledRecordJson.can_render(options):
+            self._choice.need(*JSON_LINES)
         return JsonPrinter(self._out, context, options)
 
     def _printer(self, decoder: KeyValueDecoder, name: str, seven_base_offset: int | None) -> SegmentPrinter:
@@ -353,6 +357,8 @@ class DumpLogRun:
             version=request.version,
         )
         compiled = self._compiled_text if request.is_plain_strings and not self._out.is_terminal else None
+        if compiled is not None:
+            self._choice.need(DUMP_RECORDS if request.deep else DUMP_BATCHES)
         return TextPrinter(self._out, text, compiled, name, whole_file=request.max_bytes == MAX_INT32)
 
     def _compiled_text(self) -> CompiledLogText:

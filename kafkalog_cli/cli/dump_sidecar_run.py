@@ -15,7 +15,7 @@ from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.timeindex import TimeIndex
 from kafkalog_cli.ops.dump.sidecar import GivesUp, check_offset_index, check_time_index
 from kafkalog_cli.output.dump_reports import DumpReports
-from kafkalog_cli.output.dump_sidecar_text import aborted_txn_line, producer_line
+from kafkalog_cli.output.dump_text import aborted_txn_line, producer_line
 from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
 from kafkalog_cli.output.java_path import java_absolute_path
 from kafkalog_cli.output.stream import ResultStream

@@ -12,8 +12,7 @@ from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
-from kafkalog_cli.output.export_json import EXPORTED, ExportLines, export_counts, exported_object
-from kafkalog_cli.output.export_text import export_lines
+from kafkalog_cli.output.export_view import EXPORTED, ExportLines, export_counts, export_lines, exported_object
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.progress import Progress
@@ -78,6 +77,7 @@ class ExportRun:
             environment.fs, partitions, request, options.output, options.state, environment.now_ms(), lines,
             command,
         )  # fmt: skip
+        begun = environment.clock()
         try:
             with Progress(environment.stderr, "export", as_json=options.is_json, clock=environment.clock) as progress:
                 result = export.run(options.sessions, progress)
@@ -85,7 +85,7 @@ class ExportRun:
             step = "nothing was exported; --mode dropmalformed exports what can be read"
             self._messages.tell(type(error).__name__, str(error), exit_code=error.exit_code, next_step=step)
             return int(error.exit_code)
-        self._tell(result)
+        self._tell(result, environment.clock() - begun)
         return int(result.exit_code)
 
     def _request(self) -> ExportRequest:
@@ -105,7 +105,7 @@ class ExportRun:
             options.state is not None,
         )
 
-    def _tell(self, result: ExportResult) -> None:
+    def _tell(self, result: ExportResult, seconds: float) -> None:
         for note in (*result.notes, *result.gaps):
             self._messages.warn(note.kind, note.message, path=note.path)
         for damage in result.damage:
@@ -121,7 +121,7 @@ class ExportRun:
         if self._options.is_json:
             self._write_objects(JsonLines(out), result)
         elif result.files or not self._options.quiet:
-            for line in export_lines(result.files):
+            for line in export_lines(result.files, seconds):
                 out.write(line)
         out.flush()
 

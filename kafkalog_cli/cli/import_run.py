@@ -18,8 +18,7 @@ from kafkalog_cli.ops.importing.inputs import input_files
 from kafkalog_cli.ops.importing.request import ImportRequest, command_of
 from kafkalog_cli.ops.importing.results import ImportResult
 from kafkalog_cli.ops.settings import SettingsSource
-from kafkalog_cli.output.import_json import IMPORTED, imported_objects
-from kafkalog_cli.output.import_text import import_lines
+from kafkalog_cli.output.import_view import IMPORTED, import_lines, imported_objects
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.progress import Progress
@@ -71,6 +70,7 @@ class ImportRun:
         options = self._options
         need_pyspark()
         options.request.check()
+        begun = self._environment.clock()
         job = self._job(inputs)
         find = partial(input_files, self._environment.fs, inputs)
         if options.safety.dry_run:
@@ -79,7 +79,7 @@ class ImportRun:
             environment, as_json = self._environment, options.printing.output.is_json
             with Progress(environment.stderr, "import", as_json=as_json, clock=environment.clock) as progress:
                 result = job.run(find, options.sessions, progress)
-        self._tell(result)
+        self._tell(result, self._environment.clock() - begun)
         return int(result.exit_code)
 
     def _job(self, inputs: list[str]) -> Import:
@@ -102,7 +102,7 @@ class ImportRun:
         repeat = shell_line(environment.argv, [path for path in named if path])
         return Import(fs, log_dir, options.request, source, now_ms, policy, others, command, repeat=repeat)
 
-    def _tell(self, result: ImportResult) -> None:
+    def _tell(self, result: ImportResult, seconds: float) -> None:
         options = self._options
         for name in result.completed.placed:
             told = "an earlier import was interrupted after its commit; the partition is in its place now"
@@ -122,6 +122,6 @@ class ImportRun:
             earlier = {"completed": len(result.completed.placed), "lost": len(result.completed.lost)}
             lines.summary(result.exit_code, partitions=len(result.done), records=records, **earlier)
         elif result.plan is not None:
-            for line in import_lines(result, options.log_dir, dry_run=options.safety.dry_run):
+            for line in import_lines(result, options.log_dir, seconds, dry_run=options.safety.dry_run):
                 out.write(line + "\n")
         out.flush()

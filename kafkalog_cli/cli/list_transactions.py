@@ -33,7 +33,7 @@ def transactions(
     from kafkalog_cli.ops.session.lock_warnings import LockWarnings
     from kafkalog_cli.output.messages import Messages
     from kafkalog_cli.output.stream import ResultStream
-    from kafkalog_cli.output.transactions_text import write_transactions
+    from kafkalog_cli.output.transactions_view import write_transactions
 
     environment = environment_of(context)
     out, messages = ResultStream(environment.stdout), Messages(environment.stderr, as_json=output.is_json)
@@ -46,7 +46,7 @@ def transactions(
     code = combined_exit_code(log_dirs.codes)
     if output.is_json:
         from kafkalog_cli.output.ndjson import JsonLines
-        from kafkalog_cli.output.transactions_json import write_objects
+        from kafkalog_cli.output.transactions_view import write_objects
 
         write_objects(JsonLines(out), found, now_ms, code)
     else:

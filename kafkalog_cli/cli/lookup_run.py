@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.errors import ExitCode, OffsetOutOfRange, UsageError
+from kafkalog_cli.errors import ExitCode, NoTimestamps, OffsetOutOfRange, UsageError
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.lookup import by_offset as lookup
@@ -169,7 +169,7 @@ def no_record(
     """Return the error that there is no such record."""
     if question.time_ms is None:
         damage = f" ({'; '.join(answer.notes)})" if answer.notes else ""
-        return OffsetOutOfRange(path=partition.path, what=f"any timestamp{damage}", first="none", last="none")
+        return NoTimestamps(path=partition.path, what=f"--max-timestamp{damage}", first="none", last="none")
     time, number = iso_time(question.time_ms), str(question.time_ms)
     what = number if time == number else f"{time} ({number})"
     return lookup_time.outside_times(environment.fs, partition, what, answer)

@@ -17,6 +17,7 @@ from kafkalog_cli.ops.read.merged import merged_by_time
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
 from kafkalog_cli.output.kcat_text import parse_kcat_format
+from kafkalog_cli.output.kernels import JSON_LINES, READ_RECORDS
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.read_text import FIELDS
 from kafkalog_cli.output.stream import ResultStream
@@ -62,6 +63,8 @@ class ReadRun:
         self._messages = Messages(environment.stderr, as_json=options.is_json)
         fields = _fields(options.print or "value")
         kcat_format = None if options.kcat_format is None else parse_kcat_format(options.kcat_format)
+        if kcat_format is None:  # that format has no kernel
+            environment.kernels.need(*JSON_LINES if options.is_json else (READ_RECORDS,))
         self._output = RecordOutput(self._out, self._messages, fields, kcat_format, options.is_json)
         self._reads: list[PartitionRead] = []
         self._codes: list[ExitCode] = []

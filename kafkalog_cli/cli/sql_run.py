@@ -15,8 +15,16 @@ from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.selection import expand
 from kafkalog_cli.ops.session.meter import of_the_system
 from kafkalog_cli.output.messages import Messages
-from kafkalog_cli.output.sql_output import Heading, Written, write_cells, write_lines, write_parquet
-from kafkalog_cli.output.sql_rows import arrow_parts, row_cells, row_lines
+from kafkalog_cli.output.sql_output import (
+    Heading,
+    Written,
+    arrow_parts,
+    row_cells,
+    row_lines,
+    write_cells,
+    write_lines,
+    write_parquet,
+)
 from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.output.waiting import Waiting
 

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Protocol
 
 from kafkalog_cli.errors import NotChanged
+from kafkalog_cli.format.surroundings import restored_variables
 from kafkalog_cli.output.stream import has_styles, terminal_columns
 
 POLL_SECONDS = 0.1
@@ -51,20 +52,13 @@ def styles_as_wanted() -> Iterator[None]:
     With NO_COLOR, rich leaves out colours but keeps bold; on a dumb terminal it prints neither. Typer crashes if
     TERMINAL_WIDTH is not a number, so such a value is removed.
     """
-    before = {name: os.environ.get(name) for name in ("TERM", "COLUMNS", "TERMINAL_WIDTH")}
-    if not (before["TERMINAL_WIDTH"] or "").isdecimal():
-        os.environ.pop("TERMINAL_WIDTH", None)
-    if not has_styles():
-        os.environ["COLUMNS"] = str(terminal_columns())  # rich takes 80 for a dumb terminal
-        os.environ["TERM"] = "dumb"
-    try:
+    with restored_variables("TERM", "COLUMNS", "TERMINAL_WIDTH"):
+        if not os.environ.get("TERMINAL_WIDTH", "").isdecimal():
+            os.environ.pop("TERMINAL_WIDTH", None)
+        if not has_styles():
+            os.environ["COLUMNS"] = str(terminal_columns())  # rich takes 80 for a dumb terminal
+            os.environ["TERM"] = "dumb"
         yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 class Consent:

@@ -212,7 +212,8 @@ class Printer:
                 continue
             indent = " " * (len(line) - len(line.lstrip(" ")) + 2)
             text = self._paint.wrapped(line, indent=indent)
-            self.out.write(f"{self._paint.bad(text) if is_refused and not number else text}\n")
+            is_bad = is_refused and not number
+            self.out.write(f"{self._paint.bad(text) if is_bad else self._paint.commands(text)}\n")
 
     def consent(self, path: str, plan: Any) -> None:
         """See Observer."""

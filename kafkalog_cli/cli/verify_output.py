@@ -2,17 +2,106 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING
 
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.groups import Printing
-from kafkalog_cli.cli.verify_reports import VerifyReports
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError
-from kafkalog_cli.ops.verify.finding_kinds import Severity
+from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.verify.partition import Level, Verification
 from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.output.verify_text import VerifyText
+
+if TYPE_CHECKING:
+    from kafkalog_cli.ops.checks.diagnose import Finding
+    from kafkalog_cli.output.ci_report import CiReport
+
+
+KINDS = ("junit", "sarif", "github")
+
+
+class VerifyReports:
+    """The reports of one run: one may go to stdout, the others go to files, which are written when the run ends.
+
+    Raises UsageError for a kind that does not exist, and for two reports to the same place.
+    """
+
+    def __init__(self, environment: Environment, wanted: Sequence[str], level: str, out: ResultStream) -> None:
+        self._environment = environment
+        self._out = out
+        self._reports: dict[str, tuple[CiReport, list[str]]] = {}
+        for word in wanted:
+            kind, equals, path = word.partition("=")
+            if kind not in KINDS or (equals and not path):
+                raise UsageError(reason=f"--report {word}: give one of {', '.join(KINDS)}, or {KINDS[0]}=FILE")
+            place = os.path.abspath(path) if path else ""  # noqa: PTH100 - links are not followed
+            if place in self._reports:
+                raise UsageError(reason=f"--report {word}: another report goes to {path or 'stdout'}")
+            self._reports[place] = (self._new(kind, level), [])
+
+    def _new(self, kind: str, level: str) -> CiReport:
+        from kafkalog_cli.output.ci_report import ReportedRun, ReportKind, ci_report
+
+        return ci_report(ReportKind(kind), ReportedRun(level, self._environment.now_ms()))
+
+    @property
+    def on_stdout(self) -> bool:
+        """Whether a report takes the place of the text on stdout."""
+        return "" in self._reports
+
+    def check_files(self) -> None:
+        """Raise KafkalogError if a file cannot be written, before anything is checked."""
+        for place in filter(None, self._reports):
+            from kafkalog_cli.disk.named_places import check_named_file
+
+            check_named_file(self._environment.fs, place)
+
+    def show(self, verification: Verification, findings: Sequence[Finding]) -> None:
+        """Add the result of a target."""
+        for place, (report, _) in self._reports.items():
+            self._write(place, report.show(verification, findings))
+
+    def fail(self, path: str | None, error: KafkalogError) -> None:
+        """Add an error, which is about the whole run if `path` is None."""
+        for place, (report, _) in self._reports.items():
+            self._write(place, report.fail(path, error))
+
+    @contextmanager
+    def of_whole_run(self) -> Iterator[None]:
+        """Report an error that ends the whole run: a CI service shows it although it sees no results."""
+        try:
+            yield
+        except KafkalogError as error:
+            self.fail(None, error)
+            self.end(error.exit_code)
+            raise
+
+    def end(self, code: ExitCode) -> None:
+        """Write all files. Raises KafkalogError if a file cannot be written."""
+        for place, (report, parts) in self._reports.items():
+            self._write(place, report.end(code, self._environment.now_ms()))
+            if place:
+                self._replace(place, "".join(parts))
+        self._out.flush()
+
+    def _write(self, place: str, texts: Iterable[str]) -> None:
+        for text in texts:
+            if place:
+                self._reports[place][1].append(text)
+            else:
+                self._out.write(text)
+
+    def _replace(self, place: str, text: str) -> None:
+        from kafkalog_cli.disk.named_places import replace_named_file
+
+        environment = self._environment
+        try:
+            replace_named_file(environment.fs, place, text.encode("utf-8", "surrogateescape"), environment.now_ms())
+        except OSError as error:
+            raise KafkalogError(reason=f"{place}: the report cannot be written: {error.strerror}") from error
 
 
 class VerifyOutput:

@@ -21,8 +21,9 @@ def warmup(
 ) -> int:
     """Compile the fast kernels, and prepare Spark's start.
 
-    This takes 20 to 90 seconds of processor time, once for each version of kafkalog and of Python. Otherwise the first
-    run on much data compiles them. The compiled code is kept in $NUMBA_CACHE_DIR, or in the cache of the user.
+    This takes 20 to 60 seconds of processor time, once for each version of kafkalog. Otherwise a run on much data
+    compiles the kernels that it needs, in 2 to 20 seconds. The compiled code is kept in $NUMBA_CACHE_DIR, or in the
+    cache of the user.
 
     With the extra `spark`, this also keeps the classes that Spark's Java loads (170 MB, another minute). The commands
     that use Spark then start in half of the processor time, until Java or PySpark changes.

@@ -1,21 +1,22 @@
 """The choice between kernels in plain Python, which start at once, and compiled kernels, which pay for more work.
 
-No other module makes this choice. Measured: loading compiled kernels takes about 0.15 s, and compiling them the
-first time takes 5 to 20 s. A plain kernel processes about 0.2 to 0.6 million rows per second.
+No other module makes this choice. Measured: loading compiled kernels takes about 0.15 s, and compiling those of one
+command the first time takes 2 to 10 s. A plain kernel processes about 0.2 to 0.6 million rows per second.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from kafkalog_cli import __version__
+from kafkalog_cli.format.kernels import native
 
 if TYPE_CHECKING:
     import tempfile
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 WARM_ROWS = 60_000
 """The least number of rows (batches, or records where these are read) for which loading compiled kernels pays."""
-COLD_ROWS = 4_000_000
+COLD_ROWS = 1_000_000
 """The same if the kernels must be compiled first."""
 LOADED_ROWS = 2_000
 """The same if this process has loaded the kernels already."""
@@ -35,7 +36,10 @@ MENDING = "python -m pip install --force-reinstall kafkalog-cli, then kafkalog w
 """The advice to the user if compiled kernels do not load."""
 
 
-COMPILING = "compiling the fast kernels, once per machine and version: 20 to 90 s of processor time"
+_ALL = "all"
+"""The name of the file that says that there are files for all kernels."""
+
+COMPILING = "compiling fast kernels, once per machine and version: 2 to 20 s of processor time"
 
 
 class KernelChoice:
@@ -56,6 +60,7 @@ class KernelChoice:
         self.announce = announce
         self.complain = complain or _warn
         self._forced = forced
+        self._needed = {native.SCAN}
         self._plain_rows = 0
         self._expected_bytes = 0
         self._compiled: Kernels | None = None
@@ -64,12 +69,16 @@ class KernelChoice:
         self._counting = Lock()  # a second lock, so that counting does not wait for a compilation
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle only `forced` and the expected bytes: loaded kernels and callbacks belong to this process."""
-        return _chosen_elsewhere, (self._forced, self._expected_bytes)
+        """Pickle what was asked for: loaded kernels and callbacks belong to this process."""
+        return _chosen_elsewhere, (self._forced, self._expected_bytes, self._needed)
 
     def expect(self, size_bytes: int) -> None:
         """Set the total bytes of log to scan: many small logs together are worth compiled kernels and their threads."""
         self._expected_bytes = size_bytes
+
+    def need(self, *names: str) -> None:
+        """Name kernels that will be used besides SCAN: as long as one of them is not compiled, more rows are needed."""
+        self._needed.update(names)
 
     def compiled(self, rows_done: int, rows_to_come: int, bytes_to_come: int = 0) -> Kernels | None:
         """Return the module of compiled kernels if they should process the rows to come, otherwise None.
@@ -85,7 +94,7 @@ class KernelChoice:
             all_rows = rows_to_come
             if bytes_to_come:  # assume that the other expected bytes contain as many rows per byte
                 all_rows = max(rows_to_come, rows_to_come * self._expected_bytes // bytes_to_come)
-            if self._forced or all_rows >= self._threshold():
+            if self._forced or self._are_enough(all_rows + self._plain_rows):
                 self._load_once()
         return self._compiled if self._forced or rows_to_come >= LOADED_ROWS else None
 
@@ -95,8 +104,8 @@ class KernelChoice:
             return self.compiled(0, LOADED_ROWS)
         return self._compiled if bytes_to_come >= LOADED_BYTES else None
 
-    def _threshold(self) -> int:
-        return (WARM_ROWS if is_warm() else COLD_ROWS) - self._plain_rows
+    def _are_enough(self, rows: int) -> bool:
+        return rows >= WARM_ROWS and (rows >= COLD_ROWS or are_ready(self._needed))
 
     def _load_once(self) -> None:
         """Load the kernels unless another thread has done it: several threads may process partitions."""
@@ -105,13 +114,13 @@ class KernelChoice:
                 self._load()
 
     def _load(self) -> None:
-        cold = not is_warm()
-        if cold and self.announce is not None:
-            self.announce()
         try:
-            self._compiled = load_compiled()
-            if cold:
-                warm_up_kernels()
+            if self.announce is not None and not are_ready(self._needed):
+                self.announce()
+            compiled = load_compiled()
+            for name in tuple(self._needed):
+                native.function(name)
+            self._compiled = compiled
         except Exception as error:
             # Numba is missing or fails on this platform: plain kernels process everything.
             if self._forced:
@@ -134,9 +143,10 @@ def reason_of(error: Exception) -> str:
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
-def _chosen_elsewhere(forced: bool | None, expected_bytes: int) -> KernelChoice:
+def _chosen_elsewhere(forced: bool | None, expected_bytes: int, needed: set[str]) -> KernelChoice:
     choice = KernelChoice(forced=forced)
     choice.expect(expected_bytes)
+    choice.need(*needed)
     return choice
 
 
@@ -144,82 +154,85 @@ def load_compiled() -> Kernels:
     """Load the compiled kernels. Raises ImportError where Numba does not exist for this platform."""
     # NumPy's linear algebra is not used, but its busy threads would take longer to start than everything else here.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from kafkalog_cli.format.kernels import compiled, native
+    from kafkalog_cli.format.kernels import compiled
 
-    if "numba" not in sys.modules:
-        _point_numba_to_it()
-        saved = _machine_code_file()
-        if saved.exists():
-            native.use(native.unpack(saved.read_bytes(), _made_for()))
-    native.function(compiled.SCAN)  # imports Numba if there is no machine code of this processor and these sources
+    native.keep_in(_CodeFiles())
+    native.function(native.SCAN)
     return compiled
 
 
-def _point_numba_to_it() -> None:
-    """Make Numba, which reads the variable when it is imported, keep its cache in kafkalog's cache directory.
-
-    An empty variable counts as not set.
-    """
-    os.environ["NUMBA_CACHE_DIR"] = str(cache_directory())
-
-
 def warm_up_kernels() -> None:
-    """Compile the kernels of all layers into Numba's cache, save their machine code, and mark the cache as ready.
+    """Compile the kernels of all layers that were not compiled before."""
+    if is_warm():
+        load_compiled()  # it may fail
+        return
+    files = _CodeFiles()
+    native.keep_in(files)
+    package = __package__.partition(".")[0]
+    native.compile_all(f"{package}.{path.parts[-3]}.kernels.{path.stem}" for path in _sources())
+    files.save(_ALL, b"")
 
-    Importing a module of kernels compiles them, or loads them from Numba's cache. The first process compiles all
-    kernels: if the file had only some of them, each later process would have to import Numba for the others.
+
+def is_warm() -> bool:
+    """Whether `warm_up_kernels` has nothing to compile."""
+    return _CodeFiles().path(_ALL).exists()
+
+
+def are_ready(names: Iterable[str]) -> bool:
+    """Whether these kernels are loaded already, or were compiled on this machine before."""
+    missing = [name for name in names if not native.is_loaded(name)]
+    if not missing:
+        return True
+    files = _CodeFiles()
+    return all(files.path(name).exists() for name in missing)
+
+
+class _CodeFiles:
+    """Files with machine code, one per kernel, in a directory for this processor and these sources.
+
+    The directory is named by the contents of the sources, so all installations of the same version share it, whatever
+    their Python.
     """
-    import importlib
 
-    _point_numba_to_it()
-    from kafkalog_cli.format.kernels import native
+    def __init__(self) -> None:
+        self._directory = cache_directory() / f"machine-code-{_fingerprint()}"
 
-    with native.by_our_settings():
-        for path in _sources():
-            importlib.import_module(f"{__package__.partition('.')[0]}.{path.parts[-3]}.kernels.{path.stem}")
-        exported = native.export()
-    marker = _marker()
-    if marker.parent.is_dir():
-        saved = _machine_code_file()
-        new = saved.with_name(f"{saved.name}.{os.getpid()}")
-        new.write_bytes(native.pack(exported, _made_for()))
-        new.rename(saved)
-        marker.touch()
+    def path(self, name: str) -> Path:
+        """Return the path of a kernel's file."""
+        return self._directory / name.replace(":", ".")
 
+    def load(self, name: str) -> bytes | None:
+        """See CodeStore."""
+        try:
+            return self.path(name).read_bytes()
+        except OSError:
+            return None
 
-def _made_for() -> list[str]:
-    """Return the processor and the stamps of the kernels' sources, for which the machine code is valid."""
-    from kafkalog_cli.format.kernels import native
-
-    # A single-file executable unpacks itself for each run, and its sources are as old as the run.
-    files = [Path(sys.executable)] if _is_single_file() else _sources()
-    stamps = (f"{path.name} {path.stat().st_mtime_ns} {path.stat().st_size}" for path in files)
-    return [native.processor(), *stamps]
+    def save(self, name: str, data: bytes) -> None:
+        """See CodeStore. Without room or permission, the next process compiles the kernel again."""
+        path = self.path(name)
+        new = path.with_name(f"{path.name}.{os.getpid()}")
+        with suppress(OSError):
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            new.write_bytes(data)
+            new.rename(path)
 
 
-def _is_single_file() -> bool:
-    """Whether this is the executable of `make dist`, which does not share compiled kernels with an installation."""
-    return bool(getattr(sys, "frozen", False))
+@cache
+def _fingerprint() -> str:
+    """Return a word for what machine code depends on: the processor, and the sources of the kernels."""
+    import hashlib
 
-
-def _own_suffix() -> str:
-    """Return the end of names of the executable's own files, which may lie beside those of an installation."""
-    return "-single-file" if _is_single_file() else ""
+    digest = hashlib.blake2b(native.processor().encode(), digest_size=8)
+    for path in _sources():
+        digest.update(f"\0{path.name}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 def _sources() -> list[Path]:
     """Return the paths of the modules of kernels in all layers."""
     package = Path(__file__).parents[1]
     return sorted(path for layer in ("format", "output") for path in (package / layer / "kernels").glob("[!_]*.py"))
-
-
-def _machine_code_file() -> Path:
-    return cache_directory() / f"machine-code{_own_suffix()}"
-
-
-def is_warm() -> bool:
-    """Whether the kernels were compiled on this machine before, or are loaded already."""
-    return "kafkalog_cli.format.kernels.compiled" in sys.modules or _marker().exists()
 
 
 def cache_directory() -> Path:
@@ -274,8 +287,4 @@ def _usual_directory() -> Path:
     if os.environ.get("NUMBA_CACHE_DIR"):
         return Path(os.environ["NUMBA_CACHE_DIR"])
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111  (never raises)
-    return Path(base) / "kafkalog" / f"kernels-{__version__}{_own_suffix()}"
-
-
-def _marker() -> Path:
-    return _usual_directory() / f"ready-{sys.version_info[0]}.{sys.version_info[1]}{_own_suffix()}"
+    return Path(base) / "kafkalog" / f"kernels-{__version__}"

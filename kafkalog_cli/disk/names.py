@@ -202,11 +202,6 @@ def segment_file_name(offset: int, kind: FileKind, state: WorkState = WorkState.
     return f"{sign}{abs(offset):0{_OFFSET_WIDTH}d}{kind.value}{state.value}"
 
 
-def metadata_snapshot_name(end_offset: int, epoch: int, state: WorkState = WorkState.IN_PLACE) -> str:
-    """Return the name of a KRaft snapshot (Snapshots.filenameFromSnapshotId)."""
-    return f"{end_offset:0{_OFFSET_WIDTH}d}-{epoch:0{_EPOCH_WIDTH}d}{FileKind.METADATA_SNAPSHOT.value}{state.value}"
-
-
 _MOST_TOPIC = 249
 """The longest topic name (Topic.MAX_NAME_LENGTH)."""
 _LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")

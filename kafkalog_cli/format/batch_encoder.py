@@ -130,9 +130,9 @@ class BatchEncoder:
     ) -> EncodedBatches:
         import numpy as np
 
-        from kafkalog_cli.format.kernels import compiled, native
+        from kafkalog_cli.format.kernels import native
 
-        encode = native.function(compiled.ENCODE_BATCHES)
+        encode = native.function(native.ENCODE_BATCHES)
         source = np.frombuffer(buffer, dtype=np.uint8)
         flags = np.empty(0, np.uint8) if wanted.keep is None else np.ascontiguousarray(wanted.keep, dtype=np.uint8)
         rows = [np.ascontiguousarray(column, dtype=np.int64) for column in (wanted.begins, wanted.ends)]
@@ -156,7 +156,7 @@ class BatchEncoder:
         """Return the batches of `bodies`, and compress each batch that has a codec."""
         import numpy as np
 
-        from kafkalog_cli.format.kernels import compiled, native
+        from kafkalog_cli.format.kernels import native
 
         out = bytearray()
         begins = []
@@ -165,7 +165,7 @@ class BatchEncoder:
             out += _NO_HEADER
             out += self._pack(attributes, bodies[at + RECORD_BATCH.size : at + size_bytes])
         matrix[0], matrix[1] = begins, np.diff([*begins, len(out)])
-        native.function(compiled.FINISH_BATCHES)(np.frombuffer(out, dtype=np.uint8), matrix)
+        native.function(native.FINISH_BATCHES)(np.frombuffer(out, dtype=np.uint8), matrix)
         matrix[0] += position
         return EncodedBatches(memoryview(out), BatchColumns.from_matrix(matrix))
 

@@ -12,9 +12,6 @@ _FROM_URL = bytes.maketrans(b"-_", b"+/")
 ZERO_UUID = "A" * 22
 """The uuid that means "none" (Uuid.ZERO_UUID)."""
 
-METADATA_TOPIC_ID = "A" * 21 + "Q"
-"""The topic id of __cluster_metadata (Uuid.METADATA_TOPIC_ID)."""
-
 RESERVED_DIRECTORY_IDS = 100
 """Directory ids below this number are reserved for meanings such as lost or migrating (DirectoryId)."""
 

@@ -16,6 +16,8 @@ MOST_DATA_BYTES = 64 * MEBIBYTE
 """The largest other file beside a log that is read as a whole."""
 MOST_INPUT_LINE_BYTES = 64 * MEBIBYTE
 """The longest line of an input of records, which is held in memory as a whole."""
+MOST_FILE_FIELD_BYTES = 16 * MEBIBYTE
+"""A key or value of a Parquet file that is written, or of a file that is imported. PyArrow copies it several times."""
 MOST_JSON_LINE_BYTES = 32 * MEBIBYTE
 """The longest line of NDJSON. It is held in memory as bytes, as text and as the values of its fields."""
 MOST_WIDE_JSON_LINE_BYTES = 16 * MEBIBYTE

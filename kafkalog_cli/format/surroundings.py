@@ -1,10 +1,22 @@
-"""Hide environment variables that configure the packages kafkalog uses: users set them for other programs."""
+"""Change environment variables for a while: users set variables that configure the packages kafkalog uses."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+
+@contextmanager
+def restored_variables(*names: str) -> Iterator[None]:
+    """Give these environment variables the values that they had before, when the block ends."""
+    before = {name: os.environ[name] for name in names if name in os.environ}
+    try:
+        yield
+    finally:
+        for name in names:
+            os.environ.pop(name, None)
+        os.environ.update(before)
 
 
 @contextmanager

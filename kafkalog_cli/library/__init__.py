@@ -17,8 +17,11 @@ from kafkalog_cli.library.logs import LogDirectory, Offsets, PartitionLog, new_p
 from kafkalog_cli.library.logs import open_logs as open  # noqa: A004
 from kafkalog_cli.library.verbs import (
     Run,
+    cluster,
     compact,
     delete_records,
+    doctor,
+    group_history,
     groups,
     purge,
     recover,
@@ -40,8 +43,11 @@ __all__ = [
     "Offsets",
     "PartitionLog",
     "Run",
+    "cluster",
     "compact",
     "delete_records",
+    "doctor",
+    "group_history",
     "groups",
     "new_partition",
     "open",

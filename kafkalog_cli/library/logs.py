@@ -12,8 +12,8 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import DamagedLog, UsageError
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.library.times import epoch_ms
-from kafkalog_cli.library.verbs import OnPath, VerbOptions
+from kafkalog_cli.library.on_path import OnPath
+from kafkalog_cli.library.verbs import VerbOptions, epoch_ms
 from kafkalog_cli.library.warning import warn
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.partition import open_partition as listed_partition
@@ -214,7 +214,7 @@ class PartitionLog(OnPath):
         limits: Limits,
     ) -> LogRead:
         if from_offset is not None and from_time is not None:
-            raise UsageError(reason="one of from_offset and from_time")
+            raise UsageError(reason="give only one of from_offset and from_time")
         start = Start.EARLIEST if from_offset is None else from_offset
         request = ReadRequest(
             start, epoch_ms(from_time), to_offset, epoch_ms(until), max_records, Isolation(isolation), limits

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import ExitCode, KafkalogError, combined_exit_code
-from kafkalog_cli.library.times import epoch_ms
 from kafkalog_cli.library.warning import warn
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.selection import Selection
@@ -24,10 +23,14 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
+    from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
+    from kafkalog_cli.ops.cluster.describe import ClusterDescription
     from kafkalog_cli.ops.compact.plan import CompactPlan
     from kafkalog_cli.ops.coordinators import LogDirs
     from kafkalog_cli.ops.delete_records import DeleteRecordsPlan
+    from kafkalog_cli.ops.doctor.examination import Examination
     from kafkalog_cli.ops.groups.describe import GroupDescription
+    from kafkalog_cli.ops.groups.history import OffsetChange
     from kafkalog_cli.ops.open_transactions import OpenInLog, TransactionalId
     from kafkalog_cli.ops.purge import PurgePlan
     from kafkalog_cli.ops.recover.verb import Recovered
@@ -39,6 +42,19 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.verify.partition import Verification
 
     Paths: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def epoch_ms(time: int | datetime | None) -> int | None:
+    """Return epoch milliseconds; a datetime without a zone is UTC. None stays None."""
+    if not isinstance(time, datetime):
+        return time
+    zoned = time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)
+    return (zoned - _EPOCH) // _MILLISECOND
+
 
 ResultT = TypeVar("ResultT")
 
@@ -174,6 +190,61 @@ def verify(
     return call.ended(call.session.run_work(planner.request, planner.works(call.paths)))
 
 
+def cluster(
+    paths: Paths,
+    *,
+    at: int | datetime | None = None,
+    since: int | datetime | None = None,
+    topics: Sequence[str] = (),
+    metadata: str | PathLike[str] | None = None,
+) -> ClusterDescription:
+    """Describe a cluster from its metadata log as `kafkalog cluster` does.
+
+    `at` and `since` are points: an offset, below which all records count, or a time (without a zone: UTC). Raises
+    NothingSelected, PathNotFound, NotKafkaLayout, Unreadable.
+    """
+    from kafkalog_cli.ops.cluster.describe import describe_cluster
+
+    found = describe_cluster(
+        RealFilesystem(), _texts(paths), None if metadata is None else fspath(metadata), _point(at), _point(since),
+        topics=frozenset(topics),
+    )  # fmt: skip
+    for note in found.notes:
+        warn(note.message, note.path)
+    return found
+
+
+def _point(point: int | datetime | None) -> MetadataPoint | None:
+    from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
+
+    if point is None:
+        return None
+    return MetadataPoint(point) if isinstance(point, int) else MetadataPoint(None, epoch_ms(point))
+
+
+def doctor(  # noqa: PLR0913 options
+    path: str | PathLike[str],
+    text: str = "",
+    *,
+    level: str = "normal",
+    broker_config: str | PathLike[str] | None = None,
+    metadata: str | PathLike[str] | None = None,
+    now: int | datetime | None = None,
+) -> Examination:
+    """Examine a log directory as `kafkalog doctor` does; `text` has lines of its broker's log.
+
+    The commands of the Examination are lists of words. Raises PathNotFound, NotKafkaLayout, Unreadable, UsageError.
+    """
+    from kafkalog_cli.ops.doctor.examination import examine
+    from kafkalog_cli.ops.verify.partition import Level
+
+    options: VerbOptions = {"broker_config": broker_config, "metadata": metadata, "now": now}
+    found = examine(Context(), _session_options(options), fspath(path), text, Level(level))
+    for note in found.notes:
+        warn(note.message, note.path)
+    return found
+
+
 def groups(
     paths: Paths,
     *,
@@ -194,6 +265,29 @@ def groups(
     log_dirs = LogDirs(RealFilesystem(), _texts(paths), None if metadata is None else fspath(metadata))
     retention = offsets_retention(log_dirs.fs, None if broker_config is None else fspath(broker_config))
     found = describe_groups(log_dirs, GroupsRequest(frozenset(groups), frozenset(topics), retention))
+    return _without_session(found, log_dirs)
+
+
+def group_history(
+    paths: Paths,
+    *,
+    groups: Sequence[str] = (),
+    topics: Sequence[str] = (),
+    broker_config: str | PathLike[str] | None = None,
+    metadata: str | PathLike[str] | None = None,
+) -> Run[OffsetChange]:
+    """Return each change of a committed offset with a verdict, in the order of the log, as `kafkalog groups --history`.
+
+    `groups` and `topics` choose; empty: all. Raises as `groups`.
+    """
+    from kafkalog_cli.ops.coordinators import LogDirs
+    from kafkalog_cli.ops.groups.describe import GroupsRequest
+    from kafkalog_cli.ops.groups.expiry import offsets_retention
+    from kafkalog_cli.ops.groups.history import group_history as changes
+
+    log_dirs = LogDirs(RealFilesystem(), _texts(paths), None if metadata is None else fspath(metadata))
+    retention = offsets_retention(log_dirs.fs, None if broker_config is None else fspath(broker_config))
+    found = list(changes(log_dirs, GroupsRequest(frozenset(groups), frozenset(topics), retention)))
     return _without_session(found, log_dirs)
 
 
@@ -329,56 +423,3 @@ def purge(paths: Paths, *, older_than_ms: int = 604_800_000, **options: Unpack[V
 
     call = Call(PURGE, paths, options)
     return call.run(PurgeRequest(older_than_ms), call.session.partitions(call.paths))
-
-
-class OnPath:
-    """The verbs as methods on the partitions under `path`; each takes the arguments of its function after the path."""
-
-    @property
-    def path(self) -> str:
-        """The path that was opened."""
-        raise NotImplementedError
-
-    def verify(self, **what: Any) -> Run[Verification]:
-        """See `kafkalog_cli.verify`."""
-        return verify(self.path, **what)
-
-    def groups(self, **what: Any) -> Run[GroupDescription]:
-        """See `kafkalog_cli.groups`."""
-        return groups(self.path, **what)
-
-    def transactions(self, **what: Any) -> Run[TransactionalId | OpenInLog]:
-        """See `kafkalog_cli.transactions`."""
-        return transactions(self.path, **what)
-
-    def recover(self, **what: Any) -> Run[Recovered]:
-        """See `kafkalog_cli.recover`."""
-        return recover(self.path, **what)
-
-    def roll(self, **what: Any) -> Run[Changed[RollPlan]]:
-        """See `kafkalog_cli.roll`."""
-        return roll(self.path, **what)
-
-    def retain(self, **what: Any) -> Run[Changed[RetainPlan]]:
-        """See `kafkalog_cli.retain`."""
-        return retain(self.path, **what)
-
-    def compact(self, **what: Any) -> Run[Changed[CompactPlan]]:
-        """See `kafkalog_cli.compact`."""
-        return compact(self.path, **what)
-
-    def truncate(self, offset: int, **what: Any) -> Run[Changed[TruncatePlan]]:
-        """See `kafkalog_cli.truncate`."""
-        return truncate(self.path, offset, **what)
-
-    def delete_records(self, before_offset: int, **what: Any) -> Run[Changed[DeleteRecordsPlan]]:
-        """See `kafkalog_cli.delete_records`."""
-        return delete_records(self.path, before_offset, **what)
-
-    def undo(self, run: str, **what: Any) -> Run[Undone]:
-        """See `kafkalog_cli.undo`."""
-        return undo(self.path, run, **what)
-
-    def purge(self, **what: Any) -> Run[PurgePlan]:
-        """See `kafkalog_cli.purge`."""
-        return purge(self.path, **what)

@@ -1,4 +1,7 @@
-"""The offset checkpoints at the root of a log directory. `change.checkpoint_lines` changes their lines."""
+"""The offset checkpoints of a log directory, and the leader epochs of a partition.
+
+`change.checkpoint_lines` changes the lines of offset checkpoints.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,10 @@ from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import KafkalogError, PathNotFound
 from kafkalog_cli.format import checkpoint
-from kafkalog_cli.format.checkpoint import BrokerReading
+from kafkalog_cli.format.checkpoint import BrokerReading, EpochEntry
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.log.logdir import OFFSET_CHECKPOINTS
+from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.unreadable import unreadable
 
 
@@ -101,3 +105,16 @@ def read_root_checkpoints(fs: Filesystem, log_dir: str) -> RootCheckpoints:
 def checkpoint_path(log_dir: str, kind: FileKind) -> str:
     """Return the path of an offset checkpoint."""
     return os.path.join(log_dir, kind.value)  # noqa: PTH118 (paths are text)
+
+
+def read_leader_epochs(fs: Filesystem, partition: Partition) -> tuple[list[EpochEntry], list[Fault]]:
+    """Return the readable lines of a partition's leader-epoch-checkpoint, and its faults; nothing without the file.
+
+    A file that cannot be read is one fault of the kind UNREADABLE.
+    """
+    if partition.leader_epochs is None:
+        return [], []
+    try:
+        return checkpoint.decode_leader_epochs(read_all(fs, partition.leader_epochs.path))
+    except (KafkalogError, OSError) as error:
+        return [], [unreadable(error)]

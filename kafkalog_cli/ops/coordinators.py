@@ -107,14 +107,22 @@ class LogDirs:
         self.note("unreadable", reason, path, code=ExitCode.FAILURE)
 
 
-class _Damage:
-    """The first damaged places of a log, and their number."""
+class _Reading:
+    """The reading of a copy: its entries, the first damaged places that were met, and their number."""
 
-    def __init__(self) -> None:
+    def __init__(self, log_dirs: LogDirs, copy: Copy, copies: tuple[Copy, ...]) -> None:
+        self.loaded = Loaded(copy, tuple(one for one in copies if one is not copy))
         self.first: list[DamagedLog] = []
         self.count = 0
+        self.codes: list[ExitCode] = []
+        self._log_dirs = log_dirs
 
-    def add(self, damage: DamagedLog) -> None:
+    def entries(self) -> Iterator[CoordinatorEntry]:
+        """Yield the entries, and collect the damage."""
+        log_dirs, partition = self._log_dirs, self.loaded.copy.partition
+        return coordinator_entries(log_dirs.fs, partition, self._add, log_dirs.kernels, self.codes)
+
+    def _add(self, damage: DamagedLog) -> None:
         self.count += 1
         if len(self.first) < _MOST_DAMAGE:
             self.first.append(damage)
@@ -155,58 +163,66 @@ class CoordinatorTopic:
 
         Raises NothingSelected if no copy can be read.
         """
-        copies = self._copies(number)
-        equal = [copy for copy in copies if copy.rank == copies[0].rank]
-        tried = []
-        for copy in equal:
-            damage, codes = _Damage(), list[ExitCode]()
-            found = replay(
-                coordinator_entries(self._log_dirs.fs, copy.partition, damage.add, self._log_dirs.kernels, codes)
-            )
-            tried.append((damage, codes, Loaded(copy, tuple(one for one in copies if one is not copy)), found))
-            if not damage.count:
-                break
-        damage, codes, loaded, found = min(tried, key=lambda one: one[0].count > 0)
-        self._tell(loaded, damage, codes)
-        return loaded, found
+        reading, found = self._undamaged(number, replay)
+        self._tell(reading)
+        return reading.loaded, found
 
     def stream(self, number: int) -> Iterator[CoordinatorEntry]:
         """Yield the entries of the best copy of a partition, for a reader that does not keep them.
 
-        Raises NothingSelected if no copy can be read.
+        Equal copies are first read to find one without damage. Raises NothingSelected if no copy can be read.
         """
-        copies = self._copies(number)
-        damage, codes = _Damage(), list[ExitCode]()
-        yield from coordinator_entries(
-            self._log_dirs.fs, copies[0].partition, damage.add, self._log_dirs.kernels, codes
-        )
-        self._tell(Loaded(copies[0], copies[1:]), damage, codes)
+        readings = self._readings(number)
+        copy = readings[0].loaded.copy
+        if len(readings) > 1:
+            copy = self._undamaged(number, _read_through)[0].loaded.copy
+        reading = next(one for one in readings if one.loaded.copy is copy)
+        yield from reading.entries()
+        self._tell(reading)
 
-    def _copies(self, number: int) -> tuple[Copy, ...]:
+    def _undamaged(
+        self, number: int, replay: Callable[[Iterator[CoordinatorEntry]], _ReplayT]
+    ) -> tuple[_Reading, _ReplayT]:
+        """Replay the equal best copies until one has no damage; return it, or else the first, and its replay."""
+        tried = []
+        for reading in self._readings(number):
+            tried.append((reading, replay(reading.entries())))
+            if not reading.count:
+                return tried[-1]
+        return tried[0]
+
+    def _readings(self, number: int) -> list[_Reading]:
+        """Return a reading of each of the best copies: several if they are equal. Raises NothingSelected."""
         copies = self._log_dirs.replicas.copies(self.topic, number)
         if not copies:
             raise NothingSelected(reason=f"no copy of {self.topic}-{number} can be read")
-        return copies
+        return [_Reading(self._log_dirs, copy, copies) for copy in copies if copy.rank == copies[0].rank]
 
-    def _tell(self, loaded: Loaded, damage: _Damage, codes: list[ExitCode]) -> None:
-        log_dirs, copy = self._log_dirs, loaded.copy
-        worst = max((code for code in codes if code is not ExitCode.OK), default=ExitCode.CORRUPTION)
-        for one in damage.first:
+    def _tell(self, reading: _Reading) -> None:
+        log_dirs, loaded = self._log_dirs, reading.loaded
+        copy = loaded.copy
+        worst = max((code for code in reading.codes if code is not ExitCode.OK), default=ExitCode.CORRUPTION)
+        for one in reading.first:
             details = one.details
             message = f"at byte {details['position']}: {details['message']}; these records are left out"
             log_dirs.note(str(details["kind"]), message, str(details["path"]), code=worst)
-        if damage.count > len(damage.first):
-            message = f"{damage.count - len(damage.first)} more damaged places (kafkalog verify reports each)"
+        if reading.count > len(reading.first):
+            message = f"{reading.count - len(reading.first)} more damaged places (kafkalog verify reports each)"
             log_dirs.note("more-damage", message, copy.partition.path, code=worst)
         if copy.bounds.start > 0:
             message = f"the log begins at offset {copy.bounds.start}: earlier records are missing"
             log_dirs.note("missing-records", message, copy.partition.path)
         for other in loaded.others:
             message = (
-                f"of {1 + len(loaded.others)} copies, {copy.partition.path} is taken: it ends at {_place(copy)},"
+                f"of {1 + len(loaded.others)} copies, {copy.partition.path} is used: it ends at {_place(copy)},"
                 f" {other.partition.path} at {_place(other)}"
             )
             log_dirs.notes.append(Note("copies", message))
+
+
+def _read_through(entries: Iterator[CoordinatorEntry]) -> None:
+    for _ in entries:
+        pass
 
 
 def _place(copy: Copy) -> str:

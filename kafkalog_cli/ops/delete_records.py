@@ -15,8 +15,8 @@ from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode, OffsetOutOfRange
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
-from kafkalog_cli.ops.change_plan import Remark, fingerprints_of
-from kafkalog_cli.ops.log_plan import LogPlan, Unready, check_logs, whole_end_of
+from kafkalog_cli.ops.change_plan import Remark
+from kafkalog_cli.ops.log_plan import LogPlan, PlannedLog, Unready, check_logs, refused, whole_end_of
 from kafkalog_cli.ops.log_request import LogRequest
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.purge import DELAY
@@ -70,21 +70,14 @@ def plan_delete_records(
     high watermark, UnsupportedFormat for 0.7, the exceptions of `SettingsSource.metadata`, and those of opening the
     files.
     """
-    config = request.settings.topic_config(root.log_dir, partition.topic)
-    plan = DeleteRecordsPlan(
-        partition.path,
-        partition.topic,
-        partition.number,
-        root.log_dir,
-        fingerprints=fingerprints_of(fs, partition.path),
-        settings=(config[DELAY],),
-        delay_ms=config.file_delete_delay_ms if request.delay_ms is None else request.delay_ms,
-    )
+    planned = PlannedLog(fs, partition, root, request)
+    delay_ms = planned.delay_ms(request.delay_ms)
+    plan = planned.plan(DeleteRecordsPlan, (planned.config[DELAY],), delay_ms=delay_ms)
     try:
         check_logs(partition)
         end_offset = whole_end_of(fs, partition, root)
     except Unready as unready:
-        return replace(plan, remarks=(unready.remark,), is_refused=True)
+        return refused(plan, unready)
     old_start_offset = max(root.log_start, partition.segments[0].base_offset)
     high_watermark = root.high_watermark(end_offset)
     wanted = high_watermark.offset if before_offset == HIGH_WATERMARK else before_offset
@@ -134,7 +127,7 @@ def _with_changes(
         with changed_epochs(draft) as epochs:
             epochs.truncate_from_start(bounds.log_start_offset)
     except LoadFailed as failure:
-        return replace(plan, remarks=(Unready(partition.path, str(failure)).remark,), is_refused=True)
+        return refused(plan, failure)
     if root.log_dir is None and bounds.log_start_offset > left[0].base_offset:
         message = (
             f"it is not in a log directory: only {FileKind.LOG_START_CHECKPOINT.value} there can hold the new log start"

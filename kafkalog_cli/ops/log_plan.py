@@ -1,16 +1,24 @@
-"""Shared by plans of roll, retain, truncate and delete-records: checks whether a log may be changed, finds its end."""
+"""The start of every plan that changes a log: whether the log may be changed, its settings, and where it ends."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Generic, TypeVar
 
+from kafkalog_cli.broker.load_error import LoadFailed
+from kafkalog_cli.broker.open_log import OpenLog
+from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import WorkState
 from kafkalog_cli.errors import ExitCode, UnsupportedFormat
 from kafkalog_cli.log.checkpoints import HighWatermark
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.segments.log_end import SegmentEnd, segment_end
-from kafkalog_cli.ops.change_plan import ChangePlan, Remark
+from kafkalog_cli.log.settings.topic_config import Setting, TopicConfig
+from kafkalog_cli.ops.change_plan import ChangePlan, Remark, fingerprints_of
+from kafkalog_cli.ops.log_request import LogRequest
 from kafkalog_cli.ops.partition_state import PartitionState
 
 RECOVER_FIRST = "`kafkalog recover PATH` repairs it"
@@ -30,6 +38,54 @@ class Unready(Exception):
     def __init__(self, path: str, message: str, position: int | None = None) -> None:
         self.remark = Remark(path, message, ExitCode.REFUSED, position, RECOVER_FIRST)
         super().__init__(message)
+
+
+PlanT = TypeVar("PlanT", bound=LogPlan)
+RequestT = TypeVar("RequestT", bound=LogRequest)
+FilesystemT = TypeVar("FilesystemT", bound=Filesystem)
+
+
+@dataclass(frozen=True)
+class PlannedLog(Generic[FilesystemT, RequestT]):
+    """The log of one partition for which a plan is made, and the request."""
+
+    fs: FilesystemT
+    partition: Partition
+    root: PartitionState
+    request: RequestT
+
+    @cached_property
+    def config(self) -> TopicConfig:
+        """The topic's settings. Raises as `SettingsSource.metadata` does."""
+        return self.request.settings.topic_config(self.root.log_dir, self.partition.topic)
+
+    def plan(self, kind: type[PlanT], settings: Iterable[Setting], **fields: Any) -> PlanT:
+        """Return a plan of `kind` without changes, which used `settings`."""
+        partition = self.partition
+        return kind(
+            partition.path,
+            partition.topic,
+            partition.number,
+            self.root.log_dir,
+            fingerprints=fingerprints_of(self.fs, partition.path),
+            settings=tuple(settings),
+            **fields,
+        )
+
+    def delay_ms(self, wanted_ms: int | None) -> int:
+        """Return how long `.deleted` files stay: as wanted, or as file.delete.delay.ms says."""
+        return self.config.file_delete_delay_ms if wanted_ms is None else wanted_ms
+
+    def on_draft(self, draft: Draft, end_offset: int) -> OpenLog:
+        """Return the log on a draft, opened as by a broker that starts now. Raises LoadFailed."""
+        settings, root = self.request.load_settings(self.root.log_dir, self.partition.topic), self.root
+        return OpenLog(draft, settings, root.log_start, end_offset, is_clean=root.is_clean)
+
+
+def refused(plan: PlanT, error: Unready | LoadFailed) -> PlanT:
+    """Return the plan as refused because of `error`, which is its only remark."""
+    remark = error.remark if isinstance(error, Unready) else Unready(plan.path, str(error)).remark
+    return replace(plan, remarks=(remark,), is_refused=True)
 
 
 def check_logs(partition: Partition) -> None:

@@ -12,7 +12,7 @@ from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.index_end import last_entries
 from kafkalog_cli.log.segments.log_end import LogBounds
-from kafkalog_cli.ops.reports.segment_walk import SegmentWalk
+from kafkalog_cli.ops.checks.segment_walk import SegmentWalk
 
 TRIED_ENTRIES = 16
 """Index entries to try from the end, before the whole segment is read: any of them may not point at a good batch."""

@@ -202,7 +202,11 @@ def _is_checkpoint(path: str) -> bool:
 
 
 class BrokerViews:
-    """The states of many partitions as a broker finds them: the files of each log directory are read once."""
+    """The states of many partitions as a broker finds them: the files of each log directory are read once.
+
+    Readers use this class. Writers use `Roots`, which reads a directory before its marker is moved away, and which
+    knows how a broker reads each damaged checkpoint.
+    """
 
     def __init__(self, fs: Filesystem) -> None:
         self._fs = fs

@@ -59,7 +59,7 @@ def overridden_policy(facts: PartitionFacts, intent: Intent) -> str | None:
     if given.origin is not Origin.COMMAND_LINE:
         return None
     if intent.action is Action.COMPACT:
-        is_other = facts.config.is_compacted and own.origin is Origin.TOPIC and not facts.own.is_compacted
+        is_other = facts.config.is_compacted and own.is_known and not facts.own.is_compacted
     else:
         is_other = facts.config.is_deleted and facts.own.is_compacted and given.value != own.value
     if is_other:
@@ -78,6 +78,20 @@ def overridden_policy(facts: PartitionFacts, intent: Intent) -> str | None:
     return (
         f"{option} does not override this topic's own policy: {because}."
         f" Leave it out, or name this topic alone with --topic {shell_word(facts.topic)}"
+    )
+
+
+def unread_policy(facts: PartitionFacts, intent: Intent) -> str | None:
+    """Warn that a command-line policy deletes from several topics, of which some may be compacted."""
+    given, unread = facts.config[CLEANUP_POLICY], next((one for one in facts.own.unread if one.is_of_topic), None)
+    is_given = given.origin is Origin.COMMAND_LINE and facts.config.is_deleted
+    if not is_given or unread is None or intent.is_named_alone or overridden_policy(facts, intent):
+        return None
+    if intent.has_own_limit and facts.is_in_cleaner_checkpoint:
+        return None
+    return (
+        f"--config {CLEANUP_POLICY}={given.text} counts, but the topic's own policy is not known ({unread.why}): if the"
+        f" topic is compacted, it loses its last values. With {unread.option} compacted topics are skipped"
     )
 
 

@@ -34,7 +34,6 @@ from kafkalog_cli.ops.runs import check_refusals
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Work
 
-DEFAULT_OLDER_THAN = "7d"
 DELAY = "file.delete.delay.ms"
 DEFAULT_DELAY_MS = 60_000
 """Kafka's default of file.delete.delay.ms: the time between the renaming and the removal of a file."""

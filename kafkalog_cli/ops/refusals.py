@@ -21,6 +21,7 @@ from kafkalog_cli.ops.policy_rules import (
     other_topic,
     outdated_settings,
     overridden_policy,
+    unread_policy,
 )
 
 
@@ -364,6 +365,14 @@ RULES = (
         outdated_settings,
     ),
     Rule("linked-directory", _EVERY, _WARNING, "the path has symbolic links: where it leads is shown", "", _resolved),
+    Rule(
+        "unread-policy",
+        frozenset({Action.RETAIN}),
+        _WARNING,
+        "`--config cleanup.policy` has `delete`, more than one topic is given, and no metadata log has the topic",
+        "",
+        unread_policy,
+    ),
     Rule(
         "no-topic-id",
         _EVERY,

@@ -24,8 +24,8 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.settings.topic_config import Setting, TopicConfig
 from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
-from kafkalog_cli.ops.change_plan import fingerprints_of, in_place
-from kafkalog_cli.ops.log_plan import LogPlan, Unready, check_logs, whole_end_of
+from kafkalog_cli.ops.change_plan import in_place
+from kafkalog_cli.ops.log_plan import LogPlan, PlannedLog, Unready, check_logs, refused, whole_end_of
 from kafkalog_cli.ops.log_request import LogRequest
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.refusals import Action
@@ -68,21 +68,14 @@ def plan_roll(fs: Filesystem, partition: Partition, root: PartitionState, reques
 
     Raises UnsupportedFormat for 0.7, as `SettingsSource.metadata` does, and the exceptions of opening the files.
     """
-    config = request.settings.topic_config(root.log_dir, partition.topic)
-    plan = RollPlan(
-        partition.path,
-        partition.topic,
-        partition.number,
-        root.log_dir,
-        fingerprints=fingerprints_of(fs, partition.path),
-        settings=_used(config),
-    )
+    planned = PlannedLog(fs, partition, root, request)
+    config = planned.config
+    plan = planned.plan(RollPlan, _used(config))
     try:
         check_logs(partition)
         end_offset = whole_end_of(fs, partition, root)
         draft = Draft(fs, partition.path)
-        settings = request.load_settings(root.log_dir, partition.topic)
-        log = OpenLog(draft, settings, root.log_start, end_offset, is_clean=root.is_clean)
+        log = planned.on_draft(draft, end_offset)
         active = _active(log, request.now_ms)
         plan = replace(
             plan,
@@ -101,10 +94,8 @@ def plan_roll(fs: Filesystem, partition: Partition, root: PartitionState, reques
             return plan
         roll(log)
         return replace(plan, changes=in_log_order(draft.changes()))
-    except Unready as unready:
-        return replace(plan, remarks=(unready.remark,), is_refused=True)
-    except LoadFailed as failure:
-        return replace(plan, remarks=(Unready(partition.path, str(failure)).remark,), is_refused=True)
+    except (Unready, LoadFailed) as error:
+        return refused(plan, error)
 
 
 def apply_roll(

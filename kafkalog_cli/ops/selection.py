@@ -15,12 +15,22 @@ from kafkalog_cli.disk.directory_contents import holds_partition, looks_like_par
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.lock import log_dir_of
 from kafkalog_cli.disk.names import DirectoryName, classify_directory
-from kafkalog_cli.errors import KafkalogError, NothingSelected, NotKafkaLayout, PathNotFound, as_typed
+from kafkalog_cli.errors import (
+    KafkalogError,
+    NothingSelected,
+    NotKafkaLayout,
+    PathMisspelt,
+    PathNotFound,
+    as_typed,
+    did_you_mean,
+)
 from kafkalog_cli.log.logdir import PartitionPath, Takes, open_logdir
 from kafkalog_cli.log.partition import Partition, directory_name, open_partition
 
 _GLOB = re.compile(r"[*?\[]")
 _MOST_LISTED = 10
+_MOST_COMPARED = 1000
+"""Names beside a missing path that are compared with it."""
 _RESEMBLES = 0.6
 
 
@@ -79,8 +89,19 @@ def expand(fs: Filesystem, paths: list[str]) -> list[str]:
                 raise NothingSelected(reason=f"{path} matches nothing")
             found += matches
         else:
-            raise PathNotFound(path=path)
+            raise _not_found(fs, path)
     return found
+
+
+def _not_found(fs: Filesystem, path: str) -> PathNotFound:
+    """The error for a missing path. It names paths beside it that resemble it."""
+    parent, slash, name = path.rstrip("/").rpartition("/")
+    with suppress(KafkalogError, OSError):
+        beside = [status.path.rpartition("/")[2] for status in fs.list_directory(parent + slash or ".")]
+        question = did_you_mean(name, beside[:_MOST_COMPARED], parent + slash)
+        if question:
+            return PathMisspelt(path=path, question=question)
+    return PathNotFound(path=path)
 
 
 def select_partitions(fs: Filesystem, paths: list[str], selection: Selection) -> list[Partition]:
@@ -149,12 +170,14 @@ def in_its_log_dir(fs: Filesystem, path: str) -> str:
     """Return the path in its log directory of a partition to which `path` leads by a link, or by `..` after a link.
 
     The lock against brokers, the checkpoints and the topic's name are beside the directory itself, not beside the link.
-    A partition's link in a log directory stays as it is. Raises as `list_directory`, also for a link that is not
-    followed.
+    A partition's link in a log directory stays as it is. A partition that is given as `.` or `..` gets a path that ends
+    in its name, which records of runs and printed commands need. Raises as `list_directory`, also for a link that is
+    not followed.
     """
     real, typed = os.path.realpath(path), os.path.abspath(path)  # noqa: PTH100
     if real == typed or (log_dir_of(fs, path) is not None and ".." not in path.split("/")):
-        return path
+        is_nameless = path.rstrip("/").rpartition("/")[2] in (".", "..")
+        return typed if is_nameless and looks_like_partition(fs.list_directory(path)) else path
     status, target = fs.status(path), fs.status(real)
     if status is None or target is None or not status.is_directory or status.inode != target.inode:
         return path
@@ -169,7 +192,7 @@ def log_dirs_of(fs: Filesystem, paths: list[str]) -> list[str]:
     """
     found: dict[str, None] = {}
     for path in expand(fs, paths):
-        trimmed = _directory(fs, path).rstrip("/") or "/"
+        trimmed = in_its_log_dir(fs, _directory(fs, path)).rstrip("/") or "/"
         is_partition = any(partition.path == trimmed for partition in partition_paths(fs, trimmed))
         found[os.path.dirname(os.path.abspath(trimmed)) if is_partition else trimmed] = None  # noqa: PTH100, PTH120
     return list(found)

@@ -65,11 +65,6 @@ class SettingsSource:
         self.__dict__.update(state, _working=RLock())
 
     @property
-    def has_broker_properties(self) -> bool:
-        """Whether the broker's server.properties was given."""
-        return bool(self._broker_properties)
-
-    @property
     def metadata_option(self) -> str | None:
         """The value of `--metadata`, None without it."""
         return self._metadata_path

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from kafkalog_cli.broker.load_error import LoadFailed
-from kafkalog_cli.broker.open_log import OpenLog
 from kafkalog_cli.broker.truncation import CutBatch, Truncated, truncate_to
 from kafkalog_cli.change.change_order import in_log_order
 from kafkalog_cli.change.checkpoint_lines import LineEdit
@@ -16,8 +15,8 @@ from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
-from kafkalog_cli.ops.change_plan import fingerprints_of, in_place
-from kafkalog_cli.ops.log_plan import LogPlan, Unready, check_logs, whole_end_of
+from kafkalog_cli.ops.change_plan import in_place
+from kafkalog_cli.ops.log_plan import LogPlan, PlannedLog, Unready, check_logs, refused, whole_end_of
 from kafkalog_cli.ops.log_request import LogRequest
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.refusals import Action
@@ -68,15 +67,9 @@ def plan_truncate(
     offset below the log start or above the log end, UnsupportedFormat for 0.7, the exceptions of
     `SettingsSource.metadata`, and those of opening the files.
     """
-    plan = TruncatePlan(
-        partition.path,
-        partition.topic,
-        partition.number,
-        root.log_dir,
-        fingerprints=fingerprints_of(fs, partition.path),
-        settings=request.used_settings(root.log_dir, partition.topic),
-        target_offset=target_offset,
-    )
+    planned = PlannedLog(fs, partition, root, request)
+    used = request.used_settings(root.log_dir, partition.topic)
+    plan = planned.plan(TruncatePlan, used, target_offset=target_offset)
     try:
         check_logs(partition)
         end_offset = whole_end_of(fs, partition, root)
@@ -85,13 +78,10 @@ def plan_truncate(
             what = f"offset {target_offset}"
             raise OffsetOutOfRange(path=partition.path, what=what, first=first_offset, last=end_offset)
         draft = Draft(fs, partition.path)
-        settings = request.load_settings(root.log_dir, partition.topic)
-        log = OpenLog(draft, settings, root.log_start, end_offset, is_clean=root.is_clean)
+        log = planned.on_draft(draft, end_offset)
         truncated = truncate_to(log, target_offset)
-    except Unready as unready:
-        return replace(plan, remarks=(unready.remark,), is_refused=True)
-    except LoadFailed as failure:
-        return replace(plan, remarks=(Unready(partition.path, str(failure)).remark,), is_refused=True)
+    except (Unready, LoadFailed) as error:
+        return refused(plan, error)
     return replace(
         plan,
         changes=in_log_order(draft.changes()),

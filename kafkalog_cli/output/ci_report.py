@@ -8,8 +8,8 @@ from enum import Enum, unique
 from typing import Protocol
 
 from kafkalog_cli.errors import ExitCode, KafkalogError, next_step
-from kafkalog_cli.ops.verify.diagnose import Finding
-from kafkalog_cli.ops.verify.finding_kinds import Severity
+from kafkalog_cli.ops.checks.diagnose import Finding
+from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.verify.partition import Verification
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.verify_text import verification_summary

@@ -1,16 +1,19 @@
-"""The text output of compact: one line per partition."""
+"""The text output of compact: a line per partition, the fates of the records of a key, the evidence of an erasure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from kafkalog_cli.broker.cleaning.choosing import UpTo
+from kafkalog_cli.broker.cleaning.choosing import Dirt, UpTo
+from kafkalog_cli.broker.cleaning.explaining import Reason, RecordFate
 from kafkalog_cli.errors import counted, shell_word
 from kafkalog_cli.ops.apply_changes import Applied
+from kafkalog_cli.ops.compact.erasure import ErasedKey, LogDigest
 from kafkalog_cli.ops.compact.plan import Choice, Compaction, CompactPlan
-from kafkalog_cli.output.human import TextColumn, TextTable, cell
+from kafkalog_cli.output.human import TextColumn, TextTable, cell, iso_time, setting_words
 from kafkalog_cli.output.log_change_text import undo_words
 from kafkalog_cli.output.progress import sized
+from kafkalog_cli.output.stream import printable
 
 _WHY_NOT = {
     Choice.NOTHING_DIRTY: "all records are clean or in the active segment (kafkalog roll --force closes it)",
@@ -18,6 +21,12 @@ _WHY_NOT = {
     Choice.NOT_COMPACTED: "cleanup.policy has no compact",
     Choice.EMPTY: "it has no segment",
     Choice.DAMAGED: "it is damaged",
+}
+_WHY = {
+    Choice.DIRTY: "",
+    Choice.OVERDUE: ", due by max.compaction.lag.ms",
+    Choice.FORCED: ", forced",
+    Choice.ERASING: ", erases keys",
 }
 _UP_TO = {
     UpTo.ACTIVE_SEGMENT: "the active segment",
@@ -114,13 +123,11 @@ def _cleaning(plan: CompactPlan) -> str:
     if plan.outcome is not None:
         return _outcome(plan.outcome)
     sources = sum(map(len, plan.groups))
-    parts = [
-        f"{_dirt(plan)}, {plan.choice.value}: clean up to offset {dirt.first_uncleanable} ({_UP_TO[dirt.up_to]})",
-        f"{counted(sources, 'segment', 'segments')} into {len(plan.groups)}",
-    ]
+    segments = f"{counted(sources, 'segment', 'segments')} into {len(plan.groups)}"
+    parts = [f"clean {segments}, up to offset {dirt.first_uncleanable} ({_UP_TO[dirt.up_to]})"]
     if plan.estimate is not None:
         parts.append(f"{plan.estimate.gone} of {plan.estimate.records} records would be removed")
-    return ", ".join(parts)
+    return ", ".join([*parts, f"{_dirt(plan)}{_WHY[plan.choice]}"])
 
 
 def _outcome(outcome: Compaction) -> str:
@@ -144,3 +151,81 @@ def _outcome(outcome: Compaction) -> str:
     if counts.lost_ends:
         parts.append("the last message of the round removed, where a broker's cleaner fails")
     return ", ".join(parts)
+
+
+# ---- the fates of records
+
+
+_UNTIL = {
+    UpTo.ACTIVE_SEGMENT: "it is in the active segment, until that is rolled",
+    UpTo.LAST_STABLE_OFFSET: "a transaction before it is open, or it is above the high watermark",
+    UpTo.MIN_COMPACTION_LAG: "it is too young, by min.compaction.lag.ms",
+}
+
+
+def explain_lines(plan: CompactPlan) -> Iterator[str]:
+    """Return lines for the settings used, then for each record of the key and its fate in a cleaning now."""
+    if plan.explained is None or plan.dirt is None:
+        return
+    for setting in plan.settings:
+        yield f"  {setting_words(setting)}"
+    if not plan.explained:
+        yield "  no record has this key"
+    elif not plan.choice.is_cleaned:
+        yield "  all stays until it is cleaned; then:"
+    for fate in plan.explained:
+        size = "no value" if fate.value_bytes is None else counted(fate.value_bytes, "byte", "bytes")
+        where = f"offset {fate.offset} (segment {fate.base_offset}, {iso_time(fate.timestamp_ms)}, {size})"
+        yield f"  {where}: {_words(plan, plan.dirt, fate)}"
+
+
+def _words(plan: CompactPlan, dirt: Dirt, fate: RecordFate) -> str:
+    if fate.reason is Reason.SUPERSEDED:
+        return f"goes, offset {fate.by_offset} has the same key"
+    if fate.reason is Reason.ABORTED:
+        return "goes, its transaction was aborted"
+    if fate.reason is Reason.EXPIRED:
+        since = "" if fate.due_ms is None else f" since {iso_time(fate.due_ms)}"
+        return f"goes, a tombstone whose time is over{since}"
+    if fate.reason is Reason.TOMBSTONE:
+        if fate.due_ms is not None:
+            return f"stays, a tombstone; it goes in the first cleaning after {iso_time(fate.due_ms)}"
+        return f"stays, a tombstone; it goes {plan.number_of('delete.retention.ms')} ms after it is cleaned"
+    if fate.reason is Reason.NOT_CLEANABLE:
+        return f"stays, {_UNTIL[dirt.up_to]}"
+    return "stays, it is the last with its key"
+
+
+# ---- erasures
+
+
+_MOST_SHOWN = 10
+
+
+def erasure_lines(plan: CompactPlan) -> Iterator[str]:
+    """Return lines for each key (by its line in the key file), the logs before and after, and the other replicas."""
+    erasure = plan.erasure
+    if erasure is None or plan.is_refused:
+        return
+    is_done = erasure.after is not None
+    records = counted(sum(key.records for key in erasure.keys), "record", "records")
+    keys = f"{len(erasure.keys)} of {counted(erasure.wanted, 'key', 'keys')}"
+    yield f"  {'erased' if is_done else 'to be erased'}: {records} of {keys}"
+    for key in erasure.keys:
+        yield f"  key of line {key.line}: {_offsets(key)}"
+    for word, logs in (("before", erasure.before), ("after", erasure.after or ())):
+        for log in logs:
+            yield f"  {word}: {_log(log)}"
+    yield f"  {printable(erasure.replication)}"
+
+
+def _offsets(key: ErasedKey) -> str:
+    records = counted(key.records, "record", "records")
+    shown = ", ".join(map(str, key.offsets[:_MOST_SHOWN]))
+    more = f", ... to {key.last_offset}" if key.records > _MOST_SHOWN else ""
+    return f"{records}, at {'offset' if key.records == 1 else 'offsets'} {shown}{more}"
+
+
+def _log(log: LogDigest) -> str:
+    records = counted(log.records, "record", "records")
+    return f"{printable(log.name)}, {log.size_bytes} bytes, SHA-256 {log.sha256}, {records} of the keys"

@@ -10,9 +10,13 @@ from kafkalog_cli.broker.cleaning.explaining import Reason, RecordFate
 from kafkalog_cli.ops.compact.erasure import Erasure, Holder, RecordPlace
 from kafkalog_cli.ops.compact.plan import Choice, Compaction, CompactPlan
 from kafkalog_cli.ops.session.work import Changed
-from kafkalog_cli.output.compact_explain_text import explain_lines
-from kafkalog_cli.output.compact_text import compaction_undo_words, compaction_words, dry_run_table
-from kafkalog_cli.output.erasure_text import erasure_lines
+from kafkalog_cli.output.compact_text import (
+    compaction_undo_words,
+    compaction_words,
+    dry_run_table,
+    erasure_lines,
+    explain_lines,
+)
 from kafkalog_cli.output.human import write_table
 from kafkalog_cli.output.log_change_text import Said
 from kafkalog_cli.output.log_plan_view import PlanObject, changed_lines, plan_object

@@ -91,8 +91,6 @@ DECODERS: dict[str, Callable[[bytes], str | CannotDecode]] = {
 }
 """Decoders by name. The classes abort on too few bytes as in the real tool; the short names show hex instead."""
 
-SHORT_NAMES = [name for name in DECODERS if "." not in name]
-
 
 def _shown_hex(data: memoryview) -> Iterator[str]:
     yield "0x"

@@ -10,10 +10,7 @@ from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.output.block_lines import Render, WriteBytes
 from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
-
-RENDER_BATCHES = "kafkalog_cli.output.kernels.dump:render_batches"
-RENDER_RECORDS = "kafkalog_cli.output.kernels.dump:render_records"
-IS_PLAIN_CASE = "kafkalog_cli.output.kernels.dump:is_plain_case"
+from kafkalog_cli.output.kernels import DUMP_BATCHES, DUMP_RECORDS, IS_PLAIN_DUMP
 
 OUT_BYTES = 1 << 20
 """The size of the buffer for batch lines without records."""
@@ -34,9 +31,9 @@ class CompiledLogText:
             self._out = np.empty(OUT_BYTES, dtype=np.uint8)
         row, rows = 0, len(columns)
         while row < rows:
-            row, size = native.function(RENDER_BATCHES)(columns.matrix, row, self._out)
+            row, size = native.function(DUMP_BATCHES)(columns.matrix, row, self._out)
             write(self._out.data[:size])
-            if row < rows and native.function(IS_PLAIN_CASE)(columns.matrix, row):
+            if row < rows and native.function(IS_PLAIN_DUMP)(columns.matrix, row):
                 if not plain(row):
                     return
                 row += 1
@@ -53,7 +50,7 @@ class CompiledLogText:
         buffer = np.frombuffer(block.buffer, dtype=np.uint8)
         batches = block.batches.arrays().matrix[:, block.first_row : block.end_row]
         records, ends = block.records.arrays().matrix, block.record_ends
-        kernel = native.function(RENDER_RECORDS)
+        kernel = native.function(DUMP_RECORDS)
 
         def render(state: Integers, out: Octets) -> int:
             size: int = kernel(buffer, batches, ends, records, *self._showing, state, out)

@@ -1,4 +1,4 @@
-"""The text of kafka-dump-log (4.2 or 4.3) for segments, batches and records, byte for byte."""
+"""The text of kafka-dump-log (4.2 or 4.3) for segments, batches, records, snapshots and transaction indexes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import NamedTuple, Protocol
 
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.compression import codec_name
+from kafkalog_cli.format.control import decode_control
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.java_string import java_string
 from kafkalog_cli.format.legacy import KEY_LENGTH_OFFSET
+from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.format.records import OUTSIDE, RecordBlock, field_bytes, header_views, read_headers, view_of
-from kafkalog_cli.output.control_text import control_text
+from kafkalog_cli.format.txnindex import AbortedTxn
 from kafkalog_cli.output.decoders import CannotDecode, pieces_of
 from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
 from kafkalog_cli.output.large_fields import is_large, java_pieces
@@ -263,3 +265,58 @@ class ClassDecoder:
         if isinstance(value_text, CannotDecode):
             return value_text
         return key_text, value_text
+
+
+# ---- control records
+
+
+_LABELS = {
+    2: "LeaderChange:",
+    3: "SnapshotHeader",
+    4: "SnapshotFooter",
+    5: "KRaftVersion",
+    6: "KRaftVoters",
+}
+"""The text before the JSON, per type of control record; only the first has a colon."""
+
+
+def control_text(key: bytes | memoryview | None, value: bytes | memoryview | None) -> str | Fault:
+    """Return the text of one control record; a Fault if the real tool aborts there."""
+    record = decode_control(key, value)
+    if isinstance(record, Fault):
+        return record
+    if record.is_marker:
+        return f" endTxnMarker: {record.name} coordinatorEpoch: {record.message['coordinatorEpoch']}"
+    if record.type_id in _LABELS:
+        from kafkalog_cli.format.internal_topics.java_json import java_json
+
+        return f" {_LABELS[record.type_id]} {java_json(record.message)}"
+    return f" controlType: {record.name}({record.type_id})"
+
+
+# ---- snapshots and transaction indexes
+
+
+def producer_line(entry: ProducerEntry, version: DumpVersion = NEWEST) -> str:
+    """Return the line of one producer; without a batch, the Scala tool's line ends in a blank."""
+    line = (
+        f"producerId: {entry.producer_id} producerEpoch: {entry.producer_epoch}"
+        f" coordinatorEpoch: {entry.coordinator_epoch}"
+        f" currentTxnFirstOffset: {optional_long(entry.open_txn_first_offset)} lastTimestamp: {entry.timestamp}"
+    )
+    if entry.has_batch:
+        line += (
+            f" firstSequence: {entry.first_sequence} lastSequence: {entry.last_sequence}"
+            f" lastOffset: {entry.last_offset} offsetDelta: {entry.offset_delta} timestamp: {entry.timestamp}"
+        )
+    elif version.is_scala:
+        line += " "
+    return line + "\n"
+
+
+def aborted_txn_line(entry: AbortedTxn) -> str:
+    """Return the line of one aborted transaction."""
+    return (
+        f"version: {entry.version} producerId: {entry.producer_id} firstOffset: {entry.first_offset}"
+        f" lastOffset: {entry.last_offset} lastStableOffset: {entry.last_stable_offset}\n"
+    )

@@ -6,9 +6,13 @@ import io
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import ResultStream, has_styles, printable, terminal_columns
+
+if TYPE_CHECKING:
+    from kafkalog_cli.log.settings.topic_config import Setting
 
 NOTHING = "-"
 """The cell of a missing value."""
@@ -71,6 +75,28 @@ def iso_time(timestamp_ms: int | None) -> str:
 
     seconds, milliseconds = divmod(timestamp_ms, 1000)
     return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%dT%H:%M:%S}.{milliseconds:03d}Z"
+
+
+def time_span(milliseconds: int) -> str:
+    """Return a time span in the largest unit that it is a multiple of, such as 36 hours; 1 day is 24 hours."""
+    for unit, size in (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000), ("s", 1000)):
+        if milliseconds % size == 0 and milliseconds // size > 1:
+            return f"{milliseconds // size} {unit}"
+    return f"{milliseconds} ms"
+
+
+def setting_words(setting: Setting) -> str:
+    """Return a setting and its source, with a time span in ms or a size in bytes also in a larger unit."""
+    value, larger = setting.value, ""
+    if isinstance(value, int) and setting.name.endswith(".ms") and value > _MS_PER_S:
+        larger = time_span(value)
+    elif isinstance(value, int) and setting.name.endswith(".bytes") and value > _BYTES_PER_KIB:
+        larger = sized(value)
+    words = printable(setting.explanation)
+    return f"setting {words.replace(' (', f' ({larger}; ', 1) if larger else words}"
+
+
+_MS_PER_S, _BYTES_PER_KIB = 1000, 1024
 
 
 def _plain(table: TextTable) -> Iterator[str]:

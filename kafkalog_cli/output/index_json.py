@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypedDict
 
 from kafkalog_cli.disk.names import FileKind, WorkState
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.ops.reports.index_verdict import Entry, FileReport, Style, Verdict
+from kafkalog_cli.ops.checks.file_report import Entry, FileReport, Style, Verdict
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.records import AnyExitCode, Count, ObjectKind, PathText, Positive, keywords
 

@@ -7,7 +7,7 @@ from functools import cache
 
 from kafkalog_cli.disk.names import FileKind, WorkState
 from kafkalog_cli.errors import ExitCode, counted
-from kafkalog_cli.ops.reports.index_verdict import ANY_STYLE, Entry, FileReport, Style, Verdict
+from kafkalog_cli.ops.checks.file_report import ANY_STYLE, Entry, FileReport, Style, Verdict
 from kafkalog_cli.output.stream import printable
 
 KIND_NAMES: dict[FileKind, str] = {

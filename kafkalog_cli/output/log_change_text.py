@@ -14,6 +14,7 @@ from kafkalog_cli.ops.log_plan import LogPlan
 from kafkalog_cli.ops.retain.plan import RetainPlan
 from kafkalog_cli.ops.roll import RollPlan
 from kafkalog_cli.ops.truncate import TruncatePlan
+from kafkalog_cli.output.human import setting_words, time_span
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.recover_text import line_edit_words, remark_lines
 from kafkalog_cli.output.stream import printable
@@ -35,7 +36,7 @@ def plan_lines(plan: LogPlan, said: Said, *, dry_run: bool, with_changes: bool) 
     if not with_changes or not plan.has_work:
         return
     for setting in plan.settings:
-        yield Detail(f"  setting {printable(setting.explanation)}")
+        yield Detail(f"  {setting_words(setting)}")
     if plan.high_watermark is not None and plan.high_watermark.origin is HighWatermarkOrigin.LOG_END:
         yield Detail(f"  high watermark {plan.high_watermark.offset}: no checkpoint has it, so the log's end is used")
     for sentence in describe(plan.changes):
@@ -83,16 +84,8 @@ def undo_words(plan: LogPlan, done: Applied | None, *, delay_ms: int | None = No
         return ""
     if done.manifest.discard or delay_ms == 0:
         return "cannot be undone"
-    until = "" if delay_ms is None else f" for {_span(delay_ms)}, and until a broker starts"
+    until = "" if delay_ms is None else f" for {time_span(delay_ms)}, and until a broker starts"
     return f"undo{until}: kafkalog undo {shell_word(plan.path)} {done.manifest.run.run_id}"
-
-
-def _span(milliseconds: int) -> str:
-    """Return a time span in the largest unit that it is a multiple of."""
-    for unit, size in (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000), ("s", 1000)):
-        if milliseconds % size == 0 and milliseconds // size > 1:
-            return f"{milliseconds // size} {unit}"
-    return f"{milliseconds} ms"
 
 
 def roll_words(plan: RollPlan) -> str:

@@ -90,7 +90,8 @@ class Messages:
 
     def _next(self, step: str) -> None:
         if step:
-            self._stream.write(self._paint.wrapped(f"  next: {printable(step)}", indent="    ") + "\n")
+            line = self._paint.wrapped(f"  next: {printable(step)}", indent="    ")
+            self._stream.write(f"{self._paint.commands(line)}\n")
 
     def mirrored(self, text: str) -> None:
         """Print text of the mirrored tool on stderr; JSON output has no place for it."""

@@ -51,6 +51,10 @@ class Paint:
         pattern = r"\s+".join(map(re.escape, part.split()))
         return re.sub(pattern, lambda found: colour(found[0]), text, count=1)
 
+    def commands(self, text: str) -> str:
+        """Return the text with its commands bold: the words between backticks, and `kafkalog undo`."""
+        return _COMMANDS.sub(lambda found: self.heading(found[0]), text) if self.is_on else text
+
     def wrapped(self, text: str, *, indent: str = "") -> str:
         """Break a line of plain text between words; the following lines begin with `indent`."""
         width = self.width
@@ -63,6 +67,7 @@ class Paint:
 
 
 NO_PAINT = Paint()
+_COMMANDS = re.compile(r"`[^`\n]+`|kafkalog undo (?:'[^']*'|[^ \n])+ [^ \n]+")
 _LEAST_COLUMNS = 20
 _IS_COMMAND = re.compile(r" *(?:next: )?kafkalog [a-z-]+ [^,:]*$")
 """A line with nothing but a command stays whole, so that it can be pasted."""

@@ -123,7 +123,7 @@ class Progress:
         if self._json is None:
             self._has_line = True
             width = terminal_columns() - 1
-            self._stream.write(erased_line() + self._line(rate, left)[:width])
+            self._stream.write(erased_line() + self._line(rate, left, width))
         else:
             from kafkalog_cli.output.ndjson import PROGRESS, ProgressObject
 
@@ -137,7 +137,7 @@ class Progress:
             self._json.object(PROGRESS, fields)
         self._stream.flush()
 
-    def _line(self, rate: float, left: float | None) -> str:
+    def _line(self, rate: float, left: float | None, width: int) -> str:
         done = sized(self._done_bytes)
         if self._total_bytes is not None:
             percent = min(100, 100 * self._done_bytes // self._total_bytes) if self._total_bytes else 100
@@ -145,9 +145,12 @@ class Progress:
         parts = [f"{self._work}: {done}", f"{sized(round(rate))}/s"]
         if left is not None:
             parts.append(f"{clock_time(left)} left")
-        if self._subject:
-            parts.append(printable(self._subject))
-        return ", ".join(parts)
+        line = ", ".join(parts)
+        subject = printable(self._subject)
+        for shown in (subject, subject.rpartition("/")[0]):  # a file, or else its directory
+            if shown and len(line) + len(shown) + 2 <= width:
+                return f"{line}, {shown}"
+        return line[:width]
 
 
 def erased_line() -> str:

@@ -12,10 +12,9 @@ from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.reading.read_ahead import Read
 from kafkalog_cli.ops.read.fetches import Fetch
 from kafkalog_cli.output.block_lines import BlockLines, Render, WriteBytes, can_render
+from kafkalog_cli.output.kernels import READ_RECORDS
 from kafkalog_cli.output.read_text import FIELDS
 from kafkalog_cli.output.stream import FLUSH_CHARACTERS, ResultStream
-
-RENDER_RECORDS = "kafkalog_cli.output.kernels.read_text:render_records"
 
 
 class RecordPrinter(Protocol):
@@ -55,7 +54,7 @@ class CompiledReadText:
         batches = block.batches.arrays().matrix[:, block.first_row : block.end_row]
         records, ends = block.records.arrays().matrix, block.record_ends
         fields = np.array(self._numbers, dtype=np.int64)
-        kernel = native.function(RENDER_RECORDS)
+        kernel = native.function(READ_RECORDS)
 
         def render(state: Integers, out: Octets) -> int:
             size: int = kernel(buffer, batches, ends, records, fields, state, out)

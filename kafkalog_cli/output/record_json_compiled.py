@@ -10,12 +10,8 @@ from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
 from kafkalog_cli.log.reading.read_compiled import AtOnce
 from kafkalog_cli.output.block_lines import ReadyLines, Render, RenderedBlock, WriteBytes
+from kafkalog_cli.output.kernels import IS_PLAIN_JSON, JSON_BATCHES, JSON_FROM_BATCHES, JSON_RECORDS
 from kafkalog_cli.output.record_json import BATCH, RECORD, RecordJsonOptions, SegmentContext, line_start
-
-RENDER_BATCHES = "kafkalog_cli.output.kernels.ndjson:render_batches"
-RENDER_RECORDS = "kafkalog_cli.output.kernels.ndjson:render_records"
-DECODE_AND_RENDER = "kafkalog_cli.output.kernels.ndjson:decode_and_render"
-IS_PLAIN_CASE = "kafkalog_cli.output.kernels.ndjson:is_plain_case"
 
 OUT_BYTES = 1 << 20
 """The size of the buffer for batch lines without records."""
@@ -47,9 +43,9 @@ class CompiledRecordJson:
         """Write the lines of all batches; `plain` renders one row with the plain twin."""
         row, rows = 0, len(columns)
         while row < rows:
-            row, size = native.function(RENDER_BATCHES)(columns.matrix, row, self._starts[0], self._out)
+            row, size = native.function(JSON_BATCHES)(columns.matrix, row, self._starts[0], self._out)
             write(self._out.data[:size])
-            if row < rows and native.function(IS_PLAIN_CASE)(columns.matrix, row):
+            if row < rows and native.function(IS_PLAIN_JSON)(columns.matrix, row):
                 plain(row)
                 row += 1
 
@@ -70,7 +66,7 @@ class CompiledRecordJson:
         batches = block.batches.arrays().matrix[:, block.first_row : block.end_row]
         template = self._template()
         records, ends = block.records.arrays().matrix, block.record_ends
-        kernel, with_batches = native.function(RENDER_RECORDS), self._options.with_batches
+        kernel, with_batches = native.function(JSON_RECORDS), self._options.with_batches
 
         def render(state: Integers, out: Octets) -> int:
             size: int = kernel(
@@ -104,7 +100,7 @@ class _DecodedLines:
         starts, ends = regions
         record_ends = np.empty(len(starts), dtype=np.int64)
         part = batches.matrix[:, begin : begin + len(starts)]
-        done, size = native.function(DECODE_AND_RENDER)(
+        done, size = native.function(JSON_FROM_BATCHES)(
             np.frombuffer(view, dtype=np.uint8), starts, ends, part, self._scratch, record_ends, *self._how
         )
         if not done:

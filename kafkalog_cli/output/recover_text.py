@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.errors import counted
@@ -10,6 +11,7 @@ from kafkalog_cli.ops.change_plan import Remark, describe
 from kafkalog_cli.ops.recover.plan import RecoverPlan
 from kafkalog_cli.ops.recover.salvage import LostOffsets
 from kafkalog_cli.ops.recover.salvage_verb import Copied
+from kafkalog_cli.output.human import setting_words
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.views import Detail
@@ -19,11 +21,11 @@ def plan_lines(plan: RecoverPlan, *, with_changes: bool) -> Iterator[str]:
     """Return a line for the partition, its remarks, and with `with_changes` each setting and change as a Detail."""
     would = "would be recovered: " if with_changes and plan.has_work and not plan.is_refused else ""
     yield f"{printable(plan.path)}: {would}{plan_words(plan)}"
-    for remark in plan.remarks:
-        yield from remark_lines(plan.path, remark)
+    for remark, number in _grouped(plan.remarks):
+        yield from remark_lines(plan.path, remark, number)
     if with_changes:
         for setting in plan.settings if plan.has_work else ():
-            yield Detail(f"  setting {printable(setting.explanation)}")
+            yield Detail(f"  {setting_words(setting)}")
         for sentence in describe(plan.changes):
             yield Detail(f"  would {printable(sentence)}")
         for edit in plan.line_edits:
@@ -64,10 +66,24 @@ def plan_words(plan: RecoverPlan) -> str:
     return ", ".join([*done, where])
 
 
-def remark_lines(partition_path: str, remark: Remark) -> Iterator[str]:
-    """Return the lines of a remark: its message, and its next step if it has one."""
+def _grouped(remarks: Sequence[Remark]) -> Iterator[tuple[Remark, int]]:
+    """Yield the remarks with the number of files that have the same remark: more than 3 in a row are yielded once."""
+    for _, group in groupby(remarks, lambda remark: (remark.message, remark.position, remark.next_step)):
+        same = list(group)
+        if len(same) > _MOST_ALIKE:
+            yield same[0], len(same)
+        else:
+            yield from ((remark, 1) for remark in same)
+
+
+_MOST_ALIKE = 3
+
+
+def remark_lines(partition_path: str, remark: Remark, files: int = 1) -> Iterator[str]:
+    """Return the lines of a remark: its message, and its next step if it has one; `files`: how many files have it."""
     name = "partition" if remark.path == partition_path else remark.path.removeprefix(f"{partition_path}/")
     at = "" if remark.position is None else f" at byte {remark.position}"
+    at += "" if files == 1 else f" and {counted(files - 1, 'later file', 'later files')}"
     yield f"  {printable(name)}{at}: {printable(remark.message)}"
     if remark.next_step:
         yield f"  next: {printable(remark.next_step)}"

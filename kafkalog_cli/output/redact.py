@@ -46,12 +46,6 @@ class Redaction:
 
 NO_REDACTION = Redaction()
 
-REDACT_HELP = (
-    "Leave out contents: of keys, values, headers (their values; header keys stay), comma separated. "
-    "=len shows sizes, =hash SHA-256 hashes (equal contents stay recognisable, short contents can be guessed); "
-    "it holds for all names before it that have none of their own."
-)
-
 
 def parse_redaction(text: str) -> Redaction:
     """Parse `keys,values,headers[=hash|len]`. Raises UsageError.

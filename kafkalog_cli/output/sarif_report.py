@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 from kafkalog_cli import __version__
 from kafkalog_cli.errors import ExitCode, KafkalogError, next_step
-from kafkalog_cli.ops.verify.diagnose import DIAGNOSES, Finding
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind, Severity
+from kafkalog_cli.ops.checks.diagnose import DIAGNOSES, Finding
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.verify.partition import Verification
 from kafkalog_cli.output.ci_report import ReportedRun
 from kafkalog_cli.output.ndjson import json_text

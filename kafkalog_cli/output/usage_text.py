@@ -109,4 +109,4 @@ def _closing(total: Usage, topics: int) -> str:
         return f"{line}, {sized(freeable.known_bytes)} freeable"
     how_many = counted(freeable.unknown_partitions, "partition", "partitions")
     known = f", at least {sized(freeable.known_bytes)} freeable" if freeable.known_bytes else ""
-    return f"{line}{known}, what is freeable is unknown for {how_many}"
+    return f"{line}{known}, freeable bytes unknown for {how_many}"

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from kafkalog_cli.errors import ExitCode, counted
-from kafkalog_cli.ops.verify.diagnose import Finding
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind, Severity
+from kafkalog_cli.ops.checks.diagnose import Finding
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.verify.partition import TargetKind, Verification
 from kafkalog_cli.output.paint import NO_PAINT, Colour, Paint, paint_of
 from kafkalog_cli.output.progress import sized, spent
@@ -138,7 +138,7 @@ def finding_lines(found: Finding, paint: Paint = NO_PAINT, after: Finding | None
     if found.broker_effect and (shared is None or shared.broker_effect != found.broker_effect):
         yield paint.wrapped(f"  broker: {printable(found.broker_effect)}", indent="    ")
     if found.next_step and (shared is None or shared.next_step != found.next_step):
-        yield paint.wrapped(f"  next: {printable(found.next_step)}", indent="    ")
+        yield paint.commands(paint.wrapped(f"  next: {printable(found.next_step)}", indent="    "))
 
 
 def _concerned(found: Finding) -> str:

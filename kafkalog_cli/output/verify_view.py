@@ -7,8 +7,8 @@ from functools import partial
 from typing import Annotated, Any, TypedDict
 
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.ops.verify.diagnose import Finding
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind, Severity
+from kafkalog_cli.ops.checks.diagnose import Finding
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification
 from kafkalog_cli.output.records import Count, ObjectKind, PathText, exit_codes
 from kafkalog_cli.output.views import FAILURES, Listener, View

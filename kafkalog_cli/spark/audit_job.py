@@ -32,7 +32,7 @@ from kafkalog_cli.ops.audit.audit import (
 )
 from kafkalog_cli.ops.audit.columns import audit_table
 from kafkalog_cli.ops.audit.history import run_of
-from kafkalog_cli.ops.reports.segment_reports import ReadContext
+from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.same_place import PartitionIdentities
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.session.observer import SilentObserver
@@ -164,7 +164,7 @@ def _place(part: AuditTask | Audited) -> AuditedLogDir | None:
     return AuditedLogDir(part.path) if part.path else None
 
 
-_A_FILE = "files of it were given; an audit takes whole directories"
+_A_FILE = "an audit takes whole directories, not files"
 
 
 class AuditWork:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format.surroundings import restored_variables
 
 _HAS_SAFE_PATH = sys.version_info >= (3, 11)
 """Whether PYTHONSAFEPATH has an effect. Spark requires the same version of Python in its workers."""
@@ -22,16 +23,9 @@ _HAS_SAFE_PATH = sys.version_info >= (3, 11)
 @contextmanager
 def variables(**values: str) -> Iterator[None]:
     """Set environment variables inside the context."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
+    with restored_variables(*values):
+        os.environ.update(values)
         yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 @contextmanager

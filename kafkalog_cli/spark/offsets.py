@@ -9,11 +9,13 @@ from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import DirectoryKind, DirectoryName
-from kafkalog_cli.errors import NothingSelected, OffsetOutOfRange, UsageError
+from kafkalog_cli.errors import KafkalogError, NothingSelected, OffsetOutOfRange, UsageError
 from kafkalog_cli.format.murmur2 import partition_of_key
 from kafkalog_cli.log.logdir import Takes
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.segments.log_end import LogBounds
+from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, metadata_log_in, read_cluster_metadata
+from kafkalog_cli.ops.listing.root import broker_root
 from kafkalog_cli.ops.lookup.by_time import lookup_time
 from kafkalog_cli.ops.partition_state import BrokerViews, PartitionState, log_bounds
 from kafkalog_cli.ops.read.growing_end import growing_end
@@ -21,7 +23,6 @@ from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.selection import Selection, expand, in_its_log_dir, nothing_selected, partitions_taken
 from kafkalog_cli.spark.offset_limits import LATEST, LimitKind, OffsetLimit, TopicPartition, names_of
 from kafkalog_cli.spark.options import ProducerPartitioner, SourceOptions
-from kafkalog_cli.spark.partition_counts import partition_counts
 from kafkalog_cli.spark.paths import local_path
 from kafkalog_cli.spark.record_range import RecordRange
 
@@ -65,7 +66,8 @@ def check_unique(partitions: Iterable[Partition]) -> None:
         other = seen.setdefault(name_of(one), one.path)
         if other != one.path:
             raise UsageError(
-                reason=f"{name_of(one)} is found twice, in {other} and in {one.path}: its records would come twice"
+                reason=f"{name_of(one)} is in {other} and in {one.path}: give only one of them,"
+                " or each record comes twice"
             )
 
 
@@ -142,7 +144,7 @@ def _check_chosen(options: SourceOptions, chosen: list[Partition]) -> None:
     if missing:
         raise NothingSelected(reason=f"{', '.join(missing)} not found under {', '.join(options.paths)}")
     if not chosen:
-        what = "no topic fits the pattern" if topics.pattern is not None else "there is no partition"
+        what = "no topic matches the pattern" if topics.pattern is not None else "there is no partition"
         raise NothingSelected(reason=f"{what} under {', '.join(options.paths)}")
 
 
@@ -281,3 +283,39 @@ def _first_since(fs: Filesystem, whole: OffsetRange, time_ms: int) -> int | None
     base = answer.found.segment.base_offset
     later = (segment.base_offset for segment in whole.partition.segments if segment.base_offset > base)
     return min(answer.offset, next(later, answer.offset))
+
+
+def partition_counts(fs: Filesystem, partitions: list[Partition], given: int | None) -> dict[str, int]:
+    """Return each topic's number of partitions: `given`, else the number in its log directory's `__cluster_metadata`.
+
+    Raises UsageError if neither is known: a log directory may hold only some of a topic's partitions.
+    """
+    topics = {one.topic: one for one in partitions}
+    if given is not None:
+        return dict.fromkeys(topics, given)
+    counts: dict[str, int] = {}
+    known: dict[str, ClusterMetadata | None] = {}
+    for topic, one in topics.items():
+        parent = one.path.rpartition("/")[0] or "."
+        if parent not in known:
+            known[parent] = _metadata_in(fs, parent)
+        metadata = known[parent]
+        state = None if metadata is None else metadata.topics.get(topic)
+        if state is None or not state.partitions:
+            raise UsageError(
+                reason=f"partitioner murmur2: how many partitions {topic} has is in no metadata beside it;"
+                " give option('numPartitions', …)"
+            )
+        counts[topic] = len(state.partitions)
+    return counts
+
+
+def _metadata_in(fs: Filesystem, parent: str) -> ClusterMetadata | None:
+    """Return the state in the metadata log of a log directory; None if there is no readable metadata log."""
+    path = metadata_log_in(fs, parent) if broker_root(fs, parent) is not None else None
+    if path is None:
+        return None
+    try:
+        return read_cluster_metadata(fs, path)
+    except KafkalogError:
+        return None

@@ -162,9 +162,9 @@ def _keys(options: dict[str, str]) -> frozenset[bytes] | None:
 def check_faults_are_shown(columns: tuple[SourceColumn, ...], mode: Mode) -> None:
     """Raise UsageError if damage would not be visible in its row, or the fault column would always be null."""
     if mode is Mode.PERMISSIVE and FAULT not in columns:
-        raise UsageError(reason=f"mode permissive tells of damage in the column {FAULT.name}: add it to the columns")
+        raise UsageError(reason=f"mode permissive reports damage in the column {FAULT.name}: add it to the columns")
     if mode is not Mode.PERMISSIVE and FAULT in columns:
-        raise UsageError(reason=f"the column {FAULT.name} is there with option('mode', 'permissive') only")
+        raise UsageError(reason=f"the column {FAULT.name} exists only with option('mode', 'permissive')")
 
 
 def _check_names(options: dict[str, str]) -> None:
@@ -234,7 +234,7 @@ def _pattern(value: str) -> str:
     try:
         re.compile(pattern)
     except re.error as error:
-        raise UsageError(reason=f"option 'subscribePattern' is no regular expression: {error}") from error
+        raise UsageError(reason=f"option 'subscribePattern' is not a regular expression: {error}") from error
     return pattern
 
 

@@ -29,7 +29,7 @@ def local_path(path: str) -> str:
     try:
         host = urlsplit(path).netloc
     except ValueError as error:
-        raise UsageError(reason=f"{path} is no URI: {error}") from None
+        raise UsageError(reason=f"{path} is not a URI: {error}") from None
     if host.lower() not in _HERE:
         raise UsageError(reason=f"{path}: the files of another host ({host}) are not read; give a path on this host")
     name = unquote(re.sub(r"^(?i:file):(//[^/]*)?", "", path), errors="surrogateescape")

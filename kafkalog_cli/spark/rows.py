@@ -12,6 +12,7 @@ from kafkalog_cli.errors import KafkalogError, OffsetOutOfRange
 from kafkalog_cli.format.batch import NO_OFFSET, BatchColumns
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.kernels import native
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.reading.record_arrow import headers_tell, record_batches, record_schema, rows_of_headers
 from kafkalog_cli.log.reading.scan import Chunk
@@ -55,6 +56,7 @@ def rows_of(fs: Filesystem, task: Task, job_bytes: int, wanted: Wanted) -> Itera
     planned (with failOnDataLoss), and the exceptions of `open_read`.
     """
     choice = KernelChoice()
+    choice.need(native.COPY_FIELDS, native.HEADER_BYTES, native.COPY_HEADERS)
     choice.expect(job_bytes)
     views = BrokerViews(fs)
     parts = (part for piece in task for part in _PieceRows(fs, piece, wanted, choice, views).batches())

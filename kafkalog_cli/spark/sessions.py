@@ -254,7 +254,7 @@ def _why(talk: IO[bytes], error: Exception) -> str:
     talk.seek(0)
     lines = [line.strip() for line in talk.read().decode("utf-8", "replace").splitlines() if line.strip()]
     if "JAVA_GATEWAY_EXITED" in str(error):
-        return lines[-1] if lines else "Java ended without a word"
+        return lines[-1] if lines else "Java ended without a message"
     told = plain_error(error)
     if told is not None:
         return str(told).removeprefix("Spark: ")

@@ -101,7 +101,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for name, behind in _of_json(end).items():
             partition = found.get(name)
             if partition is None:
-                self._lose(NothingSelected(reason=f"{name} was there, and has gone"))
+                self._lose(NothingSelected(reason=f"{name} was there when the stream began, and is missing now"))
                 continue
             view = views.of(partition)
             bounds = log_bounds(fs, partition, view)
@@ -143,7 +143,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _check_loss(self, name: TopicPartition, offset: int, partition: Partition | None, end: int | None) -> None:
         """Report a loss if a log is gone, or ends before the offset that was read already."""
         if partition is None:
-            self._lose(NothingSelected(reason=f"{name} was there, and has gone"))
+            self._lose(NothingSelected(reason=f"{name} was there when the stream began, and is missing now"))
         elif end is not None and end < offset:
             what = f"offset {offset} of {name}, where the stream is,"
             first = log_bounds(RealFilesystem(), partition).start

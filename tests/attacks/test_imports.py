@@ -9,10 +9,6 @@ import shutil
 import subprocess
 
 import pytest
-from evidence import SCALE
-from test_links import PARTITION, facts, kafkalog, link_of_another_user, place, printed  # noqa: F401
-from test_manifests import ABSENT, ABSURD, paths, put
-from watched_fs import WatchedFilesystem
 
 from kafkalog_cli.change.new_partition import make_partition
 from kafkalog_cli.change.publishing.new_partitions import NewPartitions, StagedPartition, staged_name
@@ -21,6 +17,10 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.errors import BadInput, KafkalogError
 from kafkalog_cli.ops.importing.inputs import input_files
+from tests.attacks.test_links import PARTITION, facts, kafkalog, link_of_another_user, place, printed  # noqa: F401
+from tests.attacks.test_manifests import ABSENT, ABSURD, paths, put
+from tests.support.evidence import SCALE
+from tests.support.watched_fs import WatchedFilesystem
 
 RUN = "20260101T000000.000Z-import-abcd"
 RECORD = ".kafkalog-import"

@@ -14,8 +14,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from evidence import SCALE
-from watched_fs import WatchedFilesystem
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
@@ -23,6 +21,8 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.lock import LockPolicy, lock_partition
 from kafkalog_cli.errors import KafkalogError
+from tests.support.evidence import SCALE
+from tests.support.watched_fs import WatchedFilesystem
 
 NOW_MS = 1_895_000_000_000
 RUN = "20260101T000000.000Z-recover-abcd"

@@ -10,11 +10,11 @@ import json
 import os
 
 import pytest
-from evidence import SCALE
-from test_links import COMMANDS, PARTITION, RUN, facts, kafkalog, own, place  # noqa: F401
-from test_sizes import MOST_RSS_BYTES, measured
 
 from kafkalog_cli.disk.fs import RealFilesystem
+from tests.attacks.test_links import COMMANDS, PARTITION, RUN, facts, kafkalog, own, place  # noqa: F401
+from tests.attacks.test_sizes import MOST_RSS_BYTES, measured
+from tests.support.evidence import SCALE
 
 CHECKPOINTS = (
     "recovery-point-offset-checkpoint",

@@ -8,7 +8,6 @@ Beside them lies a `victim` that stays as it is, and so does whatever a user has
 import os
 
 import pytest
-from test_links import PARTITION, facts, kafkalog, link_of_another_user, place  # noqa: F401
 
 from kafkalog_cli.change.publishing.output_directory import OutputDirectory
 from kafkalog_cli.change.publishing.record import ComingFile, RunRecord, record_bytes
@@ -16,6 +15,7 @@ from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem
 from kafkalog_cli.disk.named_places import check_named_file
 from kafkalog_cli.disk.new_file import new_file
 from kafkalog_cli.errors import KafkalogError
+from tests.attacks.test_links import PARTITION, facts, kafkalog, link_of_another_user, place  # noqa: F401
 
 RUN = "20260101T000000.000Z-export-abcd"
 NOW_MS = 1_895_000_000_000

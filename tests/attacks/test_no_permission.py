@@ -16,11 +16,11 @@ import traceback
 from pathlib import Path
 
 import pytest
-from test_links import PARTITION, place  # noqa: F401
-from test_odd_files_read import COMMANDS, NAMES, STEM, done, tree
 
 import kafkalog_cli
 from kafkalog_cli.errors import KafkalogError
+from tests.attacks.test_links import PARTITION, place  # noqa: F401
+from tests.attacks.test_odd_files_read import COMMANDS, NAMES, STEM, done, tree
 
 NOBODY, OWNER = 65534, 12345
 RUN = "20260101T000000.000Z-recover-abcd"
@@ -59,9 +59,9 @@ def readers_of_spark():
         import pyspark  # noqa: F401
     except ImportError:
         return {}
-    from auditing import audit
-    from exporting import export
-    from spark_reading import rows
+    from tests.spark.auditing import audit
+    from tests.spark.exporting import export
+    from tests.spark.spark_reading import rows
 
     return {
         "source": lambda place: rows(place / "ld", mode="permissive"),

@@ -18,14 +18,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from evidence import SCALE
-from test_links import NOW_MS, PARTITION, PLAIN, facts, place  # noqa: F401
-from watched_fs import WatchedFilesystem
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import ExitCode
+from tests.attacks.test_links import NOW_MS, PARTITION, PLAIN, facts, place  # noqa: F401
+from tests.support.evidence import SCALE
+from tests.support.watched_fs import WatchedFilesystem
 
 SECRET = "0c4nary5ecret"
 MOST_SECONDS = 300

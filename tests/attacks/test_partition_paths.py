@@ -2,13 +2,17 @@
 keeps brokers out, and the checkpoints and the topic's name that are there."""
 
 import json
+import re
+import shlex
 import shutil
 
 import pytest
-from cli.test_topic_policies import kafkalog
-from disk.test_lock import held_by_another_process
 
+from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.ops.checks.fresh_looks import is_broker_running
+from tests.cli.test_topic_policies import kafkalog
+from tests.disk.test_lock import held_by_another_process
 
 NAME = "clean-asis"
 SETTINGS = ("--config", "cleanup.policy=delete", "--config", "retention.ms=1")
@@ -51,6 +55,30 @@ def test_a_broker_is_noticed(place, command, path):
         code, out, err = kafkalog(command, path, *WRITERS[command])
     assert code == ExitCode.LOCKED, (out, err)
     assert files(place) == before
+
+
+READERS = {
+    "dump-index": (),
+    "dump-log": (),
+    "verify": (),
+    "ls": (),
+    "read": ("--format", "json"),
+    "lookup-offset": ("30",),
+    "lookup-time": ("--latest",),
+    "transactions": (),
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("command", READERS)
+def test_readers_warn_of_a_broker(place, command, path):
+    with held_by_another_process(place / "ld" / ".lock"):
+        _, _, err = kafkalog(command, path, *READERS[command])
+        assert err.count("a broker is running on it") == 1, err
+        assert is_broker_running(RealFilesystem(), path)  # then entries beyond the end are no corruption
+        if command.startswith("dump-"):
+            name = f"{0:020d}.{'index' if command == 'dump-index' else 'log'}"
+            assert "a broker is running on it" in kafkalog(command, f"{path}/{name}")[2]
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -110,3 +138,47 @@ def test_the_data_source_takes_it_once(place):
 
     found = served_partitions(RealFilesystem(), [*PATHS, f"ld/{NAME}-0"], Selection())
     assert [partition.path for partition in found] == [str(place / "ld" / f"{NAME}-0")]
+
+
+HERE = [".", "./", "./.", "sub/.."]
+NAMELESS = {
+    "truncate": ("--to", "100", "--single-replica"),
+    "append": ("--single-replica", "--input", "lines"),
+    "roll": ("--force",),
+    "delete-records": ("--before", "20", "--single-replica", *SETTINGS),
+}
+
+
+@pytest.mark.parametrize("path", HERE)
+@pytest.mark.parametrize("command", NAMELESS)
+def test_a_partition_without_a_name_in_its_path(place, monkeypatch, command, path):
+    """Given from inside: records of runs have its name, so that undo finds them and restores the marker."""
+    (place / "ld" / f"{NAME}-0" / "sub").mkdir()
+    monkeypatch.chdir(place / "ld" / f"{NAME}-0")
+    marker = (place / "ld" / ".kafka_cleanshutdown").read_bytes()
+    (place / "lines").write_text("a line\n")
+    inputs = [place / "lines"] if command == "append" else []
+    code, out, err = kafkalog(command, path, *inputs, *NAMELESS[command])
+    assert code == 0, err
+    undo = shlex.split(out.rpartition("undo: kafkalog ")[2].splitlines()[0])
+    assert undo[1] == str(place / "ld" / f"{NAME}-0")
+    assert kafkalog(*undo)[0] == 0
+    assert (place / "ld" / ".kafka_cleanshutdown").read_bytes() == marker
+    assert not (place / "ld" / ".kafkalog-clean-shutdown").exists()
+
+
+@pytest.mark.parametrize("path", HERE)
+def test_commands_that_move_a_partition_without_a_name_in_its_path(place, monkeypatch, path):
+    """`mv` moves no directory that is named `.`: verify and salvage print its path."""
+    partition = place / "ld" / f"{NAME}-0"
+    (partition / "sub").mkdir()
+    log = min(partition.glob("*.log"))
+    data = log.read_bytes()
+    log.write_bytes(data[:400] + bytes([data[400] ^ 1]) + data[401:])
+    monkeypatch.chdir(partition)
+    for command in (("verify", path), ("recover", path, "--salvage", str(place / "out"))):
+        code, out, err = kafkalog(*command)
+        assert code == ExitCode.CORRUPTION, err
+        moves = re.findall(r"mv -nT \S+ \S+", out)
+        assert moves
+        assert not [move for move in moves if re.search(r" \.{1,2}/?( |$)", move)]

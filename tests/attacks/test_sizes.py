@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_links import PARTITION, PLAIN, place, printed  # noqa: F401
 
 from kafkalog_cli.change.checkpoint_lines import LineEdit, change_lines
 from kafkalog_cli.disk.fs import RealFilesystem
@@ -26,6 +25,7 @@ from kafkalog_cli.format.limits import (
 )
 from kafkalog_cli.ops.append.columns import NdjsonReader
 from kafkalog_cli.ops.append.reading import PieceLines, parse_ndjson, read_records
+from tests.attacks.test_links import PARTITION, PLAIN, place, printed  # noqa: F401
 
 SIZE_BYTES = 2 << 30
 MOST_RSS_BYTES = 300 << 20

@@ -14,20 +14,19 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothing of Spark is tested")
 
-from auditing import audit
-from exporting import FileFormat, export, tasks_here
-from logs import BASE_TIME_MS, R, batch_v2
-from querying import kafkalog
-from spark_reading import rows_of, tasks
-from test_links import PARTITION, facts, place  # noqa: F401
-from test_odd_files_read import STEM, at_most, device, of_another_user, socket_at, tree
-
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.ops.export.request import OnDamage
 from kafkalog_cli.ops.verify.partition import Level
 from kafkalog_cli.spark.queries.catalog import Catalog
 from kafkalog_cli.spark.tables import TABLES
+from tests.attacks.test_links import PARTITION, facts, place  # noqa: F401
+from tests.attacks.test_odd_files_read import STEM, at_most, device, of_another_user, socket_at, tree
+from tests.spark.auditing import audit
+from tests.spark.exporting import FileFormat, export, tasks_here
+from tests.spark.querying import kafkalog
+from tests.spark.spark_reading import rows_of, tasks
+from tests.support.logs import BASE_TIME_MS, R, batch_v2
 
 SECRET = "0c4nary5ecret"
 STEMS = ("00000000000000000000", "00000000000000000057", STEM)

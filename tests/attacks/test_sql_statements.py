@@ -9,7 +9,8 @@ import threading
 import time
 
 import pytest
-from querying import make_shop, sql
+
+from tests.spark.querying import make_shop, sql
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -70,6 +71,28 @@ select * from python_worker_logs()
 select from_protobuf(value, 'x', '{file}') from orders
 select to_protobuf(named_struct('a', 1), 'x', '{file}')
 select xpath('<a/>', 'document("file://{file}")')
+SeLeCt * FrOm TeXt . `{file}`
+select * from /* text */ `TEXT` /* . */ . /* x */ `{file}` -- orders
+select * from text.`file://{file}`
+select * from text.`/../..{file}*`
+select * from csv.`data:,x`
+select * from text.`http://127.0.0.1:1/`
+select * from jdbc.`jdbc:derby:memory:x;create=true`
+select * from spark_catalog.default.text
+select * from `spark_catalog`.`text`.`{file}`
+select * from session.text.`{file}`
+select * from org.apache.spark.sql.execution.datasources.text.`{file}`
+select * from `com.databricks.spark.csv`.`{file}`
+select * from socket.`{file}`
+select * from identifier('text').`{file}`
+with orders as (select * from text.`{file}`) select * from orders
+select * from (values (1)) v(a), lateral (table text.`{file}`)
+select * from orders, lateral explode(array((select max(value) from text.`{file}`)))
+from orders |> except all table text.`{file}`
+from orders |> join lateral (table text.`{file}`)
+from orders |> as o |> where exists (table text.`{file}`)
+select /*+ broadcast(orders) */ * from text.`{file}`
+select * from PYTHON_WORKER_LOGS()
 """,
     "--allow java": """
 select reflect(class => 'a', method => 'b', 'x')
@@ -99,6 +122,25 @@ from orders |> select java_method({java})
 from orders |> where reflect({java}) is null
 values (reflect({java}))
 with recursive r(n) as (select 1 union all select length(reflect({java})) from r where n < 2) select * from r
+select `ReFlEcT`({java})
+select reflect /**/ ({java})
+select `system`.`builtin`.`TRY_REFLECT`({java})
+select spark_catalog.default.reflect({java})
+from orders |> pivot (max(reflect({java})) for partition in (0))
+from orders |> aggregate count(*) group by reflect({java})
+from orders |> extend try_reflect({java}) as x
+from orders |> set topic = java_method({java})
+from orders |> drop key |> order by reflect({java})
+from orders |> limit length(reflect({java}))
+select array_sort(array(1, 2), (a, b) -> length(java_method({java})))
+select any_value(reflect({java})) filter (where reflect({java}) is null) from orders
+select orders.*, reflect({java}) from orders limit 0
+select if(false, reflect({java}), 1)
+select from_json('x', reflect({java}))
+select * from variant_explode(parse_json(java_method({java})))
+select * from json_tuple(reflect({java}), 'a')
+select /*+ coalesce(reflect({java})) */ * from orders
+select * from orders for system_time as of reflect({java})
 """,
     "no expression may make the name": """
 select identifier('reflect')({java})
@@ -192,6 +234,28 @@ from orders map value using 'touch {made}' as x
 from (from orders map value using 'cat' as x) r reduce x using 'touch {made}'
 select * from (select transform(value) using 'touch {made}' as (a) from orders) limit 0
 select * from range(1) where exists (select transform(value) using 'touch {made}' as (a) from orders)
+begin set spark.sql.runSQLOnFiles = true; select * from text.`{file}`; end
+begin if true then insert overwrite directory '{made}' using csv select 1; end if; end
+begin declare s = 'select 1'; execute immediate s; end
+begin loop leave l; end loop; end
+begin declare c cursor for select * from text.`{file}`; open c; end
+begin select 1; declare y int; end
+begin declare exit handler for sqlstate 'xx' begin end; end
+execute immediate concat('sel', 'ect 1')
+create or replace temp view v using csv options (path '{file}')
+create materialized view v as select 1
+create streaming table t as select 1
+create flow f as insert into orders by name select 1
+create table parquet.`{made}` as select 1
+create or replace temporary function f(a int) returns int return (select count(*) from text.`{file}`)
+insert overwrite directory using parquet options (path '{made}') select 1
+from orders insert into text.`{made}` select 'x'
+with x as (select 'x') insert into csv.`{made}` select * from x
+load data local inpath 'file:{file}' into table orders partition (a = 1)
+merge with schema evolution into orders using orders b on true when not matched then insert *
+explain formatted insert overwrite directory '{made}' using csv select 1
+/* c */ set `spark.sql.runSQLOnFiles` = `true`
+set current_path = x
 """,
     "[": """
 select * from read_files('{file}')
@@ -219,6 +283,18 @@ lock table orders shared
 grant select on orders to x
 dfs -ls /
 !ls
+select reﬂect({java})
+select U&'reflect'({java})
+select refl\\u0065ct({java})
+select * from read_files(path => '{file}', format => 'text')
+select * from read_csv('{file}')
+select * from kafkalog(path => '{file}')
+select load_file('{file}')
+create temporary function f(a string) returns string language python as 'return open(a).read()'
+from orders |> insert into text.`{made}`
+copy into orders from '{file}'
+call spark_catalog.default.p(a => 1)
+select 1 into outfile '{made}'
 """,
     "there is no view": """
 select * from identifier('text.' || '`{file}`')
@@ -226,6 +302,7 @@ select * from kafkalog.`{file}`
 select * from text with (path = '{file}')
 select * from `{file}`
 select * from `text.{file}`
+select * from identifier(lower('TEXT.`') || '{file}' || '`')
 """,
 }  # fmt: skip
 REFUSED = [(query, said) for said, queries in FILES.items() for query in queries.strip().splitlines()]
@@ -241,6 +318,9 @@ ANSWERED = [
     "select * from sql_keywords() limit 1",
     "with recursive r(n) as (select 1 union all select n + 1 from r where n < 9) select max(n) from r;",
     "with text as (select 1 a) select * from text",
+    """select 1 as `reflect({java})`, "text.`{file}`" x, 'begin insert overwrite directory' y""",
+    "select * from orders, lateral (select explode(array(1, 2)) e)",
+    "from orders |> where partition = 0 |> aggregate count(*) n group by topic",
 ]
 
 DOCUMENTS = [

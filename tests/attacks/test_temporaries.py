@@ -3,11 +3,11 @@
 import shutil
 
 import pytest
-from test_links import COMMANDS, PARTITION, kafkalog, place  # noqa: F401  (a fixture)
 
 from kafkalog_cli.disk.durable import replace_file, temporary_of
 from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem
 from kafkalog_cli.disk.new_file import new_file
+from tests.attacks.test_links import COMMANDS, PARTITION, kafkalog, place  # noqa: F401  (a fixture)
 
 
 def tree(directory):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from crc32c import crc32c
-from makers import START_MS, batch, record
 
 from kafkalog_cli.format.producer_snapshot import PRODUCER_ENTRY
+from tests.bad_input.makers import START_MS, batch, record
 
 FIRST, SECOND = "0" * 20, f"{20:020}"
 DELETES, COMPACTS = ("--config", "cleanup.policy=delete"), ("--config", "cleanup.policy=compact", "--force")

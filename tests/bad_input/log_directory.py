@@ -8,13 +8,13 @@ import traceback
 from typing import Any, NamedTuple
 
 from crc32c import crc32c
-from faulty_fs import FaultyFilesystem
-from makers import CONTROL, START_MS, TRANSACTIONAL, batch, record
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import ExitCode
+from tests.bad_input.makers import CONTROL, START_MS, TRANSACTIONAL, batch, record
+from tests.support.faulty_fs import FaultyFilesystem
 
 ROOT = "/logs"
 PARTITION = f"{ROOT}/topic-0"

@@ -5,10 +5,10 @@ import struct
 import zlib
 
 import pytest
-from logs import COMPRESS, R, message
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from tests.support.logs import COMPRESS, R, message
 
 GZIP = 1
 
@@ -43,6 +43,7 @@ def dump(*argv):
 
 
 # DumpLogSegments 4.2.0 prints the same of each of these twelve files.
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("how", ["compressed", "key length"])
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("bad", [0, 1, 2])

@@ -8,7 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from makers import (
+
+from kafkalog_cli.format.compression import compress
+from kafkalog_cli.format.limits import MEBIBYTE, Limits
+from tests.bad_input.makers import (
     CODEC_NAMES,
     GZIP,
     LZ4,
@@ -25,11 +28,8 @@ from makers import (
     wrapper,
     xerial,
 )
-from peaks import BOMBS
-from reading import Fact, read
-
-from kafkalog_cli.format.compression import compress
-from kafkalog_cli.format.limits import MEBIBYTE, Limits
+from tests.bad_input.peaks import BOMBS
+from tests.bad_input.reading import Fact, read
 
 pytestmark = pytest.mark.exhaustive
 

@@ -6,12 +6,12 @@ import json
 import random
 
 import pytest
-from faulty_fs import FaultyFilesystem
-from log_directory import Done, run_command
-from makers import LOGS, SmallLog
-from reading import read
 
 from kafkalog_cli.errors import ExitCode
+from tests.bad_input.log_directory import Done, run_command
+from tests.bad_input.makers import LOGS, SmallLog
+from tests.bad_input.reading import read
+from tests.support.faulty_fs import FaultyFilesystem
 
 MODES = ((), ("--deep-iteration",), ("--print-data-log",), ("--print-data-log", "--skip-record-metadata"))
 SAMPLE = 14
@@ -140,6 +140,7 @@ def test_machine_output_is_whole_objects_with_a_summary(log):
         assert all(json.loads(line)["type"] == "error" for line in done.errors.splitlines())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("log", [log for log in LOGS if not log.is_seven], **ids)
 def test_the_compiled_renderer_prints_the_same_of_damage(log):
     pytest.importorskip("numba")

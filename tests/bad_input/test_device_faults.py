@@ -6,10 +6,6 @@ import errno
 import random
 
 import pytest
-from faulty_fs import BytesFile, FaultyFilesystem, short_preads
-from log_directory import FILES, FIRST_LOG, LAST_LOG, PARTITION, ROOT, SIDECARS, run_command
-from makers import SmallLog, batch, log_seven, record, words
-from reading import PLAIN, Fact, outcome_of, read
 
 from kafkalog_cli.disk.fs import RealFilesystem, read_all
 from kafkalog_cli.errors import ExitCode
@@ -18,6 +14,10 @@ from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.resync import next_good_batch
 from kafkalog_cli.log.reading.scan import FIRST_CHUNK_BYTES, Scan
+from tests.bad_input.log_directory import FILES, FIRST_LOG, LAST_LOG, PARTITION, ROOT, SIDECARS, run_command
+from tests.bad_input.makers import SmallLog, batch, log_seven, record, words
+from tests.bad_input.reading import PLAIN, Fact, outcome_of, read
+from tests.support.faulty_fs import BytesFile, FaultyFilesystem, short_preads
 
 PATH = "/t-0/00000000000000000000.log"
 BLOCK = 4096

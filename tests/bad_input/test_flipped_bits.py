@@ -7,13 +7,13 @@ import resource
 from collections.abc import Iterable
 
 import pytest
-from makers import LOGS, SmallLog
-from reading import Outcome, deadline, read
 
 from kafkalog_cli.format.batch import RECORD_BATCH
 from kafkalog_cli.format.layout import Layout
 from kafkalog_cli.format.legacy import MESSAGE_V0
 from kafkalog_cli.format.seven import MESSAGE_SEVEN_MAGIC1
+from tests.bad_input.makers import LOGS, SmallLog
+from tests.bad_input.reading import Outcome, deadline, read
 
 ALL_BITS = range(8)
 UNSEEN: dict[str, tuple[Layout, dict[str, Iterable[int]]]] = {
@@ -118,7 +118,7 @@ def test_compiled_kernels_agree_on_a_sample(log):
     twins_agree(log, (bit for bit in sample if bit < 8 * len(log.data)))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.slow
 @pytest.mark.parametrize("log", [log for log in LOGS if not log.is_seven], **ids)
 def test_compiled_kernels_agree_on_every_bit(log):

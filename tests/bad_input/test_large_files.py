@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 
 import pytest
-from large_files import ENTRIES, FIRST, SECOND, WRITERS, command, partition, snapshot, sparse
-from peaks import LARGE_FILE_RUNS, peaks
 
 from kafkalog_cli.errors import KafkalogError, Refused
 from kafkalog_cli.format.limits import MEBIBYTE, MOST_PRODUCERS
+from tests.bad_input.large_files import ENTRIES, FIRST, SECOND, WRITERS, command, partition, snapshot, sparse
+from tests.bad_input.peaks import LARGE_FILE_RUNS, peaks
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is in KiB on Linux"),
@@ -45,6 +45,7 @@ def test_writers_beside_large_indexes(name, segment, suffix, tmp_path):
         assert (path / f"{segment}{suffix}").stat().st_size < 1000 if (path / f"{segment}{suffix}").exists() else True
 
 
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.parametrize("name", ["append", "truncate", "compact"])
 def test_as_many_producers_as_are_held_in_memory(name, tmp_path):
     """2,000,000 of them, as a broker takes them; the state at the end has them all."""

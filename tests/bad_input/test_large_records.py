@@ -3,10 +3,10 @@
 import sys
 
 import pytest
-from makers import GZIP, LZ4, batch, record, wrapper
-from peaks import peaks
 
 from kafkalog_cli.format.limits import MEBIBYTE
+from tests.bad_input.makers import GZIP, LZ4, batch, record, wrapper
+from tests.bad_input.peaks import peaks
 
 MOST_MEBIBYTES = 300
 LOG = "00000000000000000000.log"

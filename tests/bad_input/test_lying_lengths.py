@@ -6,10 +6,24 @@ import struct
 import tracemalloc
 
 import pytest
-from makers import GZIP, LZ4, NONE, PACK, SNAPPY, ZSTD, batch, message, record, seven, unsigned_varint, varint, wrapper
-from reading import Fact, deadline, read
 
 from kafkalog_cli.format.limits import Limits
+from tests.bad_input.makers import (
+    GZIP,
+    LZ4,
+    NONE,
+    PACK,
+    SNAPPY,
+    ZSTD,
+    batch,
+    message,
+    record,
+    seven,
+    unsigned_varint,
+    varint,
+    wrapper,
+)
+from tests.bad_input.reading import Fact, deadline, read
 
 INT32 = (1 << 31) - 1
 GOOD = batch(0, [record(0, b"k", b"v")])

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 from crc32c import crc32c
-from makers import CONTROL, GZIP, SNAPPY, TRANSACTIONAL, batch, record, seven, unsigned_varint, xerial
-from peaks import BOMBS, peaks
 
 from kafkalog_cli.format.limits import MEBIBYTE
+from tests.bad_input.makers import CONTROL, GZIP, SNAPPY, TRANSACTIONAL, batch, record, seven, unsigned_varint, xerial
+from tests.bad_input.peaks import BOMBS, peaks
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is in KiB on Linux")
+pytestmark = [
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is in KiB on Linux"),
+    pytest.mark.exhaustive(in_turn=True),
+]
 
 MOST_MEBIBYTES = 300
 LARGE = 110 * MEBIBYTE

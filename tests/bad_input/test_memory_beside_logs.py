@@ -5,9 +5,6 @@ from __future__ import annotations
 import sys
 
 import pytest
-from large_files import ENTRIES, FIRST, SECOND, WRITERS, partition, snapshot, sparse
-from makers import START_MS, batch, record
-from peaks import BOMBS, peaks
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
@@ -17,12 +14,19 @@ from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.limits import MEBIBYTE, MOST_INDEX_BYTES
 from kafkalog_cli.format.producer_snapshot import ProducerEntry, decode, encode
-from kafkalog_cli.ops.reports import log_questions
-from kafkalog_cli.ops.reports.index_reports import PartitionReports
-from kafkalog_cli.ops.reports.index_verdict import NoteKind, Verdict
-from kafkalog_cli.ops.reports.segment_reports import ReadContext
+from kafkalog_cli.ops.checks import log_questions
+from kafkalog_cli.ops.checks.file_report import Verdict
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.checks.index_reports import PartitionReports
+from kafkalog_cli.ops.checks.segment_reports import ReadContext
+from tests.bad_input.large_files import ENTRIES, FIRST, SECOND, WRITERS, partition, snapshot, sparse
+from tests.bad_input.makers import START_MS, batch, record
+from tests.bad_input.peaks import BOMBS, peaks
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is in KiB on Linux")
+pytestmark = [
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is in KiB on Linux"),
+    pytest.mark.exhaustive(in_turn=True),
+]
 
 MOST_MEBIBYTES = 300
 
@@ -96,7 +100,7 @@ def test_the_newest_of_too_many_entries_are_compared_with_the_log(tmp_path, monk
         snapshots = [one for one in reports if one.kind is FileKind.PRODUCER_SNAPSHOT]
         found[most] = [(sum(one.counts.values()), [note.kind for note in one.notes]) for one in snapshots]
         assert all(set(one.counts) <= {Verdict.RIGHT} for one in snapshots)
-    nothing = (0, [NoteKind.NOT_CHECKED])
+    nothing = (0, [FindingKind.ENTRIES_NOT_CHECKED])
     assert found[39] == [(20, []), nothing]
     assert found[40] == found[59] == [nothing, (40, [])]
     assert found[60] == [(20, []), (40, [])]

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from makers import GZIP, START_MS, batch, record
-from peaks import COMMANDS, peaks
 
 from kafkalog_cli.format.limits import MEBIBYTE
+from tests.bad_input.makers import GZIP, START_MS, batch, record
+from tests.bad_input.peaks import COMMANDS, peaks
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is in KiB on Linux"),

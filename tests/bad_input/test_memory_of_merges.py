@@ -6,13 +6,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from makers import GZIP, START_MS, batch, record
-from peaks import BOMBS, peaks
 
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.limits import MEBIBYTE
+from tests.bad_input.makers import GZIP, START_MS, batch, record
+from tests.bad_input.peaks import BOMBS, peaks
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is in KiB on Linux")
+pytestmark = [
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is in KiB on Linux"),
+    pytest.mark.exhaustive(in_turn=True),
+]
 
 MOST_MEBIBYTES = 300
 LOG = f"{0:020}.log"

@@ -7,12 +7,15 @@ import sys
 
 import pytest
 from crc32c import crc32c
-from makers import TRANSACTIONAL, batch, record
-from peaks import BOMBS, peaks
 
 from kafkalog_cli.format.producer_snapshot import PRODUCER_ENTRY
+from tests.bad_input.makers import TRANSACTIONAL, batch, record
+from tests.bad_input.peaks import BOMBS, peaks
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is in KiB on Linux")
+pytestmark = [
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is in KiB on Linux"),
+    pytest.mark.exhaustive(in_turn=True),
+]
 
 MOST_MEBIBYTES = 300
 LOG, NEXT_LOG = f"{0:020}.log", f"{3:020}.log"
@@ -34,6 +37,7 @@ def open_snapshot(count: int) -> bytes:
     return struct.pack(">hI", 1, crc32c(body)) + body
 
 
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.parametrize(
     "command",
     [

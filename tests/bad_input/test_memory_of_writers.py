@@ -6,8 +6,6 @@ import json
 import sys
 
 import pytest
-from makers import GZIP, START_MS, batch, record
-from peaks import BOMBS, peaks
 
 from kafkalog_cli.broker import producer_state
 from kafkalog_cli.broker.producer_state import ProducerState
@@ -18,10 +16,13 @@ from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.ops.append.arrow import ArrowReader
 from kafkalog_cli.ops.append.json_line import SMALL_BYTES, parse_json_line
 from kafkalog_cli.ops.importing import lines as importing_lines
+from tests.bad_input.makers import GZIP, START_MS, batch, record
+from tests.bad_input.peaks import BOMBS, peaks
 
 MOST_MEBIBYTES = 300
 LOG = "00000000000000000000.log"
 LARGE = 110 * MEBIBYTE
+pytestmark = pytest.mark.exhaustive(in_turn=True)
 
 
 @pytest.fixture(autouse=True)

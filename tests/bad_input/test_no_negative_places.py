@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 from crc32c import crc32c
-from logs import R, aborted_txns, batch_v2, message, message_set, producer_snapshot, write_segment
-from makers import START_MS
-from makers import seven as seven_message
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from tests.bad_input.makers import START_MS
+from tests.bad_input.makers import seven as seven_message
+from tests.support.logs import R, aborted_txns, batch_v2, message, message_set, producer_snapshot, write_segment
 
 RECORDS = [R(at, START_MS + at, b"key%d" % at, b"value %d" % at) for at in range(4)]
 BEHIND = batch_v2([R(9, START_MS + 9, b"k", b"v")])

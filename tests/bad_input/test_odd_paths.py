@@ -9,14 +9,14 @@ import socket
 from pathlib import Path
 
 import pytest
-from log_directory import FILES, NOW_MS, ROOT
-from makers import batch, record
-from reading import deadline
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import ExitCode
+from tests.bad_input.log_directory import FILES, NOW_MS, ROOT
+from tests.bad_input.makers import batch, record
+from tests.bad_input.reading import deadline
 
 GOOD = batch(0, [record(0, b"key", b"value")])
 LOG = "00000000000000000000.log"

@@ -6,11 +6,11 @@ import json
 import random
 
 import pytest
-from faulty_fs import FaultyFilesystem
-from log_directory import Done, run_command
-from makers import LOGS, SmallLog
 
 from kafkalog_cli.errors import ExitCode
+from tests.bad_input.log_directory import Done, run_command
+from tests.bad_input.makers import LOGS, SmallLog
+from tests.support.faulty_fs import FaultyFilesystem
 
 SAMPLE = 30
 OPTIONS = (("--format", "json"), ("--format", "json", "--isolation", "read_committed"))

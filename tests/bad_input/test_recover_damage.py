@@ -8,15 +8,15 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from evidence import SCALE
-from makers import LOGS, SmallLog
-from memory_fs import MemoryFilesystem
-from test_verify_truncation import HEADER_BYTES, brute_force, entry_at
-from verifying import bad, beside, verified
-from writers import kafkalog
 
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.ops.verify.partition import Level
+from tests.bad_input.makers import LOGS, SmallLog
+from tests.bad_input.test_verify_truncation import HEADER_BYTES, brute_force, entry_at
+from tests.bad_input.verifying import bad, beside, verified
+from tests.crash.writers import kafkalog
+from tests.support.evidence import SCALE
+from tests.support.memory_fs import MemoryFilesystem
 
 SINCE_EIGHT = [log for log in LOGS if not log.is_seven]
 FOLDER, OUT = "/log/t-0", "/out"
@@ -68,6 +68,7 @@ def places(log: SmallLog) -> list[int]:
     return sorted({*range(0, len(log.data), STEP), *log.starts})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("log", SINCE_EIGHT, **ids)
 def test_truncations(log, evidence):
     for cut in places(log):
@@ -75,6 +76,7 @@ def test_truncations(log, evidence):
     evidence("R8", len(places(log)), PARTS)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("log", SINCE_EIGHT, **ids)
 def test_zeros_from_a_byte_on(log, evidence):
     for cut in places(log):

@@ -14,10 +14,10 @@ import time
 from pathlib import Path
 
 import pytest
-from makers import batch, record, words
 
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.output.stream import Undisturbed
+from tests.bad_input.makers import batch, record, words
 
 ROOT = Path(__file__).parents[2]
 KAFKALOG = f"{sys.executable} -m kafkalog_cli"

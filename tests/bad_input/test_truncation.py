@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from makers import LOGS
-from reading import Fact, deadline, read
 
 from kafkalog_cli.format.batch import HEADER_SIZE_UP_TO_MAGIC_BYTES
+from tests.bad_input.makers import LOGS
+from tests.bad_input.reading import Fact, deadline, read
 
 ids = {"ids": lambda log: log.name}
 SINCE_EIGHT = [log for log in LOGS if not log.is_seven]
@@ -16,6 +16,7 @@ def entries_before(log, position):
     return sum(end <= position for end in log.starts[1:])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("log", LOGS, **ids)
 def test_every_truncation_leaves_the_whole_entries_and_says_how_many_bytes_are_left(log):
     whole = read(log.data, seven=log.is_seven)
@@ -31,6 +32,7 @@ def test_every_truncation_leaves_the_whole_entries_and_says_how_many_bytes_are_l
             assert outcome.valid_bytes == end
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("log", LOGS, **ids)
 def test_zeros_from_every_byte_on_leave_the_entries_before(log):
     whole = read(log.data, seven=log.is_seven)

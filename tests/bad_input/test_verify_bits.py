@@ -6,16 +6,16 @@ import random
 from collections.abc import Iterable
 
 import pytest
-from makers import LOGS, SmallLog
-from reading import deadline
-from test_flipped_bits import ALL_BITS, place
-from verifying import Told, bad, beside, verified
 
 from kafkalog_cli.format.batch import RECORD_BATCH
 from kafkalog_cli.format.layout import Layout
 from kafkalog_cli.format.legacy import MESSAGE_V0
 from kafkalog_cli.format.seven import MESSAGE_SEVEN_MAGIC1
 from kafkalog_cli.ops.verify.partition import Level
+from tests.bad_input.makers import LOGS, SmallLog
+from tests.bad_input.reading import deadline
+from tests.bad_input.test_flipped_bits import ALL_BITS, place
+from tests.bad_input.verifying import Told, bad, beside, verified
 
 UNSEEN: dict[str, tuple[Layout, dict[str, Iterable[int]]]] = {
     # What no CRC covers is found by what lies beside: base offsets by the index, by their order and by the offsets of
@@ -101,7 +101,7 @@ def test_one_bit_in_every_sixteenth_byte_is_seen_or_on_the_list(log):
     assert unseen_of(log, bits) <= unseen_bits(kind_of(log))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.slow
 @pytest.mark.parametrize("log", LOGS, **ids)
 def test_every_bit_is_seen_or_on_the_list(log, evidence):

@@ -6,15 +6,15 @@ import struct
 import tracemalloc
 
 import pytest
-from makers import GZIP, NONE, PACK, START_MS, ZSTD, batch, message, record, wrapper
-from reading import deadline
-from test_lying_lengths import INT32, LIES, counted  # noqa: F401 counts its tests too
-from verifying import verified
 
-from kafkalog_cli.ops.verify.diagnose import Finding
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind as Kind
-from kafkalog_cli.ops.verify.finding_kinds import Severity
+from kafkalog_cli.ops.checks.diagnose import Finding
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind as Kind
+from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.verify.partition import Level
+from tests.bad_input.makers import GZIP, NONE, PACK, START_MS, ZSTD, batch, message, record, wrapper
+from tests.bad_input.reading import deadline
+from tests.bad_input.test_lying_lengths import INT32, LIES, counted  # noqa: F401 counts its tests too
+from tests.bad_input.verifying import verified
 
 LOG, INDEX, TIME_INDEX = (f"{0:020}{suffix}" for suffix in (".log", ".index", ".timeindex"))
 EPOCHS = {"leader-epoch-checkpoint": b"0\n1\n3 0\n"}

@@ -10,13 +10,13 @@ from itertools import product
 
 import pytest
 from crc32c import crc32c
-from logs import COMPRESS, R, batch_v2, lz4_frame_of_old, message, message_set, zigzag
-from makers import START_MS
-from naive_reader import read_batches, read_records, read_seven, seven_payloads
-from verifying import verified
 
-from kafkalog_cli.ops.verify.finding_kinds import Severity
+from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.verify.partition import Level
+from tests.bad_input.makers import START_MS
+from tests.bad_input.verifying import verified
+from tests.support.logs import COMPRESS, R, batch_v2, lz4_frame_of_old, message, message_set, zigzag
+from tests.support.naive_reader import read_batches, read_records, read_seven, seven_payloads
 
 LOG, SEVEN_LOG = f"{0:020}.log", f"{0:020}.kafka"
 RECORDS = [R(at, START_MS + at, b"key%d" % at, b"value %d" % at) for at in range(4)]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from log_directories import PARTITION, log_directory
-from memory_fs import MemoryFilesystem
-from test_verify_bits import PARTS
-from verifying import bad, verified
-from writers import RECOVER
 
 from kafkalog_cli.ops.verify.partition import Level
+from tests.bad_input.test_verify_bits import PARTS
+from tests.bad_input.verifying import bad, verified
+from tests.crash.log_directories import PARTITION, log_directory
+from tests.crash.writers import RECOVER
+from tests.support.memory_fs import MemoryFilesystem
 
 FIRST, SECOND, END = (f"{offset:020d}" for offset in (0, 6, 10))
 ALL_BITS, TEXT_BITS = range(8), range(7)
@@ -56,6 +56,7 @@ def test_every_file_is_tried(files):
     assert bad(verified(files, Level.DEEP).findings) == set()
 
 
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.parametrize("name", UNSEEN)
 def test_every_bit_is_seen_or_on_the_list(files, name, evidence):
     listed = {8 * byte + bit for byte, bits in UNSEEN[name].items() for bit in bits}

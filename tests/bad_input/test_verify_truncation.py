@@ -7,16 +7,16 @@ import zlib
 
 import pytest
 from crc32c import crc32c
-from makers import LOGS, SmallLog
-from naive_reader import read_batches
-from reading import deadline
-from verifying import beside, verified
 
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.ops.verify.diagnose import Finding
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind as Kind
-from kafkalog_cli.ops.verify.finding_kinds import Severity
+from kafkalog_cli.ops.checks.diagnose import Finding
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind as Kind
+from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.verify.partition import Level
+from tests.bad_input.makers import LOGS, SmallLog
+from tests.bad_input.reading import deadline
+from tests.bad_input.verifying import beside, verified
+from tests.support.naive_reader import read_batches
 
 ids = {"ids": lambda log: log.name}
 SINCE_EIGHT = [log for log in LOGS if not log.is_seven]
@@ -114,7 +114,7 @@ def test_a_window_of_zeros(log):
     windows(log, 3 if log.name in ALL_BYTES else 17)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.slow
 @pytest.mark.parametrize("log", SINCE_EIGHT, **ids)
 def test_every_byte(log):

@@ -5,17 +5,16 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-from faulty_fs import FaultyFilesystem
-from logs import indexes
-from makers import SmallLog
-from naive_reader import read_batches
-
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.reports.segment_reports import ReadContext
-from kafkalog_cli.ops.verify.diagnose import Finding
-from kafkalog_cli.ops.verify.finding_kinds import Severity
+from kafkalog_cli.ops.checks.diagnose import Finding
+from kafkalog_cli.ops.checks.finding_kinds import Severity
+from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.verify.partition import Level, Verification, VerifyTask, verify_partition
+from tests.bad_input.makers import SmallLog
+from tests.support.faulty_fs import FaultyFilesystem
+from tests.support.logs import indexes
+from tests.support.naive_reader import read_batches
 
 FOLDER = "/topic-0"
 NOW_MS = 1_700_000_000_000

@@ -8,9 +8,6 @@ from unittest import mock
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from logs import BASE_TIME_MS, R, aborted_txns, batch_v2, end_marker, message, message_set
-from memory_fs import MemoryFilesystem
-from naive_reader import read_batches, read_records
 
 from kafkalog_cli.broker.cleaning import marking
 from kafkalog_cli.broker.cleaning.cleaner import Cleaner, CleaningRequest
@@ -26,6 +23,9 @@ from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
+from tests.support.logs import BASE_TIME_MS, R, aborted_txns, batch_v2, end_marker, message, message_set
+from tests.support.memory_fs import MemoryFilesystem
+from tests.support.naive_reader import read_batches, read_records
 
 NOW_MS = BASE_TIME_MS + 10_000
 RETENTION_MS = 1000
@@ -213,7 +213,7 @@ def test_threads_find_keys_side_by_side():
 
 
 def blocks(data, compiled):
-    from faulty_fs import BytesFile
+    from tests.support.faulty_fs import BytesFile
 
     reader = RecordReader()
     for chunk in Scan(BytesFile(data), choice=KernelChoice(forced=compiled), deep=True):

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_cleaning import KERNELS, blocks, keyed_log, table_of
 
 from kafkalog_cli.broker.cleaning.key_table import KeySlice
 from kafkalog_cli.broker.cleaning.marks import GONE, TOMBSTONE, Marks
+from tests.broker.test_cleaning import KERNELS, blocks, keyed_log, table_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -85,8 +85,7 @@ def test_so_it_does_when_room_ends_later(monkeypatch, when):
 
 GROWTH = """
 import os, random, resource, sys
-sys.path[:0] = ["tests"]
-from logs import BASE_TIME_MS, R, batch_v2
+from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from kafkalog_cli.broker.cleaning import marking
 from kafkalog_cli.broker.cleaning.cleaner import Cleaner, CleaningRequest
 from kafkalog_cli.broker.cleaning.log import CleanableLog

@@ -4,10 +4,8 @@ import dataclasses
 import struct
 
 import pytest
-from faulty_fs import FaultyFilesystem
 from hypothesis import given
 from hypothesis import strategies as st
-from logs import CONTROL, TRANSACTIONAL, R, batch_v2
 
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.producer_state import (
@@ -20,6 +18,8 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.producer_snapshot import PRODUCER_ENTRY, ProducerEntry
 from kafkalog_cli.log.reading.scan import Scan
+from tests.support.faulty_fs import FaultyFilesystem
+from tests.support.logs import CONTROL, TRANSACTIONAL, R, batch_v2
 
 PRODUCERS = (7, 8, 1 << 40)
 

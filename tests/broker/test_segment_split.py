@@ -3,14 +3,14 @@
 import struct
 
 import pytest
-from faulty_fs import FaultyFilesystem
-from logs import R, batch_v2
 
 from kafkalog_cli.broker import segment_split
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.loaded_segment import LoadedSegment, LoadSettings
 from kafkalog_cli.broker.segment_split import split_segment
 from kafkalog_cli.change.draft import Draft
+from tests.support.faulty_fs import FaultyFilesystem
+from tests.support.logs import R, batch_v2
 
 BEYOND = 1 << 31
 LOG = f"{0:020}.log"

@@ -5,8 +5,6 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memory_fs import MemoryFilesystem
-from watched_fs import CHANGES, RecordingFilesystem, every_fault
 
 from kafkalog_cli.change import checkpoint_lines
 from kafkalog_cli.change.checkpoint_lines import LineEdit, OldLines, change_lines, read_old_lines, restore_lines
@@ -16,6 +14,8 @@ from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import KafkalogError, Locked, Refused
 from kafkalog_cli.format.checkpoint import encode_offsets
 from kafkalog_cli.log.checkpoints import HighWatermarkOrigin, high_watermark, read_root_checkpoints
+from tests.support.memory_fs import MemoryFilesystem
+from tests.support.watched_fs import CHANGES, RecordingFilesystem, every_fault
 
 RECOVERY, REPLICATION, LOG_START = (
     FileKind.RECOVERY_POINT_CHECKPOINT,

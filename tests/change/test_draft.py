@@ -3,12 +3,12 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from making_changes import files, make
 
 from kafkalog_cli.change.changes import Cut, Drop, Move, Put
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import PathNotFound
+from tests.support.plain_changes import files, make
 
 NAMES = ["a", "b", "c.swap", "c", "d.deleted", "d"]
 names = st.sampled_from(NAMES)

@@ -4,13 +4,13 @@ import json
 from dataclasses import replace
 
 import pytest
-from journal_cases import OWN, PARTITION, PLANS, ROOT, RUN, partition, run_plan
 
 from kafkalog_cli.change import manifest as manifests
 from kafkalog_cli.change.journal import apply
 from kafkalog_cli.change.journal_undo import check_undo, undo
 from kafkalog_cli.change.manifest import RunState, decode, encode, read_manifest
 from kafkalog_cli.errors import Refused
+from tests.crash.journal_cases import OWN, PARTITION, PLANS, ROOT, RUN, partition, run_plan
 
 MANIFEST = f"{OWN}/{RUN.run_id}/manifest.json"
 LARGEST = 2**63 - 1
@@ -113,3 +113,11 @@ def test_a_cut_that_was_cut_off_may_be_undone_before_and_behind_it(size_bytes):
 
 def test_the_manifest_is_json_that_names_its_format():
     assert json.loads(changed_mtime(5))["format"] == manifests.FORMAT
+
+
+def test_no_run_gets_the_name_of_an_earlier_run_of_the_process(monkeypatch):
+    """The clock of a demo may stand still, and the suffix has 65,536 values: an append found the run of the append before."""
+    suffixes = iter(["ab12", "ab12", "ab12", "cd34"])
+    monkeypatch.setattr("secrets.token_hex", lambda _: next(suffixes))
+    names = [manifests.new_run_id("append", 1_795_442_400_000) for _ in range(2)]
+    assert names == [f"20261123T140000.000Z-append-{suffix}" for suffix in ("ab12", "cd34")]

@@ -3,13 +3,13 @@
 import json
 
 import pytest
-from memory_fs import MemoryFilesystem
-from watched_fs import RecordingFilesystem, every_fault
 
 from kafkalog_cli.change.new_partition import make_partition
 from kafkalog_cli.change.publishing.new_partitions import NewPartitions, StagedPartition, is_staged, staged_name
 from kafkalog_cli.disk.names import DirectoryKind, classify_directory
 from kafkalog_cli.errors import ExitCode, HalfPublished, KafkalogError, Locked, Refused
+from tests.support.memory_fs import MemoryFilesystem
+from tests.support.watched_fs import RecordingFilesystem, every_fault
 
 ROOT, NOW_MS = "/data", 1_700_000_000_000
 ID = "AAAAAAAAAAAAAAAAAAAAAQ"

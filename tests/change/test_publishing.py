@@ -3,8 +3,6 @@
 import json
 
 import pytest
-from memory_fs import SURVIVALS, MemoryFilesystem
-from watched_fs import RecordingFilesystem, every_fault
 
 from kafkalog_cli.change.publishing.output_directory import OutputDirectory
 from kafkalog_cli.change.publishing.record import ComingFile, RunRecord, read_record
@@ -18,6 +16,8 @@ from kafkalog_cli.errors import (
     Refused,
     UnsupportedFormat,
 )
+from tests.support.memory_fs import SURVIVALS, MemoryFilesystem
+from tests.support.watched_fs import RecordingFilesystem, every_fault
 
 OUT, STATE = "/data/out", "/home/state.json"
 CONTENTS = {"topic=a/day=1/0-0.x": b"one", "topic=a/day=2/0-0.x": b"two", "topic=b/0-0.x": b"three"}
@@ -188,7 +188,7 @@ def test_what_is_no_state_or_another_ones():
     ):
         other = empty_disk()
         other.add(STATE, wrong if isinstance(wrong, bytes) else wrong.encode())
-        with pytest.raises(UnsupportedFormat, match="it is not what an earlier run wrote") as caught:
+        with pytest.raises(UnsupportedFormat, match="no earlier run wrote this content") as caught:
             run(other, CONTENTS, 2)
         assert caught.value.exit_code is ExitCode.UNSUPPORTED
     other = empty_disk()

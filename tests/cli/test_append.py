@@ -8,13 +8,14 @@ import shutil
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from logs import BASE_TIME_MS
-from naive_reader import read_batches, read_records
-from strategies import contents, headers, timestamps
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
+from tests.support.commands import tree
+from tests.support.logs import BASE_TIME_MS
+from tests.support.naive_reader import read_batches, read_records
+from tests.support.strategies import contents, headers, timestamps
 
 NOW_MS = 1795228795800
 NOW = ("--now", str(NOW_MS), "--single-replica", "--config", f"segment.ms={2**62}")
@@ -43,15 +44,6 @@ def root(corpus, tmp_path):
 @pytest.fixture
 def partition(root):
     return root / "idem-0"
-
-
-def tree(root):
-    """Every file with its bytes, mode and mtime, but for locks and what runs keep."""
-    return {
-        str(path.relative_to(root)): (path.read_bytes(), path.stat().st_mode, path.stat().st_mtime_ns)
-        for path in root.rglob("*")
-        if path.is_file() and ".kafkalog" not in path.parts and path.name != ".lock"
-    }
 
 
 def records(partition, first=0):
@@ -167,7 +159,8 @@ def test_lines_and_files(partition, tmp_path):
 
 def test_plain_strings_and_what_is_left_out(partition):
     first = end_of(partition)
-    lines = b'{"value": "\xc3\xa4"}\n\n{"key":"k","headers":[{"key":"h"}],"timestamp_ms":5}\n{"type":"summary"}\n'
+    lines = b'{"value": "\xc3\xa4"}\n\n{"key":"k","headers":[{"key":"h"}],"timestamp_ms":5}\n'
+    lines += b'{"schema":"kafkalog.summary/1","type":"summary"}\n'
     assert kafkalog("append", partition, *NOW, stdin=lines)[0] == 0
     assert records(partition, first) == [
         (first, NOW_MS, None, "ä".encode(), ()),
@@ -454,7 +447,7 @@ def test_bad_input_appends_nothing(root, partition, line, reason):
     before = tree(root)
     for good in (b"", b'{"value":"%s"}\n' % (b"x" * 3000) * 900):
         code, out, err = kafkalog("append", partition, *NOW, stdin=good + line)
-        assert (code, out) == (1, "")
+        assert (code, out) == (2 if reason.startswith("type ") else 1, "")
         number = good.count(b"value") + len(line.splitlines())
         assert f"kafkalog: standard input: line {number}: " in err or "in the future" in reason
         assert reason in err
@@ -562,3 +555,37 @@ def test_the_marker_stays_away_where_the_segment_that_grew_is_damaged(root, part
     code, _, err = kafkalog("append", partition, "--input", "lines", *NOW, stdin=b"v\n")
     assert (code, "leaves every in-sync replica set" in err) == (0, True)
     assert not (root / MARKER).exists()
+
+
+@pytest.mark.parametrize("text", [b"", b"\n\n"])
+@pytest.mark.parametrize("made", [(), ("--format", "json")])
+def test_nothing_makes_no_partition(root, text, made):
+    before = tree(root)
+    code, out, err = kafkalog("append", root / "new-0", *NOW, *made, stdin=text)
+    assert (code, not (root / "new-0").exists(), tree(root) == before) == (0, True, True)
+    assert "this partition was not made: nothing was appended" in err
+    assert ("nothing to append" in out) != bool(made)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"type":"summary","records":3}',
+        b'{"type":"progress","percent":50}',
+        b'{"type":"batch"}',
+        b'{"type":"click","user":5}',
+        b'{"type":"summary","value":"a"}',
+        b'{"schema":"shop/1","type":"summary"}',
+        b'{"control":"on","device":5}',
+        b'{"control":7,"value":"a","speed":5}',
+    ],
+)
+def test_data_with_the_words_of_our_own_lines_is_not_left_out(partition, line, compiled):
+    """A record that is neither appended nor refused is lost without a word."""
+    before = tree(partition)
+    kernels = KernelChoice(forced=compiled)
+    code, out, err = kafkalog("append", partition, *NOW, stdin=line + b"\n", kernels=kernels)
+    assert (code, out, tree(partition) == before) == (2, "", True)
+    assert "line 1: " in err
+    assert "--input lines" in err

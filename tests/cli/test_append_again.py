@@ -6,9 +6,10 @@ import shutil
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from logs import BASE_TIME_MS
-from strategies import logs
-from test_append import kafkalog
+
+from tests.cli.test_append import kafkalog
+from tests.support.logs import BASE_TIME_MS
+from tests.support.strategies import logs
 
 FROM_THEN_ON = ("--now", str(BASE_TIME_MS + 10**9), "--single-replica")
 WIDE = ("--config", f"segment.ms={2**62}", "--config", f"message.timestamp.after.max.ms={2**63 - 1}", "--config", "max.message.bytes=100000000")  # fmt: skip
@@ -128,8 +129,8 @@ def line(**fields):
 @pytest.mark.parametrize(
     ("lines", "reason"),
     [
-        ([line(value="a")], "record 1: no offset"),
-        ([line(offset=4), line(offset=4)], "record 2: offset 4: the log's end is 5 by then"),
+        ([line(value="a")], "record 1: it has no offset"),
+        ([line(offset=4), line(offset=4)], "record 2: offset 4 is too low: the log already ends at 5"),
         ([line(offset=4, leader_epoch=3), line(offset=5, leader_epoch=2)], "record 2: leader epoch 2 comes after 3"),
         ([line(offset=-1)], "line 1: offset must be a number from 0"),
         ([line(offset=True)], "line 1: offset must be a number from 0"),

@@ -5,10 +5,10 @@ import shutil
 import threading
 
 import pytest
-from logs import BASE_TIME_MS
-from test_append import ANY_TIME, NOW, kafkalog, tree
 
 from kafkalog_cli.disk.kernels import KernelChoice
+from tests.cli.test_append import ANY_TIME, NOW, kafkalog, tree
+from tests.support.logs import BASE_TIME_MS
 
 LINES = [
     json.dumps({"key": f"k{at % 500}", "value": "vä" * (at % 90), "timestamp_ms": BASE_TIME_MS + at}).encode()

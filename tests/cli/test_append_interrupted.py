@@ -11,12 +11,12 @@ import sys
 import time
 
 import pytest
-from naive_reader import read_batches, read_records
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.murmur2 import partition_of_key
+from tests.support.naive_reader import read_batches, read_records
 
 NOW_MS = 1795228795800
 SETTINGS = (
@@ -74,7 +74,7 @@ def kafkalog(argv, stdin=None, *, compiled=False):
 def ndjson(count=COUNT):
     """With lines that are no records between them."""
     lines = [b'{"value":"new %06d"}' % at for at in range(count)]
-    lines[100:100] = [b"", b'{"type":"batch"}', b'{"control":{"type":"commit"}}']
+    lines[100:100] = [b"", b'{"schema":"kafkalog.batch/1","type":"batch"}', b'{"control":{"type":"commit"}}']
     return b"\n".join(lines) + b"\n"
 
 

@@ -5,9 +5,10 @@ import shutil
 
 import pytest
 from kafka.partitioner.default import murmur2
-from metadata_logs import batches, partition, topic_id, value
-from naive_reader import read_batches, read_records
-from test_append import NOW, kafkalog, records, tree
+
+from tests.cli.test_append import NOW, kafkalog, records, tree
+from tests.support.metadata_logs import batches, partition, topic_id, value
+from tests.support.naive_reader import read_batches, read_records
 
 COUNT = 3
 

@@ -13,8 +13,10 @@ from typing import NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
-from log_directories import ROOT, records
-from logs import (
+
+from tests.crash.log_directories import ROOT, records
+from tests.crash.writers import kafkalog
+from tests.support.logs import (
     BASE_TIME_MS,
     TRANSACTIONAL,
     R,
@@ -26,8 +28,7 @@ from logs import (
     message_set,
     producer_snapshot,
 )
-from memory_fs import MemoryFilesystem
-from writers import kafkalog
+from tests.support.memory_fs import MemoryFilesystem
 
 PARTITION = f"{ROOT}/t-0"
 NOW_MS = BASE_TIME_MS + 3_600_000

@@ -1,6 +1,5 @@
 """`kafkalog compact` from the command line: what it says, changes and refuses."""
 
-import io
 import json
 import re
 import shutil
@@ -9,22 +8,13 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
+from tests.support.commands import kafkalog, tree
 
 NOW = ("--now", "1795230000000")
 MARKER = ".kafka_cleanshutdown"
 CHECKPOINT = "cleaner-offset-checkpoint"
 COMPACT = ("--config", "cleanup.policy=compact", "--config", "segment.bytes=5000")
 SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "kafkalog.compaction-1.json"
-
-
-def kafkalog(*argv):
-    """(exit code, stdout, stderr)."""
-    out, err = io.BytesIO(), io.BytesIO()
-    code = run([*map(str, argv)], Environment(stdout=out, stderr=err))
-    assert b"internal error" not in err.getvalue(), err.getvalue()
-    return code, out.getvalue().decode(), err.getvalue().decode()
 
 
 def objects(*argv):
@@ -42,15 +32,6 @@ def objects(*argv):
 def root(corpus, tmp_path):
     shutil.copytree(corpus / "compact-tx" / "before", tmp_path / "data")
     return tmp_path / "data"
-
-
-def tree(root):
-    """Every file with its bytes, mode and mtime, but for locks and what runs keep."""
-    return {
-        str(path.relative_to(root)): (path.read_bytes(), path.stat().st_mode, path.stat().st_mtime_ns)
-        for path in root.rglob("*")
-        if path.is_file() and ".kafkalog" not in path.parts and path.name != ".lock"
-    }
 
 
 def line_of(root, partition):
@@ -106,8 +87,9 @@ def test_a_dry_run_tells_and_changes_nothing(root):
     code, out, _ = kafkalog("compact", root / "cmp-tx-0", *COMPACT, *NOW, "--dry-run", "--estimate", "--verbose")
     assert code == 0
     first, *more = out.splitlines()
-    words = "dirty ratio 1.000 (0 bytes clean, 9.6 KiB dirty), dirty: clean up to offset 180 (the active segment), 5 segments into 3"
+    words = "clean 5 segments into 3, up to offset 180 (the active segment)"
     assert first.startswith(f"{root}/cmp-tx-0: dry run: {words}, ")
+    assert "records would be removed, dirty ratio 1.000 (0 bytes clean, 9.6 KiB dirty), offsets 0 to" in first
     assert "  would set the line in cleaner-offset-checkpoint to 180" in more
     code, (found,), summary = objects("compact", root / "cmp-tx-0", *COMPACT, *NOW, "--dry-run", "--estimate")
     assert (code, summary["exit_code"], summary["cleaned"]) == (0, 0, 0)
@@ -293,7 +275,7 @@ def test_retention_is_told(root):
     code, out, _ = kafkalog("compact", root / "cmp-tx-0", *BOTH, *LITTLE, *NOW, "--dry-run", "--verbose")
     assert code == 0
     assert re.search(r", at most \d+ segments removed by retention \(\d+(\.\d)? (bytes|KiB)\)", out)
-    assert "setting retention.bytes=1500 (--config)" in out
+    assert "setting retention.bytes=1500 (1.5 KiB; --config)" in out
     code, out, _ = kafkalog("compact", root / "cmp-tx-0", *BOTH, *LITTLE, *NOW)
     assert code == 0
     words, undo = out.strip().split("; undo retention: kafkalog undo ")
@@ -314,7 +296,7 @@ def test_what_both_warn_of_is_said_once(root, tmp_path):
 def test_without_a_limit_it_is_only_cleaned(root):
     code, out, err = kafkalog("compact", root / "cmp-tx-0", *BOTH, *NOW)
     assert (code, "cleaned up to 180" in out) == (0, True)
-    assert "only cleaned, nothing is deleted" in err
+    assert "cleaned, but retention removed nothing" in err
 
 
 def test_a_dry_run_of_several_is_a_table(corpus, tmp_path):

@@ -1,7 +1,6 @@
 """Options from KAFKALOG_… variables and from a TOML file: their order, wrong names, and what is never taken from there."""
 
 import importlib
-import io
 import json
 import re
 import shutil
@@ -13,8 +12,8 @@ import pytest
 import typer
 
 from kafkalog_cli.cli import configuration
-from kafkalog_cli.cli.app import COMMANDS, run
-from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.app import COMMANDS
+from tests.support.commands import kafkalog
 
 if sys.version_info >= (3, 11):
     import tomllib as toml
@@ -25,14 +24,8 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = str(ROOT / "docs" / "example" / "mixed-0")
 READERS = {
     *("ls", "dump-log", "dump-index", "lookup-offset", "lookup-time", "read", "verify", "sql", "audit", "warmup"),
-    *("groups", "transactions"),
+    *("groups", "transactions", "cluster", "doctor"),
 }
-
-
-def kafkalog(*argv):
-    out, err = io.BytesIO(), io.BytesIO()
-    code = run(list(argv), Environment(stdout=out, stderr=err))
-    return code, out.getvalue().decode(), err.getvalue().decode()
 
 
 def level(*argv):
@@ -196,6 +189,7 @@ NEVER = {
         "against",
         "assume-offline",
         "allow",
+        "at",
         "batch",
         "batch-bytes",
         "before",
@@ -221,7 +215,7 @@ NEVER = {
     *("key-decoder-class", "key-separator", "keys", "latest", "leader-epoch", "like-broker", "log-dir", "master"),
     *("max-bytes", "max-records", "max-timestamp", "merge-by-time", "metrics", "mode", "new-offsets", "now"),
     "offsets-decoder",
-    *("older-than", "output", "partition", "partitions", "passes", "print", "print-data-log", "producer-epoch"),
+    *("older-than", "output", "partition", "partitions", "part", "passes", "print", "print-data-log", "producer-epoch"),
     *(
         "producer-id",
         "prove",

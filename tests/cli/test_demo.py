@@ -1,24 +1,15 @@
 """`kafkalog demo`: the directory is what it says, the same each time, and each command that it prints runs."""
 
-import io
 import json
 import shlex
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.ops.demo.contents import GROUP_PARTITION
 from kafkalog_cli.output.demo_text import TOUR
+from tests.support.commands import kafkalog
 
 NOW = "2026-11-23T14:00:00Z"
-
-
-def kafkalog(*argv):
-    out, err = io.BytesIO(), io.BytesIO()
-    code = run([str(word) for word in argv], Environment(stdout=out, stderr=err))
-    assert b"internal error" not in err.getvalue(), err.getvalue()
-    return code, out.getvalue().decode(), err.getvalue().decode()
 
 
 @pytest.fixture

@@ -10,15 +10,15 @@ import sys
 
 import pytest
 from crc32c import crc32c
-from faulty_fs import FaultyFilesystem
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from index_model import PER_BATCH, Spec, batch_v2, indexes, offset_index, time_index, write
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
+from tests.ops.index_model import PER_BATCH, Spec, batch_v2, indexes, offset_index, time_index, write
+from tests.support.faulty_fs import FaultyFilesystem
 
 UUID = "bGFiLWNsdXN0ZXItMDAwMA"
 
@@ -253,7 +253,10 @@ def test_what_is_no_sidecar_is_ignored_aloud():
     fs = FaultyFilesystem(log_directory())
     log, index = f"/log/t-0/{0:020d}.log", f"/log/t-0/{0:020d}.index"
     code, out, err = dump_index(log, index, fs=fs)
-    assert (code, err) == (0, f"kafkalog: {log}: no index, snapshot, checkpoint or metadata file\n")
+    assert (code, err) == (
+        0,
+        f"kafkalog: {log}: ignored: it is not an index, a snapshot, a checkpoint or a metadata file\n",
+    )
     code, out, err = dump_index(log, fs=fs)
     assert (code, out) == (10, "")
     code, _, err = dump_index(log, "--format", "json", fs=fs)
@@ -373,6 +376,16 @@ def test_files_too_large_to_be_true_are_not_read(tmp_path):
     code, out, _ = dump_index(tmp_path / "t-0")
     assert code == 3
     assert out.count("bytes are too many to check") == 3
+
+
+def test_a_hole_larger_than_any_preallocated_index_is_not_read_through(tmp_path):
+    """segment.index.bytes is an int; a hole of 16 TiB would take a day."""
+    (tmp_path / "t-0").mkdir()
+    with (tmp_path / "t-0" / "00.index").open("wb") as file:
+        file.truncate(1 << 43)
+    code, out, _ = dump_index(tmp_path / "t-0")
+    assert code == 3
+    assert "8796093022208 bytes are too many to check" in out
 
 
 @pytest.mark.parametrize(

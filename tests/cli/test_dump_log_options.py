@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from logs import BASE_TIME_MS, R, batch_v2
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from tests.support.logs import BASE_TIME_MS, R, batch_v2
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "example"

@@ -4,10 +4,10 @@ import io
 import struct
 
 import pytest
-from logs import R, batch_v2, message, write_segment
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from tests.support.logs import R, batch_v2, message, write_segment
 
 
 def dump(*argv):

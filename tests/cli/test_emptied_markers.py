@@ -3,7 +3,10 @@
 import io
 
 import pytest
-from logs import (
+
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+from tests.support.logs import (
     BASE_TIME_MS,
     CONTROL,
     TRANSACTIONAL,
@@ -14,9 +17,6 @@ from logs import (
     producer_snapshot,
     write_segment,
 )
-
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
 
 NAMES = {kind: f"{2:020}{kind}" for kind in (".txnindex", ".snapshot")}
 

@@ -5,8 +5,9 @@ import json
 import shutil
 
 import pytest
-from naive_reader import read_batches, read_records
-from test_compact import CHECKPOINT, COMPACT, NOW, kafkalog, objects, tree
+
+from tests.cli.test_compact import CHECKPOINT, COMPACT, NOW, kafkalog, objects, tree
+from tests.support.naive_reader import read_batches, read_records
 
 OLD, ACTIVE, NONE = "key-00005", "key-00000", "nobody"
 
@@ -171,8 +172,8 @@ def test_markers_are_no_records_of_a_key(root, tmp_path):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "there is no key"),
-        ('{"type":"summary"}\n', "there is no key"),
+        ("", "the file has no key"),
+        ('{"type":"summary"}\n', "line 1: an object of type 'summary' is not a record"),
         ('{"key":"a"}\n{"value":"b"}\n', "line 2: a record without a key"),
         ("a\n", "line 1: no JSON"),
     ],

@@ -1,15 +1,13 @@
 """What commands say on stderr when something is wrong: one object a line for programs, a word on what to do for people."""
 
-import io
 import json
 from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import KafkalogError, next_step
+from tests.support.commands import kafkalog
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "kafkalog.error-1.json"
 COMMANDS = (
@@ -25,12 +23,6 @@ COMMANDS = (
     "lookup-time",
 )
 PARTITIONS = ("recover", "purge", "read", "lookup-offset")
-
-
-def kafkalog(*argv):
-    out, err = io.BytesIO(), io.BytesIO()
-    code = run([*map(str, argv)], Environment(stdout=out, stderr=err))
-    return code, out.getvalue().decode(), err.getvalue().decode()
 
 
 def errors(text):

@@ -1,7 +1,6 @@
 """Every kind of finding has a case here: the commands that it prints are run, literally, and lead to a clean verify, or
 its words state the end: why nothing has to be done, or who decides."""
 
-import io
 import json
 import re
 import shlex
@@ -12,9 +11,15 @@ import zlib
 from pathlib import Path
 
 import pytest
-from faulty_fs import FaultyFilesystem
-from logs import BASE_TIME_MS, R, batch_v2, message_set, write_segment
-from ops.test_verify_places import (
+
+from kafkalog_cli.change.publishing.new_partitions import staged_name
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.moved_away import place_outside
+from kafkalog_cli.format import producer_snapshot
+from kafkalog_cli.format.producer_snapshot import ProducerEntry
+from kafkalog_cli.ops.checks.diagnose import DIAGNOSES, finding, with_path
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
+from tests.ops.test_verify_places import (
     CONTROL,
     FIRST,
     GOOD,
@@ -29,16 +34,9 @@ from ops.test_verify_places import (
     topic_id,
     with_crc,
 )
-
-from kafkalog_cli.change.publishing.new_partitions import staged_name
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.moved_away import place_outside
-from kafkalog_cli.format import producer_snapshot
-from kafkalog_cli.format.producer_snapshot import ProducerEntry
-from kafkalog_cli.ops.verify.diagnose import DIAGNOSES, finding, with_path
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind, Severity
+from tests.support.commands import kafkalog
+from tests.support.faulty_fs import FaultyFilesystem
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, message_set, write_segment
 
 COMMAND = re.compile(r"`([^`]+)`")
 RUN = ("kafkalog", "sudo", "mv", "cp", "rm", "sed")
@@ -69,14 +67,6 @@ class Faulty(FaultyFilesystem):
 
     def __getattr__(self, name):
         return getattr(self.below, name)
-
-
-def kafkalog(*argv, fs=None):
-    out, err = io.BytesIO(), io.BytesIO()
-    environment = Environment(stdout=out, stderr=err, **({} if fs is None else {"fs": fs}))
-    code = run([*map(str, argv)], environment)
-    assert b"internal error" not in err.getvalue(), err.getvalue()
-    return code, out.getvalue().decode(), err.getvalue().decode()
 
 
 def findings(argv, fs=None):
@@ -273,7 +263,7 @@ case("invalid-control-record")(odd_records(MARKER))
 def _(corpus):
     import gzip
 
-    from logs import message
+    from tests.support.logs import message
 
     inner = b"".join(message(R(i, BASE_TIME_MS, b"k", b"value"), 1) for i in range(2))
     bad = message(R(5, BASE_TIME_MS, None, gzip.compress(inner[:-1] + b"X")), 1, 1)
@@ -623,7 +613,7 @@ def test_the_next_steps(corpus, tmp_path, monkeypatch, kind, make):
     made = make(corpus)
     argv, fs = made if isinstance(made, tuple) else (made, None)
     if kind is FindingKind.LOCKED:
-        from disk.test_lock import held_by_another_process
+        from tests.disk.test_lock import held_by_another_process
 
         with held_by_another_process(DISK / ".lock"):
             _, found = findings(argv)

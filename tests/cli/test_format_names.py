@@ -1,7 +1,6 @@
 """NDJSON has two names, json and ndjson, wherever a format is named; and what is asked for as JSON is JSON."""
 
 import importlib
-import io
 import json
 from enum import Enum
 from pathlib import Path
@@ -10,17 +9,10 @@ from typing import get_args, get_type_hints
 import pytest
 
 from kafkalog_cli.cli import app
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
+from tests.support.commands import kafkalog
 
 PARTITION = Path(__file__).parents[2] / "docs" / "example" / "mixed-0"
 SIDECARS = sorted(p for p in PARTITION.iterdir() if p.suffix in {".index", ".timeindex", ".snapshot"})
-
-
-def kafkalog(*argv):
-    out, err = io.BytesIO(), io.BytesIO()
-    code = run([*map(str, argv)], Environment(stdout=out, stderr=err))
-    return code, out.getvalue().decode(), err.getvalue().decode()
 
 
 def choices_of(hint):

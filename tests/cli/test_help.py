@@ -1,7 +1,6 @@
 """The help: commands in groups, `kafkalog help COMMAND`, and what is said to a name that is none."""
 
 import ast
-import io
 import json
 import re
 from itertools import pairwise
@@ -12,21 +11,14 @@ import typer
 
 import kafkalog_cli.cli
 from kafkalog_cli import __version__
-from kafkalog_cli.cli.app import COMMANDS, GROUPS, app, callback_of, run
+from kafkalog_cli.cli.app import COMMANDS, GROUPS, app, callback_of
 from kafkalog_cli.cli.command_facts import SUMMARIES
-from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.help_pages import command_page
 from kafkalog_cli.output.help_text import help_text
 from kafkalog_cli.output.paint import Paint
+from tests.support.commands import kafkalog
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
-
-
-def kafkalog(*argv):
-    """(exit code, stdout, stderr)."""
-    out, err = io.BytesIO(), io.BytesIO()
-    code = run(list(argv), Environment(stdout=out, stderr=err))
-    return code, out.getvalue().decode(), err.getvalue().decode()
 
 
 def test_commands_stand_in_their_groups():

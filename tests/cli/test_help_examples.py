@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 import typer
-from coordinator_logs import commit, commit_key, commits, coordinator_partition_at
 
 from kafkalog_cli.cli.app import COMMANDS, app, run
 from kafkalog_cli.cli.command_facts import EXAMPLES
 from kafkalog_cli.cli.environment import Environment
+from tests.support.coordinator_logs import commit, commit_key, commits, coordinator_partition_at
+from tests.support.metadata_logs import batches, partition, topic_id, value
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
 LOG_DIR = "/var/lib/kafka"
@@ -69,6 +70,11 @@ RUN = [(name, command) for name, command in ALL if name not in (*SPARK, *COMPILE
 def test_an_example_runs(disk, tmp_path, monkeypatch, name, command):
     root = shutil.copytree(disk, tmp_path / "disk")
     monkeypatch.chdir(root)
+    if name == "cluster":
+        log = root / "kafka" / "__cluster_metadata-0"
+        log.mkdir()
+        records = [value("TopicRecord", name="orders", topicId=topic_id(1)), partition(topic_id(1))]
+        (log / f"{0:020}.log").write_bytes(batches([records])[0])
     piped = b""
     for argv in calls(command):
         words = [

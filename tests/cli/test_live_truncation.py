@@ -5,11 +5,11 @@ import sys
 from contextlib import contextmanager
 
 import pytest
-from log_directories import PARTITION, ROOT, batch
-from test_live import busy_disk
-from writers import NOW_MS, kafkalog
 
 from kafkalog_cli.disk.fs import RealFilesystem
+from tests.crash.log_directories import PARTITION, ROOT, batch
+from tests.crash.test_live import busy_disk
+from tests.crash.writers import NOW_MS, kafkalog
 
 HOLD = "import fcntl, sys; file = open(sys.argv[1], 'w'); fcntl.lockf(file, fcntl.LOCK_EX); print(); sys.stdin.read()"
 ACTIVE = "t-0/00000000000000000014"

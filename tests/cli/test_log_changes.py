@@ -1,6 +1,5 @@
 """`kafkalog roll`, `retain`, `truncate`, `delete-records` from the command line: what they say, change and refuse."""
 
-import io
 import json
 import re
 import shutil
@@ -8,10 +7,9 @@ import subprocess
 import sys
 
 import pytest
-from making_changes import files
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
+from tests.support.commands import kafkalog, tree
+from tests.support.plain_changes import files
 
 NOW_MS = 1795228795800
 NOW = ("--now", str(NOW_MS))
@@ -20,27 +18,10 @@ DELETES = ("--config", "cleanup.policy=delete")
 DAY_AND_NIGHT = ("--config", "retention.ms=60000000")
 
 
-def kafkalog(*argv):
-    """(exit code, stdout, stderr)."""
-    out, err = io.BytesIO(), io.BytesIO()
-    code = run([*map(str, argv)], Environment(stdout=out, stderr=err))
-    assert b"internal error" not in err.getvalue(), err.getvalue()
-    return code, out.getvalue().decode(), err.getvalue().decode()
-
-
 @pytest.fixture
 def root(corpus, tmp_path):
     shutil.copytree(corpus / "retention" / "before", tmp_path / "data")
     return tmp_path / "data"
-
-
-def tree(root):
-    """Every file with its bytes, mode and mtime, but for locks and what runs keep."""
-    return {
-        str(path.relative_to(root)): (path.read_bytes(), path.stat().st_mode, path.stat().st_mtime_ns)
-        for path in root.rglob("*")
-        if path.is_file() and ".kafkalog" not in path.parts and path.name != ".lock"
-    }
 
 
 def undo_of(line):
@@ -105,7 +86,7 @@ def test_a_dry_run_tells_and_changes_nothing(root):
     ]
     lines = kafkalog(*retain, "--verbose")[1].splitlines()
     assert [lines[0], lines[-1]] == [out.splitlines()[0], "dry run: nothing was changed"]
-    assert "  setting retention.ms=60000000 (--config)" in lines
+    assert "  setting retention.ms=60000000 (1000 minutes; --config)" in lines
     assert f"  would rename {0:020d}.log to {0:020d}.log.deleted" in lines
     summary = kafkalog("retain", root, *DAY_AND_NIGHT, *NOW, "--dry-run", "--config", "cleanup.policy=delete")[1]
     assert re.fullmatch(

@@ -1,6 +1,5 @@
 """`ls --topics`, `--sort`, `--freeable`: sums against `du`, what is freeable against what retain and compact free."""
 
-import io
 import json
 import os
 import shutil
@@ -10,10 +9,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from metadata_logs import batches, partition, topic_id, value
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
+from tests.support.commands import kafkalog
+from tests.support.metadata_logs import batches, partition, topic_id, value
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
 LATER = ("--now", "2040-01-01T00:00:00Z")
@@ -23,14 +21,6 @@ HOLDER = (
     "import fcntl, sys; f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); sys.stdin.read()"
 )
 BLOCK_BYTES = 4096
-
-
-def kafkalog(*argv):
-    """(exit code, stdout, stderr)."""
-    out, err = io.BytesIO(), io.BytesIO()
-    code = run([*map(str, argv)], Environment(stdout=out, stderr=err))
-    assert b"internal error" not in err.getvalue(), err.getvalue()
-    return code, out.getvalue().decode(), err.getvalue().decode()
 
 
 def objects(*argv):
@@ -271,7 +261,7 @@ def test_a_row_says_unknown_and_a_line_says_why(data):
     assert any("--broker-config FILE" in line for line in reasons)
     _, found, _ = objects(data, "--freeable", *LATER)
     unknown = [each for each in found["partition"] if each["freeable"]["unknown_because"]]
-    assert out.splitlines()[-1].endswith(f"what is freeable is unknown for {len(unknown)} partitions")
+    assert out.splitlines()[-1].endswith(f"freeable bytes unknown for {len(unknown)} partitions")
     assert 1 < len(unknown) < len(found["partition"])
 
 

@@ -7,10 +7,10 @@ import subprocess
 from typing import NamedTuple
 
 import pytest
-from logs import R, batch_v2, write_segment
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from tests.support.logs import R, batch_v2, write_segment
 
 ROOT = ("recovery-point", "log-start", "replication", "cleaner")
 AT_START = ("recovery-point", "log-start")

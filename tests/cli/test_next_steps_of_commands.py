@@ -10,11 +10,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from logs import BASE_TIME_MS, write_segment
-from ops.test_verify_places import log_dir, metadata_log, partition, ten_batches, topic
-from test_every_next_step import DISK, LOG, OTHER, PARTITION, changed, from_corpus, kafkalog, sound, starts
 
 from kafkalog_cli.ops.refusals import RULES
+from tests.cli.test_every_next_step import DISK, LOG, OTHER, PARTITION, changed, from_corpus, kafkalog, sound, starts
+from tests.ops.test_verify_places import log_dir, metadata_log, partition, ten_batches, topic
+from tests.support.logs import BASE_TIME_MS, write_segment
 
 COMMAND = re.compile(r"`((?:kafkalog|mv|cp|rm|sed) [^`]+)`")
 UNDO = re.compile(r"undo: ((?:kafkalog undo|mv) .+)")
@@ -30,6 +30,7 @@ NOT_COMMANDS = {
     "no-limit": "as no-policy",
     "illegal-setting": "the operator knows the value",
     "outdated-settings": "the operator knows the value",
+    "unread-policy": "a warning: only the operator knows the directory of the metadata log",
     "linked-directory": "a warning: where the path leads",
     "no-topic-id": "only the operator knows the id, or the directory of the metadata log",
     "marker-stays-away": "a warning: what the broker will do",

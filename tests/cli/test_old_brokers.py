@@ -4,24 +4,16 @@ tests/fixtures/old_brokers.tar.xz has what Kafka 0.10.2.2, 0.11.0.3, 2.0.1 and 4
 log.message.format.version, transactions with markers after the last data, a replica moved to another log directory.
 """
 
-import io
 import json
 
 import pytest
-from archives import FIXTURES, unpack
-from logs import R, batch_v2, indexes, message, write_segment
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
+from tests.support.archives import FIXTURES, unpack
+from tests.support.commands import kafkalog
+from tests.support.logs import R, batch_v2, indexes, message, write_segment
 
 LEVELS = ("quick", "normal", "deep")
 CASES = ("z0102", "z0110", "z201", "moved")
-
-
-def kafkalog(*argv):
-    out, err = io.BytesIO(), io.BytesIO()
-    code = run([str(word) for word in argv], Environment(stdout=out, stderr=err))
-    return code, out.getvalue().decode(), err.getvalue().decode()
 
 
 @pytest.fixture(scope="module")

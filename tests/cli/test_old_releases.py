@@ -5,15 +5,13 @@ cleaned, retention, a deleted topic, committed offsets, transactions, switches o
 directory under release after release.
 """
 
-import io
 import json
 import re
 
 import pytest
-from archives import FIXTURES, unpack
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
+from tests.support.archives import FIXTURES, unpack
+from tests.support.commands import kafkalog
 
 CODECS = ("none", "gzip", "snappy", "lz4")
 RELEASES = ("0.8.2.2", "0.9.0.1", "0.10.0.1", "0.10.1.1", "0.10.2.2", "0.11.0.3", "1.0.2", "2.0.1", "2.8.2", "3.9.1")
@@ -26,12 +24,6 @@ def has_transactions(case):
     """Whether the release has them; Kafka 0.11 was the first."""
     number = case.removeprefix("upgrades-")
     return "formats" not in case and not number.startswith(("0.8", "0.9", "0.10"))
-
-
-def kafkalog(*argv):
-    out, err = io.BytesIO(), io.BytesIO()
-    code = run([str(word) for word in argv], Environment(stdout=out, stderr=err))
-    return code, out.getvalue().decode(), err.getvalue().decode()
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +145,7 @@ def test_ls_agrees_with_the_directory(old, case):
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 @pytest.mark.xdist_group("spark")
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.parametrize("case", CASES)
 def test_audit_agrees_with_the_directory(old, case):
     code, out, _ = kafkalog("audit", old / case)

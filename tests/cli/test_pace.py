@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
-from logs import BASE_TIME_MS, R, batch_v2, write_segment
-from making_changes import files
-from watched_fs import WatchedFilesystem
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.ops.session.interruptions import Interruptions
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
+from tests.support.plain_changes import files
+from tests.support.watched_fs import WatchedFilesystem
 
 MARKER = ".kafka_cleanshutdown"
 NAMES = [f"t-{number}" for number in range(8)]

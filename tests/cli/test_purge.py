@@ -6,14 +6,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from disk.test_lock import held_by_another_process
-from test_undo import NOW_MS, fits_its_schema, kafkalog, partitions, tree
-from watched_fs import FailingFilesystem, RecordingFilesystem
 
 from kafkalog_cli.change.changes import Cut, Drop, Move
 from kafkalog_cli.change.journal import apply
 from kafkalog_cli.change.manifest import RunInfo
 from kafkalog_cli.disk.fs import RealFilesystem
+from tests.cli.test_undo import NOW_MS, fits_its_schema, kafkalog, partitions, tree
+from tests.disk.test_lock import held_by_another_process
+from tests.support.watched_fs import FailingFilesystem, RecordingFilesystem
 
 DAY_MS = 86_400_000
 LOG, DELETED = "00000000000000000000.log", "00000000000000000000.log.deleted"

@@ -5,7 +5,8 @@ import os
 import shutil
 
 import pytest
-from test_pace import MARKER, NAMES, Hooked, kafkalog, log_directory
+
+from tests.cli.test_pace import MARKER, NAMES, Hooked, kafkalog, log_directory
 
 
 def held_reasons(root):

@@ -9,16 +9,16 @@ from itertools import accumulate
 
 import crc32c
 import pytest
-from faulty_fs import FaultyFilesystem
-from logs import BASE_TIME_MS, R, batch_v2, message, xerial
-from naive_consumer import consume
-from naive_reader import read_batches
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.message_set_send import ErrorCode, decode, decode_several, encode_several, encode_start
+from tests.support.faulty_fs import FaultyFilesystem
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, xerial
+from tests.support.naive_consumer import consume
+from tests.support.naive_reader import read_batches
 
 FOLDER = "/logs/orders-3"
 FIRST, SECOND = f"{FOLDER}/{0:020d}.log", f"{FOLDER}/{40:020d}.log"

@@ -6,13 +6,13 @@ import os
 import shutil
 
 import pytest
-from making_changes import files
-from watched_fs import WatchedFilesystem
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import Unreadable
+from tests.support.plain_changes import files
+from tests.support.watched_fs import WatchedFilesystem
 
 MARKER = ".kafka_cleanshutdown"
 
@@ -66,6 +66,41 @@ def test_a_torn_tail(log_dir):
     assert code == 0
     assert out == f"{root}/crash-torn-0: nothing to do, offsets 0 to 128\n"
     assert recover(root, "--quiet") == (0, "", "")
+
+
+def test_a_snapshot_past_the_cut_tail_is_removed_for_its_true_reason(tmp_path):
+    """No newer snapshot had its entries: the log ends before it."""
+    assert run(["demo", str(tmp_path / "shop")], Environment(stdout=io.BytesIO(), stderr=io.BytesIO())) == 0
+    code, out, _ = recover(tmp_path / "shop" / "orders-1")
+    assert code == 0
+    assert "  00000000000000000400.snapshot: it did not fit the log: removed, because the log ends at 384\n" in out
+    snapshots = sorted(path.name for path in (tmp_path / "shop" / "orders-1").glob("*.snapshot"))
+    assert snapshots == ["00000000000000000208.snapshot", "00000000000000000384.snapshot"]
+
+
+def test_more_than_three_files_with_one_remark_have_one_line(tmp_path):
+    shop = tmp_path / "shop"
+    assert run(["demo", str(shop)], Environment(stdout=io.BytesIO(), stderr=io.BytesIO())) == 0
+    (shop / "recovery-point-offset-checkpoint").unlink()
+    code, out, _ = recover(shop / "orders-2", "--like-broker", "--format", "json", "--dry-run")
+    assert code == 4
+    assert len(objects(out)[0]["remarks"]) == 7
+    _, out, _ = recover(shop / "orders-2", "--like-broker")
+    assert "  00000000000000000064.log and 5 later files: removed with all its records, as a broker does\n" in out
+    assert "00000000000000000128.log" not in out
+
+
+def test_a_salvage_makes_no_directory_in_a_log_directory(log_dir, tmp_path):
+    """A broker takes the log directory offline for a directory whose name is not a partition's."""
+    root = log_dir("crash-torn")
+    before = tree(root)
+    (tmp_path / "link").symlink_to(root)
+    for out in (root / "salvaged", tmp_path / "link" / "salvaged"):
+        code, _, err = recover(root / "crash-torn-0", "--salvage", out)
+        assert (code, f"{out}: refused: a broker does not start with such a directory" in err) == (14, True)
+    assert tree(root) == before
+    assert not (root / "salvaged").exists()
+    assert recover(root / "crash-torn-0", "--salvage", tmp_path / "salvaged")[0] in (3, 4)
 
 
 def test_a_dry_run_changes_nothing(log_dir):

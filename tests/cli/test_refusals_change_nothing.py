@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from metadata_logs import batches, partition, topic_id, value
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.ops.refusals import RULES, Action, RuleOutcome
+from tests.support.metadata_logs import batches, partition, topic_id, value
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example" / "mixed-0"
 YEAR_2040 = ("--now", "2040-01-01T00:00:00Z")

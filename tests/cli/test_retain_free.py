@@ -1,6 +1,5 @@
 """`kafkalog retain --free-bytes`: on a file system that is full, and what never goes."""
 
-import io
 import json
 import os
 import re
@@ -9,25 +8,15 @@ import subprocess
 import sys
 
 import pytest
-from memory_fs import SURVIVALS, MemoryFilesystem
-from watched_fs import FailingFilesystem, RecordingFilesystem
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode
+from tests.support.commands import kafkalog
+from tests.support.memory_fs import SURVIVALS, MemoryFilesystem
+from tests.support.watched_fs import FailingFilesystem, RecordingFilesystem
 
 NOW_MS = 1795228795800
 NOW = ("--now", str(NOW_MS))
 DELETES = ("--config", "cleanup.policy=delete")
-
-
-def kafkalog(*argv, fs=None):
-    """(exit code, stdout, stderr)."""
-    out, err = io.BytesIO(), io.BytesIO()
-    environment = Environment(stdout=out, stderr=err, **({} if fs is None else {"fs": fs}))
-    code = run([*map(str, argv)], environment)
-    assert b"internal error" not in err.getvalue(), err.getvalue()
-    return code, out.getvalue().decode(), err.getvalue().decode()
 
 
 def logs_in(root, pattern="*.log"):

@@ -4,11 +4,11 @@ import importlib
 import shutil
 
 import pytest
-from logs import BASE_TIME_MS
-from test_append import kafkalog
 from typer.main import get_command
 
 from kafkalog_cli.cli.app import COMMANDS
+from tests.cli.test_append import kafkalog
+from tests.support.logs import BASE_TIME_MS
 
 NOW = ("--now", str(BASE_TIME_MS + 10**9), "--single-replica", "--config", f"segment.ms={2**62}")
 COMMAND_LINES = {

@@ -4,7 +4,9 @@ clean deep verify, or the words of what is left state the end."""
 import shlex
 
 import pytest
-from cli.test_every_next_step import (
+
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from tests.cli.test_every_next_step import (
     ALL,
     COMMAND,
     DISK,
@@ -17,9 +19,7 @@ from cli.test_every_next_step import (
     kafkalog,
     sound,
 )
-from logs import BASE_TIME_MS, R, batch_v2
-
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind
+from tests.support.logs import BASE_TIME_MS, R, batch_v2
 
 
 def salvaged(command, fs=None):

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from coordinator_logs import commit, commit_key, commits, coordinator_partition_at
 
 from kafkalog_cli.cli.app import COMMANDS
+from tests.support.coordinator_logs import commit, commit_key, commits, coordinator_partition_at
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "example" / "mixed-0"

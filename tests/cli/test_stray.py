@@ -1,26 +1,17 @@
 """A missing partition.metadata is written from the metadata log, and a `-stray` directory comes back by its path."""
 
-import io
 import json
 import shlex
 import shutil
 
 import pytest
-from logs import R, batch_v2, write_segment
-from metadata_logs import batches, partition, topic_id, value
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
+from tests.support.commands import kafkalog
+from tests.support.logs import R, batch_v2, write_segment
+from tests.support.metadata_logs import batches, partition, topic_id, value
 
 STRAY = "t-0.0123456789abcdef0123456789abcdef-stray"
 ID = topic_id(1)
-
-
-def kafkalog(*argv):
-    out, err = io.BytesIO(), io.BytesIO()
-    code = run([str(word) for word in argv], Environment(stdout=out, stderr=err))
-    assert b"internal error" not in err.getvalue(), err.getvalue()
-    return code, out.getvalue().decode(), err.getvalue().decode()
 
 
 @pytest.fixture

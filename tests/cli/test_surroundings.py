@@ -65,7 +65,7 @@ def test_variables_of_numba_are_for_others(tmp_path):
         capture_output=True, text=True, cwd=ROOT, env={**PLAIN, **OF_NUMBA, "NUMBA_CACHE_DIR": str(tmp_path)},
         check=False,
     )  # fmt: skip
-    assert done.stdout == f"CPUDispatcher True {sorted(OF_NUMBA)}\n", done.stderr
+    assert done.stdout == f"function True {sorted(OF_NUMBA)}\n", done.stderr
     assert done.returncode == 0
 
 

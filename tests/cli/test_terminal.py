@@ -119,6 +119,13 @@ def test_a_command_in_a_message_is_not_broken(torn):
     assert f"`kafkalog recover {torn}/crash-torn-0`" in shown
 
 
+def test_a_command_in_a_next_step_is_bold(torn):
+    _, shown = screen("verify", torn)
+    assert re.search(r"\x1b\[1m`kafkalog recover [^`]+`\x1b\[0m", shown)
+    _, shown = screen("recover", torn)
+    assert re.search(r"undo:\s+\x1b\[1mkafkalog undo \S+ \S+\x1b\[0m\n", shown)
+
+
 def test_help_fits_a_terminal():
     for columns in (60, 80, 200):
         shown = ESCAPE.sub("", screen("recover", "--help", columns=columns)[1])

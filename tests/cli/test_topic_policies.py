@@ -1,16 +1,14 @@
 """Whose settings retain and compact follow: the metadata log, server.properties, and what --config may not override."""
 
-import io
 import json
 import shlex
 import shutil
 from pathlib import Path
 
 import pytest
-from metadata_logs import batches, partition, topic_id, value
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
+from tests.support.commands import kafkalog
+from tests.support.metadata_logs import batches, partition, topic_id, value
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example" / "mixed-0"
 TOPICS = {
@@ -22,14 +20,6 @@ TOPICS = {
 LATER = ("--now", "2040-01-01T00:00:00Z")
 NONE_OF_4 = "dry run: 0 of 4 partitions would be changed. Nothing was changed\n"
 DELETES = ("--config", "cleanup.policy=delete", "--config", "retention.ms=600000")
-
-
-def kafkalog(*argv):
-    """(exit code, stdout, stderr)."""
-    out, err = io.BytesIO(), io.BytesIO()
-    code = run([*map(str, argv)], Environment(stdout=out, stderr=err))
-    assert b"internal error" not in err.getvalue(), err.getvalue()
-    return code, out.getvalue().decode(), err.getvalue().decode()
 
 
 @pytest.fixture
@@ -107,6 +97,22 @@ def test_the_command_line_does_not_override_a_compacted_topic(data, policy):
         assert "overrides this topic's own policy" in err
 
 
+def test_a_policy_for_several_topics_whose_own_is_not_known_is_warned_of_first(data):
+    """Without the metadata log a compacted topic looks as all others do; the cleaner may not have listed it yet."""
+    away = shutil.move(data / "__cluster_metadata-0", data.parent)
+    argv = ("retain", data, *DELETES, *LATER, "--dry-run")
+    code, _, err = kafkalog(*argv)
+    warned = [
+        line for line in err.splitlines() if "the topic's own policy is not known (no metadata log was found)" in line
+    ]
+    assert (code, len(warned)) == (0, len(TOPICS)), err
+    for known in (["--topic", "plain"], ["--metadata", away]):
+        assert "is not known" not in kafkalog(*argv, *known)[2]
+    free = (*argv[:-1], "--free-bytes", "9000TB", "--dry-run", "--format", "json")
+    kinds = [json.loads(line).get("kind") for line in kafkalog(*free)[2].splitlines()]
+    assert kinds.count("unread-policy") == len(TOPICS)
+
+
 def test_a_line_of_the_cleaner_protects_as_well(data):
     shutil.rmtree(data / "__cluster_metadata-0")
     (data / "cleaner-offset-checkpoint").write_text("0\n1\nplain 0 4\n")
@@ -181,6 +187,19 @@ def test_nothing_is_compacted_against_a_topics_own_policy(data):
     code, _, err = kafkalog(*argv)
     assert (code, skipped(err).keys()) == (5, {"plain"})
     assert kafkalog(*argv, "--topic", "plain")[0] == 0
+    broker = ("--broker-config", data.parent / "server.properties")
+    (data / "orders-0").rename(data / "unknown-0")
+    code, _, err = kafkalog(*argv, *broker)
+    assert (code, skipped(err).keys()) == (5, {"plain"})
+
+
+def test_nothing_is_compacted_that_is_known_to_be_deleted_only(data):
+    """Every source was read: the policy is Kafka's default, `delete`. Its records have keys by chance, or none."""
+    argv = ("compact", data, "--config", "cleanup.policy=compact", *LATER, "--dry-run")
+    broker = ("--broker-config", data.parent / "server.properties")
+    code, _, err = kafkalog(*argv, *broker)
+    assert (code, skipped(err).keys()) == (5, {"orders", "plain"})
+    assert kafkalog(*argv, *broker, "--topic", "plain")[0] == 0
 
 
 def test_delete_records_of_a_topic_that_is_only_compacted_is_refused(data):

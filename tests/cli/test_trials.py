@@ -10,10 +10,10 @@ import subprocess
 from itertools import count
 
 import pytest
-from trials import READERS, RECOVERED, TORN, UNPRIVILEGED, WRITERS, Trial, check_words, logs, tree
-from watched_fs import CHANGES, FailingFilesystem, RecordingFilesystem
 
 from kafkalog_cli.disk.fs import RealFilesystem
+from tests.cli.trials import READERS, RECOVERED, TORN, UNPRIVILEGED, WRITERS, Trial, check_words, logs, tree
+from tests.support.watched_fs import CHANGES, FailingFilesystem, RecordingFilesystem
 
 NO_WAY_ON = {"EACCES": "run it as the user that the broker runs as", "EROFS": "mount the file system read-write"}
 
@@ -83,7 +83,9 @@ def test_a_read_only_directory(trial):
     try:
         refused_writers(trial, NO_WAY_ON["EACCES"], as_user())
         assert answers_of_readers(trial, as_user()) == expected
-        done = trial.command(["recover", "--salvage", "DATA/out", "DATA"], as_user())
+        closed = trial.data.parent / "closed"
+        closed.mkdir(mode=0o555)
+        done = trial.command(["recover", "--salvage", str(closed / "out"), "DATA"], as_user())
         assert done.returncode == 1
         assert NOTHING_DONE.fullmatch(done.stdout)
         assert NO_WAY_ON["EACCES"] in done.stderr
@@ -100,7 +102,7 @@ def test_a_read_only_file_system(corpus, disk, tmp_path):
     subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
     refused_writers(trial, NO_WAY_ON["EROFS"])
     assert answers_of_readers(trial) == expected
-    done = trial.command(["recover", "--salvage", "DATA/out", "DATA"])
+    done = trial.command(["recover", "--salvage", f"{disk}/out", "DATA"])
     assert done.returncode == 1
     assert NOTHING_DONE.fullmatch(done.stdout)
     assert NO_WAY_ON["EROFS"] in done.stderr

@@ -10,11 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from disk.test_lock import held_by_another_process
-from journal_cases import Bytes
 from jsonschema import Draft202012Validator
-from memory_fs import MemoryFilesystem
-from watched_fs import FailingFilesystem, RecordingFilesystem
 
 from kafkalog_cli.change.changes import Cut, Drop, Move, Put
 from kafkalog_cli.change.checkpoint_lines import LineEdit
@@ -25,6 +21,10 @@ from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import FileKind
+from tests.crash.journal_cases import Bytes
+from tests.disk.test_lock import held_by_another_process
+from tests.support.memory_fs import MemoryFilesystem
+from tests.support.watched_fs import FailingFilesystem, RecordingFilesystem
 
 CASES = ["txn", "crash-torn", "clean-asis", "crash-zero-tail", "upgraded", "v1", "retention"]
 NOW_MS = 4_000_000_000_000

@@ -12,8 +12,8 @@ from jsonschema import Draft202012Validator
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.ops.verify.diagnose import finding
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind
+from kafkalog_cli.ops.checks.diagnose import finding
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.verify.partition import Level, Verification
 from kafkalog_cli.output.ndjson import json_text
 from kafkalog_cli.output.verify_view import verification_object

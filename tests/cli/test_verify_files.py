@@ -1,16 +1,12 @@
 """`kafkalog verify` of single files, and of files that the device or the system does not give."""
 
 import shutil
-import sys
-from pathlib import Path
 
 import pytest
-from test_verify import kafkalog, objects
 
-sys.path.append(str(Path(__file__).parents[1] / "bad_input"))
-
-from faulty_fs import FaultyFilesystem
-from log_directory import FILES, FIRST_LOG, LAST_LOG, PARTITION, ROOT, run_command
+from tests.bad_input.log_directory import FILES, FIRST_LOG, LAST_LOG, PARTITION, ROOT, run_command
+from tests.cli.test_verify import kafkalog, objects
+from tests.support.faulty_fs import FaultyFilesystem
 
 ROOT_FILES = (
     "meta.properties", "recovery-point-offset-checkpoint", "replication-offset-checkpoint",

@@ -1,6 +1,5 @@
 """Every next step that verify prints is run, literally, on every damaged log directory of real brokers."""
 
-import io
 import json
 import re
 import shlex
@@ -10,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
+from tests.support.commands import kafkalog
 
 COMMAND = re.compile(r"`(kafkalog [^`]+)`")
 
@@ -22,12 +20,6 @@ STATED_ENDS = {
 }  # fmt: skip
 EXPLAINED = {"clean-gap", "crash-gap"}
 """Records are lost for good: only the operator can say that the topic was compacted."""
-
-
-def kafkalog(*argv):
-    stdout, stderr = io.BytesIO(), io.BytesIO()
-    code = run([*map(str, argv)], Environment(stdout=stdout, stderr=stderr))
-    return code, stdout.getvalue().decode(), stderr.getvalue().decode()
 
 
 def commands_of(path, level="normal"):

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from memory_fs import START_NS, MemoryFilesystem
-
 from kafkalog_cli.change.changes import Cut, Drop, Move, Put
 from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.journal import CheckpointEdits, apply
 from kafkalog_cli.change.manifest import RunInfo
 from kafkalog_cli.disk.fs import FileAttributes
 from kafkalog_cli.disk.names import FileKind
+from tests.support.memory_fs import START_NS, MemoryFilesystem
 
 ROOT = "/logs"
 PARTITION = "/logs/t-0"

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from journal_cases import (
+from kafkalog_cli.change.journal_undo import check_undo, undo
+from kafkalog_cli.change.manifest import MANIFEST, RunState, read_manifest
+from tests.crash.journal_cases import (
     CHECKPOINT,
     OWN,
     PARTITION,
@@ -20,11 +22,8 @@ from journal_cases import (
     steps,
     without_cuts,
 )
-from memory_fs import SURVIVALS, MemoryFilesystem
-from watched_fs import Call, RecordingFilesystem
-
-from kafkalog_cli.change.journal_undo import check_undo, undo
-from kafkalog_cli.change.manifest import MANIFEST, RunState, read_manifest
+from tests.support.memory_fs import SURVIVALS, MemoryFilesystem
+from tests.support.watched_fs import Call, RecordingFilesystem
 
 Wrap = Callable[[object], object]
 

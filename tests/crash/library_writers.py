@@ -11,8 +11,17 @@ from itertools import count
 from unittest import mock
 
 import pyarrow as pa
-from log_directories import PARTITION, ROOT
-from writers import (
+
+import kafkalog_cli as kl
+from kafkalog_cli.change import journal
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.library import appending, verbs
+from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.ops.append.writing import Writing
+from kafkalog_cli.ops.session.options import Context
+from tests.crash.log_directories import PARTITION, ROOT
+from tests.crash.writers import (
     APPEND,
     APPEND_AND_ROLL,
     COMPACT,
@@ -37,15 +46,6 @@ from writers import (
     Outcome,
     Writer,
 )
-
-import kafkalog_cli as kl
-from kafkalog_cli.change import journal
-from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.errors import ExitCode, KafkalogError
-from kafkalog_cli.library import appending, verbs
-from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.append.writing import Writing
-from kafkalog_cli.ops.session.options import Context
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,20 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from logs import BASE_TIME_MS, R, aborted_txns, batch_v2, end_marker, indexes, message, message_set, producer_snapshot
-from memory_fs import DEFAULT, START_NS, MemoryFilesystem
-from naive_reader import read_batches, read_records
-
 from kafkalog_cli.disk.fs import FileAttributes
+from tests.support.logs import (
+    BASE_TIME_MS,
+    R,
+    aborted_txns,
+    batch_v2,
+    end_marker,
+    indexes,
+    message,
+    message_set,
+    producer_snapshot,
+)
+from tests.support.memory_fs import DEFAULT, START_NS, MemoryFilesystem
+from tests.support.naive_reader import read_batches, read_records
 
 ROOT = "/log"
 PARTITION = f"{ROOT}/t-0"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from watched_fs import Call, WatchedFilesystem
+from tests.support.watched_fs import Call, WatchedFilesystem
 
 SYNCS = ("sync", "sync_directory")
 NAMES = ("rename", "link", "unlink")

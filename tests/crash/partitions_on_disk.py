@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from log_directories import FIXTURES, SOUND, records_of
-from memory_fs import MemoryFilesystem
+from tests.crash.log_directories import FIXTURES, SOUND, records_of
+from tests.support.memory_fs import MemoryFilesystem
 
 NAMES = {name: f"t-{at}" for at, name in enumerate(FIXTURES)}
 SOUND_NAMES = {name: f"t-{at}" for at, name in enumerate(SOUND)}

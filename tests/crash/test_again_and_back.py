@@ -1,13 +1,14 @@
 """A command that is run again does nothing, and what it did is taken back byte for byte."""
 
 import pytest
-from log_directories import PARTITION, ROOT
-from memory_fs import MemoryFilesystem
-from test_recover_crashes import CASES as CORPUS_CASES
-from test_recover_crashes import load
-from watched_fs import RecordingFilesystem, WatchedFilesystem
-from writer_matrix import own_tree
-from writers import APPENDS, CASES, LIKE_BROKER, RUN_ID, SALVAGE, WRITERS, Kind, Writer, ids, kafkalog
+
+from tests.crash.log_directories import PARTITION, ROOT
+from tests.crash.test_recover_crashes import CASES as CORPUS_CASES
+from tests.crash.test_recover_crashes import load
+from tests.crash.writer_matrix import own_tree
+from tests.crash.writers import APPENDS, CASES, LIKE_BROKER, RUN_ID, SALVAGE, WRITERS, Kind, Writer, ids, kafkalog
+from tests.support.memory_fs import MemoryFilesystem
+from tests.support.watched_fs import RecordingFilesystem, WatchedFilesystem
 
 UNDOABLE = [
     (one, name)

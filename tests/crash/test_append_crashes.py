@@ -4,13 +4,12 @@ import random
 from dataclasses import replace
 
 import pytest
-from evidence import SCALE
-from log_directories import END, PARTITION, records
-from memory_fs import SURVIVALS
-from test_writer_faults import candidates, fail
-from watched_fs import RecordingFilesystem
-from writer_matrix import RECOVER_LATER, WriterMatrix, copy, known_good, own_tree, recovery_point
-from writers import (
+
+from kafkalog_cli.change import growing_run
+from tests.crash.log_directories import END, PARTITION, records
+from tests.crash.test_writer_faults import candidates, fail
+from tests.crash.writer_matrix import RECOVER_LATER, WriterMatrix, copy, known_good, own_tree, recovery_point
+from tests.crash.writers import (
     APPEND,
     APPEND_AND_FLUSH,
     APPEND_AND_ROLL,
@@ -21,8 +20,9 @@ from writers import (
     kafkalog,
     undo_all,
 )
-
-from kafkalog_cli.change import growing_run
+from tests.support.evidence import SCALE
+from tests.support.memory_fs import SURVIVALS
+from tests.support.watched_fs import RecordingFilesystem
 
 IMAGES, FAULTS_A_CASE = 12, 10
 

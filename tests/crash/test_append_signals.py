@@ -4,11 +4,12 @@ import json
 from functools import cache
 
 import pytest
-from memory_fs import MemoryFilesystem
-from partitions_on_disk import SOUND_NAMES, all_records, in_memory
-from test_signals import APPENDS, PARTS, SIGNALS, Signalled, contents
-from watched_fs import RecordingFilesystem
-from writers import KEPT, NEW, NEW_ID, NOW_MS, ROOT, SETTINGS, kafkalog
+
+from tests.crash.partitions_on_disk import SOUND_NAMES, all_records, in_memory
+from tests.crash.test_signals import APPENDS, PARTS, SIGNALS, Signalled, contents
+from tests.crash.writers import KEPT, NEW, NEW_ID, NOW_MS, ROOT, SETTINGS, kafkalog
+from tests.support.memory_fs import MemoryFilesystem
+from tests.support.watched_fs import RecordingFilesystem
 
 LINES = [b"%d:value of %d" % (at, at) for at in range(12)]
 STDIN = b"\n".join(LINES)

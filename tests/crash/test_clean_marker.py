@@ -5,17 +5,17 @@ import multiprocessing
 import os
 
 import pytest
-from journal_cases import PARTITION, PLANS, ROOT, RUN, contents, partition, run_plan, steps
-from journal_matrix import the_tree
-from memory_fs import SURVIVALS
-from test_journal_crashes import DropSync, SwapRenames
-from watched_fs import RecordingFilesystem, WatchedFilesystem, every_fault
 
 from kafkalog_cli.change.clean_marker import HELD_MARKER, hold_marker, read_held_marker, release_marker
 from kafkalog_cli.change.journal_undo import check_undo, undo
 from kafkalog_cli.change.manifest import RunState, read_manifest
 from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem
 from kafkalog_cli.errors import KafkalogError, NotChanged, SyncFailed
+from tests.crash.journal_cases import PARTITION, PLANS, ROOT, RUN, contents, partition, run_plan, steps
+from tests.crash.journal_matrix import the_tree
+from tests.crash.test_journal_crashes import DropSync, SwapRenames
+from tests.support.memory_fs import SURVIVALS
+from tests.support.watched_fs import RecordingFilesystem, WatchedFilesystem, every_fault
 
 MARKER = f"{ROOT}/.kafka_cleanshutdown"
 HELD = f"{ROOT}/{HELD_MARKER}"

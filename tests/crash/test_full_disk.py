@@ -5,12 +5,12 @@ import shutil
 import subprocess
 
 import pytest
-from test_undo import changes_of, kafkalog, tree
 
 from kafkalog_cli.change.journal import apply
 from kafkalog_cli.change.manifest import RunInfo
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import KafkalogError
+from tests.cli.test_undo import changes_of, kafkalog, tree
 
 KIB = 1 << 10
 INFO = RunInfo("run-1", "test", (), 0)

@@ -5,11 +5,6 @@ import os
 from copy import deepcopy
 
 import pytest
-from change.test_new_partitions import ALL, NAMES, ROOT, committed_image, empty_disk, left, run, seen
-from cli.test_undo import fits_its_schema
-from disk.test_lock import held_by_another_process
-from watched_fs import RecordingFilesystem, every_fault
-from writers import NOW_MS, kafkalog
 
 from kafkalog_cli.change.publishing.new_partitions import (
     NewPartitions,
@@ -21,6 +16,11 @@ from kafkalog_cli.change.publishing.new_partitions import (
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.lock import IMPORT_BYTE
 from kafkalog_cli.disk.names import FileKind
+from tests.change.test_new_partitions import ALL, NAMES, ROOT, committed_image, empty_disk, left, run, seen
+from tests.cli.test_undo import fits_its_schema
+from tests.crash.writers import NOW_MS, kafkalog
+from tests.disk.test_lock import held_by_another_process
+from tests.support.watched_fs import RecordingFilesystem, every_fault
 
 FAULTS_OF_REMOVAL = ("EIO", "EACCES", "EINTR")
 LATER_MS = NOW_MS + 3_600_000_000
@@ -148,7 +148,7 @@ def test_a_record_that_is_none():
         file.truncate(9)
     before = staged(image)
     _, found = findings(image)
-    assert "it is not what an earlier run wrote" in found["import-cut-off"][FileKind.IMPORT_RECORD.value]["message"]
+    assert "no earlier run wrote this content" in found["import-cut-off"][FileKind.IMPORT_RECORD.value]["message"]
     assert kafkalog(image, "purge", *(f"{ROOT}/{name}" for name in before), now_ms=LATER_MS).code == 12
     assert staged(image) == before
 

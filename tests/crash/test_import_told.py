@@ -6,19 +6,19 @@ from functools import partial
 
 import pyarrow as pa
 import pytest
-import watched_fs
-from evidence import SCALE
-from log_directories import MARKER, ROOT, log_directory
-from naive_reader import read_batches, read_records
 from pyarrow import feather
-from told import READ_ONLY, TOLD
-from watched_fs import FailingFilesystem
-from writer_matrix import copy, own_tree
-from writers import NEW_ID, NOW_MS, kafkalog
 
 from kafkalog_cli.change.publishing.new_partitions import is_staged
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
+from tests.crash.log_directories import MARKER, ROOT, log_directory
+from tests.crash.told import READ_ONLY, TOLD
+from tests.crash.writer_matrix import copy, own_tree
+from tests.crash.writers import NEW_ID, NOW_MS, kafkalog
+from tests.support import watched_fs
+from tests.support.evidence import SCALE
+from tests.support.naive_reader import read_batches, read_records
+from tests.support.watched_fs import FailingFilesystem
 
 pytest.importorskip("pyspark")
 

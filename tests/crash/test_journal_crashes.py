@@ -1,14 +1,14 @@
 """The journal under power cuts: after every call, with every kind of loss, what was or what was planned is there."""
 
 import pytest
-from journal_cases import PARTITION, PLANS, ROOT, RUN, partition, run_plan
-from journal_matrix import Matrix
-from memory_fs import SURVIVALS
-from watched_fs import RecordingFilesystem, WatchedFilesystem
 
 from kafkalog_cli.change.journal_undo import undo
 from kafkalog_cli.change.manifest import read_manifest
 from kafkalog_cli.errors import KafkalogError
+from tests.crash.journal_cases import PARTITION, PLANS, ROOT, RUN, partition, run_plan
+from tests.crash.journal_matrix import Matrix
+from tests.support.memory_fs import SURVIVALS
+from tests.support.watched_fs import RecordingFilesystem, WatchedFilesystem
 
 NAMES = list(PLANS)
 

@@ -7,7 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from journal_cases import (
+
+from kafkalog_cli.change.changes import Cut, Drop, Move, Put
+from kafkalog_cli.change.journal import apply
+from kafkalog_cli.change.journal_undo import check_undo, undo
+from kafkalog_cli.change.manifest import RunState, read_manifest
+from kafkalog_cli.change.partition_state import snapshot
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.errors import HalfChanged, KafkalogError, Locked, NoSpace, NotChanged, Refused, Unreadable
+from tests.crash.journal_cases import (
     CHECKPOINT,
     OWN,
     PARTITION,
@@ -21,17 +29,9 @@ from journal_cases import (
     run_plan,
     steps,
 )
-from journal_matrix import the_tree
-from memory_fs import MemoryFilesystem
-from watched_fs import Call, FailingFilesystem, RecordingFilesystem, WatchedFilesystem, every_fault
-
-from kafkalog_cli.change.changes import Cut, Drop, Move, Put
-from kafkalog_cli.change.journal import apply
-from kafkalog_cli.change.journal_undo import check_undo, undo
-from kafkalog_cli.change.manifest import RunState, read_manifest
-from kafkalog_cli.change.partition_state import snapshot
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.errors import HalfChanged, KafkalogError, Locked, NoSpace, NotChanged, Refused, Unreadable
+from tests.crash.journal_matrix import the_tree
+from tests.support.memory_fs import SURVIVALS, MemoryFilesystem
+from tests.support.watched_fs import Call, FailingFilesystem, RecordingFilesystem, WatchedFilesystem, every_fault
 
 SYNCS = ("sync", "sync_directory")
 
@@ -220,7 +220,7 @@ def test_what_an_earlier_crash_left_before_its_manifest_is_removed():
     disk = partition()
     recorder = RecordingFilesystem(disk)
     images = []
-    recorder.watch = lambda call: images.append(disk.image(next(iter(__import__("memory_fs").SURVIVALS))))
+    recorder.watch = lambda call: images.append(disk.image(next(iter(SURVIVALS))))
     run_plan(recorder, PLANS["two replaced"])
     without = [i for i in images if i.status(f"{OWN}/{RUN.run_id}") and not read_manifest(i, PARTITION, RUN.run_id)]
     assert len(without) > 5
@@ -494,7 +494,7 @@ def test_a_change_by_somebody_else_during_an_undo_is_told():
 
     disk = partition()
     manifest = run_plan(disk, PLANS["drop"])
-    with pytest.raises(HalfChanged, match=r"not all is as it was: 50\.snapshot is not there"):
+    with pytest.raises(HalfChanged, match=r"a part differs from the earlier state: 50\.snapshot is not there"):
         undo(Meddled(disk), PARTITION, manifest, ROOT)
 
 

@@ -11,11 +11,11 @@ from enum import Enum
 from pathlib import Path
 
 import pytest
-from evidence import SCALE
-from partitions_on_disk import SOUND_NAMES, all_records, read, write
-from writers import RETAIN_NOTHING, ROLL, ROOT, SETTINGS, Left, kafkalog
 
 from kafkalog_cli.disk.fs import RealFilesystem
+from tests.crash.partitions_on_disk import SOUND_NAMES, all_records, read, write
+from tests.crash.writers import RETAIN_NOTHING, ROLL, ROOT, SETTINGS, Left, kafkalog
+from tests.support.evidence import SCALE
 
 KILLS = 20 * SCALE
 GROUPS = 4
@@ -194,7 +194,7 @@ def kill_a_change_at(root, writer, share, length_s):
     return hit
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.parametrize("writer", CHANGERS, ids=[writer.name for writer in CHANGERS])
 def test_a_change_that_is_killed(writer, tmp_path, evidence):
     write(tmp_path / "whole", LOGS)

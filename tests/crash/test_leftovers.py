@@ -6,11 +6,10 @@ import shlex
 from dataclasses import replace
 
 import pytest
-from evidence import SCALE
-from log_directories import OWN, ROOT
-from watched_fs import RecordingFilesystem
-from writer_matrix import BESIDE_THE_MARKER, RECOVER_LATER, copy
-from writers import (
+
+from tests.crash.log_directories import OWN, ROOT
+from tests.crash.writer_matrix import BESIDE_THE_MARKER, RECOVER_LATER, copy
+from tests.crash.writers import (
     APPENDS,
     CASES,
     KEPT,
@@ -24,6 +23,8 @@ from writers import (
     kafkalog,
     undo_all,
 )
+from tests.support.evidence import SCALE
+from tests.support.watched_fs import RecordingFilesystem
 
 KILLS = 3
 """So many places of each command on each log directory."""

@@ -8,12 +8,9 @@ written is a tail: nothing of it is reported as corruption, and nothing ends in 
 import threading
 
 import pytest
-from evidence import SCALE
-from log_directories import BASE_TIME_MS, END, PARTITION, ROOT, batch, log_directory, segment
-from logs import aborted_txns, end_marker, producer_snapshot
-from memory_fs import SURVIVALS, MemoryFilesystem
-from watched_fs import WatchedFilesystem
-from writers import (
+
+from tests.crash.log_directories import BASE_TIME_MS, END, PARTITION, ROOT, batch, log_directory, segment
+from tests.crash.writers import (
     APPENDERS,
     DELETE_RECORDS,
     NOW_MS,
@@ -23,6 +20,10 @@ from writers import (
     ROLL,
     kafkalog,
 )
+from tests.support.evidence import SCALE
+from tests.support.logs import aborted_txns, end_marker, producer_snapshot
+from tests.support.memory_fs import SURVIVALS, MemoryFilesystem
+from tests.support.watched_fs import WatchedFilesystem
 
 READERS = {
     "ls": ("ls", ROOT),

@@ -5,11 +5,12 @@ import re
 import shlex
 
 import pytest
-import watched_fs
-from log_directories import MARKER, MARKER_BYTES, OWN, PARTITION, ROOT
-from memory_fs import START_NS, SURVIVALS
-from watched_fs import CHANGES, FailingFilesystem
-from writers import APPEND, RECOVER, ROLL, SETTINGS, TRUNCATE, UNDO, kafkalog
+
+from tests.crash.log_directories import MARKER, MARKER_BYTES, OWN, PARTITION, ROOT
+from tests.crash.writers import APPEND, RECOVER, ROLL, SETTINGS, TRUNCATE, UNDO, kafkalog
+from tests.support import watched_fs
+from tests.support.memory_fs import START_NS, SURVIVALS
+from tests.support.watched_fs import CHANGES, FailingFilesystem
 
 FAULTS = ("EIO", "ENOSPC", "EROFS")
 NEVER = 10**9

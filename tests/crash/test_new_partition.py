@@ -6,13 +6,13 @@ import re
 import shlex
 
 import pytest
-from log_directories import MARKER, ROOT, identity
-from memory_fs import SURVIVALS
-from watched_fs import RecordingFilesystem
-from writer_matrix import BESIDE_THE_MARKER, WriterMatrix, made_records, own_tree, undo_new
-from writers import MAKE, NEW, kafkalog
 
 from kafkalog_cli.change import new_partition
+from tests.crash.log_directories import MARKER, ROOT, identity
+from tests.crash.writer_matrix import BESIDE_THE_MARKER, WriterMatrix, made_records, own_tree, undo_new
+from tests.crash.writers import MAKE, NEW, kafkalog
+from tests.support.memory_fs import SURVIVALS
+from tests.support.watched_fs import RecordingFilesystem
 
 FIXTURES = MAKE.fixtures
 

@@ -3,12 +3,15 @@
 import random
 
 import pytest
-from evidence import SCALE
-from log_directories import OWN, PARTITION, RECOVERY_POINT, ROOT
-from mutants import SYNCS, DropSync, SwapRenames
-from watched_fs import RecordingFilesystem
-from writer_matrix import WriterMatrix, known_good
-from writers import (
+
+from kafkalog_cli.change import journal_undo
+from kafkalog_cli.disk import durable
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.ops.recover import salvage
+from tests.crash.log_directories import OWN, PARTITION, RECOVERY_POINT, ROOT
+from tests.crash.mutants import SYNCS, DropSync, SwapRenames
+from tests.crash.writer_matrix import WriterMatrix, known_good
+from tests.crash.writers import (
     APPENDERS,
     COMPACT,
     DELETE_RECORDS,
@@ -26,11 +29,8 @@ from writers import (
     UNDO,
     ids,
 )
-
-from kafkalog_cli.change import journal_undo
-from kafkalog_cli.disk import durable
-from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.ops.recover import salvage
+from tests.support.evidence import SCALE
+from tests.support.watched_fs import RecordingFilesystem
 
 SOME = [(RECOVER, "three"), (RECOVER, "swap"), (LIKE_BROKER, "deleted"), (INDEXES_ONLY, "torn"), (SALVAGE, "one"),
         (UNDO, "three"), (UNDO, "torn"), (PURGE, "three"), (RETAIN, "sound")]  # fmt: skip
@@ -186,6 +186,7 @@ def nothing(*_):
     pass
 
 
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.parametrize(
     ("writer", "fixture", "owner", "name", "replacement"),
     [

@@ -5,12 +5,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from memory_fs import MemoryFilesystem
-from naive_reader import read_batches
-from watched_fs import RecordingFilesystem
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from tests.support.memory_fs import MemoryFilesystem
+from tests.support.naive_reader import read_batches
+from tests.support.watched_fs import RecordingFilesystem
 
 ROOT = "/log"
 MARKER = f"{ROOT}/.kafka_cleanshutdown"

@@ -10,9 +10,21 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from partitions_on_disk import NAMES, SOUND_NAMES, all_records, in_memory, of_partition
-from watched_fs import RecordingFilesystem, WatchedFilesystem
-from writers import DELETE_RECORDS, KEPT, RETAIN, RETAIN_AT_ONCE, ROLL, ROOT, RUN_ID, SETTINGS, TRUNCATE, kafkalog
+
+from tests.crash.partitions_on_disk import NAMES, SOUND_NAMES, all_records, in_memory, of_partition
+from tests.crash.writers import (
+    DELETE_RECORDS,
+    KEPT,
+    RETAIN,
+    RETAIN_AT_ONCE,
+    ROLL,
+    ROOT,
+    RUN_ID,
+    SETTINGS,
+    TRUNCATE,
+    kafkalog,
+)
+from tests.support.watched_fs import RecordingFilesystem, WatchedFilesystem
 
 IN_TURN = ("--jobs", "1", "--format", "json")
 COMMANDS = {

@@ -4,13 +4,11 @@ import random
 from dataclasses import replace
 
 import pytest
-import watched_fs
-from evidence import SCALE
-from log_directories import PARTITION, ROOT
-from told import READ_ONLY, Told, candidates
-from watched_fs import FailingFilesystem
-from writer_matrix import WriterMatrix, own_tree
-from writers import (
+
+from tests.crash.log_directories import PARTITION, ROOT
+from tests.crash.told import READ_ONLY, Told, candidates
+from tests.crash.writer_matrix import WriterMatrix, own_tree
+from tests.crash.writers import (
     APPEND,
     COMPACT,
     DELETE_RECORDS,
@@ -25,6 +23,9 @@ from writers import (
     UNDO,
     ids,
 )
+from tests.support import watched_fs
+from tests.support.evidence import SCALE
+from tests.support.watched_fs import FailingFilesystem
 
 TIERED = ("--config", "remote.storage.enable=true")
 LOCAL_MS = ("--config", "local.retention.ms=1", "--config", "local.retention.bytes=1")

@@ -4,16 +4,16 @@ import errno
 import random
 
 import pytest
-import watched_fs
-from evidence import SCALE
-from library_writers import LIBRARY_CASES
-from told import READ_ONLY, Told, candidates
-from writers import APPENDS, CASES, FREE, MAKE, RETAIN_AT_ONCE, ROLL, ids
 
 from kafkalog_cli.change import removal
 from kafkalog_cli.errors import next_step
 from kafkalog_cli.ops import apply_changes
 from kafkalog_cli.ops.retain import freeing
+from tests.crash.library_writers import LIBRARY_CASES
+from tests.crash.told import READ_ONLY, Told, candidates
+from tests.crash.writers import APPENDS, CASES, FREE, MAKE, RETAIN_AT_ONCE, ROLL, ids
+from tests.support import watched_fs
+from tests.support.evidence import SCALE
 
 ALL = (*CASES, *APPENDS, *LIBRARY_CASES)
 A_CASE = 7

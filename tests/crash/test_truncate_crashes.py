@@ -3,13 +3,14 @@
 import random
 
 import pytest
-import watched_fs
-from evidence import SCALE
-from log_directories import END, PARTITION, RECOVERY_POINT, contents, logs
-from naive_reader import read_batches, read_records
-from told import READ_ONLY, Told, candidates
-from writer_matrix import WriterMatrix, expected
-from writers import SETTINGS, Kind, Left, Writer, ids
+
+from tests.crash.log_directories import END, PARTITION, RECOVERY_POINT, contents, logs
+from tests.crash.told import READ_ONLY, Told, candidates
+from tests.crash.writer_matrix import WriterMatrix, expected
+from tests.crash.writers import SETTINGS, Kind, Left, Writer, ids
+from tests.support import watched_fs
+from tests.support.evidence import SCALE
+from tests.support.naive_reader import read_batches, read_records
 
 IMAGES, FAULTS_A_CASE = 5, 5
 PLACES = {

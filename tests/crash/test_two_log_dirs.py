@@ -4,14 +4,14 @@ import random
 import warnings
 
 import pytest
-from evidence import SCALE
-from library_writers import config, disk_and_clock
-from log_directories import MARKER, PARTITION, ROOT, log_directory, records_of
-from watched_fs import FailingFilesystem, RecordingFilesystem
-from writers import NOW_MS, RETAIN, ROLL, SETTINGS, kafkalog
 
 import kafkalog_cli as kl
 from kafkalog_cli.errors import KafkalogError
+from tests.crash.library_writers import config, disk_and_clock
+from tests.crash.log_directories import MARKER, PARTITION, ROOT, log_directory, records_of
+from tests.crash.writers import NOW_MS, RETAIN, ROLL, SETTINGS, kafkalog
+from tests.support.evidence import SCALE
+from tests.support.watched_fs import FailingFilesystem, RecordingFilesystem
 
 OTHER = "/other"
 OTHER_PARTITION = f"{OTHER}/t-1"

@@ -3,10 +3,12 @@
 import random
 
 import pytest
-from evidence import SCALE
-from mutants import NoSync
-from writer_matrix import WriterMatrix, known_good
-from writers import (
+
+from kafkalog_cli.change.manifest import RunState
+from kafkalog_cli.ops import undo
+from tests.crash.mutants import NoSync
+from tests.crash.writer_matrix import WriterMatrix, known_good
+from tests.crash.writers import (
     CASES,
     DELETE_RECORDS,
     LIKE_BROKER,
@@ -19,9 +21,7 @@ from writers import (
     Kind,
     ids,
 )
-
-from kafkalog_cli.change.manifest import RunState
-from kafkalog_cli.ops import undo
+from tests.support.evidence import SCALE
 
 A_CHANGE = 7
 """So many distinct images of a command that changes a sound log; those of all others are all looked at."""

@@ -4,15 +4,15 @@ import random
 from functools import cache
 
 import pytest
-from evidence import SCALE
-from log_directories import OWN, PARTITION
-from memory_fs import SURVIVALS
-from watched_fs import FAULTS, READS, FailingFilesystem
-from writer_matrix import Image, WriterMatrix, known_good, own_tree
-from writers import CASES, CHANGERS, WRITERS, Kind, ids, runs_of
 
 from kafkalog_cli.change import journal
 from kafkalog_cli.disk import durable
+from tests.crash.log_directories import OWN, PARTITION
+from tests.crash.writer_matrix import Image, WriterMatrix, known_good, own_tree
+from tests.crash.writers import CASES, CHANGERS, WRITERS, Kind, ids, runs_of
+from tests.support.evidence import SCALE
+from tests.support.memory_fs import SURVIVALS
+from tests.support.watched_fs import FAULTS, READS, FailingFilesystem
 
 A_CASE, A_CHANGE = 142, 6
 """So many faults of each command on each log directory, and of those on sound logs; all of them in a night."""

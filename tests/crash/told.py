@@ -6,11 +6,11 @@ import errno
 import re
 import shlex
 
-from log_directories import MARKER, PARTITION, ROOT, records
-from memory_fs import MemoryFilesystem
-from watched_fs import CHANGES, READS, FailingFilesystem
-from writer_matrix import WriterMatrix, copy, expected, made_records, own_tree
-from writers import NEW, NOW_MS, SETTINGS, Kind, Outcome, Writer, kafkalog
+from tests.crash.log_directories import MARKER, PARTITION, ROOT, records
+from tests.crash.writer_matrix import WriterMatrix, copy, expected, made_records, own_tree
+from tests.crash.writers import NEW, NOW_MS, SETTINGS, Kind, Outcome, Writer, kafkalog
+from tests.support.memory_fs import MemoryFilesystem
+from tests.support.watched_fs import CHANGES, READS, FailingFilesystem
 
 NEVER = 10**9
 READ_ONLY = (errno.EROFS, CHANGES - {"write", "sync", "sync_directory", "truncate"} | {"open_write", "lock"})

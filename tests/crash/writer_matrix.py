@@ -11,10 +11,18 @@ from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
-from log_directories import MARKER, OWN, PARTITION, RECOVERY_POINT, ROOT, contents, identity, records, records_of
-from memory_fs import SURVIVALS, MemoryFilesystem, Survival
-from watched_fs import Call, RecordingFilesystem
-from writers import (
+from tests.crash.log_directories import (
+    MARKER,
+    OWN,
+    PARTITION,
+    RECOVERY_POINT,
+    ROOT,
+    contents,
+    identity,
+    records,
+    records_of,
+)
+from tests.crash.writers import (
     KEPT,
     LIKE_BROKER,
     NEW,
@@ -32,6 +40,8 @@ from writers import (
     runs_of,
     undo_all,
 )
+from tests.support.memory_fs import SURVIVALS, MemoryFilesystem, Survival
+from tests.support.watched_fs import Call, RecordingFilesystem
 
 Wrap = Callable[[object], object]
 Tree = dict[str, object]

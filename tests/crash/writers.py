@@ -14,13 +14,12 @@ from itertools import count
 from typing import NamedTuple
 from unittest import mock
 
-from log_directories import BASE_TIME_MS, FIXTURES, OWN, PARTITION, ROOT, SOUND, log_directory
-from memory_fs import SURVIVALS, MemoryFilesystem
-
 from kafkalog_cli.change import journal
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
+from tests.crash.log_directories import BASE_TIME_MS, FIXTURES, OWN, PARTITION, ROOT, SOUND, log_directory
+from tests.support.memory_fs import SURVIVALS, MemoryFilesystem
 
 NOW_MS = 1_795_000_000_000
 MONTH_MS = 30 * 86_400_000

@@ -3,11 +3,11 @@
 import threading
 
 import pytest
-from memory_fs import MemoryFilesystem
 
 from kafkalog_cli.disk.fs import read_all
 from kafkalog_cli.disk.io_rate import LEAST_PIECE_BYTES, IoRate
 from kafkalog_cli.disk.metered_fs import MeteredFilesystem
+from tests.support.memory_fs import MemoryFilesystem
 
 
 class Clock:

@@ -16,7 +16,6 @@ from kafkalog_cli.disk.names import (
     classify_directory,
     classify_file,
     marked_directory_name,
-    metadata_snapshot_name,
     offset_of_file_name,
     partition_directory_name,
     segment_file_name,
@@ -112,7 +111,6 @@ def test_metadata_snapshots():
     for suffix, state in {"": WorkState.IN_PLACE, ".part": WorkState.PARTIAL, ".deleted": WorkState.DELETED}.items():
         full = f"{name}.checkpoint{suffix}"
         assert classify_file(full) == FileName(full, FileKind.METADATA_SNAPSHOT, state, 330, 7)
-        assert metadata_snapshot_name(330, 7, state) == full
     assert classify_file(f"{name}-8437234.checkpoint.part").offset == 330
     assert classify_file("330-7.checkpoint").offset is None
 

@@ -4,12 +4,12 @@ import struct
 from itertools import accumulate
 
 import pytest
-from faulty_fs import BytesFile
-from logs import BASE_TIME_MS, R, batch_v2
 
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
+from tests.support.faulty_fs import BytesFile
+from tests.support.logs import BASE_TIME_MS, R, batch_v2
 
 BATCHES = [batch_v2([R(at, BASE_TIME_MS + at, b"k", bytes(50 + at))]) for at in range(9)]
 STARTS = [0, *accumulate(map(len, BATCHES))]

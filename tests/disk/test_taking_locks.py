@@ -10,9 +10,6 @@ import threading
 import time
 
 import pytest
-from memory_fs import MemoryFilesystem
-from test_lock import held_by_another_process
-from watched_fs import RecordingFilesystem
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.lock import (
@@ -25,6 +22,9 @@ from kafkalog_cli.disk.lock import (
     log_dir_of,
 )
 from kafkalog_cli.errors import Locked, NoSpace, Refused, Unreadable
+from tests.disk.test_lock import held_by_another_process
+from tests.support.memory_fs import MemoryFilesystem
+from tests.support.watched_fs import RecordingFilesystem
 
 NO_WAIT = LockPolicy(sleep=lambda _seconds: pytest.fail("must not wait"))
 TRY = """

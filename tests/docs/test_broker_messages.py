@@ -10,31 +10,32 @@ import sys
 from pathlib import Path
 
 import pytest
-from metadata_logs import batches, partition, topic_id, value
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.doctor.broker_message import LOG_DIR, METADATA_DIR, OPERATING_SYSTEM, PARTITION
+from kafkalog_cli.ops.doctor.broker_messages import MESSAGES
+from tests.support.metadata_logs import batches, partition, topic_id, value
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs"))
-table = importlib.import_module("broker_messages")
 generator = importlib.import_module("generate_broker_messages")
 
 PATHS = {
     "/var/lib/kafka/copy/orders-0": "copy/mixed-0",
     "/var/lib/kafka/copy": "copy",
-    table.METADATA_DIR: "meta",
+    METADATA_DIR: "meta",
     "/etc/kafka/server.properties": "server.properties",
-    table.PARTITION: "data/mixed-0",
-    table.LOG_DIR: "data",
+    PARTITION: "data/mixed-0",
+    LOG_DIR: "data",
 }
 QUORUM_STATE = (
     '{"clusterId":"","leaderId":1,"leaderEpoch":2,"votedId":-1,"appliedOffset":0,'
     '"currentVoters":[{"voterId":1}],"data_version":0}'
 )
 NOT_OURS = {"fuser", "findmnt", "ls", "dmesg", "find", "cp"}
-COMMANDS = sorted({step.command for message in table.MESSAGES for step in message.steps})
+COMMANDS = sorted({step.command for message in MESSAGES for step in message.steps})
 
 
 def test_the_pages_are_current():
@@ -42,19 +43,19 @@ def test_the_pages_are_current():
 
 
 def test_no_page_and_no_text_is_there_twice():
-    slugs = [message.slug for message in table.MESSAGES]
-    texts = [text for message in table.MESSAGES for text in message.texts]
+    slugs = [message.slug for message in MESSAGES]
+    texts = [text for message in MESSAGES for text in message.texts]
     assert len(set(slugs)) == len(slugs) >= 40
     assert len(set(texts)) == len(texts)
 
 
 def test_findings_are_kinds_that_verify_has():
     known = {kind.value for kind in FindingKind}
-    assert {kind for message in table.MESSAGES for kind in message.findings} <= known
+    assert {kind for message in MESSAGES for kind in message.findings} <= known
 
 
 def test_texts_of_the_operating_system_are_its_own():
-    texts = {text.text for message in table.MESSAGES for text in message.texts if text.where == table.OPERATING_SYSTEM}
+    texts = {text.text for message in MESSAGES for text in message.texts if text.where == OPERATING_SYSTEM}
     assert texts == {os.strerror(code) for code in (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EMFILE, errno.EACCES)}
 
 
@@ -83,6 +84,7 @@ def log_dirs(tmp_path):
     return tmp_path
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_run(command, log_dirs, monkeypatch):
     monkeypatch.chdir(log_dirs)

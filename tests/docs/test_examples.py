@@ -3,7 +3,8 @@
 import shutil
 
 import pytest
-from consoles import ROOT, Example, examples_of, is_shown, pages, printed_by
+
+from tests.docs.consoles import ROOT, Example, examples_of, is_shown, pages, printed_by
 
 PAGES = pages()
 

@@ -3,10 +3,10 @@
 import importlib.util
 from pathlib import Path
 
-from kafkalog_cli.ops.verify.diagnose import DIAGNOSES
-from kafkalog_cli.ops.verify.diagnoses_of_files import FILE_DIAGNOSES
-from kafkalog_cli.ops.verify.diagnoses_of_logs import LOG_DIAGNOSES
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind, Severity
+from kafkalog_cli.ops.checks.diagnose import DIAGNOSES
+from kafkalog_cli.ops.checks.diagnoses_of_files import FILE_DIAGNOSES
+from kafkalog_cli.ops.checks.diagnoses_of_logs import LOG_DIAGNOSES
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 
 ROOT = Path(__file__).parents[2]
 

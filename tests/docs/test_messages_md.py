@@ -6,11 +6,11 @@ import re
 import sys
 
 import pytest
-from consoles import ROOT
 
 from kafkalog_cli.errors import STEPS_AFTER_SYSTEM_ERRORS
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.refusals import RULES
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind
+from tests.docs.consoles import ROOT
 
 
 @pytest.fixture(scope="module")

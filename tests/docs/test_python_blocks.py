@@ -6,10 +6,10 @@ import re
 import shutil
 
 import pytest
-from consoles import ROOT
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from tests.docs.consoles import ROOT
 
 PAGE = ROOT / "docs" / "spark.md"
 BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<shown>.*?)^```\n)?", re.MULTILINE | re.DOTALL)

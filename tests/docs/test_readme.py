@@ -2,7 +2,7 @@
 
 import re
 
-from consoles import ROOT
+from tests.docs.consoles import ROOT
 
 README = (ROOT / "README.md").read_text()
 

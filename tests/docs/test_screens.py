@@ -6,7 +6,8 @@ import re
 import sys
 
 import pytest
-from consoles import ROOT
+
+from tests.docs.consoles import ROOT
 
 SCREENS = ROOT / "docs" / "screens"
 

@@ -5,9 +5,9 @@ import shlex
 
 import pytest
 import typer
-from consoles import ROOT
 
 from kafkalog_cli.cli.app import app
+from tests.docs.consoles import ROOT
 
 BLOCK = re.compile(r"^ *```(?:sh|cron|ini|yaml)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 CALL = re.compile(r"(?:^|[\s/(=])kafkalog (?!-- )((?:'[^']*'|\"[^\"]*\"|[^|;&>#\n'\"])+)")

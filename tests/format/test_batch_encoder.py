@@ -1,23 +1,8 @@
 """Record columns to bytes: the twins agree with each other and with the naive encoder, and what is written is read."""
 
 import pytest
-from faulty_fs import BytesFile
 from hypothesis import given
 from hypothesis import strategies as st
-from logs import (
-    BASE_TIME_MS,
-    COMPRESS,
-    DELETE_HORIZON,
-    LOG_APPEND_TIME,
-    R,
-    batch_v2,
-    end_marker,
-    lz4_frame_of_old,
-    message,
-    message_set,
-)
-from naive_reader import read_batches, read_records, read_seven, seven_payloads
-from strategies import batches_v2, contents, logs, producers, records, timestamps
 
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.batch import Batch, BatchColumns
@@ -33,6 +18,21 @@ from kafkalog_cli.format.legacy_encoder import (
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
+from tests.support.faulty_fs import BytesFile
+from tests.support.logs import (
+    BASE_TIME_MS,
+    COMPRESS,
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    R,
+    batch_v2,
+    end_marker,
+    lz4_frame_of_old,
+    message,
+    message_set,
+)
+from tests.support.naive_reader import read_batches, read_records, read_seven, seven_payloads
+from tests.support.strategies import batches_v2, contents, logs, producers, records, timestamps
 
 KERNELS = [pytest.param(False, id="plain"), pytest.param(True, id="compiled", marks=pytest.mark.slow)]
 V2 = (batches_v2,)

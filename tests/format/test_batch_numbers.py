@@ -4,10 +4,10 @@ import struct
 import zlib
 
 import pytest
-from memory_fs import MemoryFilesystem
 
 from kafkalog_cli.format.batch import Batch, increment_sequence
 from kafkalog_cli.log.reading.header import checked_negative_magic, negative_magics
+from tests.support.memory_fs import MemoryFilesystem
 
 LARGEST = 2**31 - 1
 TRANSACTIONAL, CONTROL, DELETE_HORIZON, APPEND_TIME = 0x10, 0x20, 0x40, 0x08

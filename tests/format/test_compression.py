@@ -14,13 +14,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compression_samples import GZIP, LIMITS, LONG, LZ4, PACKING, SNAPPY, TEXT, XERIAL_HEADER, ZSTD, kind_of, unpack
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkalog_cli.format.compression import Codec, CompressionFault, codec_name, compress, decompress, decompress_into
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.limits import MEBIBYTE, Limits
+from tests.format.compression_samples import (
+    GZIP,
+    LIMITS,
+    LONG,
+    LZ4,
+    PACKING,
+    SNAPPY,
+    TEXT,
+    XERIAL_HEADER,
+    ZSTD,
+    kind_of,
+    unpack,
+)
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 KAFKA: dict[str, Any] = json.loads((FIXTURES / "compression" / "kafka_streams.json").read_text())

@@ -14,11 +14,23 @@ import lz4.block
 import lz4.frame
 import pytest
 import zstandard
-from compression_samples import GZIP, LIMITS, LONG, LZ4, SNAPPY, TEXT, XERIAL_HEADER, ZSTD, fails, unpack, xerial
 
 from kafkalog_cli.format.compression import compress, decompress, decompress_into
 from kafkalog_cli.format.compression import gzip as gzip_module
 from kafkalog_cli.format.limits import MEBIBYTE
+from tests.format.compression_samples import (
+    GZIP,
+    LIMITS,
+    LONG,
+    LZ4,
+    SNAPPY,
+    TEXT,
+    XERIAL_HEADER,
+    ZSTD,
+    fails,
+    unpack,
+    xerial,
+)
 
 # -- what is written is what Kafka's Java writes
 

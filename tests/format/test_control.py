@@ -17,7 +17,7 @@ from kafkalog_cli.format.control import (
     encode_marker,
 )
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.output.control_text import control_text
+from kafkalog_cli.output.dump_text import control_text
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "internal_topics"
 

@@ -6,12 +6,12 @@ import tracemalloc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from internal_messages import NAMES, VERSIONS, messages, same
 
 from kafkalog_cli.format.internal_topics.decode import Decoded, Malformed, decode_message, read_message
 from kafkalog_cli.format.internal_topics.encode import encode_message
 from kafkalog_cli.format.internal_topics.schema import definitions, is_in, message_schema
 from kafkalog_cli.format.internal_topics.wire import WireReader
+from tests.format.internal_messages import NAMES, VERSIONS, messages, same
 
 PER_VERSION = settings(max_examples=max(5, settings().max_examples // 10), deadline=None)
 LARGEST = b"\x80\x80\x80\x80\x08"  # 2^31 as a length plus one: 2^31-1, where Java's int has wrapped

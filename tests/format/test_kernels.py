@@ -3,12 +3,12 @@
 import random
 
 import pytest
-from logs import BASE_TIME_MS, R, batch_v2, message, message_set
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, message_set
 
 FS = RealFilesystem()
 

@@ -6,16 +6,8 @@ from contextlib import contextmanager
 from itertools import product
 
 import pytest
-from bad_input.makers import CONTROL, GZIP, START_MS, batch, record, seven
-from bad_input.reading import read
-from faulty_fs import BytesFile
 from hypothesis import given
 from hypothesis import strategies as st
-from logs import BASE_TIME_MS, R, batch_v2, message_set
-from naive_reader import NaiveBatch, NaiveRecord
-from strategies import batches_v2, control_batches, logs, message_sets
-from test_kernels import many_batches
-from test_twin import read_naively
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
@@ -26,6 +18,14 @@ from kafkalog_cli.log.reading import read as plain_read
 from kafkalog_cli.log.reading import read_compiled, read_large
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
+from tests.bad_input.makers import CONTROL, GZIP, START_MS, batch, record, seven
+from tests.bad_input.reading import read
+from tests.format.test_kernels import many_batches
+from tests.format.test_twin import read_naively
+from tests.support.faulty_fs import BytesFile
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, message_set
+from tests.support.naive_reader import NaiveBatch, NaiveRecord
+from tests.support.strategies import batches_v2, control_batches, logs, message_sets
 
 KERNELS = [pytest.param(False, id="plain"), pytest.param(True, id="compiled", marks=pytest.mark.slow)]
 HAVE_THE_SIZE = (plain_records, plain_read, read_compiled, read_large)

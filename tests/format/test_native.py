@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.disk.kernels import cache_directory
+from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.kernels.native import MachineCode, pack, unpack
 
 pytest.importorskip("numba")
 
 ROOT = Path(__file__).parents[2]
-KERNELS = [MachineCode("a:b", "_b", "1i2", 2, b"code"), MachineCode("a:c", "_c", "b", 1, b"\nmore\0")]
+KERNEL = MachineCode("a:b", "_b", "1i2", 2, b"\nco\0de")
 
 
 def test_what_is_packed_is_unpacked():
-    assert unpack(pack(KERNELS, ["here", "now"]), ["here", "now"]) == KERNELS
+    assert unpack(pack(KERNEL), "a:b") == KERNEL
 
 
 @pytest.mark.parametrize(
@@ -30,11 +30,11 @@ def test_what_is_packed_is_unpacked():
     ],
 )  # fmt: skip
 def test_what_is_not_whole_is_not_used(damage):
-    assert unpack(damage(pack(KERNELS, ["here"])), ["here"]) == []
+    assert unpack(damage(pack(KERNEL)), "a:b") is None
 
 
-def test_what_was_made_for_another_machine_is_not_used():
-    assert unpack(pack(KERNELS, ["here"]), ["there"]) == []
+def test_the_code_of_another_kernel_is_not_used():
+    assert unpack(pack(KERNEL), "a:c") is None
 
 
 READ = """
@@ -55,11 +55,13 @@ import sys, json, threading
 import llvmlite.binding as llvm
 from kafkalog_cli.format.kernels import native
 from kafkalog_cli.disk import kernels
-native.use(native.unpack(kernels._machine_code_file().read_bytes(), kernels._made_for()))
+kernels.load_compiled()
 make, made = llvm.create_mcjit_compiler, []
 llvm.create_mcjit_compiler = lambda *arguments: made.append(make(*arguments)) or made[-1]
+native._engine.cache_clear()
+native._functions.clear()
 sys.setswitchinterval(1e-6)
-names, asked, start = list(native._machine_code), [], threading.Barrier(8)
+names, asked, start = [native.SCAN, native.DECODE_BATCHES], [], threading.Barrier(8)
 def ask():
     start.wait()
     asked.extend(callable(native.function(name)) for name in names)
@@ -68,28 +70,82 @@ for thread in threads: thread.start()
 for thread in threads: thread.join()
 sys.stdout.write(json.dumps([len(names), sum(asked), len(made), "numba" in sys.modules]))
 """
+SEGMENT = ROOT / "docs" / "example" / "mixed-0" / "00000000000000000000.log"
+
+
+def python(code, directory, *arguments, root=ROOT):
+    """What a new process with the package of `root`, which keeps its kernels in `directory`, prints as JSON."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(directory), "PYTHONPATH": str(root)}
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, env=environment, check=True, cwd=root, capture_output=True, text=True)
+    return json.loads(done.stdout)
 
 
 @pytest.mark.slow
-def test_a_warm_run_reads_with_machine_code_and_without_numba(tmp_path):
-    # What the tests have compiled so far is taken along: from nothing this takes a minute.
-    shutil.copytree(
-        cache_directory(), tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("machine-code*", "ready-*")
-    )
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
-    # Whoever needs a kernel first compiles those of all layers.
-    first = "from kafkalog_cli.disk.kernels import KernelChoice; KernelChoice(forced=True).from_the_start()"
-    subprocess.run([sys.executable, "-c", first], env=environment, check=True, cwd=ROOT)
-    segment = ROOT / "docs" / "example" / "mixed-0" / "00000000000000000000.log"
-    command = [sys.executable, "-c", READ, str(segment)]
-    done = subprocess.run(command, env=environment, check=True, cwd=ROOT, capture_output=True, text=True)
-    answers, has_numba = json.loads(done.stdout)
+def test_the_first_run_compiles_what_it_needs_and_the_next_needs_no_numba(tmp_path):
+    answers, has_numba = python(READ, tmp_path, SEGMENT)
+    assert has_numba
+    names = {path.name for path in tmp_path.glob("machine-code-*/*")}
+    assert "kafkalog_cli.format.kernels.compiled_scan.scan" in names
+    assert "kafkalog_cli.format.kernels.compiled_ndjson.read_lines" not in names
+    assert not any(name.rpartition(".")[2].isdigit() for name in names)
+    again, has_numba = python(READ, tmp_path, SEGMENT)
     assert not has_numba
-    assert answers[:4] == answers[4:]
-    assert all(code == 0 and out for code, out, _ in answers)
-    command = [sys.executable, "-c", ASK_AT_ONCE]
-    done = subprocess.run(command, env=environment, check=True, cwd=ROOT, capture_output=True, text=True)
-    kernels, asked, engines, has_numba = json.loads(done.stdout)
+    assert "compiling" in answers[4][2]
+    assert again[:4] == again[4:]
+    assert [(code, out) for code, out, _ in again] == [(code, out) for code, out, _ in answers]
+    assert all(code == 0 and out and not error for code, out, error in again)
+    kernels, asked, engines, has_numba = python(ASK_AT_ONCE, tmp_path)
     # With an engine goes the code that it loaded.
     assert (asked, engines, has_numba) == (8 * kernels, 1, False)
-    assert kernels
+
+
+READY = """
+import json, sys
+from kafkalog_cli.disk import kernels
+from kafkalog_cli.format.kernels import native
+if sys.argv[1] == "compile":
+    kernels.load_compiled()
+sys.stdout.write(json.dumps([kernels.are_ready({native.SCAN}), kernels.are_ready({native.SCAN, native.PUT_KEYS})]))
+"""
+
+
+@pytest.mark.slow
+def test_another_installation_of_the_same_sources_uses_the_same_code(tmp_path):
+    assert python(READY, tmp_path / "kept", "compile") == [True, False]
+    copy = tmp_path / "copy"
+    shutil.copytree(ROOT / "kafkalog_cli", copy / "kafkalog_cli", ignore=shutil.ignore_patterns("__pycache__"))
+    assert python(READY, tmp_path / "kept", "ask", root=copy) == [True, False]
+    with (copy / "kafkalog_cli" / "format" / "kernels" / "compiled_scan.py").open("a") as source:
+        source.write("# another version\n")
+    assert python(READY, tmp_path / "kept", "ask", root=copy) == [False, False]
+
+
+def test_kernels_that_cannot_be_kept_work(tmp_path, monkeypatch):
+    """A cache directory that is full or read-only costs the compilation in each process, and nothing else."""
+    from kafkalog_cli.disk import kernels
+
+    place = tmp_path / "kept"
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(place))
+    monkeypatch.setattr(Path, "write_bytes", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    files = kernels._CodeFiles()
+    files.save("a:b", b"data")
+    assert files.load("a:b") is None
+    assert not [path for path in place.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize(("rows", "is_scanned", "needs", "expected"), [
+    (59_999, True, (), False), (60_000, True, (), True), (60_000, True, ("x:y",), False), (60_000, False, (), False),
+    (999_999, False, (), False), (1_000_000, False, (), True), (1_000_000, True, ("x:y",), True),
+])  # fmt: skip
+def test_compiled_kernels_are_chosen_when_their_rows_pay_for_them(monkeypatch, rows, is_scanned, needs, expected):
+    from kafkalog_cli.disk import kernels
+
+    loaded = []
+    monkeypatch.setattr(kernels, "load_compiled", lambda: "kernels")
+    monkeypatch.setattr(native, "function", loaded.append)
+    monkeypatch.setattr(kernels, "are_ready", lambda names: is_scanned and set(names) == {native.SCAN})
+    choice = kernels.KernelChoice()
+    choice.need(*needs)
+    assert choice.compiled(0, rows) == ("kernels" if expected else None)
+    assert set(loaded) == ({native.SCAN, *needs} if expected else set())

@@ -1,14 +1,14 @@
 """Our reading of a segment against that of the naive twin, on logs made here and on those of real brokers."""
 
 import pytest
-from faulty_fs import BytesFile
 from hypothesis import given
-from naive_reader import NaiveBatch, NaiveRecord, read_batches, read_records
-from strategies import Wanted, logs
 
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
+from tests.support.faulty_fs import BytesFile
+from tests.support.naive_reader import NaiveBatch, NaiveRecord, read_batches, read_records
+from tests.support.strategies import Wanted, logs
 
 KERNELS = [pytest.param(False, id="plain"), pytest.param(True, id="compiled", marks=pytest.mark.slow)]
 

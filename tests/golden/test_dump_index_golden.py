@@ -87,6 +87,7 @@ def files_of(text):
     return found
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", HEALTHY)
 def test_everything_that_a_healthy_broker_left_is_right(corpus, name):
     for state in states(corpus / name):

@@ -3,12 +3,12 @@
 import tarfile
 
 import pytest
-from faulty_fs import BytesFile
-from naive_reader import read_seven, seven_payloads
-from test_dump_log_golden import dump
 
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
+from tests.golden.test_dump_log_golden import dump
+from tests.support.faulty_fs import BytesFile
+from tests.support.naive_reader import read_seven, seven_payloads
 
 CODECS = {"0": "NoCompressionCodec", "1": "GZIPCompressionCodec", "2": "SnappyCompressionCodec"}
 

@@ -6,9 +6,6 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from change_cases import BROKER, Changed, Settled, line_of
-from loader_cases import MARKER, MARKER_BYTES, NOW_MS, contents, file_differences, write
-
 from kafkalog_cli.broker.open_log import OpenLog
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.manifest import RunInfo
@@ -26,6 +23,8 @@ from kafkalog_cli.ops.append.writing import Writing
 from kafkalog_cli.ops.apply_changes import MarkerState
 from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.settings import SettingsSource
+from tests.interop.change_cases import BROKER, Changed, Settled, line_of
+from tests.interop.loader_cases import MARKER, MARKER_BYTES, NOW_MS, contents, file_differences, write
 
 
 class AppendCase(NamedTuple):

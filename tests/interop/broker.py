@@ -7,6 +7,8 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.interop.class_archives import archived
+
 JAVA = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-Dfile.encoding=UTF-8"]
 CLUSTER_ID = "a2Fma2Fsb2ctdGVzdHMtMQ"
 START_SECONDS = 90
@@ -152,10 +154,11 @@ class Broker:
         return path
 
     def _java(self, main, *arguments):
+        archive = archived("broker", self._class_path, writes=main == "kafka.Kafka")
         logging = f"-Dlog4j2.configurationFile={self.folder}/log4j2.properties"
         with self._log.open("ab") as log:
             return subprocess.Popen(
-                [*JAVA, logging, "-cp", self._class_path, main, *map(str, arguments)],
+                [*JAVA, *archive, logging, "-cp", self._class_path, main, *map(str, arguments)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -178,8 +181,9 @@ class Client:
 
     def __init__(self, address, class_path):
         self._process = subprocess.Popen(
-            [*JAVA, "-cp", class_path, "Client", address], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+            [*JAVA, *archived("broker", class_path, writes=False), "-cp", class_path, "Client", address],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
 
     def __enter__(self):
         return self

@@ -7,10 +7,6 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-import damage
-from loader_cases import DAY_MS, MARKER, MARKER_BYTES, NOW_MS, RealLoader, Start, contents, file_differences, write
-from making_changes import make
-
 from kafkalog_cli.broker.open_log import OpenLog
 from kafkalog_cli.broker.truncation import truncate_to
 from kafkalog_cli.change.change_order import in_log_order
@@ -30,6 +26,19 @@ from kafkalog_cli.ops.retain.retain import apply_retain, plan_retain
 from kafkalog_cli.ops.roll import RollRequest, apply_roll, plan_roll
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.truncate import TruncatePlan, apply_truncate, plan_truncate
+from tests.interop import damage
+from tests.interop.loader_cases import (
+    DAY_MS,
+    MARKER,
+    MARKER_BYTES,
+    NOW_MS,
+    RealLoader,
+    Start,
+    contents,
+    file_differences,
+    write,
+)
+from tests.support.plain_changes import make
 
 VERBS = ("retain", "roll", "truncate", "delete-records")
 EXPIRATION_MS = 2**31 - 1

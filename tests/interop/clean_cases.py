@@ -5,10 +5,6 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from change_cases import RealLogs, Settled, bases, dated
-from loader_cases import DAY_MS, MARKER, MARKER_BYTES, NOW_MS, Source, comparable, contents, offsets_in, write
-from naive_reader import read_batches, read_records
-
 from kafkalog_cli.change.manifest import RunInfo
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
@@ -21,6 +17,19 @@ from kafkalog_cli.ops.compact.choose import plan_compact
 from kafkalog_cli.ops.compact.plan import CompactRequest
 from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.settings import SettingsSource
+from tests.interop.change_cases import RealLogs, Settled, bases, dated
+from tests.interop.loader_cases import (
+    DAY_MS,
+    MARKER,
+    MARKER_BYTES,
+    NOW_MS,
+    Source,
+    comparable,
+    contents,
+    offsets_in,
+    write,
+)
+from tests.support.naive_reader import read_batches, read_records
 
 FS = RealFilesystem()
 FLAVOURS = "ptgwoearv"

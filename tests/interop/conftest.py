@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from real_kafka import NEWEST, VERSION, NoRealKafka, real_kafka_here
+
+from tests.interop.real_kafka import NEWEST, VERSION, NoRealKafka, real_kafka_here
 
 HERE = Path(__file__).parent
 

@@ -6,8 +6,8 @@ to damage. `KINDS` has them by name, so that a case is a list of (name, seed) an
 
 from random import Random
 
-from file_damage import FILE_KINDS
-from log_damage import LATER_KINDS, LOG_KINDS
+from tests.interop.file_damage import FILE_KINDS
+from tests.interop.log_damage import LATER_KINDS, LOG_KINDS
 
 KINDS = FILE_KINDS | LOG_KINDS
 OFTEN = (

@@ -5,14 +5,12 @@ as by a disk that fails. The archive is made once: the page shows its offsets an
 """
 
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-from broker import JAVA, Client, broker
-from real_kafka import real_kafka_here
+from tests.interop.broker import JAVA, Client, broker
+from tests.interop.real_kafka import real_kafka_here
 
 DOCS = Path(__file__).parents[2] / "docs"
 ITEMS = ("tea", "coffee", "sugar", "cups")

@@ -2,8 +2,8 @@
 
 import struct
 
-from log_damage import bases, batch_ends, flip, name_of, pick
-from logs import BASE_TIME_MS, producer_snapshot
+from tests.interop.log_damage import bases, batch_ends, flip, name_of, pick
+from tests.support.logs import BASE_TIME_MS, producer_snapshot
 
 EPOCHS = "leader-epoch-checkpoint"
 INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")

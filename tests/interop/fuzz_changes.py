@@ -6,12 +6,8 @@ Exit code 1 if any case differs; its files are kept: `before`, `case.txt`.
 import sys
 from collections import Counter
 from functools import partial
-from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path.extend([str(HERE), str(HERE.parent), str(HERE.parent.parent)])
-
-from change_cases import (  # noqa: E402  (as a script it finds them only now)
+from tests.interop.change_cases import (
     RealLogs,
     compare_changes,
     compare_killed,
@@ -20,9 +16,9 @@ from change_cases import (  # noqa: E402  (as a script it finds them only now)
     odd_twin,
     settle,
 )
-from fuzzing import keep_case, run_fuzz, unpacked_corpus  # noqa: E402
-from loader_cases import corpus_sources, random_source  # noqa: E402
-from real_kafka import real_kafka_here  # noqa: E402
+from tests.interop.fuzzing import keep_case, run_fuzz, unpacked_corpus
+from tests.interop.loader_cases import corpus_sources, random_source
+from tests.interop.real_kafka import real_kafka_here
 
 
 class Tally:
@@ -44,8 +40,11 @@ class Tally:
         self.outcomes[case.verb, what] += 1
 
     def __str__(self):
-        parts = ", ".join(f"{verb} {what} {count}" for (verb, what), count in sorted(self.outcomes.items()))
-        return f"{self.tried} cases: {self.tried - self.different} alike, {self.different} differ ({parts})"
+        parts = {}
+        for (verb, what), count in sorted(self.outcomes.items()):
+            parts.setdefault(verb, []).append(f"{count} {what}")
+        counts = "".join(f". {verb.capitalize()}: {', '.join(outcomes)}" for verb, outcomes in parts.items())
+        return f"{self.tried} cases: {self.tried - self.different} alike, {self.different} differ{counts}"
 
 
 def settled_logs(count, seed, real, corpus, folder):

@@ -7,17 +7,13 @@ its files are kept: `before`, `case.txt`.
 import sys
 from collections import Counter
 from functools import partial
-from pathlib import Path
 from random import Random
 
-HERE = Path(__file__).parent
-sys.path.extend([str(HERE), str(HERE.parent), str(HERE.parent.parent)])
-
-from change_cases import settle  # noqa: E402  (as a script it finds them only now)
-from clean_cases import RealCleaner, compare_clean, keyed_source, make_clean  # noqa: E402
-from fuzzing import keep_case, run_fuzz  # noqa: E402
-from loader_cases import DAY_MS, NOW_MS  # noqa: E402
-from real_kafka import real_kafka_here  # noqa: E402
+from tests.interop.change_cases import settle
+from tests.interop.clean_cases import RealCleaner, compare_clean, keyed_source, make_clean
+from tests.interop.fuzzing import keep_case, run_fuzz
+from tests.interop.loader_cases import DAY_MS, NOW_MS
+from tests.interop.real_kafka import real_kafka_here
 
 
 class Tally:

@@ -10,16 +10,12 @@ import sys
 import traceback
 from collections import Counter
 from functools import partial
-from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path.extend([str(HERE), str(HERE.parent), str(HERE.parent / "spark"), str(HERE.parent.parent)])
-
-from agreement import run_ours  # noqa: E402  (as a script it finds them only now)
-from fuzzing import run_fuzz  # noqa: E402
-from import_cases import make_case, run_case  # noqa: E402
-from loader_cases import RealLoader, Start, contents, file_differences  # noqa: E402
-from real_kafka import real_kafka_here  # noqa: E402
+from tests.interop.agreement import run_ours
+from tests.interop.fuzzing import run_fuzz
+from tests.interop.loader_cases import RealLoader, Start, contents, file_differences
+from tests.interop.real_kafka import real_kafka_here
+from tests.spark.import_cases import make_case, run_case
 
 LOADED_EVERY, DUMPED_EVERY = 5, 20
 SEGMENT_INDEX_BYTES = 10 << 20
@@ -36,7 +32,7 @@ class Tally:
         self.different += bool(found)
         self.counts["refused as they must be"] += bool(outcome.refused) and not found
         self.counts["records compared"] += outcome.records
-        self.counts["loaded by the real loader, twice each"] += loaded
+        self.counts["loaded twice by the real loader"] += loaded
         self.counts["segments printed by the real dump-log"] += dumped
         self.counts["logs"] += 1
 
@@ -44,7 +40,7 @@ class Tally:
         counts = {**self.counts}
         logs = counts.pop("logs", 0)
         rest = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
-        return f"{logs} logs: {logs - self.different} alike, {self.different} differ ({rest})"
+        return f"{logs} logs: {logs - self.different} alike, {self.different} differ. Counts: {rest}"
 
 
 def fuzz_imports(kafka, real, folder, *, seed, count, show=print):

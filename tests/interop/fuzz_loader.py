@@ -5,13 +5,9 @@ A case that differs is kept as a directory: `before` (the damaged partition), `r
 """
 
 import sys
-from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path.extend([str(HERE), str(HERE.parent), str(HERE.parent.parent)])
-
-from fuzzing import run_fuzz, unpacked_corpus  # noqa: E402  (as a script it finds them only now)
-from loader_cases import (  # noqa: E402
+from tests.interop.fuzzing import run_fuzz, unpacked_corpus
+from tests.interop.loader_cases import (
     RealLoader,
     compare,
     corpus_sources,
@@ -21,7 +17,7 @@ from loader_cases import (  # noqa: E402
     smaller,
     write,
 )
-from real_kafka import real_kafka_here  # noqa: E402
+from tests.interop.real_kafka import real_kafka_here
 
 COMMAND_EVERY = 10
 """So many cases to one that goes through the command too."""

@@ -10,22 +10,17 @@ import shutil
 import sys
 import time
 from collections import Counter
-from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-HERE = Path(__file__).parent
-sys.path.extend([str(HERE), str(HERE.parent), str(HERE.parent.parent), str(HERE.parent / "spark")])
-
-from broker import Client, broker  # noqa: E402  (as a script it finds them only now)
-from fuzzing import run_fuzz  # noqa: E402
-from real_kafka import real_kafka_here  # noqa: E402
-from spark_connector import connector_jars  # noqa: E402
-from spark_topics import FIRST_MS, SETTINGS, STEP_MS, logs_of, make_topics  # noqa: E402
-
-from kafkalog_cli.disk.fs import RealFilesystem  # noqa: E402
-from kafkalog_cli.log.partition import open_partition  # noqa: E402
-from kafkalog_cli.ops.lookup.by_time import lookup_time  # noqa: E402
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.ops.lookup.by_time import lookup_time
+from tests.interop.broker import Client, broker
+from tests.interop.fuzzing import run_fuzz
+from tests.interop.real_kafka import real_kafka_here
+from tests.interop.spark_connector import connector_jars
+from tests.interop.spark_topics import FIRST_MS, SETTINGS, STEP_MS, logs_of, make_topics
 
 OF_PATIENCE = {
     "kafkaConsumer.pollTimeoutMs": "1500",
@@ -69,9 +64,8 @@ class Sources:
         return self._read(self._spark.read.format("kafka").options(**given))
 
     def ours(self, options):
-        from spark_reading import rows
-
         from kafkalog_cli.errors import KafkalogError
+        from tests.spark.spark_reading import rows
 
         try:
             return Outcome(in_order(rows(self._data, **options)))

@@ -7,8 +7,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from loader_cases import write
-from real_kafka import VERSION
+from tests.interop.loader_cases import write
+from tests.interop.real_kafka import VERSION
 
 RECORD_MARK = "<!-- last run -->\n"
 CORPUS = Path(__file__).parents[1] / "fixtures" / "corpus" / "corpus.tar.xz"

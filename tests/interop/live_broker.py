@@ -18,12 +18,9 @@ from collections import Counter
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]  # as a module the folder's siblings are not on the path
-
-from broker import JAVA, broker  # noqa: E402
-from forked_readers import forked_readers, read_line  # noqa: E402
-from real_kafka import real_kafka_here  # noqa: E402
+from tests.interop.broker import JAVA, broker
+from tests.interop.forked_readers import forked_readers, read_line
+from tests.interop.real_kafka import real_kafka_here
 
 PER_SECOND = 300
 SETTINGS = {

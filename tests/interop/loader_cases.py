@@ -9,9 +9,6 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-import damage
-from making_changes import make
-
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.loaded_segment import LoadSettings
 from kafkalog_cli.broker.log_loader import LogLoader, StartState
@@ -21,6 +18,9 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format import producer_snapshot
+from tests.interop import damage
+from tests.interop.class_archives import archived
+from tests.support.plain_changes import make
 
 NOW_MS = 1_795_000_000_000
 MOST_SOURCE_BYTES = 1 << 20
@@ -249,7 +249,7 @@ class RealLoader:
 
     def __init__(self, class_path):
         # A segment that is split without end fills the stack; a length that lies must not fill the heap.
-        options = ["-XX:+UseSerialGC", "-Xmx1g", "-XX:TieredStopAtLevel=1"]
+        options = ["-XX:+UseSerialGC", "-Xmx1g", "-XX:TieredStopAtLevel=1", *archived("LoadLogs", class_path)]
         self._process = subprocess.Popen(
             ["java", *options, "-cp", class_path, "LoadLogs"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -259,7 +259,7 @@ class RealLoader:
 
     def __exit__(self, *_):
         self._process.stdin.close()
-        self._process.wait(30)
+        self._process.wait(60)
         self._process.stdout.close()
 
     def _send(self, *words):

@@ -4,7 +4,8 @@ import struct
 import zlib
 
 import crc32c
-from logs import BASE_TIME_MS, CONTROL, TRANSACTIONAL, R, batch_v2, end_marker, message_set
+
+from tests.support.logs import BASE_TIME_MS, CONTROL, TRANSACTIONAL, R, batch_v2, end_marker, message_set
 
 V2_HEADER_BYTES = 61
 OFFSETS = (

@@ -2,7 +2,7 @@
 
 import struct
 
-from logs import (
+from tests.support.logs import (
     BASE_TIME_MS,
     CONTROL,
     DELETE_HORIZON,

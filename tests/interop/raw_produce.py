@@ -4,7 +4,8 @@ import socket
 import struct
 
 import crc32c
-from naive_reader import read_batches
+
+from tests.support.naive_reader import read_batches
 
 PRODUCE, VERSION = 0, 3
 NONE, OUT_OF_ORDER_SEQUENCE_NUMBER = 0, 45

@@ -5,13 +5,15 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
-from agreement import Ran
-
 from kafkalog_cli.output.dump_version import DumpVersion
+from tests.interop.agreement import Ran
+from tests.interop.class_archives import archived
 
 HERE = Path(__file__).parent
+
 NEWEST = "4.3.1"
 VERSION = os.environ.get("KAFKALOG_TEST_KAFKA_VERSION", "4.2.0")
 POM = HERE / "pom.xml"
@@ -26,14 +28,14 @@ class NoRealKafka(Exception):
 class RealKafka:
     """`dump_version`: the DumpVersion whose text its kafka-dump-log prints."""
 
-    def __init__(self, version, jars, classes):
+    def __init__(self, version, jars, ours):
         self.dump_version = DumpVersion.V4_2 if is_before_4_3(version) else DumpVersion.V4_3
         # Two bindings of slf4j: one that says nothing, for output that is compared, and one for a broker's log.
         jar_files = sorted(jars.glob("*.jar"))
         silent = [str(jar) for jar in jar_files if not jar.name.startswith("log4j-slf4j")]
         talking = [str(jar) for jar in jar_files if not jar.name.startswith("slf4j-nop")]
-        self.class_path = self._class_path = ":".join([str(classes), *silent])
-        self.broker_class_path = ":".join([str(classes), *talking])
+        self.class_path = self._class_path = ":".join([str(ours), *silent])
+        self.broker_class_path = ":".join([str(ours), *talking])
 
     def dump(self, commands, folder):
         """(stdout, stderr, exit code) of each command line of kafka-dump-log, run in `folder`."""
@@ -41,7 +43,7 @@ class RealKafka:
         outputs.mkdir()
         lines = "".join("\t".join([f"{outputs}/{at}", *argv]) + "\n" for at, argv in enumerate(commands))
         done = subprocess.run(
-            [*JAVA, "-Xmx1g", "-cp", self._class_path, "ManyDumps"],
+            [*JAVA, "-Xmx1g", *archived("ManyDumps", self._class_path), "-cp", self._class_path, "ManyDumps"],
             input=lines,
             text=True,
             capture_output=True,
@@ -79,19 +81,21 @@ def real_kafka_here(version=VERSION):
     jars, classes = CACHE / f"kafka-{version}", CACHE / f"classes-{version}"
     fetch(jars, POM, f"-Dkafka.version={version}")
     classes.mkdir(exist_ok=True)
-    compile_into(classes, sources_for(version, classes), jars)
-    return RealKafka(version, jars, classes)
+    return RealKafka(version, jars, compiled(classes, sources_for(version, classes), jars))
 
 
-def compile_into(classes, sources, jars):
-    """Compile our Java, once for what it is now."""
+def compiled(classes, sources, jars):
+    """The jar of our Java, which is compiled once for what it is now. An archive of classes (class_archives.py) needs a jar."""
     content = b"".join(source.name.encode() + source.read_bytes() for source in sources)
-    done = classes / f"done-{hashlib.sha256(content).hexdigest()[:12]}"
-    if done.exists():
-        return
-    command = ["javac", "-J-XX:TieredStopAtLevel=1", "-nowarn", "-cp", f"{jars}/*", "-d", str(classes)]
-    subprocess.run([*command, *map(str, sources)], check=True)
-    done.touch()
+    made = classes / f"ours-{hashlib.sha256(content).hexdigest()[:12]}.jar"
+    if made.exists():
+        return made
+    with tempfile.TemporaryDirectory(dir=classes) as folder:
+        command = ["javac", "-J-XX:TieredStopAtLevel=1", "-nowarn", "-cp", f"{jars}/*", "-d", f"{folder}/classes"]
+        subprocess.run([*command, *map(str, sources)], check=True)
+        new = shutil.make_archive(f"{folder}/ours", "zip", f"{folder}/classes")
+        Path(new).replace(made)
+    return made
 
 
 def fetch(jars, pom, version):

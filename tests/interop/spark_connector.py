@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from real_kafka import CACHE, NoRealKafka, fetch
+from tests.interop.real_kafka import CACHE, NoRealKafka, fetch
 
 POM = Path(__file__).parent / "spark-kafka-pom.xml"
 CONNECTOR = "4.0.0"

@@ -7,10 +7,11 @@ import os
 from collections import Counter
 
 import pytest
-from append_cases import compare_append, make_append
-from change_cases import RealLogs
-from fuzz_changes import settled_logs
-from sampling import part_of
+
+from tests.interop.append_cases import compare_append, make_append
+from tests.interop.change_cases import RealLogs
+from tests.interop.fuzz_changes import settled_logs
+from tests.support.sampling import part_of
 
 pytestmark = pytest.mark.xdist_group("loader")  # the same JVM's classes are made once
 

@@ -6,10 +6,11 @@ import time
 from typing import NamedTuple
 
 import pytest
-from broker import Client, broker
-from broker_records import Lines, our_lines, served_lines
-from raw_produce import NONE, OUT_OF_ORDER_SEQUENCE_NUMBER, changed, last_batch_of, produce
-from recovering import complaints, kafkalog
+
+from tests.interop.broker import Client, broker
+from tests.interop.broker_records import Lines, our_lines, served_lines
+from tests.interop.raw_produce import NONE, OUT_OF_ORDER_SEQUENCE_NUMBER, changed, last_batch_of, produce
+from tests.interop.recovering import complaints, kafkalog
 
 pytestmark = pytest.mark.xdist_group("broker")
 

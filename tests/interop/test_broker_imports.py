@@ -6,13 +6,13 @@ import time
 from typing import NamedTuple
 
 import pytest
-from broker import Client, broker
-from broker_records import our_lines, served_lines
-from exporting import export
-from importing import import_into
-from recovering import complaints
 
 from kafkalog_cli.change.publishing.new_partitions import staged_name
+from tests.interop.broker import Client, broker
+from tests.interop.broker_records import our_lines, served_lines
+from tests.interop.recovering import complaints
+from tests.spark.exporting import export
+from tests.spark.importing import import_into
 
 pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.exhaustive(in_turn=True, together=True)]
 

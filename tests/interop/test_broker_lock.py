@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from itertools import count
 
 import pytest
-from recovering import ENVIRONMENT, kafkalog, our_lock
+
+from tests.interop.recovering import ENVIRONMENT, kafkalog, our_lock
 
 pytestmark = pytest.mark.xdist_group("broker-lock")  # what its fixtures make is made once
 

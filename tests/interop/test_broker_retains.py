@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from broker import Client, broker
-from broker_records import our_lines, served_lines
-from recovering import complaints, kafkalog
+
+from tests.interop.broker import Client, broker
+from tests.interop.broker_records import our_lines, served_lines
+from tests.interop.recovering import complaints, kafkalog
 
 pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.exhaustive(in_turn=True, together=True)]
 

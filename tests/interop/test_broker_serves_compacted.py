@@ -9,10 +9,11 @@ import re
 from typing import NamedTuple
 
 import pytest
-from broker import Client, broker
-from broker_records import our_lines, served_lines
-from recovering import complaints, kafkalog
-from test_broker_starts_corpus import put_in_place
+
+from tests.interop.broker import Client, broker
+from tests.interop.broker_records import our_lines, served_lines
+from tests.interop.recovering import complaints, kafkalog
+from tests.interop.test_broker_starts_corpus import put_in_place
 
 pytestmark = pytest.mark.xdist_group("broker")
 

@@ -5,12 +5,13 @@ import signal
 from pathlib import Path
 
 import pytest
-from broker import Client, broker
-from broker_records import our_lines, served_lines
-from recovering import kafkalog
-from test_broker_serves_compacted import settings_of
-from test_broker_starts_corpus import put_in_place
-from test_spark_engine_faults import SPARK, holders, started, until
+
+from tests.interop.broker import Client, broker
+from tests.interop.broker_records import our_lines, served_lines
+from tests.interop.recovering import kafkalog
+from tests.interop.test_broker_serves_compacted import settings_of
+from tests.interop.test_broker_starts_corpus import put_in_place
+from tests.spark.test_spark_engine_faults import SPARK, holders, started, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("broker")]
 

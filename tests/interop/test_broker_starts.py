@@ -11,11 +11,12 @@ import subprocess
 import sys
 from typing import Any, NamedTuple
 
-import partition_damage as damage
 import pytest
-from broker import Broker, Client, broker
-from broker_records import our_lines, served_lines
-from recovering import ENVIRONMENT, Ended, Recovered, complaints, kafkalog, our_lock, recover, unclean
+
+from tests.interop import partition_damage as damage
+from tests.interop.broker import Broker, Client, broker
+from tests.interop.broker_records import our_lines, served_lines
+from tests.interop.recovering import ENVIRONMENT, Ended, Recovered, complaints, kafkalog, our_lock, recover, unclean
 
 pytestmark = pytest.mark.xdist_group("broker")  # what its fixtures make is made once
 

@@ -9,12 +9,13 @@ import shutil
 from typing import NamedTuple
 
 import pytest
-from broker import Client, broker
-from broker_records import our_lines, served_lines
-from recovering import Recovered, complaints, kafkalog, recover
+
+from tests.interop.broker import Client, broker
+from tests.interop.broker_records import our_lines, served_lines
+from tests.interop.recovering import Recovered, complaints, kafkalog, recover
 
 # What its fixtures make is made once.
-pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.exhaustive(together=True)]
+pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.exhaustive(in_turn=True, together=True)]
 
 ADDED = 5
 CHECKPOINTS = "recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "replication-offset-checkpoint"

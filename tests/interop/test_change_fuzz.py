@@ -6,9 +6,10 @@ The number of cases: KAFKALOG_TEST_CHANGE_CASES, `make fuzz-changes` for many.
 import os
 
 import pytest
-from change_cases import VERBS, Changed, RealLogs, compare_killed, differences, make_change
-from fuzz_changes import fuzz_changes, killed_logs, settled_logs
-from sampling import part_of
+
+from tests.interop.change_cases import VERBS, Changed, RealLogs, compare_killed, differences, make_change
+from tests.interop.fuzz_changes import fuzz_changes, killed_logs, settled_logs
+from tests.support.sampling import part_of
 
 pytestmark = pytest.mark.xdist_group("loader")  # the same JVM's classes are made once
 
@@ -39,6 +40,7 @@ def test_the_same_files(real, logs, tmp_path, capsys):
         assert tally.outcomes[verb, "changed"] > 0.3 * CASES / len(VERBS), verb
 
 
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.slow
 def test_the_same_logs_where_a_broker_was_killed(real, tmp_path):
     """Ours looks at headers only, and leaves a log that a broker recovers to what it would have made of it itself."""

@@ -4,9 +4,9 @@ import subprocess
 from random import Random
 
 import pytest
-from real_kafka import JAVA
 
 from kafkalog_cli.format.checkpoint import BrokerReading, broker_reading, decode_leader_epochs, decode_offsets
+from tests.interop.real_kafka import JAVA
 
 ANSWERS = {
     "read": BrokerReading.ENTRIES,

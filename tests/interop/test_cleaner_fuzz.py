@@ -6,9 +6,10 @@ The number of logs: KAFKALOG_TEST_CLEAN_LOGS, `make fuzz-cleaner` for many.
 import os
 
 import pytest
-from clean_cases import Cleaned, RealCleaner, differences
-from fuzz_cleaner import fuzz_cleaner
-from sampling import part_of
+
+from tests.interop.clean_cases import Cleaned, RealCleaner, differences
+from tests.interop.fuzz_cleaner import fuzz_cleaner
+from tests.support.sampling import part_of
 
 pytestmark = pytest.mark.xdist_group("loader")  # the same JVM's classes are made once
 

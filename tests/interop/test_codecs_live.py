@@ -4,10 +4,10 @@ import random
 import subprocess
 
 import pytest
-from real_kafka import JAVA
 
 from kafkalog_cli.format.compression import Codec, compress, decompress
 from kafkalog_cli.format.limits import Limits
+from tests.interop.real_kafka import JAVA
 
 GZIP_LEVELS = ("default", -1, 1, 3, 6, 9)
 LZ4_LEVELS = ("default", 1, 3, 9, 12, 17)

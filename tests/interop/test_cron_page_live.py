@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from broker import STOCK, Client, broker
-from recovering import ENVIRONMENT
+
+from tests.interop.broker import STOCK, Client, broker
+from tests.interop.recovering import ENVIRONMENT
 
 pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.exhaustive(in_turn=True, together=True)]
 

@@ -11,16 +11,17 @@ import sys
 import time
 
 import pytest
-from broker import JAVA, LOGGING, START_SECONDS, STOP_SECONDS, free_port
-from consoles import ROOT, examples_of, is_shown, printed_by
-from recovering import REPAIRS
+
+from tests.docs.consoles import ROOT, examples_of, is_shown, printed_by
+from tests.interop.broker import JAVA, LOGGING, START_SECONDS, STOP_SECONDS, free_port
+from tests.interop.recovering import REPAIRS
 
 PAGE = (ROOT / "docs" / "dead-broker.md").read_text()
 SCRIPTS = {
     "kafka-server-start.sh": "kafka.Kafka",
     "kafka-console-consumer.sh": "org.apache.kafka.tools.consumer.ConsoleConsumer",
 }
-pytestmark = pytest.mark.xdist_group("broker")
+pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.exhaustive(in_turn=True, together=True)]
 
 
 def block(kind, number=0):

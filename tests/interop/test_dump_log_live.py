@@ -3,10 +3,11 @@
 import random
 
 import pytest
-from agreement import assert_agree, run_ours
-from bad_input.makers import LOG_APPEND_TIME, NONE, PACK, START_MS, ZSTD, batch, record
-from logs import BASE_TIME_MS, R, batch_v2, message, message_set
-from random_segments import MALFORMED, damaged, random_log
+
+from tests.bad_input.makers import LOG_APPEND_TIME, NONE, PACK, START_MS, ZSTD, batch, record
+from tests.interop.agreement import assert_agree, run_ours
+from tests.interop.random_segments import MALFORMED, damaged, random_log
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, message_set
 
 MODES = [
     [],
@@ -31,6 +32,7 @@ def compare(real_kafka, folder, logs, modes=MODES, forced=False):
     return len(commands), failed
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("forced", [False, True])
 def test_well_formed_logs(real_kafka, tmp_path, forced):
     chance = random.Random(1)
@@ -38,6 +40,7 @@ def test_well_formed_logs(real_kafka, tmp_path, forced):
     assert (tried, failed) == (300, 0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("forced", [False, True])
 def test_damaged_logs(real_kafka, tmp_path, forced):
     chance = random.Random(2)
@@ -63,6 +66,7 @@ def test_malformed_utf8_everywhere(real_kafka, tmp_path):
         assert compare(real_kafka, folder, logs, [["--print-data-log"]], forced) == (2, 0)
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_batches_that_are_read_in_parts(real_kafka, tmp_path):
     chance, made, offset = random.Random(4), [], 5
     for at in range(40_000):

@@ -6,12 +6,12 @@ import re
 import subprocess
 
 import pytest
-from broker import JAVA, Client, broker
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from tests.interop.broker import JAVA, Client, broker
 
-pytestmark = pytest.mark.xdist_group("groups")
+pytestmark = [pytest.mark.xdist_group("groups"), pytest.mark.exhaustive(in_turn=True, together=True)]
 
 GROUPS, SHARES = "consumer.group.ConsumerGroupCommand", "consumer.group.ShareGroupCommand"
 SETTINGS = {
@@ -126,7 +126,8 @@ def stopped(newest_kafka, tmp_path_factory):
             make_groups(clients)
             for tool in (GROUPS, SHARES):
                 for more in ((), ("--members", "--verbose"), ("--state", "--verbose")):
-                    said[(tool, *more)] = clients.tool(tool, "--describe", "--all-groups", *more)
+                    asked = (tool, *more)
+                    said[asked] = clients.tool(tool, "--describe", "--all-groups", *more)
             said["list"] = clients.tool("TransactionsCommand", "list")
             for topic, number in PRODUCED:
                 partition = ("--topic", topic, "--partition", number)

@@ -7,14 +7,15 @@ import os
 import shutil
 
 import pytest
-from broker import Client, broker
-from broker_records import served_lines
-from fuzz_imports import fuzz_imports, load_differences
-from import_cases import expected, make_case, rows_of, run_case
-from importing import import_into, new_log_dir
-from loader_cases import RealLoader
-from recovering import complaints
-from sampling import part_of
+
+from tests.interop.broker import Client, broker
+from tests.interop.broker_records import served_lines
+from tests.interop.fuzz_imports import fuzz_imports, load_differences
+from tests.interop.loader_cases import RealLoader
+from tests.interop.recovering import complaints
+from tests.spark.import_cases import expected, make_case, rows_of, run_case
+from tests.spark.importing import import_into, new_log_dir
+from tests.support.sampling import part_of
 
 LOGS = int(os.environ.get("KAFKALOG_TEST_IMPORT_LOGS") or part_of(60))
 TOPICS = [f"t{number:02d}" for number in range(10)]
@@ -35,7 +36,7 @@ def test_the_same_records(real_kafka, tmp_path, capsys):
     with capsys.disabled():
         print(f" {tally} ", end="")
     assert not different, "\n".join(different)
-    assert tally.counts["loaded by the real loader, twice each"] > LOGS // 6
+    assert tally.counts["loaded twice by the real loader"] > LOGS // 6
     assert tally.counts["segments printed by the real dump-log"] > LOGS // 20
 
 
@@ -58,6 +59,7 @@ def line_of(row):
     return "\t".join(map(str, (row.offset, row.timestamp, key, value, headers)))
 
 
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.xdist_group("broker")
 def test_a_broker_serves_them(real_kafka, tmp_path):
     """Of topics that it made: each record of a random log, at its offset, and it goes on behind them."""

@@ -2,12 +2,15 @@
 
 import random
 
-from live_broker import busy_brokers, commands, readers
+import pytest
+
+from tests.interop.live_broker import busy_brokers, commands, readers
 
 READERS = {"verify normal": 2, "verify partition": 1, "dump-index": 1, "dump-index root": 1, "ls root": 1}
 """How often each reader runs on each of its paths."""
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_readers_beside_a_busy_broker(tmp_path, real_kafka):
     with busy_brokers(tmp_path, real_kafka) as busy, readers(tmp_path / "out") as reading:
         (data,) = busy.data

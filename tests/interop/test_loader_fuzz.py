@@ -8,10 +8,15 @@ import itertools
 import os
 import struct
 
-import damage
 import pytest
-from fuzz_loader import fuzz, sources_for
-from loader_cases import (
+
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.log.segments.log_end import segment_end
+from tests.crash.log_directories import batch
+from tests.interop import damage
+from tests.interop.fuzz_loader import fuzz, sources_for
+from tests.interop.loader_cases import (
     Outcome,
     RealLoader,
     Start,
@@ -22,12 +27,7 @@ from loader_cases import (
     random_source,
     write,
 )
-from log_directories import batch
-from sampling import part_of
-
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.log.segments.log_end import segment_end
+from tests.support.sampling import part_of
 
 pytestmark = pytest.mark.xdist_group("loader")  # what its fixtures make is made once
 

@@ -4,17 +4,18 @@ import random
 import subprocess
 
 import pytest
-from metadata_logs import RandomRecords, batches, leader_change, snapshot, value
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.log.settings.cluster_metadata import read_cluster_metadata
+from tests.interop.real_kafka import JAVA
+from tests.support.metadata_logs import RandomRecords, batches, leader_change, snapshot, value
 
 
 @pytest.fixture(scope="module")
 def load(real_kafka):
     def images(cases):
         done = subprocess.run(
-            ["java", "-XX:+UseSerialGC", "-Xmx512m", "-cp", real_kafka.class_path, "MetadataImages"],
+            [*JAVA, "-Xmx512m", "-cp", real_kafka.class_path, "MetadataImages"],
             input="".join("\t".join(map(str, files)) + "\n" for files in cases),
             text=True,
             encoding="utf-8",

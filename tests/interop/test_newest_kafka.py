@@ -6,15 +6,15 @@ With KAFKALOG_TEST_KAFKA_VERSION=4.3.1 all other tests of this directory run on 
 import random
 
 import pytest
-import test_dump_log_live
-import test_sidecars_live
-from agreement import assert_agree, run_ours
-from clean_cases import RealCleaner
-from fuzz_cleaner import fuzz_cleaner
-from fuzz_loader import fuzz
-from loader_cases import RealLoader, random_source
-from logs import R, batch_v2, message, message_set, write_segment
-from random_segments import damaged, random_log
+
+from tests.interop import test_dump_log_live, test_sidecars_live
+from tests.interop.agreement import assert_agree, run_ours
+from tests.interop.clean_cases import RealCleaner
+from tests.interop.fuzz_cleaner import fuzz_cleaner
+from tests.interop.fuzz_loader import fuzz
+from tests.interop.loader_cases import RealLoader, random_source
+from tests.interop.random_segments import damaged, random_log
+from tests.support.logs import R, batch_v2, message, message_set, write_segment
 
 pytestmark = [pytest.mark.xdist_group("newest"), pytest.mark.exhaustive(in_turn=True, together=True)]
 

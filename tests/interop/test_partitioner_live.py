@@ -3,9 +3,8 @@
 import random
 import subprocess
 
-from real_kafka import JAVA
-
 from kafkalog_cli.format.murmur2 import murmur2, partition_of_key
+from tests.interop.real_kafka import JAVA
 
 COUNT = 100_000
 PARTITIONS = (1, 2, 3, 7, 12, 50, 1000, 2**31 - 1)

@@ -6,13 +6,13 @@ import random
 import subprocess
 
 import pytest
-from broker import Client, broker
-from broker_records import line_of, served_lines
-from random_segments import random_log
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
+from tests.interop.broker import Client, broker
+from tests.interop.broker_records import line_of, served_lines
+from tests.interop.random_segments import random_log
 
 FIELDS = ("timestamp", "partition", "offset", "epoch", "headers", "key", "value")
 
@@ -31,6 +31,7 @@ def lines_read(partition, isolation, *options):
     return [line_of(record) for record in records], summary
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_a_consumer_of_transactions(real_kafka, tmp_path):
     """Transactions that overlap, committed, aborted and left open, with other records between; some were deleted."""
     topics = "plain", "ended", "open", "deleted", "rolled"
@@ -68,6 +69,7 @@ def test_a_consumer_of_transactions(real_kafka, tmp_path):
     assert lines_read(one.data / "deleted-0", "read_committed")[1]["log_start_offset"] == 77
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("compiled", [False, True])
 def test_the_console_consumers_formatter(real_kafka, tmp_path, compiled):
     """Random logs of every format, byte for byte."""

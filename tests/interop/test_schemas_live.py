@@ -8,15 +8,15 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from agreement import assert_agree, run_ours
-from logs import R, batch_v2
-from real_kafka import CACHE
 
 from kafkalog_cli.format.internal_topics.encode import encode_message
 from kafkalog_cli.format.internal_topics.records import API_MESSAGE_TOPICS, COORDINATOR_TOPICS
 from kafkalog_cli.format.internal_topics.schema import definitions, is_in, message_schema
 from kafkalog_cli.format.kafka_uuid import uuid_text
 from kafkalog_cli.format.varint import encode_unsigned
+from tests.interop.agreement import assert_agree, run_ours
+from tests.interop.real_kafka import CACHE
+from tests.support.logs import R, batch_v2
 
 DECODERS = {
     "__consumer_offsets": "--offsets-decoder",

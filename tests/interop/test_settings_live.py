@@ -20,6 +20,7 @@ from kafkalog_cli.log.settings.topic_config import (
     resolve_topic_config,
 )
 from kafkalog_cli.log.settings.topic_config_table import BROKER_KEYS, TOPIC_KEYS
+from tests.interop.real_kafka import JAVA
 
 FS = RealFilesystem()
 
@@ -30,7 +31,7 @@ def ask(real_kafka):
 
     def put(questions):
         done = subprocess.run(
-            ["java", "-XX:+UseSerialGC", "-Xmx512m", "-cp", real_kafka.class_path, "TopicSettings"],
+            [*JAVA, "-Xmx512m", "-cp", real_kafka.class_path, "TopicSettings"],
             input="".join("\t".join(words) + "\n" for words in questions),
             text=True,
             capture_output=True,

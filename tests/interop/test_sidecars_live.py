@@ -4,8 +4,9 @@ import random
 from pathlib import Path
 
 import pytest
-from agreement import assert_agree, run_ours
-from random_segments import damaged, random_files
+
+from tests.interop.agreement import assert_agree, run_ours
+from tests.interop.random_segments import damaged, random_files
 
 DECODERS = ["offsets", "transaction-log", "cluster-metadata", "share-group-state", "remote-log-metadata"]
 PACKAGE = "org.apache.kafka.tools.api"

@@ -10,10 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from fuzz_spark_source import Case, Outcome, differences
-from real_kafka import NoRealKafka
-from sampling import part_of
-from spark_connector import connector_jars
+
+from tests.interop.fuzz_spark_source import Case, Outcome, differences
+from tests.interop.real_kafka import NoRealKafka
+from tests.interop.spark_connector import connector_jars
+from tests.support.sampling import part_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("broker")]
 

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
-from naive_consumer import consume
-from strategies import logs as any_logs
 
 import kafkalog_cli as kl
 from kafkalog_cli import library, spark
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import OffsetOutOfRange, UsageError
 from kafkalog_cli.library import logs as module
+from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
+from tests.support.naive_consumer import consume
+from tests.support.strategies import logs as any_logs
 
 ROOT = Path(__file__).parents[2]
 pa = pytest.importorskip("pyarrow")

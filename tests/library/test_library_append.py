@@ -12,14 +12,14 @@ import time
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from logs import BASE_TIME_MS
-from strategies import contents, headers, timestamps
-from test_append import kafkalog, tree
 
 import kafkalog_cli as kl
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import BadInput, Locked, Refused, UsageError
 from kafkalog_cli.library import appending
+from tests.cli.test_append import kafkalog, tree
+from tests.support.logs import BASE_TIME_MS
+from tests.support.strategies import contents, headers, timestamps
 
 pa = pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.filterwarnings("ignore::kafkalog_cli.LogWarning")

@@ -1,9 +1,6 @@
 """A partition that the library makes from nothing: what the command makes, taken away again with what goes wrong."""
 
 import pytest
-from disk.test_lock import held_by_another_process
-from test_append import kafkalog, tree
-from test_library_append import ARGUMENTS, GIVEN, files
 
 import kafkalog_cli as kl
 from kafkalog_cli.change.new_partition import make_partition
@@ -11,6 +8,9 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.errors import BadInput, KafkalogError, Locked, Refused, UsageError
 from kafkalog_cli.ops.append.making import made_partition
+from tests.cli.test_append import kafkalog, tree
+from tests.disk.test_lock import held_by_another_process
+from tests.library.test_library_append import ARGUMENTS, GIVEN, files
 
 pa = pytest.importorskip("pyarrow")
 

@@ -9,12 +9,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
-from test_append import kafkalog, tree
 
 import kafkalog_cli as kl
 from kafkalog_cli.cli.app import COMMANDS
 from kafkalog_cli.errors import PathNotFound
-from kafkalog_cli.library import verbs
+from kafkalog_cli.library.on_path import OnPath
+from tests.cli.test_append import kafkalog, tree
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
 NOW_MS = 1_800_000_000_000
@@ -135,10 +135,10 @@ def test_verify_finds_what_the_command_finds(tmp_path):
 def test_every_verb_is_there():
     """Of the commands that change logs, and of some that check or describe; each also as a method."""
     names = {name.replace("-", "_") for name in COMMANDS if name not in OTHER_COMMANDS}
-    assert names == {*CALLS, *ONE, "undo", "verify", "groups", "transactions"}
+    assert names == {*CALLS, *ONE, "undo", "verify", "groups", "transactions", "doctor", "cluster"}
     for name in names:
         assert callable(getattr(kl, name))
-        assert name in dict(inspect.getmembers(verbs.OnPath, inspect.isfunction))
+        assert name in dict(inspect.getmembers(OnPath, inspect.isfunction))
 
 
 def test_several_paths_and_a_selection(tmp_path):

@@ -4,10 +4,10 @@ import random
 import struct
 
 import pytest
-from logs import BASE_TIME_MS, R, batch_v2, message
 
 from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.log.reading.batch_chain import BatchChain
+from kafkalog_cli.ops.dump.sidecar import BatchChain
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, message
 
 
 def naive(data, position):

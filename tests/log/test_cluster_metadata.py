@@ -3,8 +3,6 @@
 import random
 
 import pytest
-from logs import R, batch_v2
-from metadata_logs import RandomRecords, batches, directory, leader_change, partition, snapshot, topic_id, value
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
@@ -13,6 +11,17 @@ from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.kafka_uuid import ZERO_UUID
 from kafkalog_cli.log.settings.cluster_metadata import SnapshotId, read_cluster_metadata
 from kafkalog_cli.log.settings.metadata_image import PartitionRegistration
+from tests.support.logs import R, batch_v2
+from tests.support.metadata_logs import (
+    RandomRecords,
+    batches,
+    directory,
+    leader_change,
+    partition,
+    snapshot,
+    topic_id,
+    value,
+)
 
 FS = RealFilesystem()
 T1, T2 = topic_id(1), topic_id(2)

@@ -1,12 +1,12 @@
 """Where a replay begins: the newest snapshot, the segment that has its offset, the entry of the index."""
 
 import pytest
-from faulty_fs import FaultyFilesystem
 
 from kafkalog_cli.format import index, producer_snapshot
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.open_transactions import newest_snapshot, parts_to_replay
 from kafkalog_cli.log.partition import open_partition
+from tests.support.faulty_fs import FaultyFilesystem
 
 
 def directory(*positions):

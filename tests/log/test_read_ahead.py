@@ -6,8 +6,6 @@ import time
 from itertools import islice
 
 import pytest
-from faulty_fs import BytesFile
-from logs import BASE_TIME_MS, R, batch_v2, message_set
 
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
@@ -15,6 +13,8 @@ from kafkalog_cli.log.reading import read_ahead, scan
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.read_ahead import ReadAhead
 from kafkalog_cli.log.reading.scan import Scan
+from tests.support.faulty_fs import BytesFile
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, message_set
 
 pytest.importorskip("numba")
 pytestmark = pytest.mark.slow

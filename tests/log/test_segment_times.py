@@ -6,12 +6,12 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from logs import R, batch_v2, indexes
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.segment_times import TimestampOrigin, largest_timestamp
+from tests.support.logs import R, batch_v2, indexes
 
 FS = RealFilesystem()
 MTIME_MS = 1_600_000_000_000

@@ -44,7 +44,6 @@ class CopiedTree:
         for name in subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0"):
             if name and (tree / name).is_file():
                 (self.root / name).parent.mkdir(parents=True, exist_ok=True)
-                # Compiled kernels are kept by the path and the time of their source.
                 shutil.copy2(tree / name, self.root / name, follow_symlinks=False)
         self._writes = 0
 

@@ -12,7 +12,7 @@ from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.ops.append import append
 from kafkalog_cli.ops.append.append import AppendPlan, _Append, _Flusher, next_sequence, rehearse
 from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle
-from kafkalog_cli.ops.append.checks import Checks
+from kafkalog_cli.ops.append.checks import OTHER_UNITS, Checks
 from kafkalog_cli.ops.append.columns import RecordRun
 from kafkalog_cli.ops.append.gathering import BLOCK_RECORDS, blocks
 from kafkalog_cli.ops.append.partitioning import Partitioner, number_of_partitions
@@ -79,6 +79,17 @@ def test_a_timestamp_may_be_as_far_away_as_the_limits_say():
         assert begins(told, f"record {bad[0] + 1}: timestamp {times[bad[0]]} " if bad else "")
 
 
+def test_a_time_in_other_units_is_noticed_from_edge_to_edge():
+    """The first odd one counts, also behind a time at the edge, which is none."""
+    edges = sorted({edge + more for _, first, end in OTHER_UNITS for edge in (first, end) for more in (-1, 0, 1)})
+    anything = Config(message_timestamp_before_max_ms=1 << 62, message_timestamp_after_max_ms=1 << 62)
+    for times in product(edges, repeat=2):
+        told, noticed = refusals([record(time) for time in times], anything)
+        odd = [at for at, time in enumerate(times) if any(first <= time < end for _, first, end in OTHER_UNITS)]
+        assert told == ""
+        assert (noticed and (noticed.number, noticed.timestamp)) == ((odd[0] + 1, times[odd[0]]) if odd else None)
+
+
 def test_a_key_may_be_empty_where_one_is_needed():
     """LogValidator.validateKey: hasKey, on a compacted topic."""
     for keys in product((None, b"", b"k"), repeat=3):
@@ -99,7 +110,7 @@ def test_kept_offsets_go_up_from_the_end_of_the_log():
         expected, wanted = 1, ""
         for number, offset in enumerate(offsets, 1):
             if offset < expected:
-                wanted = f"record {number}: offset {offset}: the log's end is {expected} by then"
+                wanted = f"record {number}: offset {offset} is too low: the log already ends at {expected}"
                 break
             expected = offset + 1
         assert begins(told, wanted), offsets
@@ -321,7 +332,7 @@ def test_numbers_of_fields_are_those_of_a_batch():
     for timestamp in (-1, 0, 2**63 - 1):
         assert _timestamp({"timestamp_ms": timestamp}) == timestamp
     for timestamp in (-2, 2**63):
-        with pytest.raises(ValueError, match="none that a record can have"):
+        with pytest.raises(ValueError, match="is not possible in a record"):
             _timestamp({"timestamp_ms": timestamp})
     for number in (0, 1, 7):
         assert _number({"n": number}, "n", 0, 7) == number

@@ -8,8 +8,6 @@ from itertools import product
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from logs import BASE_TIME_MS
-from strategies import contents, headers, timestamps
 
 from kafkalog_cli.disk import kernels
 from kafkalog_cli.disk.kernels import KernelChoice
@@ -19,6 +17,8 @@ from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle
 from kafkalog_cli.ops.append.columns import NdjsonReader, RecordRun
 from kafkalog_cli.ops.append.gathering import blocks
 from kafkalog_cli.ops.append.reading import NewRecord
+from tests.support.logs import BASE_TIME_MS
+from tests.support.strategies import contents, headers, timestamps
 
 NOW_MS = BASE_TIME_MS + 5
 PLAIN, COMPILED = KernelChoice(forced=False), KernelChoice(forced=True)
@@ -111,6 +111,9 @@ KNOWN_ODD = st.sampled_from(
         b'{"value":{"data":"a","encoding":"utf-8"}}', b'{"value":"a","timestamp_ms":-1}', b'{"value":"a","timestamp_ms":-2}', b'{"value":"a","timestamp_ms":05}',
         b'{"value":"a","timestamp_ms":-0}', b'{"value":"a","timestamp_ms":5.0}', b'{"value":"a","timestamp_ms":9223372036854775807}', b'{"value":"a","timestamp_ms":1e3}',
         b'{"headers":[{"key":"a","value":null},]}', b'{"headers":[{"key":null,"value":"a"}]}', b'{"headers":[{"key":"a"}]}',
+        b'{"schema":"kafkalog.summary/1","type":"summary"}', b'{ "schema" : "kafkalog.x" , "type" : "batch" }',
+        b'{"type":"progress","schema":"kafkalog.progress/1"}', b'{"schema":"mine/1","type":"batch"}', b'{"schema":"kafkalog","type":"batch"}',
+        b'{"schema":5,"type":"batch"}', b'{"schema":"kafkalog.batch/1"}', b'{"type":"batch","value":"a"}', b'{"control":5,"more":6}',
         b'{"control":{"type":"commit"}}', b'{"type":"finding"}', b"{}{}", b"[]", b"nonsense", b'{"a":tru}', b'{"a":nul', b"\xef\xbb\xbf{}",
         b'{"value":"a"} ,', b'{"value":"a",}', b'{"x":"\\"","value":"a"}', b'{"x":-}', b'{"x":01}', b'{"x":NaN}', b'{"x":"a\tb"}',
     ]

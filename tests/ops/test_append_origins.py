@@ -3,8 +3,9 @@
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from naive_reader import read_batches, read_records
-from strategies import contents, headers
+
+from tests.support.naive_reader import read_batches, read_records
+from tests.support.strategies import contents, headers
 
 pa = pytest.importorskip("pyarrow")
 
@@ -92,8 +93,8 @@ def test_compiled_as_plain(rows, cut):
 @pytest.mark.parametrize(
     ("offsets", "epochs", "message"),
     [
-        ([3, 3], [0, 0], "record 2: offset 3: the log's end is 4 by then"),
-        ([3, 4, 2], [0, 0, 0], "record 3: offset 2: the log's end is 5 by then"),
+        ([3, 3], [0, 0], "record 2: offset 3 is too low: the log already ends at 4"),
+        ([3, 4, 2], [0, 0, 0], "record 3: offset 2 is too low: the log already ends at 5"),
         ([3, None], [0, 0], "record 2: "),
         ([3, 4], [2, 1], "record 2: leader epoch 1 comes after 2"),
     ],

@@ -56,9 +56,9 @@ def test_the_largest_are_written_as_they_are():
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"codec": "zip"}, "--codec 'zip' is none of none, gzip, snappy, lz4, zstd"),
+        ({"codec": "zip"}, "--codec 'zip': choose one of none, gzip, snappy, lz4, zstd"),
         ({"codec": "gzip", "compression_level": 99}, "--compression_level: "),
-        ({"producer_id": 1, "transaction": "end"}, "--transaction 'end' is none of commit, abort, open"),
+        ({"producer_id": 1, "transaction": "end"}, "--transaction 'end': choose one of commit, abort, open"),
         ({"transaction": "commit"}, "--transaction needs a --producer_id"),
         ({"first_sequence": 0}, "--first_sequence needs a --producer_id"),
         (

@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 pa = pytest.importorskip("pyarrow")
 
 from kafkalog_cli.ops.audit import keys as module  # noqa: E402
-from kafkalog_cli.ops.audit.key_hash import hash_keys  # noqa: E402
-from kafkalog_cli.ops.audit.keys import SHOWN_BYTES, KeyStatistics  # noqa: E402
+from kafkalog_cli.ops.audit.keys import (  # noqa: E402
+    SHOWN_BYTES,
+    KeyStatistics,
+    hash_keys,
+)
 
 few_keys = st.sampled_from([None, b"", b"a", b"b", b"\x00", b"\x00\x00", b"a" * 8, b"a" * 9, b"x" * 2000, b"x" * 2001])
 rows = st.lists(st.tuples(few_keys | st.none() | st.binary(max_size=3), st.integers(-1, 300)), max_size=60)

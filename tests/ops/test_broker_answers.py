@@ -6,7 +6,6 @@ import os
 import struct
 
 import pytest
-from logs import BASE_TIME_MS, R, batch_v2, write_segment
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
@@ -14,6 +13,7 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.lookup.by_time import lookup_max_timestamp, lookup_time
 from kafkalog_cli.ops.partition_state import log_bounds
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
 
 FS = RealFilesystem()
 OLD_MS = 1_000_000_000_000

@@ -4,7 +4,6 @@ import struct
 from types import SimpleNamespace
 
 import pytest
-from logs import BASE_TIME_MS, R, batch_v2, write_segment
 
 from kafkalog_cli.broker.cleaning.choosing import CheckpointState, Dirt, UpTo
 from kafkalog_cli.broker.producer_state import ProducerState
@@ -20,6 +19,7 @@ from kafkalog_cli.ops.compact.plan import Choice, CompactRequest
 from kafkalog_cli.ops.partition_facts import Replication
 from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.settings import SettingsSource
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
 
 FS = RealFilesystem()
 LAG_MS = 500
@@ -68,10 +68,10 @@ def test_a_segment_with_a_timestamp_within_the_lag_is_not_cleaned(tmp_path, time
 
 
 def choice(dirt, *, first_base=0, **request):
-    planning = object.__new__(choose._Planning)
+    planning = object.__new__(choose._CleanedLog)
     lags = {"min_compaction_lag_ms": 0, "max_compaction_lag_ms": 100}
-    planning._config = SimpleNamespace(min_cleanable_dirty_ratio=0.5, **lags)
-    planning._request = SimpleNamespace(**{"is_forced": False, "erased": None} | request)
+    planning.__dict__["config"] = SimpleNamespace(min_cleanable_dirty_ratio=0.5, **lags)
+    planning.__dict__["request"] = SimpleNamespace(**{"is_forced": False, "erased": None} | request)
     return planning._choice(dirt, first_base)
 
 

@@ -1,15 +1,11 @@
 """What `--explain` says of each record is what the cleaning does with it: keys of the corpus' logs."""
 
-import io
 import shutil
 from collections import Counter
 
 import pytest
-from test_compact_corpus import FS, compacted, configs, decoded
 
 from kafkalog_cli.broker.cleaning.explaining import Reason
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.compact.apply import explain
@@ -17,6 +13,8 @@ from kafkalog_cli.ops.compact.choose import plan_compact
 from kafkalog_cli.ops.compact.plan import CompactRequest
 from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.settings import SettingsSource
+from tests.ops.test_compact_corpus import FS, compacted, configs, decoded
+from tests.support.commands import kafkalog
 
 NOW_MS = 1_795_300_000_000
 EVERY = 4
@@ -67,12 +65,6 @@ def test_each_record_of_a_key(corpus, tmp_path, stage, compiled):
                 gone = {at for at in before if before[at] in keys and at not in after}
                 assert {at for at, reason in fates.items() if reason.goes} == gone
     assert set(reasons) >= {Reason.LAST, Reason.SUPERSEDED, Reason.ABORTED, Reason.NOT_CLEANABLE}, reasons
-
-
-def kafkalog(*argv):
-    out, err = io.BytesIO(), io.BytesIO()
-    code = run([*map(str, argv)], Environment(stdout=out, stderr=err))
-    return code, out.getvalue().decode(), err.getvalue().decode()
 
 
 def test_for_people(corpus, tmp_path):

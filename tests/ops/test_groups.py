@@ -1,13 +1,22 @@
 """`groups` on built and real logs of `__consumer_offsets`: offsets, lag, states, copies, damage, hostile names."""
 
-import io
 import json
 from pathlib import Path
 from shutil import copytree
 from types import SimpleNamespace
 
 import pytest
-from coordinator_logs import (
+from jsonschema import Draft202012Validator
+
+import kafkalog_cli as kl
+from kafkalog_cli.cli.completions import complete_groups, complete_topics
+from kafkalog_cli.format.internal_topics.records import CoordinatorRecord
+from kafkalog_cli.format.java_text import string_hash
+from kafkalog_cli.ops.coordinators import coordinator_partition
+from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry
+from kafkalog_cli.ops.tables.groups import GroupReplay, GroupState
+from tests.support.commands import kafkalog
+from tests.support.coordinator_logs import (
     classic_group,
     commit,
     commit_key,
@@ -17,28 +26,10 @@ from coordinator_logs import (
     key,
     value,
 )
-from jsonschema import Draft202012Validator
-from logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
-
-import kafkalog_cli as kl
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.completions import complete_groups, complete_topics
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.format.internal_topics.records import CoordinatorRecord
-from kafkalog_cli.format.java_text import string_hash
-from kafkalog_cli.ops.coordinators import coordinator_partition
-from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry
-from kafkalog_cli.ops.tables.groups import GroupReplay, GroupState
+from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
 
 NOON = BASE_TIME_MS
 WEEK_MS = 7 * 24 * 3_600_000
-
-
-def kafkalog(*argv):
-    out, err = io.BytesIO(), io.BytesIO()
-    code = run([*map(str, argv)], Environment(stdout=out, stderr=err))
-    assert b"internal error" not in err.getvalue()
-    return code, out.getvalue().decode(), err.getvalue().decode()
 
 
 def groups_of(*argv):
@@ -144,6 +135,9 @@ def test_of_equal_copies_the_undamaged_one_is_taken(tmp_path):
     path.write_bytes(data)
     code, found, _ = groups_of(tmp_path / "one", tmp_path / "two")
     assert (code, found["g"]["offsets"][0]["current_offset"]) == (0, 3)
+    code, out, _ = kafkalog("groups", tmp_path / "one", tmp_path / "two", "--history", "--format", "json")
+    offsets = [json.loads(line).get("offset") for line in out.splitlines()]
+    assert (code, [offset for offset in offsets if offset is not None]) == (0, [0, 1, 2, 3])
 
 
 def test_damage_in_the_middle_is_reported_and_the_rest_is_shown(tmp_path):
@@ -384,6 +378,10 @@ def test_the_history_of_a_real_broker(corpus):
         (one["group_id"], one["topic"], one["partition"]): one["offset"] for one in found if one["verdict"] != "aborted"
     }
     assert code == 0
+    changes = kl.group_history(corpus / "internal" / "data").results
+    assert [(one.group_id, one.offset, one.verdict.value) for one in changes] == [
+        (one["group_id"], one["offset"], one["verdict"]) for one in found
+    ]
     assert {at: offset for at, offset in last.items() if offset is not None} == {
         ("g-classic", "in-a", 0): 25, ("g-classic", "in-a", 1): 0, ("g-static", "in-a", 0): 20,
         ("g-static", "in-a", 1): 0, ("g-new", "in-b", 0): 30, ("g-new2", "in-a", 0): 50, ("g-new2", "in-a", 1): 0,

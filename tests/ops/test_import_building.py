@@ -1,17 +1,19 @@
 """A partition that an import builds: all of it is on the disk when it is said to be built, whatever a power cut takes."""
 
 import pytest
-from memory_fs import SURVIVALS, MemoryFilesystem
-from watched_fs import every_fault
+
+from tests.support.memory_fs import SURVIVALS, MemoryFilesystem
+from tests.support.watched_fs import every_fault
 
 pa = pytest.importorskip("pyarrow")
 
 from kafkalog_cli.change.new_partition import remove_all  # noqa: E402
 from kafkalog_cli.change.publishing.new_partitions import staged_name  # noqa: E402
 from kafkalog_cli.disk.kernels import KernelChoice  # noqa: E402
-from kafkalog_cli.errors import KafkalogError  # noqa: E402
+from kafkalog_cli.errors import BadInput, KafkalogError  # noqa: E402
 from kafkalog_cli.ops.append.writing import Writing  # noqa: E402
 from kafkalog_cli.ops.importing.building import TopicStyle, build  # noqa: E402
+from kafkalog_cli.ops.importing.lines import line_batches  # noqa: E402
 from kafkalog_cli.ops.importing.proving import prove  # noqa: E402
 from kafkalog_cli.ops.settings import SettingsSource  # noqa: E402
 
@@ -67,3 +69,14 @@ def test_calls_that_fail():
         remove_all(disk, PATH)
         assert [entry.path for entry in disk.list_directory(ROOT)] == [f"{ROOT}/meta.properties"]
     assert {"NotChanged", "NoSpace", "OSError", "SyncFailed"} <= kinds
+
+
+@pytest.mark.parametrize(
+    "line", [b"nonsense", b"[]", b'{"type":"click","user":5}', b'{"valeu":"a"}', b'{"value":1,"value":2}']
+)
+def test_a_line_that_is_no_record_is_told_without_an_option_of_append(tmp_path, line):
+    """`--input lines` is an option of append and compact: import has none."""
+    (tmp_path / "in.ndjson").write_bytes(b'{"value":"a","topic":"t","partition":0}\n' + line + b"\n")
+    with pytest.raises(BadInput, match="line 2: ") as told:
+        list(line_batches(str(tmp_path / "in.ndjson")))
+    assert "--input" not in str(told.value)

@@ -3,10 +3,17 @@
 import struct
 
 import pytest
-from faulty_fs import FaultyFilesystem
 from hypothesis import given
 from hypothesis import strategies as st
-from index_model import (
+
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.disk.names import FileKind
+from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.ops.checks.file_report import ANY_STYLE, Style, Verdict
+from kafkalog_cli.ops.checks.root_reports import Trouble, index_reports
+from kafkalog_cli.ops.checks.segment_reports import ReadContext
+from kafkalog_cli.ops.selection import Selection
+from tests.ops.index_model import (
     APPEND_CALL,
     FIRST_OFFSET,
     LOG_APPEND_TIME,
@@ -19,14 +26,7 @@ from index_model import (
     time_index,
     write,
 )
-
-from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.ops.reports.index_verdict import ANY_STYLE, Style, Verdict
-from kafkalog_cli.ops.reports.root_reports import Trouble, index_reports
-from kafkalog_cli.ops.reports.segment_reports import ReadContext
-from kafkalog_cli.ops.selection import Selection
+from tests.support.faulty_fs import FaultyFilesystem
 
 STYLES = {FIRST_OFFSET: Style.FIRST_OFFSET, APPEND_CALL: Style.APPEND_CALL, PER_BATCH: Style.PER_BATCH}
 DIRECTORY = "/log/topic-0"

@@ -6,7 +6,6 @@ import struct
 from pathlib import Path
 
 import pytest
-from faulty_fs import FaultyFilesystem
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from kafkalog_cli.errors import NotKafkaLayout
 from kafkalog_cli.ops.listing.paths import Lister
 from kafkalog_cli.ops.listing.root import Shutdown
 from kafkalog_cli.ops.selection import Selection
+from tests.support.faulty_fs import FaultyFilesystem
 
 FS = RealFilesystem()
 LOADED = re.compile(

@@ -6,7 +6,6 @@ import random
 import struct
 
 import pytest
-from logs import BASE_TIME_MS, R, batch_v2, message, message_set, write_segment
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
@@ -15,6 +14,7 @@ from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.lookup.by_offset import lookup_offset
 from kafkalog_cli.ops.lookup.by_time import lookup_max_timestamp, lookup_time
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, message_set, write_segment
 
 FS = RealFilesystem()
 

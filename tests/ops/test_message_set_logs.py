@@ -8,13 +8,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from archives import unpack
-from naive_reader import read_batches, read_records
 
 import kafkalog_cli as kl
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
+from tests.support.archives import unpack
+from tests.support.naive_reader import read_batches, read_records
 
 
 @pytest.fixture(scope="module")

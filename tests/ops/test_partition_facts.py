@@ -4,8 +4,6 @@ import os
 import shutil
 
 import pytest
-from logs import BASE_TIME_MS, R, batch_v2
-from metadata_logs import batches, partition, topic_id, value
 
 from kafkalog_cli.disk.directory_contents import BOOKKEEPER, REDPANDA, foreign_layout
 from kafkalog_cli.disk.fs import RealFilesystem
@@ -17,6 +15,8 @@ from kafkalog_cli.log.settings.topic_config import Origin
 from kafkalog_cli.ops.partition_facts import NewestFile, gather_facts, places_of_partitions
 from kafkalog_cli.ops.refusals import Action, Intent, judge
 from kafkalog_cli.ops.settings import SettingsSource
+from tests.support.logs import BASE_TIME_MS, R, batch_v2
+from tests.support.metadata_logs import batches, partition, topic_id, value
 
 FS = RealFilesystem()
 T1 = topic_id(1)

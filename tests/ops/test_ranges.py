@@ -5,11 +5,11 @@ import json
 import random
 
 import pytest
-from test_lookup import random_partition, spoil
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
+from tests.ops.test_lookup import random_partition, spoil
 
 
 def records(folder, *options, forced=False):

@@ -3,9 +3,6 @@
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
-from naive_consumer import consume
-from strategies import logs as any_logs
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
@@ -21,6 +18,9 @@ from kafkalog_cli.log.reading.record_arrow import (
 from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest
 from kafkalog_cli.ops.read.visible import VisibleChunk
+from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
+from tests.support.naive_consumer import consume
+from tests.support.strategies import logs as any_logs
 
 pa = pytest.importorskip("pyarrow")
 FORCED = pytest.mark.parametrize("forced", [False, pytest.param(True, marks=pytest.mark.slow)])

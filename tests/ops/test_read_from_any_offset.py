@@ -1,13 +1,13 @@
 """read_committed from any offset, in one segment and in two: what the whole reading shows from there on."""
 
 import pytest
-from logs import TRANSACTIONAL, aborted_txns
-from test_read_consumer import FOLDER
-from test_read_transactions import GOOD, PARTS, SHOWN, files, shown
 
 from kafkalog_cli.format.batch import CONTROL_MASK, Batch, BatchColumns
 from kafkalog_cli.log.transaction_ends import _marker_rows, _Markers
 from kafkalog_cli.ops.read.committed import _transactional_rows
+from tests.ops.test_read_consumer import FOLDER
+from tests.ops.test_read_transactions import GOOD, PARTS, SHOWN, files, shown
+from tests.support.logs import TRANSACTIONAL, aborted_txns
 
 FIRST_OFFSETS = [0, 3, 4, 7, 8, 11, 12]
 """Per part."""

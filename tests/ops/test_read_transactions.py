@@ -4,15 +4,15 @@ import io
 import json
 
 import pytest
-from faulty_fs import FaultyFilesystem
-from logs import BASE_TIME_MS, TRANSACTIONAL, R, aborted_txns, batch_v2, end_marker, producer_snapshot
-from naive_consumer import ABORT, COMMIT, consume
-from test_read_consumer import FOLDER, read, record_of
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
+from tests.ops.test_read_consumer import FOLDER, read, record_of
+from tests.support.faulty_fs import FaultyFilesystem
+from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, aborted_txns, batch_v2, end_marker, producer_snapshot
+from tests.support.naive_consumer import ABORT, COMMIT, consume
 
 COMMITTED = ("--isolation", "read_committed")
 

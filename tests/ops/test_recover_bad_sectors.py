@@ -7,9 +7,6 @@ import os
 import shutil
 
 import pytest
-from logs import write_segment
-from test_salvage import batches, offsets_in
-from watched_fs import WatchedFilesystem
 
 from kafkalog_cli.broker.loaded_segment import LoadSettings
 from kafkalog_cli.broker.log_loader import StartState
@@ -18,6 +15,9 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.recover.like_broker import plan_like_broker
+from tests.ops.test_salvage import batches, offsets_in
+from tests.support.logs import write_segment
+from tests.support.watched_fs import WatchedFilesystem
 
 SECTOR = 512
 FIRST, LAST = f"{0:020d}.log", f"{120:020d}.log"

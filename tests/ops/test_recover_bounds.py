@@ -5,8 +5,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from faulty_fs import FaultyFilesystem
-from logs import BASE_TIME_MS, R, batch_v2, write_segment
 
 from kafkalog_cli.broker.loaded_segment import LoadSettings
 from kafkalog_cli.broker.log_loader import LoadedLog, StartState
@@ -19,6 +17,8 @@ from kafkalog_cli.ops.recover.batch_marks import BatchMarks
 from kafkalog_cli.ops.recover.checkpoint_lines import line_edits, watermark_remark
 from kafkalog_cli.ops.recover.like_broker import _line_edits
 from kafkalog_cli.ops.recover.repair import Scope, plan_repair
+from tests.support.faulty_fs import FaultyFilesystem
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
 
 PARTITION = SimpleNamespace(topic="t", number=0, path="/logs/t-0")
 RECOVERY_POINT, LOG_START = FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.LOG_START_CHECKPOINT

@@ -5,8 +5,6 @@ import struct
 from pathlib import Path
 
 import pytest
-from logs import BASE_TIME_MS, R, batch_v2, message, write_segment
-from making_changes import files, make
 
 from kafkalog_cli.broker.loaded_segment import LoadSettings
 from kafkalog_cli.broker.log_loader import StartState
@@ -16,6 +14,8 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.recover.repair import EVERYTHING, Scope, plan_repair
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, write_segment
+from tests.support.plain_changes import files, make
 
 NOW_MS = 1_795_000_000_000
 SETTINGS = LoadSettings(NOW_MS, segment_index_bytes=4096, index_interval_bytes=300)
@@ -89,6 +89,20 @@ def test_damaged_cases(corpus, tmp_path):
         assert not again.has_work, name
         assert again.exit_code is ExitCode.OK, name
         assert again.log_end_offset == found.log_end_offset
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 500, b"\xa5" * 61, None], ids=["empty", "zeros", "garbage", "half"])
+@pytest.mark.parametrize("name", ["log", "index", "timeindex", "snapshot", "txnindex"])
+def test_what_is_deleted_may_be_damaged(corpus, tmp_path, name, content):
+    """A broker removes the files when it starts: damage in them is no reason to refuse, nor to repair anything."""
+    target = copied(corpus / "clean-asis" / "before" / "clean-asis-0", tmp_path)
+    log = min(target.glob("*.log")).read_bytes()
+    damaged = log[: len(log) // 2] + b"\0" * 80 + log[len(log) // 2 :] if content is None else content
+    for base in (0, 7, 1000):
+        (target / f"{base:020d}.{name}.deleted").write_bytes(damaged)
+    found = plan(target)
+    assert (found.is_refused, found.has_work, found.remarks) == (False, False, ())
+    assert found.exit_code is ExitCode.OK
 
 
 @pytest.mark.parametrize("kind", sorted(CUT))
@@ -242,6 +256,7 @@ def batches(count, base=0):
     return made
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_every_cut_and_every_zeroed_tail(tmp_path):
     """At each byte of the last segment: exactly the whole batches before it stay, and the result is sound."""
     directory = tmp_path / "t-0"

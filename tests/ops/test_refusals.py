@@ -22,6 +22,7 @@ TOPIC_SETTINGS = {"cleanup.policy": "delete", "retention.ms": "5"}
 
 
 UNREAD = (UnreadSource("--broker-config was not given", "--broker-config FILE"),)
+NO_METADATA = (*UNREAD, UnreadSource("no metadata log was found", "--metadata DIR", is_of_topic=True))
 
 
 def config(topic="t", *, command_line=(), own=TOPIC_SETTINGS, static=None, unread=UNREAD):
@@ -82,6 +83,8 @@ CASES = [
     ("overridden-policy", with_config(own=COMPACTED, command_line=("cleanup.policy=compact,delete",)), {Action.RETAIN}, {"is_named_alone": True}),
     ("overridden-policy", with_config(own={"retention.ms": "5"}, static={"log.cleanup.policy": "compact"}, command_line=("cleanup.policy=delete",)), {Action.RETAIN}, {"is_named_alone": True}),
     ("overridden-policy", with_config(command_line=("cleanup.policy=compact",)), {Action.COMPACT}, {"is_named_alone": True}),
+    ("overridden-policy", with_config(own={}, unread=(), command_line=("cleanup.policy=compact",)), {Action.COMPACT}, {"is_named_alone": True}),
+    ("overridden-policy", with_config(own={}, static={"log.cleanup.policy": "delete"}, command_line=("cleanup.policy=compact",)), {Action.COMPACT}, {"is_named_alone": True}),
     ("overridden-policy", replace(with_config(command_line=("cleanup.policy=delete",)), is_in_cleaner_checkpoint=True), {Action.RETAIN}, {"is_named_alone": True}),
     ("other-topic", replace(FINE, other_topic_because="so"), {Action.RETAIN, Action.COMPACT}, {}),
     ("illegal-setting", with_config(own={**TOPIC_SETTINGS, "retention.bytes": "x"}), {Action.RETAIN}, {}),
@@ -90,6 +93,12 @@ CASES = [
 ]  # fmt: skip
 WARNINGS = [
     ("linked-directory", replace(FINE, resolved_path="/e/t-0"), {}, EVERY),
+    (
+        "unread-policy",
+        with_config(own={}, unread=NO_METADATA, command_line=("cleanup.policy=delete", "retention.ms=5")),
+        {},
+        {Action.RETAIN},
+    ),
     ("no-topic-id", FINE, {"makes_directory": True}, EVERY),
     ("marker-stays-away", FINE, {"drops_records": True}, {Action.RECOVER, Action.TRUNCATE}),
 ]
@@ -200,9 +209,8 @@ def test_a_default_is_known_where_every_source_was_read():
     assert names(with_config(own={}, unread=()), Action.RETAIN) == []
     assert names(with_config(own={}, unread=()), Action.COMPACT, is_named=True) == []
     assert names(with_config(own={}), Action.RETAIN) == ["no-policy"]
-    no_metadata = (*UNREAD, UnreadSource("no metadata log was found", "--metadata DIR", is_of_topic=True))
     with pytest.raises(Skipped) as raised:
-        raise_refusals(judge(with_config(own={}, unread=no_metadata), Intent(Action.RETAIN, NOW)))
+        raise_refusals(judge(with_config(own={}, unread=NO_METADATA), Intent(Action.RETAIN, NOW)))
     assert str(raised.value) == (
         "/d/t-0: skipped: no source says which cleanup.policy this topic has. Give the cluster's metadata log with"
         " --metadata DIR (no metadata log was found) and the broker's server.properties with --broker-config FILE"

@@ -3,12 +3,21 @@
 import random
 
 import pytest
-from logs import BASE_TIME_MS, TRANSACTIONAL, R, aborted_txns, batch_v2, end_marker, producer_snapshot, write_segment
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.ops.reports.index_reports import PartitionReports
-from kafkalog_cli.ops.reports.segment_reports import ReadContext
+from kafkalog_cli.ops.checks.index_reports import PartitionReports
+from kafkalog_cli.ops.checks.segment_reports import ReadContext
+from tests.support.logs import (
+    BASE_TIME_MS,
+    TRANSACTIONAL,
+    R,
+    aborted_txns,
+    batch_v2,
+    end_marker,
+    producer_snapshot,
+    write_segment,
+)
 
 COUNT = 3000
 

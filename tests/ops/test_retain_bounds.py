@@ -4,8 +4,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from logs import BASE_TIME_MS, R, batch_v2, write_segment
-from making_changes import files, make
 
 from kafkalog_cli.broker.retention import RetainedSegment, RetentionBounds, RetentionLimits, RetentionPass
 from kafkalog_cli.broker.retention import retain as retention_of
@@ -27,6 +25,8 @@ from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.truncate import plan_truncate
 from kafkalog_cli.ops.verify.log_start import missing_start
 from kafkalog_cli.ops.verify.times import TimestampOddity
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
+from tests.support.plain_changes import files, make
 
 FS = RealFilesystem()
 NOW_MS = BASE_TIME_MS + 1000
@@ -201,7 +201,8 @@ def test_no_header_is_read_behind_one_that_is_young_enough(log_dir, monkeypatch,
 def test_of_the_last_segment_alone_a_broker_makes_the_time_index_anew(is_clean, disputable):
     """LogLoader.recoverLog, with a recovery point in the last segment: only that is recovered."""
     planning = object.__new__(retain._Planning)
-    planning._root, planning._segments = SimpleNamespace(is_clean=is_clean), (None,) * 3
+    planning._log = SimpleNamespace(root=SimpleNamespace(is_clean=is_clean))
+    planning._segments = (None,) * 3
     assert list(map(planning._is_disputable, range(3))) == disputable
 
 

@@ -4,11 +4,8 @@ import struct
 
 import crc32c
 import pytest
-from faulty_fs import FaultyFilesystem
 from hypothesis import example, given
 from hypothesis import strategies as st
-from logs import BASE_TIME_MS, R, batch_v2, write_segment
-from making_changes import files
 
 from kafkalog_cli.broker.loaded_segment import LoadSettings
 from kafkalog_cli.broker.log_loader import StartState
@@ -18,6 +15,9 @@ from kafkalog_cli.errors import Refused
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.recover.repair import plan_repair
 from kafkalog_cli.ops.recover.salvage import salvage
+from tests.support.faulty_fs import FaultyFilesystem
+from tests.support.logs import BASE_TIME_MS, CONTROL, TRANSACTIONAL, R, batch_v2, write_segment
+from tests.support.plain_changes import files
 
 SETTINGS = LoadSettings(1_795_000_000_000, index_interval_bytes=200)
 FS = RealFilesystem()
@@ -160,6 +160,36 @@ def test_a_sound_log_comes_out_as_it_is(tmp_path):
     }
 
 
+SWAP = f"{0:020d}.log.swap"
+
+
+@given(damage=damages, overlap=st.integers(0, 3))
+@example(damage=[("zero", 450, 90)], overlap=1)  # right before the batches that the following segment has
+@example(damage=[("flip", 106, 3), ("flip", 107, 3)], overlap=0)
+@example(damage=[("flip", 99, 3)], overlap=0)  # a base offset far above
+@example(damage=[("insert", 0, 90)], overlap=0)
+def test_what_a_swap_log_has_lost_is_told(tmp_path_factory, damage, overlap):
+    """Offsets 0 to 11 are only in the output of a cleaning that was cut off; it may also have a part of 12 to 19."""
+    source = partition(tmp_path_factory.mktemp("salvage") / "t-0")
+    written = bodies(source)
+    for path in source.glob(f"{0:020d}.*"):
+        path.unlink()
+    data = b"".join(data for data, *_ in batches(0, 6 + overlap))
+    (source / SWAP).write_bytes(damaged(data, damage))
+    good = [(base, last) for base, last in batches_anywhere((source / SWAP).read_bytes()) if base < 12]
+    out = source.parent / "out"
+    result = salvage(FS, open_partition(FS, str(source)), str(out), SETTINGS)
+    found = offsets_in(out)
+    assert [pair for pair in found if pair[0] >= 12] == [(first, first + 1) for first in range(12, 20, 2)]
+    if bodies(out) <= written:
+        assert [pair for pair in found if pair[0] < 12] == that_go_up(good, 0, -1)
+        missing = set(range(20)) - {o for first, last in found for o in range(first, last + 1)}
+        told = {o for lost in result.lost for o in range(lost.first, 20 if lost.last is None else lost.last + 1)}
+        if not any(kind == "cut" for kind, *_ in damage):
+            assert missing <= told
+        assert not told & {o for first, last in found for o in range(first, last + 1)}
+
+
 def test_unreadable_sectors_are_read_around(tmp_path):
     source = partition(tmp_path / "t-0")
     log = source / f"{0:020d}.log"
@@ -243,6 +273,40 @@ def test_what_is_told_as_lost(tmp_path, parts, lost):
     found = salvage(FS, open_partition(FS, str(source)), str(tmp_path / "out"), SETTINGS).lost
     told = [(starts.index(one.start), starts.index(one.end), one.first, one.last) for one in found]
     assert told == lost
+
+
+@pytest.mark.parametrize(
+    ("parts", "lost"),
+    [
+        ([(0, 1), (2, 2)], []),
+        ([(0, 1), batch(2, 2)[:-1] + b"!"], [(2, 2)]),
+        ([(0, 1), batch(2, 2)[:-1] + b"!", (3, 3)], [(2, 2)]),
+        ([(0, 1), b"\xa5" * 90, (3, 3)], [(2, 2)]),
+        ([(0, 2), b"\xa5" * 90, (3, 3)], []),  # no offset is missing
+        ([b"\xa5" * 90, (3, 3)], [(0, 2)]),
+        ([(0, 0), b"\xa5" * 90, (2, 2), batch(3, 3)[:-1] + b"!"], [(1, 1)]),
+    ],
+)
+def test_what_is_told_as_lost_of_a_swap_log(tmp_path, parts, lost):
+    """The following segment begins at 3: what the `.swap` log has from there is not copied from it."""
+    source = one_log(one_log(tmp_path / "t-0", [(3, 4)], 3), parts)
+    (source / f"{0:020d}.log").rename(source / SWAP)
+    found = salvage(FS, open_partition(FS, str(source)), str(tmp_path / "out"), SETTINGS)
+    assert [(one.first, one.last) for one in found.lost] == lost
+    assert offsets_in(tmp_path / "out")[-1] == (3, 4)
+
+
+@pytest.mark.parametrize(("producer_id", "key", "is_copied"), [
+    (0, b"", False), (7, b"", False), (7, b"\0", False), (0, b"\0\0\0\1", True), (-1, b"", True),
+])  # fmt: skip
+def test_a_marker_without_a_type_is_not_copied(tmp_path, producer_id, key, is_copied):
+    """A broker does not start with it, whichever producer it is of; a control batch of no producer is no marker."""
+    value = b"\0\0\0\0\0\0"
+    marker = batch_v2([R(2, BASE_TIME_MS, key, value)], producer=(producer_id, 0, -1), bits=TRANSACTIONAL | CONTROL)
+    source = one_log(tmp_path / "t-0", [(0, 1), marker, (3, 4)])
+    result = salvage(FS, open_partition(FS, str(source)), str(tmp_path / "out"), SETTINGS)
+    assert offsets_in(tmp_path / "out") == [(0, 1), *([(2, 2)] if is_copied else []), (3, 4)]
+    assert [(one.first, one.last) for one in result.lost] == ([] if is_copied else [(2, 2)])
 
 
 class _ReadsFrom:

@@ -6,12 +6,12 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from logs import BASE_TIME_MS, R, batch_v2, message_set, write_segment
 
 import kafkalog_cli as kl
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, message_set, write_segment
 
 
 def write_log(folder, seed):

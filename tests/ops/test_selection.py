@@ -5,7 +5,11 @@ import re
 import subprocess
 import sys
 
-from kafkalog_cli.ops.selection import Selection
+import pytest
+
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.errors import ExitCode, PathNotFound
+from kafkalog_cli.ops.selection import Selection, expand
 
 MAKE = (
     "from kafkalog_cli.ops.selection import Selection; print(Selection(frozenset('abcdefgh'), frozenset((9, 1))).text)"
@@ -32,3 +36,23 @@ def test_the_text_tells_choices_apart():
         Selection(partitions=frozenset((1,))), Selection(topic_pattern=re.compile("a")),
     ]  # fmt: skip
     assert len({one.text for one in choices}) == len(choices)
+
+
+@pytest.mark.parametrize(
+    ("path", "question"),
+    [
+        ("logs/order-0", " Did you mean logs/orders-0?"),
+        ("logs/pay", " Did you mean logs/payments-0?"),
+        ("log", " Did you mean logs?"),
+        ("logs/zzz", ""),
+        ("nowhere/orders-0", ""),
+    ],
+)
+def test_a_missing_path_names_paths_beside_it_that_resemble_it(tmp_path, monkeypatch, path, question):
+    for name in ("orders-0", "payments-0"):
+        (tmp_path / "logs" / name).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PathNotFound) as raised:
+        expand(RealFilesystem(), [path])
+    assert raised.value.exit_code is ExitCode.NOT_FOUND
+    assert str(raised.value) == f"{path}: no such file or directory{question and '.'}{question}"

@@ -4,16 +4,16 @@ import struct
 
 import pytest
 from crc32c import crc32c
-from faulty_fs import FaultyFilesystem
-from index_model import batch_v2
 
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.ops.reports.index_verdict import Verdict
-from kafkalog_cli.ops.reports.root_reports import Trouble, index_reports
-from kafkalog_cli.ops.reports.segment_reports import ReadContext
+from kafkalog_cli.ops.checks.file_report import Verdict
+from kafkalog_cli.ops.checks.root_reports import Trouble, index_reports
+from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.selection import Selection
+from tests.ops.index_model import batch_v2
+from tests.support.faulty_fs import FaultyFilesystem
 
 ABORTED = struct.Struct(">hqqqq")
 PRODUCER = struct.Struct(">qhiqiqiq")

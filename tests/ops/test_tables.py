@@ -4,10 +4,8 @@ import shutil
 import struct
 
 import pytest
-from coordinator_logs import commit, commit_key, value
 from hypothesis import given
 from hypothesis import strategies as st
-from logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker, message_set
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import DamagedLog
@@ -20,6 +18,8 @@ from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry, coordinato
 from kafkalog_cli.ops.tables.groups import Assigned, group_members, groups
 from kafkalog_cli.ops.tables.segments import segments
 from kafkalog_cli.ops.tables.transactions import TransactionPartitions, transactions
+from tests.support.coordinator_logs import commit, commit_key, value
+from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker, message_set
 
 FS = RealFilesystem()
 

@@ -6,13 +6,13 @@ from pathlib import Path
 from shutil import copytree, rmtree
 
 import pytest
-from coordinator_logs import commits, coordinator_partition_at, key, value
 from jsonschema import Draft202012Validator
-from logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
 
 import kafkalog_cli as kl
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from tests.support.coordinator_logs import commits, coordinator_partition_at, key, value
+from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
 
 STATE = "__transaction_state"
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"

@@ -6,13 +6,13 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from logs import BASE_TIME_MS, R, batch_v2, message, message_set, write_segment
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.verify.against import ReplicaPolicy, compare
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, message_set, write_segment
 
 FS = RealFilesystem()
 DIVERGED, BEHIND, GONE = FindingKind.DIVERGED, FindingKind.REPLICA_BEHIND, FindingKind.NOT_COMPARABLE
@@ -236,6 +236,25 @@ def test_records_that_only_the_other_replica_has(tmp_path, gone, compiled):
         assert (found.first_offset, found.last_offset) == (3 * gone[0], 3 * gone[1] - 1)
         assert str(theirs) in found.message
         assert GONE not in kinds(result)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("end", [12, 8, 5, 4])
+@pytest.mark.parametrize("is_swapped", [False, True])
+def test_an_empty_last_segment_says_how_far_the_log_came(tmp_path, compiled, end, is_swapped):
+    """Its name is the offset after the last record, as for a broker: what is missing below is no delay of a follower."""
+    whole = log([1] * 12)
+    ours, theirs = write(tmp_path / "a", whole[:4]), write(tmp_path / "b", whole, (0, 4, 8))
+    for folder, base in ((ours, end), (theirs, 12)):
+        (folder / f"{base:020d}.log").touch()
+    found = compared(theirs, ours, compiled=compiled) if is_swapped else compared(ours, theirs, compiled=compiled)
+    missing = [one for one in found.findings if one.kind is MISSING]
+    assert [(one.path, (one.first_offset, one.last_offset)) for one in missing] == (
+        [(str(ours), (4, end - 1))] if end > 4 else []
+    )
+    assert not any(" gaps of " in one.message for one in missing)  # said of several
+    behind = [(one.first_offset, one.last_offset) for one in found.findings if one.kind is BEHIND]
+    assert behind == ([(end, 11)] if end < 12 else [])
 
 
 def test_what_compaction_or_the_log_start_explains_is_not_missing(tmp_path):

@@ -6,22 +6,22 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from faulty_fs import FaultyFilesystem
-from logs import BASE_TIME_MS, R, batch_v2, write_segment
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import DirectoryKind, classify_file
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, open_partition
 from kafkalog_cli.log.segments.log_end import LogBounds
+from kafkalog_cli.ops.checks.diagnose import finding
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.listing.root import Shutdown
-from kafkalog_cli.ops.verify.diagnose import finding
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind
 from kafkalog_cli.ops.verify.gaps import GapJudge, cleaner_wrote, has_gap, rows_behind_gaps
 from kafkalog_cli.ops.verify.headers import HeaderCheck
 from kafkalog_cli.ops.verify.log_start import missing_start
 from kafkalog_cli.ops.verify.times import TOLERATED_AHEAD_MS, TimesSeen, TimestampOddity, unit_of
 from kafkalog_cli.ops.verify.txns import AbortedCheck
+from tests.support.faulty_fs import FaultyFilesystem
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
 
 FS = RealFilesystem()
 NOW_MS = BASE_TIME_MS

@@ -7,12 +7,12 @@ import shutil
 import struct
 
 import pytest
-from verify_session import verified
 
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import KafkalogError, combined_exit_code
-from kafkalog_cli.ops.verify.finding_kinds import Severity
+from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.verify.partition import Level
+from tests.support.verifying_paths import verified
 
 NOW_MS = 1_795_300_000_000
 """A time after the corpus was made (November 2026)."""

@@ -4,17 +4,17 @@ import shutil
 from tempfile import NamedTemporaryFile
 
 import pytest
-from logs import BASE_TIME_MS, R, batch_v2, write_segment
-from metadata_logs import batches as metadata_batches
-from metadata_logs import partition as partition_record
-from metadata_logs import topic_id, value
-from verify_session import verified
 
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import KafkalogError, combined_exit_code
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.selection import Selection
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.verify.partition import Level
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
+from tests.support.metadata_logs import batches as metadata_batches
+from tests.support.metadata_logs import partition as partition_record
+from tests.support.metadata_logs import topic_id, value
+from tests.support.verifying_paths import verified
 
 NOW_MS = BASE_TIME_MS + 86_400_000
 LOST = FindingKind.MISSING_OFFSETS

@@ -3,19 +3,20 @@
 import struct
 
 import pytest
-from faulty_fs import FaultyFilesystem
-from logs import BASE_TIME_MS, CONTROL, TRANSACTIONAL, R, batch_v2, message, write_segment
-from metadata_logs import batches as metadata_batches
-from metadata_logs import partition as partition_record
-from metadata_logs import topic_id, value
-from verify_session import verified
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import KafkalogError, NothingSelected, UnsupportedFormat
 from kafkalog_cli.format.kafka_uuid import uuid_text
+from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.selection import Selection
-from kafkalog_cli.ops.verify.finding_kinds import Severity
 from kafkalog_cli.ops.verify.partition import Level
+from kafkalog_cli.ops.verify.root import _some
+from tests.support.faulty_fs import FaultyFilesystem
+from tests.support.logs import BASE_TIME_MS, CONTROL, TRANSACTIONAL, R, batch_v2, message, write_segment
+from tests.support.metadata_logs import batches as metadata_batches
+from tests.support.metadata_logs import partition as partition_record
+from tests.support.metadata_logs import topic_id, value
+from tests.support.verifying_paths import verified
 
 NOW_MS = BASE_TIME_MS + 86_400_000
 CLUSTER = uuid_text(b"cluster-" * 2)
@@ -250,6 +251,10 @@ def test_one_directory_id_twice(tmp_path):
         (("log-start", "topic", 0, 21), "log-start-beyond-end"),
         (("cleaner", "topic", 0, 21), "cleaner-offset-beyond-end"),
         (("recovery-point", "topic", 0, -5), "checkpoints-disagree"),
+        (("recovery-point", "topic", 0, -1), "checkpoints-disagree"),
+        (("recovery-point", "topic", 0, 0), None),
+        (("log-start", "topic", 0, 0), None),
+        (("cleaner", "topic", 0, 0), None),
         (("replication", "gone", 3, 999), None),
     ],
 )
@@ -268,6 +273,10 @@ def test_checkpoints_against_each_other(tmp_path):
         disk = log_dir(tmp_path / name, lines=lines, stop=stop)
         partition(disk)
         assert [kind for kind, _ in told(disk)] == expected
+    for start, expected in ((20, "checkpoints-disagree"), (21, "log-start-beyond-end")):
+        disk = log_dir(tmp_path / str(start), lines=[("log-start", "topic", 0, start), ("replication", "topic", 0, 10)])
+        partition(disk)
+        assert [kind for kind, _ in told(disk)] == [expected]  # recover corrects only the first
 
 
 def test_damaged_files_at_the_root(disk):
@@ -408,7 +417,7 @@ def test_what_only_records_tell(disk, batch, normal, deep):
 
 
 def test_messages_inside_a_set(disk):
-    from logs import message_set
+    from tests.support.logs import message_set
 
     records = [R(i, BASE_TIME_MS + i, b"k", b"value") for i in range(3)]
     good = message_set(records, 1, 1)
@@ -487,3 +496,10 @@ def test_a_log_that_cannot_be_opened(disk):
     fs.refuse_open(str(folder))
     (failed,) = verify_on(fs, folder)
     assert isinstance(failed, KafkalogError)
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(1, "a"), (3, "a, b, c"), (4, "a, b, c and 1 more"), (9, "a, b, c and 6 more")]
+)
+def test_names_in_a_message(count, text):
+    assert _some("abcdefghi"[:count]) == text

@@ -1,13 +1,12 @@
 """Reads made-up segments into batches and blocks, by the plain or the compiled kernels."""
 
-from faulty_fs import BytesFile
-
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
 from kafkalog_cli.output.block_lines import OUT_BYTES, BlockLines
 from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext
 from kafkalog_cli.output.record_json_compiled import CompiledRecordJson
+from tests.support.faulty_fs import BytesFile
 
 CONTEXT = SegmentContext("orders", 3, "00000000000000000000.log")
 SEVEN = SegmentContext("orders", 3, "00000000000000000000.kafka", is_seven=True)

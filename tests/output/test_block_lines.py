@@ -1,9 +1,6 @@
 """Lines that are rendered where blocks are read come out in order, whatever the buffers hold."""
 
 import pytest
-from bad_input.makers import batch, record
-from faulty_fs import BytesFile
-from output_segments import CONTEXT, plain_lines
 
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
@@ -12,6 +9,9 @@ from kafkalog_cli.log.reading.read_ahead import ReadAhead
 from kafkalog_cli.log.reading.scan import Scan
 from kafkalog_cli.output.block_lines import BlockLines, RenderedBlock
 from kafkalog_cli.output.record_json_compiled import CompiledRecordJson
+from tests.bad_input.makers import batch, record
+from tests.output.output_segments import CONTEXT, plain_lines
+from tests.support.faulty_fs import BytesFile
 
 pytestmark = pytest.mark.slow
 

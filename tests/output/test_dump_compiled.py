@@ -1,17 +1,17 @@
 """The compiled renderer of dump-log's text prints what the plain one prints, byte for byte."""
 
 import pytest
-from bad_input.makers import DELETE_HORIZON, LOG_APPEND_TIME, LOGS, TRANSACTIONAL, batch, record
 from hypothesis import given
 from hypothesis import strategies as st
-from output_segments import blocks
-from test_record_json_compiled import records, sequences
 
 from kafkalog_cli.output.block_lines import OUT_BYTES, BlockLines
 from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
 from kafkalog_cli.output.dump_compiled import CompiledLogText
 from kafkalog_cli.output.dump_text import ClassDecoder, LogText
 from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
+from tests.bad_input.makers import DELETE_HORIZON, LOG_APPEND_TIME, LOGS, TRANSACTIONAL, batch, record
+from tests.output.output_segments import blocks
+from tests.output.test_record_json_compiled import records, sequences
 
 pytestmark = pytest.mark.slow
 
@@ -48,6 +48,7 @@ def test_any_batch(contents, attributes, offset, with_contents, skip, out_bytes,
     same(data, contents=with_contents, skip=skip, out_bytes=out_bytes, version=version)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("before", [0, 1, 31, 61, 62, 63, 64])
 @pytest.mark.parametrize("after", [0, 1, 64])
 def test_every_sequence_at_every_place_of_a_block(before, after):

@@ -9,13 +9,13 @@ import threading
 import time
 
 import pytest
-from test_schemas import check
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.output.progress import Progress, clock_time, sized, spent
 from kafkalog_cli.output.stream import terminal_columns
 from kafkalog_cli.output.waiting import Waiting
+from tests.output.test_schemas import check
 
 
 class Terminal(io.BytesIO):
@@ -78,13 +78,23 @@ def test_a_terminal_gets_one_line_that_is_written_over_and_goes():
     ]
 
 
-def test_a_line_is_no_wider_than_the_terminal(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "40")
+@pytest.mark.parametrize(
+    ("columns", "subject", "line"),
+    [
+        ("50", "logs/orders-0/0.log", "verify: 1.0 MiB, 512 KiB/s, logs/orders-0/0.log"),
+        ("50", "logs/orders-0/00000000000000000000.log", "verify: 1.0 MiB, 512 KiB/s, logs/orders-0"),
+        ("50", "x" * 100, "verify: 1.0 MiB, 512 KiB/s"),
+        ("21", "logs", "verify: 1.0 MiB, 512"),
+    ],
+)
+def test_a_line_is_no_wider_than_the_terminal(monkeypatch, columns, subject, line):
+    """It has the whole path, or else the directory, or else no path."""
+    monkeypatch.setenv("COLUMNS", columns)
     stream = Terminal()
     clock, shown = progress(stream)
     clock.now += 2
-    shown.advance(1 << 20, "x" * 100)
-    assert text(stream) == "\r\x1b[K" + "verify: 1.0 MiB, 512 KiB/s, xxxxxxxxxxxx"[:39]
+    shown.advance(1 << 20, subject)
+    assert text(stream) == f"\r\x1b[K{line}"
 
 
 def test_programs_get_an_object_a_second_in_a_pipe_too():

@@ -7,7 +7,12 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from bad_input.makers import (
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkalog_cli.format.java_string import java_string
+from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext, topic_decode
+from tests.bad_input.makers import (
     CONTROL,
     DELETE_HORIZON,
     LOG_APPEND_TIME,
@@ -18,12 +23,7 @@ from bad_input.makers import (
     message,
     record,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-from output_segments import CONTEXT, SEVEN, blocks, plain_lines
-
-from kafkalog_cli.format.java_string import java_string
-from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext, topic_decode
+from tests.output.output_segments import CONTEXT, SEVEN, blocks, plain_lines
 
 ARCHIVE = Path(__file__).parents[1] / "fixtures" / "corpus" / "corpus.tar.xz"
 CASES = sorted(

@@ -3,14 +3,14 @@
 from itertools import product
 
 import pytest
-from bad_input.makers import DELETE_HORIZON, LOG_APPEND_TIME, LOGS, TRANSACTIONAL, batch, record
 from hypothesis import example, given
 from hypothesis import strategies as st
-from output_segments import CONTEXT, blocks, chunks, compiled_text, plain_lines
 
 from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext, topic_decode
 from kafkalog_cli.output.record_json_compiled import CompiledRecordJson
 from kafkalog_cli.output.redact import Redaction, Showing, parse_redaction
+from tests.bad_input.makers import DELETE_HORIZON, LOG_APPEND_TIME, LOGS, TRANSACTIONAL, batch, record
+from tests.output.output_segments import CONTEXT, blocks, chunks, compiled_text, plain_lines
 
 pytestmark = pytest.mark.slow
 
@@ -76,6 +76,7 @@ def sequences():
     yield from (bytes(four) for four in product(range(0xEF, 0xF6), edges, edges, edges))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("before", [0, 1, 31, 61, 62, 63, 64, 125])
 @pytest.mark.parametrize("after", [0, 1, 64])
 def test_every_sequence_at_every_place_of_a_block(before, after):

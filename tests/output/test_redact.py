@@ -4,14 +4,14 @@ import hashlib
 import json
 
 import pytest
-from bad_input.makers import batch, record
-from output_segments import plain_lines
 
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.output.decoders import CannotDecode
 from kafkalog_cli.output.dump_text import ClassDecoder
 from kafkalog_cli.output.record_json import RecordJsonOptions, topic_decode
 from kafkalog_cli.output.redact import RedactingDecoder, Redaction, Showing, parse_redaction
+from tests.bad_input.makers import batch, record
+from tests.output.output_segments import plain_lines
 
 SECRET = b"s3cret-\xc3\xa4"
 DATA = batch(0, [record(0, SECRET, SECRET, [(b"trace", SECRET), (b"none", None)]), record(1, None, b"")])

@@ -8,15 +8,15 @@ import shutil
 from pathlib import Path
 
 import pytest
-from bad_input.makers import LOGS
 from jsonschema import Draft202012Validator
-from output_segments import CONTEXT, SEVEN, plain_lines
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.output.record_json import RecordJsonOptions, topic_decode
 from kafkalog_cli.output.redact import parse_redaction
+from tests.bad_input.makers import LOGS
+from tests.output.output_segments import CONTEXT, SEVEN, plain_lines
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "docs" / "schemas").glob("*.json"))

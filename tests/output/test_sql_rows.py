@@ -11,8 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog_cli.output import sql_output
-from kafkalog_cli.output.sql_output import Heading, Written, write_cells, write_lines, write_parquet
-from kafkalog_cli.output.sql_rows import arrow_parts, lines_of, row_cells, row_lines, values
+from kafkalog_cli.output.sql_output import (
+    Heading,
+    Written,
+    arrow_parts,
+    lines_of,
+    row_cells,
+    row_lines,
+    values,
+    write_cells,
+    write_lines,
+    write_parquet,
+)
 from kafkalog_cli.output.stream import ResultStream
 
 pa = pytest.importorskip("pyarrow")

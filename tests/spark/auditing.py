@@ -1,12 +1,12 @@
 """Runs audits in this process: all but Spark, whose place is taken by a loop through which everything is pickled."""
 
 import pytest
-from exporting import no_session, tasks_here
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.verify.partition import Level
 from kafkalog_cli.spark import audit_job as module
+from tests.spark.exporting import no_session, tasks_here
 
 NOW_MS = 1_795_300_000_000
 """A time after the corpus was made (November 2026)."""

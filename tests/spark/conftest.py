@@ -1,7 +1,8 @@
 """Logs to ask."""
 
 import pytest
-from querying import make_shop
+
+from tests.spark.querying import make_shop
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from pyspark.serializers import CloudPickleSerializer  # noqa: E402
 from kafkalog_cli.disk.fs import RealFilesystem  # noqa: E402
 from kafkalog_cli.ops.export.request import ExportRequest, FileFormat  # noqa: E402
 from kafkalog_cli.ops.selection import Selection  # noqa: E402
-from kafkalog_cli.output.export_json import ExportLines  # noqa: E402
+from kafkalog_cli.output.export_view import ExportLines  # noqa: E402
 from kafkalog_cli.spark.export import job  # noqa: E402
 from kafkalog_cli.spark.export.plan import exported_partitions  # noqa: E402
 

@@ -6,18 +6,28 @@ import warnings
 from contextlib import suppress
 from typing import NamedTuple
 
-import naive_reader
 import pytest
-from bad_input.makers import seven, seven_set
-from exporting import FileFormat, export
-from importing import NOW_MS, import_into, new_log_dir, seen
-from interop.random_segments import random_batches
-from logs import BASE_TIME_MS, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, R, batch_v2, end_marker, message, message_set
 
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.spark.export import task as export_task
 from kafkalog_cli.spark.importing import task as import_task
+from tests.bad_input.makers import seven, seven_set
+from tests.interop.random_segments import random_batches
+from tests.spark.exporting import FileFormat, export
+from tests.spark.importing import NOW_MS, import_into, new_log_dir, seen
+from tests.support import naive_reader
+from tests.support.logs import (
+    BASE_TIME_MS,
+    CONTROL,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    R,
+    batch_v2,
+    end_marker,
+    message,
+    message_set,
+)
 
 MOST_OFFSET = (1 << 63) - 2
 TIMES = [-1, 0, 1, BASE_TIME_MS * 1000, BASE_TIME_MS * 1_000_000, 1 << 45, (1 << 62) + 7, 253_402_300_800_000]

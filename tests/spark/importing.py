@@ -3,7 +3,6 @@
 import pickle
 
 import pytest
-from exporting import PICKLER, no_session, pa, tasks_here
 
 import kafkalog_cli as kl
 from kafkalog_cli.disk.fs import RealFilesystem
@@ -12,6 +11,7 @@ from kafkalog_cli.ops.importing.inputs import input_files
 from kafkalog_cli.ops.importing.request import ImportRequest, command_of
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.spark.importing import job
+from tests.spark.exporting import PICKLER, no_session, pa, tasks_here
 
 NOW_MS = 1_700_000_000_000
 COLUMNS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")

@@ -3,10 +3,9 @@
 import io
 import json
 
-from logs import BASE_TIME_MS, R, batch_v2
-
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from tests.support.logs import BASE_TIME_MS, R, batch_v2
 
 
 def kafkalog(*argv, out=None):

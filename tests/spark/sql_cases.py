@@ -3,8 +3,8 @@
 import sqlite3
 from random import Random
 
-from logs import BASE_TIME_MS, R, batch_v2, message_set, write_segment
-from naive_reader import read_batches, read_records
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, message_set, write_segment
+from tests.support.naive_reader import read_batches, read_records
 
 TOPICS = {"a": (0, 1, 2), "b": (0, 3), "orders": (0, 1, 11)}
 KEYS = (None, b"", b"k", b"key-1", b"key-2", b"key-3", b"x" * 9)

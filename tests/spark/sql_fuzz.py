@@ -19,10 +19,7 @@ from random import Random
 
 from pyspark.sql.functions import lit
 
-HERE = Path(__file__).parent
-sys.path.extend([str(HERE), str(HERE.parent), str(HERE.parent.parent)])
-
-from sql_cases import TOPICS, Chooser, in_dialect, make_logs, oracle_of  # noqa: E402 - as a script it finds them only now
+from tests.spark.sql_cases import TOPICS, Chooser, in_dialect, make_logs, oracle_of
 
 RECORD_MARK = "<!-- last run -->\n"
 DIRECTORIES = 3

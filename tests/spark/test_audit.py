@@ -6,14 +6,8 @@ import warnings
 from collections import Counter
 
 import pytest
-from auditing import NOW_MS, audit, statistics, tasks_here
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from logs import BASE_TIME_MS, R, batch_v2, end_marker, message_set
-from sampling import part_of
-from strategies import logs as any_logs
-from test_spark_rows import log_dir
-from verify_session import verified
 
 import kafkalog_cli as kl
 from kafkalog_cli.disk.fs import RealFilesystem
@@ -30,6 +24,12 @@ from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.verify.partition import Level
 from kafkalog_cli.spark import audit_job as module
+from tests.spark.auditing import NOW_MS, audit, statistics, tasks_here
+from tests.spark.test_spark_rows import log_dir
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, end_marker, message_set
+from tests.support.sampling import part_of
+from tests.support.strategies import logs as any_logs
+from tests.support.verifying_paths import verified
 
 STATES = ("data", "before", "after", "before2", "after2", "running", "after-restart", "after-cleaner")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -3,16 +3,16 @@
 import json
 
 import pytest
-from exporting import pq
 from jsonschema import Draft202012Validator
-from logs import BASE_TIME_MS, R, batch_v2
-from test_export_command import ROOT, kafkalog
-from test_spark_rows import log_dir
 
 from kafkalog_cli.errors import NoSpace
 from kafkalog_cli.ops.audit.history import History
 from kafkalog_cli.ops.same_place import sight
 from kafkalog_cli.spark import audit
+from tests.spark.exporting import pq
+from tests.spark.test_export_command import ROOT, kafkalog
+from tests.spark.test_spark_rows import log_dir
+from tests.support.logs import BASE_TIME_MS, R, batch_v2
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

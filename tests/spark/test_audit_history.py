@@ -3,12 +3,6 @@
 import shutil
 
 import pytest
-from auditing import NOW_MS, audit
-from exporting import pa, pq
-from logs import BASE_TIME_MS, R, batch_v2
-from memory_fs import MemoryFilesystem
-from test_spark_rows import log_dir
-from watched_fs import RecordingFilesystem, every_fault
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import KafkalogError, UnsupportedFormat
@@ -16,6 +10,12 @@ from kafkalog_cli.ops.audit.audit import AuditedLogDir
 from kafkalog_cli.ops.audit.columns import audit_schema, audit_table
 from kafkalog_cli.ops.audit.compare import AuditChangeKind, changes, replaced
 from kafkalog_cli.ops.audit.history import History, rows_of, run_of
+from tests.spark.auditing import NOW_MS, audit
+from tests.spark.exporting import pa, pq
+from tests.spark.test_spark_rows import log_dir
+from tests.support.logs import BASE_TIME_MS, R, batch_v2
+from tests.support.memory_fs import MemoryFilesystem
+from tests.support.watched_fs import RecordingFilesystem, every_fault
 
 DAY_MS = 86_400_000
 PLACE = "/home/history"

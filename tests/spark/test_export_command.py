@@ -12,17 +12,17 @@ import time
 from pathlib import Path
 
 import pytest
-from exporting import files, offsets, pq
 from jsonschema import Draft202012Validator
-from logs import BASE_TIME_MS, R, batch_v2
-from test_spark_rows import log_dir
-from test_spark_sessions import every_log
 
 import kafkalog_cli as kl
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.ops.same_place import sight
 from kafkalog_cli.spark.jobs import attempt, run_tasks
+from tests.spark.exporting import files, offsets, pq
+from tests.spark.test_spark_rows import log_dir
+from tests.spark.test_spark_sessions import every_log
+from tests.support.logs import BASE_TIME_MS, R, batch_v2
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 __all__ = ["every_log"]
@@ -49,6 +49,7 @@ def test_the_command(every_log, tmp_path):
         found[topic, partition] += 1
     assert found == wanted
     assert said.splitlines()[-1].startswith(f"{len({t for t, _ in wanted})} topics: {sum(wanted.values())} records of ")
+    assert re.search(r" files, [\d.]+ [KM]iB, [\d.:]+ (ms|s|min)$", said.splitlines()[-1])
     assert code == (4 if "at byte" in errors else 0)
     assert "Traceback" not in errors
     assert kafkalog("export", every_log, "--output", tmp_path / "out")[0] == 14
@@ -108,7 +109,7 @@ def test_what_goes_wrong_is_said_in_a_line(tmp_path):
         (["--output", tmp_path / "x"], "export needs a LOG_DIR"),
         (
             [folder, "--output", tmp_path / "x", "--format", "json", "--codec", "gzip"],
-            "--format json is packed by none",
+            "--format json has the codecs none",
         ),
     ):
         code, _, errors = kafkalog("export", *wrong)
@@ -244,6 +245,7 @@ def begun(tmp_path):
     return process, out, state
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_killed_while_it_writes(spark, tmp_path):
     """Nothing is seen, and the next run exports all, once."""
     process, out, state = begun(tmp_path)

@@ -5,10 +5,6 @@ import shutil
 from functools import partial
 
 import pytest
-from exporting import export, files, offsets, tasks_here
-from logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
-from test_spark_rows import log_dir
-from watched_fs import CHANGES, WatchedFilesystem
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import ExitCode, KafkalogError, OffsetOutOfRange, Refused, UnsupportedFormat, UsageError
@@ -18,6 +14,10 @@ from kafkalog_cli.format.partition_metadata import PartitionMetadata
 from kafkalog_cli.ops.export.request import FileFormat, OnDamage
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest
 from kafkalog_cli.spark import splits
+from tests.spark.exporting import export, files, offsets, tasks_here
+from tests.spark.test_spark_rows import log_dir
+from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
+from tests.support.watched_fs import CHANGES, WatchedFilesystem
 
 TOPIC_ID, OTHER_ID = "WuCVu3LJQ7OFqDRBv1fkdw", "AuCVu3LJQ7OFqDRBv1fkdw"
 
@@ -173,7 +173,7 @@ def test_a_state_is_for_one_kind_of_export(tmp_path):
     with pytest.raises(UnsupportedFormat, match="it is not the state of an export"):
         export(tmp_path / "log", out, state)
     state.write_text("{")
-    with pytest.raises(UnsupportedFormat, match="it is not what an earlier run wrote"):
+    with pytest.raises(UnsupportedFormat, match="no earlier run wrote this content"):
         export(tmp_path / "log", out, state)
 
 

@@ -5,16 +5,8 @@ import shutil
 import warnings
 
 import pytest
-from exporting import FileFormat, export, pa, pq, tasks_here
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from importing import NOW_MS, import_into, new_log_dir, records, seen
-from logs import BASE_TIME_MS, LOG_APPEND_TIME, TRANSACTIONAL, R, batch_v2, end_marker
-from sampling import part_of
-from strategies import contents, headers
-from test_export import CODECS
-from test_export import records as odd_records
-from test_spark_rows import corpus_partitions, log_dir
 
 import kafkalog_cli as kl
 from kafkalog_cli.change.publishing.new_partitions import is_staged
@@ -24,6 +16,14 @@ from kafkalog_cli.ops.export.request import OnDamage
 from kafkalog_cli.ops.importing import proving
 from kafkalog_cli.ops.importing.building import build
 from kafkalog_cli.spark.importing import task
+from tests.spark.exporting import FileFormat, export, pa, pq, tasks_here
+from tests.spark.importing import NOW_MS, import_into, new_log_dir, records, seen
+from tests.spark.test_export import CODECS
+from tests.spark.test_export import records as odd_records
+from tests.spark.test_spark_rows import corpus_partitions, log_dir
+from tests.support.logs import BASE_TIME_MS, LOG_APPEND_TIME, TRANSACTIONAL, R, batch_v2, end_marker
+from tests.support.sampling import part_of
+from tests.support.strategies import contents, headers
 
 ID, OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
 
@@ -132,7 +132,7 @@ def test_logs_of_the_corpus(corpus, tmp_path):
             assert records(new / name, CORE) == found, name
     for name in sorted(path.name for path in (tmp_path / "odd").iterdir())[:1]:
         export(tmp_path / "odd" / name, tmp_path / "odd-out", mode=OnDamage.DROPMALFORMED)
-        with pytest.raises(BadInput, match=r"record \d+: offset \d+: the log's end is \d+ by then"):
+        with pytest.raises(BadInput, match=r"record \d+: offset \d+ is too low: the log already ends at \d+"):
             import_into(new, tmp_path / "odd-out", topic="odd")
 
 
@@ -332,7 +332,7 @@ def test_offsets_that_do_not_ascend(tmp_path):
     table = table.replace_schema_metadata({"kafkalog.topic": "t", "kafkalog.partition": "0"})
     pq.write_table(table, tmp_path / "x.parquet")
     new = new_log_dir(tmp_path / "new")
-    with pytest.raises(BadInput, match=r"record 2: offset 5: the log's end is 6 by then"):
+    with pytest.raises(BadInput, match=r"record 2: offset 5 is too low: the log already ends at 6"):
         import_into(new, tmp_path / "x.parquet")
     assert seen(new) == []
 

@@ -4,16 +4,16 @@ import json
 import random
 
 import pytest
-from exporting import FileFormat, export, pa, pq
-from importing import NOW_MS, import_into, new_log_dir, records, seen
-from logs import BASE_TIME_MS, R, batch_v2
-from test_spark_rows import log_dir
 
 from kafkalog_cli.errors import BadInput, NothingSelected, UsageError
 from kafkalog_cli.format.murmur2 import partition_of_key
 from kafkalog_cli.ops.append.partitioning import Partitioner
 from kafkalog_cli.ops.append.reading import NewRecord
 from kafkalog_cli.ops.importing import scattering
+from tests.spark.exporting import FileFormat, export, pa, pq
+from tests.spark.importing import NOW_MS, import_into, new_log_dir, records, seen
+from tests.spark.test_spark_rows import log_dir
+from tests.support.logs import BASE_TIME_MS, R, batch_v2
 
 
 def rows_of(log_dir, names=("key", "value")):

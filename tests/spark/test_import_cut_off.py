@@ -3,18 +3,18 @@
 import shutil
 
 import pytest
-from auditing import audit
-from auditing import statistics as statistics_of
-from exporting import export
-from importing import import_into, new_log_dir, records, seen
-from logs import BASE_TIME_MS, R, batch_v2
-from test_spark_rows import log_dir
-from watched_fs import FailingFilesystem
 
 from kafkalog_cli.change.publishing.new_partitions import is_staged, staged_name
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import HalfPublished
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from tests.spark.auditing import audit
+from tests.spark.auditing import statistics as statistics_of
+from tests.spark.exporting import export
+from tests.spark.importing import import_into, new_log_dir, records, seen
+from tests.spark.test_spark_rows import log_dir
+from tests.support.logs import BASE_TIME_MS, R, batch_v2
+from tests.support.watched_fs import FailingFilesystem
 
 
 class NoRename(FailingFilesystem):

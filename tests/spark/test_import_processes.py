@@ -8,8 +8,6 @@ import sys
 import time
 
 import pytest
-from exporting import pa
-from importing import NOW_MS, new_log_dir, seen
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_owner
@@ -19,6 +17,8 @@ from kafkalog_cli.ops.importing.scattering import Places
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.spark.importing import job, processes
 from kafkalog_cli.spark.importing.task import Where, scattered
+from tests.spark.exporting import pa
+from tests.spark.importing import NOW_MS, new_log_dir, seen
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere one process builds them")
 
@@ -92,7 +92,7 @@ def test_one_that_fails_ends_the_others(tmp_path, monkeypatch):
     monkeypatch.setattr(job.BuildTask, "__call__", slow)
     before = children()
     begun = time.monotonic()
-    with pytest.raises(BadInput, match=r"t-1: .*the log's end is 1 by then"):
+    with pytest.raises(BadInput, match=r"t-1: .*the log already ends at 1"):
         commit(new, parts)
     assert time.monotonic() - begun < 30
     assert seen(new) == []

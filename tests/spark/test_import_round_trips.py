@@ -6,18 +6,18 @@ Many more, and with the real loader and dump-log: `python -m tests.interop.fuzz_
 from collections import Counter
 
 import pytest
-from exporting import FileFormat, export, pa, pq
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from import_cases import Case, Row, differences, make_case, rows_of, run_case
-from importing import import_into, new_log_dir, records
-from logs import BASE_TIME_MS, R, batch_v2
-from sampling import part_of
-from strategies import logs
-from test_import import batches_of
-from test_spark_rows import log_dir
 
 from kafkalog_cli.errors import BadInput, ExitCode
+from tests.spark.exporting import FileFormat, export, pa, pq
+from tests.spark.import_cases import Case, Row, differences, make_case, rows_of, run_case
+from tests.spark.importing import import_into, new_log_dir, records
+from tests.spark.test_import import batches_of
+from tests.spark.test_spark_rows import log_dir
+from tests.support.logs import BASE_TIME_MS, R, batch_v2
+from tests.support.sampling import part_of
+from tests.support.strategies import logs
 
 
 def test_random_logs(tmp_path):

@@ -1,13 +1,13 @@
 """`df.write.format("kafkalog")` through Spark itself: rows of many tasks, offsets, failures that leave nothing."""
 
 import pytest
-from importing import new_log_dir, records, seen
-from logs import BASE_TIME_MS, R, batch_v2
 from pyspark.sql import functions
-from test_import import ID
-from test_spark_rows import log_dir
 
 from kafkalog_cli.format.murmur2 import partition_of_key
+from tests.spark.importing import new_log_dir, records, seen
+from tests.spark.test_import import ID
+from tests.spark.test_spark_rows import log_dir
+from tests.support.logs import BASE_TIME_MS, R, batch_v2
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -35,6 +35,7 @@ def test_by_key(spark, tmp_path):
     assert found == set(range(1000))
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_from_one_log_to_another(spark, tmp_path):
     """With offsets, timestamps and headers, the columns of the source."""
     headers = ((b"a", b""), (b"b", None), (b"a", b"1"))
@@ -66,11 +67,11 @@ def test_a_task_that_fails_leaves_nothing(spark, tmp_path):
 @pytest.mark.parametrize(
     ("options", "mode", "message"),
     [
-        ({"topic": "t"}, "overwrite", "nothing is overwritten"),
-        ({"partitions": 1}, "append", "of which topic"),
-        ({"topic": "t"}, "append", "of which partition"),
+        ({"topic": "t"}, "overwrite", "an import overwrites nothing"),
+        ({"partitions": 1}, "append", "the topic is not known"),
+        ({"topic": "t"}, "append", "the partition is not known"),
         ({"topic": "t", "partitions": 1, "oops": 1}, "append", "unknown option 'oops'"),
-        ({"topic": "t", "partitions": 1, "codec": "x"}, "append", "codec 'x' is none of"),
+        ({"topic": "t", "partitions": 1, "codec": "x"}, "append", "codec 'x': choose one of"),
     ],
 )
 def test_what_is_refused(spark, tmp_path, options, mode, message):

@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from clusters import cluster, spark_environment
-from exporting import files, pq
-from test_spark_engine import COMPACT, NOW, RUN_ID, kafkalog, tree
 
 import kafkalog_cli as kl
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.spark.java import java_environment
+from tests.spark.clusters import cluster, spark_environment
+from tests.spark.exporting import files, pq
+from tests.spark.test_spark_engine import COMPACT, NOW, RUN_ID, kafkalog, tree
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

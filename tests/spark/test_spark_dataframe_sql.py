@@ -5,12 +5,12 @@ import threading
 import time
 
 import pytest
-from logs import BASE_TIME_MS, R, batch_v2
-from querying import ORDERS, log
-from sql_cases import Chooser, make_logs, oracle_of
-from sql_fuzz import answer_of, plain
 
 from kafkalog_cli.errors import ExitCode, PathNotFound, UsageError
+from tests.spark.querying import ORDERS, log
+from tests.spark.sql_cases import Chooser, make_logs, oracle_of
+from tests.spark.sql_fuzz import answer_of, plain
+from tests.support.logs import BASE_TIME_MS, R, batch_v2
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -105,13 +105,14 @@ def test_records_that_come_later(sql, tmp_path):
 
 def test_the_session_stays_as_it_was(sql, shop, spark, tmp_path):
     spark.sql("select 7 as offset, 'mine' as word").createOrReplaceTempView("orders")
+    views = {one.name for one in spark.catalog.listTables()}
     before = {name: spark.conf.get(name) for name in ("spark.sql.runSQLOnFiles", "spark.sql.session.timeZone")}
     try:
         assert values(sql(shop, "select offset from orders where offset < 2")) == [(0,), (1,)]
         spark.range(2).createOrReplaceTempView("numbers")
         assert values(sql(shop, "select o.offset from `my-topic` o join numbers n on o.offset = n.id")) == [(0,), (1,)]
         assert [tuple(row) for row in spark.sql("select word from orders").collect()] == [("mine",)]
-        assert {one.name for one in spark.catalog.listTables()} == {"orders", "numbers"}
+        assert {one.name for one in spark.catalog.listTables()} == {*views, "numbers"}
         assert {name: spark.conf.get(name) for name in before} == before
         assert type(spark).getActiveSession()._jsparkSession.equals(spark._jsparkSession)
     finally:
@@ -144,6 +145,7 @@ def test_a_session_without_our_settings(shop, spark):
     assert values(sql(spark, shop, "select count(*) from kafkalog.segments")) == [(4,)]
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_from_many_threads(sql, tmp_path_factory):
     """Each thread has logs of its own, with the same topics."""
     found = {}
@@ -169,8 +171,8 @@ def test_from_many_threads(sql, tmp_path_factory):
         ("create table x as select 1", {}, "sql runs queries"),
         ("select * from ordes", {}, "there is no view `ordes`; there are orders"),
         ("select offse from orders", {}, "offse"),
-        ("select 1", {"mode": "fast"}, "fast is none of failfast, dropmalformed, permissive"),
-        ("select 1", {"allow": ["all"]}, "all is none of files, java"),
+        ("select 1", {"mode": "fast"}, "fast: choose one of failfast, dropmalformed, permissive"),
+        ("select 1", {"allow": ["all"]}, "all: choose one of files, java"),
     ],
 )
 def test_what_is_refused(sql, shop, text, options, said):
@@ -185,7 +187,7 @@ def test_files_are_read_where_that_is_allowed(sql, shop, tmp_path, spark):
     spark.read.text(str(tmp_path / "words")).createOrReplaceTempView("words")
     text = "select value from words where cast(value as binary) in (select key from orders)"
     try:
-        with pytest.raises(UsageError, match="views of its log directories only"):
+        with pytest.raises(UsageError, match="only the views of its log directories"):
             sql(shop, text)
         assert values(sql(shop, text, allow=["files"])) == [("a",), ("b",)]
     finally:
@@ -209,6 +211,7 @@ def test_spark_connect_is_refused(shop):
         sql(session, shop, "select 1")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(6))
 def test_random_queries(sql, tmp_path, seed):
     """Each answer twice, in a union, beside a filter, and cached."""

@@ -12,10 +12,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from clusters import spark_environment
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from tests.spark.clusters import spark_environment
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -71,7 +71,7 @@ def logs_of(corpus, pattern):
 
 
 @pytest.mark.usefixtures("spark")
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.parametrize(("form", "level"), [("text", "quick"), ("json", "deep")])
 def test_verify_says_the_same(corpus, tmp_path, form, level):
     cases = logs_of(corpus, "*/data") | logs_of(corpus, "crash-*/before")

@@ -12,8 +12,6 @@ import time
 from pathlib import Path
 
 import pytest
-from clusters import spark_environment
-from test_spark_engine import COMPACT, NOW, SPARK, kafkalog, tree
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
@@ -22,6 +20,8 @@ from kafkalog_cli.disk.lock import lock_owner
 from kafkalog_cli.errors import Refused
 from kafkalog_cli.ops.engine import Place
 from kafkalog_cli.ops.same_place import sight
+from tests.spark.clusters import spark_environment
+from tests.spark.test_spark_engine import COMPACT, NOW, SPARK, kafkalog, tree
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -114,6 +114,7 @@ def may_start(logs):
     return done.returncode == 0
 
 
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.skipif(not Path("/proc/locks").exists(), reason="who holds a lock is read from /proc/locks")
 def test_no_broker_starts_until_the_last_worker_of_a_killed_driver_is_gone(corpus, tmp_path, spark):
     del spark

@@ -5,10 +5,10 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from spark_reading import source
 
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.spark import java
+from tests.spark.spark_reading import source
 
 assert source  # PySpark is there
 

@@ -3,11 +3,11 @@
 import struct
 
 import pytest
-from logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, write_segment
-from spark_reading import offsets, rows, subset, tasks
 
 from kafkalog_cli.errors import OffsetOutOfRange, UsageError
 from kafkalog_cli.spark import splits
+from tests.spark.spark_reading import offsets, rows, subset, tasks
+from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, write_segment
 
 
 def batch(first, count=2, at_ms=None, **more):

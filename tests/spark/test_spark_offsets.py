@@ -1,10 +1,10 @@
 """Which partitions and offsets a read takes: choices of topics, limits by offset and time, what is not on the disk."""
 
 import pytest
-from logs import BASE_TIME_MS, R, batch_v2
-from spark_reading import rows, subset, tasks
 
 from kafkalog_cli.errors import NothingSelected, NotKafkaLayout, OffsetOutOfRange, PathNotFound, UsageError
+from tests.spark.spark_reading import rows, subset, tasks
+from tests.support.logs import BASE_TIME_MS, R, batch_v2
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_choices_of_topics(folder):
     for wrong, message in (
         ({"subscribe": "orders,nobody"}, "nobody not found under"),
         ({"assign": '{"orders":[1,7]}'}, "orders-7 not found under"),
-        ({"subscribePattern": "nobody"}, "no topic fits the pattern"),
+        ({"subscribePattern": "nobody"}, "no topic matches the pattern"),
     ):
         with pytest.raises(NothingSelected, match=message):
             tasks(folder, **wrong)
@@ -70,7 +70,7 @@ def test_a_partition_in_two_places(folder, tmp_path):
     other.mkdir(parents=True)
     (other / f"{0:020d}.log").write_bytes(batch_v2([R(0, 0)]))
     both = f'["{folder}", "{other}"]'
-    with pytest.raises(UsageError, match=r"orders-1 is found twice, in .*orders-1 and in .*other/orders-1"):
+    with pytest.raises(UsageError, match=r"orders-1 is in .*orders-1 and in .*other/orders-1: give only one"):
         tasks("ignored", paths=both)
     assert taken("ignored", paths=both, subscribe="visits") == {"visits-0": (0, 2)}
 

@@ -25,7 +25,7 @@ REFUSED = [
     ({"assign": "{"}, "Expected e.g. .* got {"),
     ({"subscribe": " , "}, "No topics to subscribe to as specified value for option 'subscribe' is ' , '"),
     ({"subscribePattern": " "}, "Pattern to subscribe is empty as specified value for option 'subscribePattern'"),
-    ({"subscribePattern": "("}, "option 'subscribePattern' is no regular expression"),
+    ({"subscribePattern": "("}, "option 'subscribePattern' is not a regular expression"),
     ({"startingOffsets": "Latest"}, "starting offset can't be latest for batch queries on Kafka"),
     ({"startingOffsets": '{"a":{"0":-1}}'}, "startingOffsets for a-0 can't be latest for batch queries on Kafka"),
     ({"endingOffsets": "earliest"}, "ending offset can't be earliest for batch queries on Kafka"),

@@ -4,11 +4,11 @@ import json
 import zlib
 
 import pytest
-from logs import BASE_TIME_MS, R, batch_v2
-from spark_reading import rows, subset, tasks
 
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.murmur2 import partition_of_key
+from tests.spark.spark_reading import rows, subset, tasks
+from tests.support.logs import BASE_TIME_MS, R, batch_v2
 
 KEYS = [f"key-{number}".encode() for number in range(40)]
 COUNT = 6

@@ -3,10 +3,10 @@
 import shutil
 
 import pytest
-from logs import BASE_TIME_MS, R, batch_v2
-from querying import kafkalog, log
 
 from kafkalog_cli.errors import DamagedLog, ExitCode, NothingSelected, PathNotFound, UsageError
+from tests.spark.querying import kafkalog, log
+from tests.support.logs import BASE_TIME_MS, R, batch_v2
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

@@ -10,14 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from clusters import spark_environment
-from exporting import files, pa, pq
-from importing import new_log_dir
 from jsonschema import Draft202012Validator
-from logs import BASE_TIME_MS, R, batch_v2
-from retried_tasks import Heard
-from test_export_command import ROOT, kafkalog, many
-from test_spark_rows import log_dir
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
@@ -27,6 +20,13 @@ from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.output import progress
 from kafkalog_cli.spark.jobs import JobWatch, run_tasks
+from tests.spark.clusters import spark_environment
+from tests.spark.exporting import files, pa, pq
+from tests.spark.importing import new_log_dir
+from tests.spark.retried_tasks import Heard
+from tests.spark.test_export_command import ROOT, kafkalog, many
+from tests.spark.test_spark_rows import log_dir
+from tests.support.logs import BASE_TIME_MS, R, batch_v2
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

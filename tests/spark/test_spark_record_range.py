@@ -5,10 +5,10 @@ from datetime import datetime, timezone
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from logs import BASE_TIME_MS, LOG_APPEND_TIME, R, batch_v2, message_set, write_segment
-from spark_reading import filters, rows, source, subset, tasks
 
 from kafkalog_cli.errors import UsageError
+from tests.spark.spark_reading import filters, rows, source, subset, tasks
+from tests.support.logs import BASE_TIME_MS, LOG_APPEND_TIME, R, batch_v2, message_set, write_segment
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 TOPICS = ("a", "b")
@@ -132,7 +132,7 @@ def test_no_reader_takes_filters(folder):
         ({"fromOffset": "-1"}, "fromOffset is an offset, a number from 0 on, not -1"),
         ({"toOffset": "soon"}, "toOffset is an offset, a number from 0 on, not soon"),
         ({"since": "-15m"}, "since is a time in epoch ms or ISO 8601, not -15m"),
-        ({"until": "yesterday"}, "'yesterday' is no time"),
+        ({"until": "yesterday"}, "'yesterday' is not a time"),
     ],
 )
 def test_refusals(folder, options, message):

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker, message, message_set
-from spark_reading import offsets, pa, rows, subset, tasks
-from strategies import logs as any_logs
 
 import kafkalog_cli as kl
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import DamagedLog, KafkalogError, OffsetOutOfRange
 from kafkalog_cli.spark import rows as module
 from kafkalog_cli.spark.schema import BY_NAME
+from tests.spark.spark_reading import offsets, pa, rows, subset, tasks
+from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker, message, message_set
+from tests.support.strategies import logs as any_logs
 
 EVERY_COLUMN = {"includeHeaders": "true", "includeBatchMetadata": "true"}
 
@@ -65,6 +65,7 @@ def corpus_partitions(corpus):
             yield folder
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_every_log_of_the_corpus(corpus):
     seen, seen_logs, records, damaged = set(), set(), 0, 0
     for folder in corpus_partitions(corpus):

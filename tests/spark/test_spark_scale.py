@@ -3,9 +3,6 @@
 from collections import Counter
 
 import pytest
-from logs import BASE_TIME_MS, R, batch_v2
-from spark_reading import tasks
-from watched_fs import WatchedFilesystem
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import FileKind
@@ -16,6 +13,9 @@ from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.spark import source as source_module
 from kafkalog_cli.spark.export import plan as export_plan
+from tests.spark.spark_reading import tasks
+from tests.support.logs import BASE_TIME_MS, R, batch_v2
+from tests.support.watched_fs import WatchedFilesystem
 
 MANY = 12
 CHECKPOINT = "0\n1\norders 3 7\n"

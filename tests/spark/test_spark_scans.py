@@ -3,15 +3,15 @@
 from pathlib import Path
 
 import pytest
-from logs import BASE_TIME_MS
-from querying import log, rows
-from sql_cases import make_logs, oracle_of
-from sql_fuzz import Asked, fuzz_sql
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.spark.queries.catalog import Catalog, Reading, SqlView
 from kafkalog_cli.spark.queries.query import query
 from kafkalog_cli.spark.record_range import RecordRange
+from tests.spark.querying import log, rows
+from tests.spark.sql_cases import make_logs, oracle_of
+from tests.spark.sql_fuzz import Asked, fuzz_sql
+from tests.support.logs import BASE_TIME_MS
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -34,6 +34,7 @@ def folder(tmp_path_factory):
     return make_logs(tmp_path_factory.mktemp("logs"), 5)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("handing_down")
 def test_a_dataframe_used_again(spark):
     frame = spark.read.format("kafkalog").option("subscribe", "mixed").load(str(EXAMPLE))
@@ -52,6 +53,7 @@ def test_a_dataframe_used_again(spark):
     assert frame.where("partition = 0").count() == 125
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("handing_down")
 def test_three_loads_and_a_join_that_spark_doubles(spark, folder):
     """Spark pushes semi and anti joins through unions, and so scans the third twice, each time under another filter."""
@@ -75,6 +77,7 @@ def test_three_loads_and_a_join_that_spark_doubles(spark, folder):
     assert of_frames == everything + twice
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_a_view_of_sql_used_twice(spark):
     of_each = (
         "select partition, count(*) n from mixed where partition = 0 and `offset` < 5 group by 1"
@@ -164,6 +167,7 @@ def test_a_view_of_which_nothing_is_asked(tmp_path):
         assert rows(tmp_path, f"select count(*) from orders where {nothing}") == [(0,)]
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_random_queries(spark, tmp_path, capsys):
     """`make fuzz-sql` asks 2,000."""
     tally = fuzz_sql(spark, tmp_path, seed=7, count=24, show=print)
@@ -173,6 +177,7 @@ def test_random_queries(spark, tmp_path, capsys):
     assert tally.rows > 24
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_the_fuzz_sees_filters_of_another_scan(spark, folder, tmp_path):
     """With views of which a range is taken away, as Spark took it from all scans: answers are wrong, and it says so."""
 

@@ -1,10 +1,10 @@
 """The columns: those of Spark's Kafka source, the same to Spark and to Arrow; a user's schema is some of them."""
 
 import pytest
-from spark_reading import source, subset, to_arrow_schema, types
 
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.spark.schema import BY_NAME, arrow_schema, columns_named, spark_schema
+from tests.spark.spark_reading import source, subset, to_arrow_schema, types
 
 OF_NAME_ONLY = ("key_size", "value_size", "key_text", "value_text")
 KAFKA = "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int"
@@ -56,7 +56,7 @@ def test_the_columns_of_sparks_kafka_source():
             ),
             "there is no column _records",
         ),
-        (subset("offset", "_fault"), "the column _fault is there with option"),
+        (subset("offset", "_fault"), "the column _fault exists only with option"),
     ],
 )
 def test_a_schema_that_does_not_fit(schema, message):
@@ -66,6 +66,6 @@ def test_a_schema_that_does_not_fit(schema, message):
 
 def test_damage_is_told_somewhere():
     for given in ({"columns": "offset"}, {}):
-        with pytest.raises(UsageError, match="mode permissive tells of damage in the column _fault"):
+        with pytest.raises(UsageError, match="mode permissive reports damage in the column _fault"):
             source("x", mode="permissive", **given).reader(subset("offset"))
     assert source("x", mode="permissive").reader(subset("_fault", "offset")) is not None

@@ -7,10 +7,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
-from logs import BASE_TIME_MS, R, batch_v2
-from spark_reading import offsets, pa, rows
 
 import kafkalog_cli as kl
+from tests.spark.spark_reading import offsets, pa, rows
+from tests.support.logs import BASE_TIME_MS, R, batch_v2
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -138,10 +138,9 @@ def test_a_running_session_keeps_its_settings(spark, every_log):
     """Neither `session` nor a command in the same process changes them, in whatever thread they are called."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from querying import sql
-
     from kafkalog_cli.errors import KafkalogError
     from kafkalog_cli.spark import session
+    from tests.spark.querying import sql
 
     spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     try:

@@ -4,7 +4,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from querying import rows, sql
+
+from tests.spark.querying import rows, sql
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

@@ -3,8 +3,6 @@
 from itertools import chain
 
 import pytest
-from querying import kafkalog, make_shop
-from sql_cases import Chooser, make_logs
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError
@@ -13,6 +11,8 @@ from kafkalog_cli.spark.queries.catalog import Catalog, Reading, topic_columns
 from kafkalog_cli.spark.queries.early import NO_COLUMNS, check_names, similar_columns
 from kafkalog_cli.spark.schema import TEXT_COLUMNS
 from kafkalog_cli.spark.tables import TABLES
+from tests.spark.querying import kafkalog, make_shop
+from tests.spark.sql_cases import Chooser, make_logs
 
 COLUMNS = (
     "key, value, topic, partition, offset, timestamp, timestampType, headers, segment, position, batch_base_offset, codec,"
@@ -89,6 +89,7 @@ TAKEN = (
 )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize("query", TAKEN)
@@ -98,6 +99,7 @@ def test_what_spark_takes_is_let_through(catalog, shop, spark, query):
     assert code == ExitCode.OK, err
 
 
+@pytest.mark.exhaustive
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize("query", WRONG)
@@ -137,6 +139,7 @@ def test_random_queries_are_let_through(tmp_path):
         check_names(Chooser(1_000_000 + at).query().sql("spark"), made, Reading())
 
 
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 def test_words_of_spark_are_no_misspelt_columns(spark):

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from querying import rows, sql
+
+from tests.spark.querying import rows, sql
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

@@ -6,13 +6,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from spark_reading import source
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.spark import java, starting
 from kafkalog_cli.spark.starting import has_archive, make_archive, start_variables, usable_archive
+from tests.spark.spark_reading import source
 
 assert source  # PySpark is there
 TRAIN = starting._train
@@ -160,7 +160,7 @@ def test_warmup_makes_it_once(cache, monkeypatch):
         code = run(["warmup", *options], Environment(out, err, terminal=None))
         return code, out.getvalue().decode().splitlines()[1:], err.getvalue().decode().splitlines()[-1:]
 
-    kernels._marker().touch()  # else it says that it compiles
+    kernels._CodeFiles().save(kernels._ALL, b"")  # else it says that it compiles
     assert warmup() == (0, [f"the classes of Spark are kept in {usable_archive()}"], [])
     assert warmup() == (0, [], [])
     Path(usable_archive()).unlink()
@@ -191,6 +191,7 @@ def test_java_starts_beside_an_archive_that_is_not_its_own(cache, tmp_path):
         assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_real_archive(cache, monkeypatch):

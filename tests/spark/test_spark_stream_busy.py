@@ -12,9 +12,8 @@ import pytest
 
 pytest.importorskip("pyspark.sql.streaming.datasource", reason="this PySpark has no limits for streams")
 
-from test_spark_stream import Log
-
 from kafkalog_cli.spark.source import KafkalogDataSource
+from tests.spark.test_spark_stream import Log
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

@@ -50,7 +50,7 @@ class CompiledKeyTable:
     def _put(self, block: RecordBlock, arrays: tuple[Any, Any], first: int, end: int, at: int) -> int:
         from kafkalog_cli.format.kernels import compiled, native
 
-        kernel = native.function(compiled.PUT_KEYS)
+        kernel = native.function(native.PUT_KEYS)
         buffer, records = arrays
         while True:
             row, why = kernel(
@@ -68,11 +68,11 @@ class CompiledKeyTable:
 
     def mark_older(self, block: RecordBlock, first: int, end: int, at: int) -> None:
         """See KeyTable."""
-        from kafkalog_cli.format.kernels import compiled, native
+        from kafkalog_cli.format.kernels import native
 
         if first < end:
             buffer, records = _arrays(block)
-            native.function(compiled.MARK_KEYS)(
+            native.function(native.MARK_KEYS)(
                 *(buffer, records, first, end, at, self._mask, self._value),
                 *(self._slots, self._entries, self._arena, _flags(self._marks), self._hashes),
             )
@@ -81,7 +81,7 @@ class CompiledKeyTable:
         """Make room for more keys (`slots`), or for more bytes of keys; return False if the memory limit forbids it."""
         import numpy as np
 
-        from kafkalog_cli.format.kernels import compiled, native
+        from kafkalog_cli.format.kernels import native
 
         now = self._slots.nbytes + self._entries.nbytes + self._arena.nbytes
         if not slots:
@@ -100,7 +100,7 @@ class CompiledKeyTable:
             return False
         self._slots = np.zeros(count, dtype=np.int64)
         self._entries = _longer(self._entries, 2 * entries)
-        native.function(compiled.FILL_SLOTS)(self._slots, self._entries, self._arena, self._state)
+        native.function(native.FILL_SLOTS)(self._slots, self._entries, self._arena, self._state)
         return True
 
 

@@ -28,6 +28,7 @@ from kafkalog_cli.format.batch import DELETE_HORIZON_MASK, RECORD_BATCH_MAGIC, B
 from kafkalog_cli.format.columns import rows_where
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.index import OffsetIndex
+from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.read import RecordReader
@@ -107,7 +108,10 @@ class _Marking:
 
     def _table(self, part: KeySlice, dirty_bytes: int) -> KeyTable:
         request, kernels = self._request, self._log.kernels
-        compiled = None if kernels is None else kernels.compiled(0, dirty_bytes // _RECORD_BYTES, dirty_bytes)
+        compiled = None
+        if kernels is not None:
+            kernels.need(native.DECODE_BATCHES, native.PUT_KEYS, native.MARK_KEYS, native.FILL_SLOTS)
+            compiled = kernels.compiled(0, dirty_bytes // _RECORD_BYTES, dirty_bytes)
         kind = PlainKeyTable if compiled is None else CompiledKeyTable
         return kind(self._marks, self._keys_bytes, part, request.most_keys)
 

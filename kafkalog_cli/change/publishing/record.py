@@ -69,7 +69,7 @@ def read_record(fs: Filesystem, path: str, form: Form = anything) -> RunRecord |
         _RECORD(found)
         form(found)
     except ValueError as error:
-        reason = f"it is not what an earlier run wrote, so where that ended is not known: {error}"
+        reason = f"no earlier run wrote this content, so the end of that run is not known: {error}"
         raise UnsupportedFormat(path=path, reason=reason) from error
     coming = tuple(ComingFile(one["staged"], one["path"], one.get("facts")) for one in found["coming"])
     return RunRecord(found["output"], found["run"], found["what"], found["state"], coming)

@@ -11,27 +11,17 @@ from kafkalog_cli.format.columns import Integers
 from kafkalog_cli.format.kernels import Scanned, native, plain
 from kafkalog_cli.format.limits import Limits
 
-SCAN = "kafkalog_cli.format.kernels.compiled_scan:scan"
-DECODE_BATCHES = "kafkalog_cli.format.kernels.compiled_records:decode_batches"
-DECODE_PART = "kafkalog_cli.format.kernels.compiled_records:decode_part"
-ENCODE_BATCHES = "kafkalog_cli.format.kernels.compiled_encode:encode_batches"
-FINISH_BATCHES = "kafkalog_cli.format.kernels.compiled_encode:finish_batches"
-READ_LINES = "kafkalog_cli.format.kernels.compiled_ndjson:read_lines"
-JOIN_COLUMNS = "kafkalog_cli.format.kernels.compiled_columns:join_columns"
-PUT_KEYS = "kafkalog_cli.format.kernels.compiled_keys:put_keys"
-MARK_KEYS = "kafkalog_cli.format.kernels.compiled_keys:mark_keys"
-FILL_SLOTS = "kafkalog_cli.format.kernels.compiled_keys:fill_slots"
 KEYS_DONE, KEYS_NEED_SLOTS, KEYS_NEED_ARENA, KEYS_BROKER_FULL = range(4)
 """The reason why `put_keys` ended."""
 KEYS_AHEAD = 16
 """Number of elements of the array `hashes` that the key kernels need."""
 NDJSON_NAMES = (
     b'null true false utf-8" base64" record" batch" summary" progress" encoding" data" key" value" headers" type" '
-    b'timestamp_ms" control" '
+    b'timestamp_ms" control" kafkalog. '
     b'schema" topic" topic_b64" partition" segment" segment_b64" position" offset" timestamp_type" batch_base_offset" '
     b'codec" producer_id" producer_epoch" sequence" leader_epoch" transactional" crc_valid" decoded" '
 )
-"""The words that READ_LINES compares with. From `schema` on they are fields of records that READ_LINES skips."""
+"""The words that `native.READ_LINES` compares with. From `schema` on they are fields of records that it skips."""
 
 SCAN_ROWS = 1 << 16
 """Largest number of batches that one call of the scan kernel returns."""
@@ -48,7 +38,7 @@ def scan(view: memoryview, file_position: int, file_end: int, limits: Limits) ->
     """
     buffer = np.frombuffer(view, dtype=np.uint8)
     rows = _scratch_rows()
-    count, consumed, needed, stop = native.function(SCAN)(
+    count, consumed, needed, stop = native.function(native.SCAN)(
         buffer, len(view), file_end - file_position, file_position, limits.max_batch_bytes, rows
     )
     if not stop:

@@ -43,6 +43,7 @@ _UNKNOWN = np.int64(-1)
 _CONTENTS = np.int64(1 << _IS_KEY | 1 << _IS_VALUE | 1 << _IS_HEADERS)
 
 _FIRST_PASSED_OVER = NAMES.index(b'schema" ')
+_OUR_SCHEMAS = NAMES.index(b"kafkalog. ")
 _PASSED_OVER = tuple(
     NAMES.index(b" " + word) + 1
     for word in NAMES[_FIRST_PASSED_OVER - 1 :].replace(b" ", b" \n").splitlines()
@@ -220,12 +221,24 @@ def _is_passed_over(text, at, names):
 
 
 @kernel
+def _is_ours(text, at, names):
+    """Whether the object at a position begins with a schema of kafkalog, as dump-log's objects do."""
+    at = behind_blanks(text, at + 1)
+    if text[at] != QUOTE:
+        return False
+    at = behind(text, at + 1, names, np.int64(_FIRST_PASSED_OVER))
+    if at >= 0:
+        at = behind_char(text, at, COLON)
+    return at >= 0 and text[at] == QUOTE and behind(text, at + 1, names, np.int64(_OUR_SCHEMAS)) >= 0
+
+
+@kernel
 def _line(text, at, names, out, to, rows, row):
     """Read the object of one line into the row, whose timestamp stays if the line has none.
 
     Returns (the position after it or ODD, the position in `out`, whether it is a record).
     """
-    is_record, seen = True, np.int64(0)
+    is_record, seen, begin = True, np.int64(0), at
     at = behind_blanks(text, at + 1)
     while True:
         if text[at] != QUOTE:
@@ -274,7 +287,7 @@ def _line(text, at, names, out, to, rows, row):
             return ODD, to, False
         at = behind_blanks(text, at)
         if text[at] == CLOSE:
-            if is_record and not seen & _CONTENTS:
+            if not (seen & _CONTENTS if is_record else _is_ours(text, begin, names)):
                 return ODD, to, False
             return np.int64(at + 1), to, is_record
         if text[at] != COMMA:

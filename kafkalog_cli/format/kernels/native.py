@@ -5,23 +5,36 @@ from __future__ import annotations
 import importlib
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from threading import Lock
-from typing import Any, NamedTuple
+from threading import RLock
+from typing import Any, NamedTuple, Protocol
 from zlib import crc32
 
 from kafkalog_cli.format.surroundings import without_variables
 
-_HEAD = "kafkalog machine code 2"
-_BOOLEAN, _INTEGER = "b", "i"
+_HEAD = "kafkalog machine code 3"
+BOOLEAN, INTEGER = "b", "i"
 _MOST_DIMENSIONS = 2
-_KEPT = frozenset({"NUMBA_CACHE_DIR"})
 _SETTINGS_FILE = "_config_fname"
 """The variable of Numba with the name of a file of settings in the working directory."""
-_CALLED_BY_LLVM = ("memcpy", "memmove", "memset")
+CALLED_BY_LLVM = ("memcpy", "memmove", "memset")
 """The only functions that a kernel may call. LLVM silently uses address 0 for a function that it cannot find."""
+
+SCAN = "kafkalog_cli.format.kernels.compiled_scan:scan"
+DECODE_BATCHES = "kafkalog_cli.format.kernels.compiled_records:decode_batches"
+DECODE_PART = "kafkalog_cli.format.kernels.compiled_records:decode_part"
+ENCODE_BATCHES = "kafkalog_cli.format.kernels.compiled_encode:encode_batches"
+FINISH_BATCHES = "kafkalog_cli.format.kernels.compiled_encode:finish_batches"
+READ_LINES = "kafkalog_cli.format.kernels.compiled_ndjson:read_lines"
+JOIN_COLUMNS = "kafkalog_cli.format.kernels.compiled_columns:join_columns"
+PUT_KEYS = "kafkalog_cli.format.kernels.compiled_keys:put_keys"
+MARK_KEYS = "kafkalog_cli.format.kernels.compiled_keys:mark_keys"
+FILL_SLOTS = "kafkalog_cli.format.kernels.compiled_keys:fill_slots"
+COPY_FIELDS = "kafkalog_cli.format.kernels.fields:copy_fields"
+HEADER_BYTES = "kafkalog_cli.format.kernels.fields:header_bytes"
+COPY_HEADERS = "kafkalog_cli.format.kernels.fields:copy_headers"
 
 
 class MachineCode(NamedTuple):
@@ -38,25 +51,84 @@ class MachineCode(NamedTuple):
     code: bytes
 
 
-_machine_code: dict[str, MachineCode] = {}
-_addresses: dict[str, int] = {}
-_loading = Lock()
+class CodeStore(Protocol):
+    """Keeps machine code from one process to the next."""
+
+    def load(self, name: str) -> bytes | None:
+        """Return what was saved for the kernel `name`; None if there is nothing."""
+
+    def save(self, name: str, data: bytes) -> None:
+        """Keep the data for the kernel `name` if possible."""
+
+
+class _Nowhere:
+    """Keeps nothing."""
+
+    def load(self, name: str) -> bytes | None:
+        del name
+        return None
+
+    def save(self, name: str, data: bytes) -> None:
+        del name, data
+
+
+_store: CodeStore = _Nowhere()
+_functions: dict[str, Callable[..., Any]] = {}
+_loading = RLock()
 """An engine accepts a symbol once, and threads may ask for a kernel at the same time."""
 
 
-@cache
-def function(name: str) -> Callable[..., Any]:
-    """Return the kernel `module:function`: its machine code if available, else compiled by Numba.
+def keep_in(store: CodeStore) -> None:
+    """Load machine code from this store, and save there what is compiled."""
+    global _store  # noqa: PLW0603  (a process has one store)
+    _store = store
 
-    Raises ImportError if neither is available.
+
+def function(name: str) -> Callable[..., Any]:
+    """Return the kernel `module:function`, from the store or compiled now, which takes 1 to 10 seconds.
+
+    Raises ImportError if it is not in the store and Numba is not installed.
     """
-    found = _machine_code.get(name)
-    if found is not None:
-        return _callable(found, _address(found))
-    module, _, attribute = name.partition(":")
+    found = _functions.get(name)
+    if found is None:
+        with _loading:
+            found = _functions.get(name)
+            if found is None:
+                code = machine_code(name)
+                found = _functions[name] = _callable(code, _address(code))
+    return found
+
+
+def is_loaded(name: str) -> bool:
+    """Whether this process has loaded the kernel."""
+    return name in _functions
+
+
+def compile_all(modules: Iterable[str]) -> None:
+    """Compile the kernels of these modules that are not in the store."""
     with by_our_settings():
-        compiled: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
-    return compiled
+        for module in modules:
+            importlib.import_module(module)
+    from kafkalog_cli.format.kernels.compiling import ENTRIES
+
+    for name in ENTRIES:
+        machine_code(name)
+
+
+def machine_code(name: str) -> MachineCode:
+    """Return the machine code of a kernel, from the store or compiled now. Raises as `function` does."""
+    data = _store.load(name)
+    found = None if data is None else unpack(data, name)
+    if found is not None:
+        return found
+    module = name.partition(":")[0]
+    with by_our_settings():
+        importlib.import_module(module)
+        from kafkalog_cli.format.kernels.compiling import compile_entry
+
+        found = compile_entry(name)
+    _store.save(name, pack(found))
+    return found
 
 
 @contextmanager
@@ -67,7 +139,8 @@ def by_our_settings() -> Iterator[None]:
     working directory, which may be a log directory that belongs to another user.
     """
     is_loaded = "numba" in sys.modules
-    keep = _KEPT | {"NUMBA_NUM_THREADS"} if is_loaded else _KEPT  # Numba cannot change it once its threads run
+    # Numba cannot change the number of threads once they run.
+    keep = frozenset({"NUMBA_NUM_THREADS"}) if is_loaded else frozenset()
     try:
         with without_variables("NUMBA_", keep=keep), _without_file_of_settings(is_loaded=is_loaded):
             if is_loaded:
@@ -121,11 +194,6 @@ def _reload_settings() -> None:
     config.reload_config()  # type: ignore[no-untyped-call]
 
 
-def use(kernels: list[MachineCode]) -> None:
-    """Register these kernels. `function` returns them, except where it has already returned Numba's."""
-    _machine_code.update((kernel.name, kernel) for kernel in kernels)
-
-
 def processor() -> str:
     """Return this machine's triple, processor and features in LLVM's words: machine code fits only these."""
     import llvmlite.binding as llvm
@@ -133,96 +201,34 @@ def processor() -> str:
     return f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
 
 
-def pack(kernels: list[MachineCode], made_for: list[str]) -> bytes:
-    """Return the kernels as one file: a line of JSON, then the code.
-
-    `made_for` describes the environment, which must be the same where the file is unpacked.
-    """
+def pack(kernel: MachineCode) -> bytes:
+    """Return the kernel as a file: a line of JSON, then the code."""
     import json
 
-    heads = [[*kernel[:-1], len(kernel.code)] for kernel in kernels]
-    code = b"".join(kernel.code for kernel in kernels)
-    return json.dumps([_HEAD, made_for, crc32(code), heads]).encode() + b"\n" + code
+    return json.dumps([_HEAD, crc32(kernel.code), *kernel[:-1]]).encode() + b"\n" + kernel.code
 
 
-def unpack(data: bytes, made_for: list[str]) -> list[MachineCode]:
-    """Return the kernels of a file that `pack` made; an empty list if it is damaged or made for another environment."""
+def unpack(data: bytes, name: str) -> MachineCode | None:
+    """Return the kernel of a file that `pack` made; None if it is damaged, as a crash may leave it, or another."""
     import json
 
-    line, _, rest = data.partition(b"\n")
+    line, _, code = data.partition(b"\n")
     try:
-        head, same, checksum, heads = json.loads(line)
+        head, checksum, named, symbol, arguments, results = json.loads(line)
     except (ValueError, TypeError):
-        return []
-    # A file that a crash left incomplete must not be run.
-    if head != _HEAD or same != made_for or crc32(rest) != checksum:
-        return []
-    found, here = [], 0
-    for name, symbol, arguments, results, size in heads:
-        found.append(MachineCode(name, symbol, arguments, results, rest[here : here + size]))
-        here += size
-    return found
-
-
-def export() -> list[MachineCode]:
-    """Return the machine code of every entry of the imported modules; empty if this version of Numba cannot give it."""
-    from kafkalog_cli.format.kernels.compiling import ENTRIES
-
-    try:
-        return [_exported(name, dispatcher) for name, dispatcher in ENTRIES.items()]
-    except (AttributeError, KeyError, TypeError, ValueError, RuntimeError):
-        return []
-
-
-def _exported(name: str, dispatcher: Any) -> MachineCode:
-    """Compile an entry again, without the wrapper that unpacks Python objects and calls back into Numba."""
-    from numba import types
-    from numba.core import compiler
-
-    (known,) = dispatcher.overloads.values()
-    flags: Any = compiler.Flags()  # type: ignore[no-untyped-call]
-    dispatcher.targetdescr.options.parse_as_flags(flags, dispatcher.targetoptions)
-    flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
-    compiled: Any = compiler.compile_extra(  # type: ignore[no-untyped-call]
-        dispatcher.typingctx, dispatcher.targetctx, dispatcher.py_func, known.signature.args, None, flags, {}
-    )
-    library = compiled.library
-    named = {function.name for function in library._final_module.functions if function.is_declaration}
-    if not all(symbol in _CALLED_BY_LLVM or symbol.startswith("llvm.") for symbol in named):
-        raise ValueError(f"{name} needs {named}")
-    given = compiled.signature.return_type
-    results = [given] if isinstance(given, (types.Number, types.Boolean)) else list(given)
-    if not all(isinstance(result, (types.Integer, types.Boolean)) for result in results):
-        raise TypeError(f"{name} gives {given}")
-    code = bytes(library._get_compiled_object())
-    arguments = "".join(_codes(compiled.signature.args))
-    return MachineCode(name, compiled.fndesc.llvm_func_name, arguments, len(results), code)
-
-
-def _codes(arguments: Any) -> Iterator[str]:
-    from numba import types
-
-    for argument in arguments:
-        if isinstance(argument, types.Array):
-            yield str(argument.ndim)
-        elif isinstance(argument, types.Boolean):
-            yield _BOOLEAN
-        elif isinstance(argument, types.Integer):
-            yield _INTEGER
-        else:
-            yield from _codes(tuple(argument))  # TypeError if it is not a tuple
+        return None
+    if (head, checksum, named) != (_HEAD, crc32(code), name):
+        return None
+    return MachineCode(name, symbol, arguments, results, code)
 
 
 def _address(kernel: MachineCode) -> int:
     import llvmlite.binding as llvm
 
-    with _loading:
-        if kernel.symbol not in _addresses:
-            engine = _engine()
-            engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(kernel.code))
-            engine.finalize_object()
-            _addresses[kernel.symbol] = int(engine.get_function_address(kernel.symbol))
-        return _addresses[kernel.symbol]
+    engine = _engine()
+    engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(kernel.code))
+    engine.finalize_object()
+    return int(engine.get_function_address(kernel.symbol))
 
 
 @cache
@@ -238,7 +244,7 @@ def _engine() -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     process = ctypes.CDLL(None)
-    for name in _CALLED_BY_LLVM:
+    for name in CALLED_BY_LLVM:
         llvm.add_symbol(name, ctypes.cast(getattr(process, name), ctypes.c_void_p).value)
     machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
     return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
@@ -252,7 +258,7 @@ def _callable(kernel: MachineCode, address: int) -> Callable[..., Any]:
     import ctypes
 
     pointer, word = ctypes.c_void_p, ctypes.c_int64
-    parts: dict[str, list[Any]] = {_INTEGER: [word], _BOOLEAN: [ctypes.c_uint8]}
+    parts: dict[str, list[Any]] = {INTEGER: [word], BOOLEAN: [ctypes.c_uint8]}
     for dimensions in range(1, _MOST_DIMENSIONS + 1):
         parts[str(dimensions)] = [pointer, pointer, word, word, pointer, *[word] * (2 * dimensions)]
     types = [part for code in kernel.arguments for part in parts[code]]

@@ -182,7 +182,7 @@ class CompiledReader:
 
         from kafkalog_cli.format.kernels import compiled, native
 
-        decode = native.function(compiled.DECODE_BATCHES)
+        decode = native.function(native.DECODE_BATCHES)
         buffer = np.frombuffer(view, dtype=np.uint8)
         while len(starts):
             most = len(starts)

@@ -53,9 +53,9 @@ class LargeBatch:
     def _parts(self) -> Iterator[tuple[RecordColumns, Fault | None]]:
         import numpy as np
 
-        from kafkalog_cli.format.kernels import compiled, native
+        from kafkalog_cli.format.kernels import native
 
-        decode = native.function(compiled.DECODE_PART)
+        decode = native.function(native.DECODE_PART)
         buffer = np.frombuffer(self._view, dtype=np.uint8)
         header = self._batches.arrays().matrix[:, self._row : self._row + 1]
         first, count, here, fault = 0, self._batch.records_count, self._start, None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli.errors import UsageError
@@ -26,13 +26,11 @@ from kafkalog_cli.format.records import (
     read_headers,
     view_of,
 )
+from kafkalog_cli.log.reading.read_compiled import KEPT_ARENA_BYTES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-COPY_FIELDS = "kafkalog_cli.format.kernels.fields:copy_fields"
-HEADER_BYTES = "kafkalog_cli.format.kernels.fields:header_bytes"
-COPY_HEADERS = "kafkalog_cli.format.kernels.fields:copy_headers"
 
 RECORD_FIELDS = (
     "offset", "timestamp", "key", "value", "headers", "timestamp_type", "leader_epoch", "producer_id", "producer_epoch",
@@ -47,9 +45,10 @@ SIZE_FIELDS = ("key_size", "value_size")
 """Optional columns with the sizes of key and value in bytes, null if the key or value is null."""
 
 _KEY_ROW, _VALUE_ROW = 3, 5
-_MAX_INT32 = (1 << 31) - 1
 _MOST_CLAIMED = 1 << 22
 _LARGE_FIELD_BYTES = 1 << 20
+PART_BYTES = KEPT_ARENA_BYTES
+"""The most bytes of keys, and of values, of a RecordBatch of several records. No reader reuses a larger buffer."""
 
 
 def record_schema(columns: Sequence[str] | None = None) -> Any:
@@ -94,31 +93,24 @@ def batch_schema() -> Any:
     return pa.schema([*fields, pa.field("crc_valid", pa.bool_(), nullable=False)])
 
 
-def record_batches(block: RecordBlock, schema: Any) -> list[Any]:
-    """Return the records of a block as pyarrow.RecordBatches.
+def record_batches(block: RecordBlock, schema: Any) -> Iterator[Any]:
+    """Yield the records of a block as pyarrow.RecordBatches. Take all of them before the next block.
 
-    There is one RecordBatch, or several if the keys or values are too large for Arrow's 32-bit offsets.
+    There is one RecordBatch, or several if the keys or values have more than PART_BYTES. A larger key or value is in a
+    RecordBatch of its own. If it fills half of the block's buffer, it stays there and is not copied.
     """
     pa = _pyarrow()
     records, counts = _records(block)
     parts = [(0, records.shape[1])]
-    found = []
     while parts:
         first, end = parts.pop()
-        if end - first > 1 and _largest(records[:, first:end]) > _MAX_INT32:
+        if end - first > 1 and _largest(records[:, first:end]) > PART_BYTES:
             middle = (first + end) // 2
             parts += [(middle, end), (first, middle)]
             continue
         columns = _Columns(block, records[:, first:end], counts[first:end])
         arrays = [getattr(columns, name)(field.type) for name, field in zip(schema.names, schema, strict=True)]
-        found.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
-    return found
-
-
-HEADER_FIELDS = frozenset(
-    {"offset", "timestamp_type", "leader_epoch", "producer_id", "producer_epoch", "transactional", *BATCH_FIELDS}
-)
-"""Columns that can be read from batch headers alone, if `rows_of_headers` gives the rows."""
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def headers_tell(batches: BatchColumns) -> bool:
@@ -249,17 +241,19 @@ class _Columns:
         import numpy as np
 
         buffer = np.frombuffer(self._block.buffer, dtype=np.uint8)
-        sizes = native.function(HEADER_BYTES)(buffer, self._records)
+        sizes = native.function(native.HEADER_BYTES)(buffer, self._records)
         ends = [np.empty(count + 1, dtype=np.int64) for _ in sizes]
         data = [np.empty(size, dtype=np.uint8) for size in sizes]
         valid = np.empty(count, dtype=np.uint8)
-        native.function(COPY_HEADERS)(buffer, self._records, ends[0], data[0], ends[1], data[1], valid)
+        native.function(native.COPY_HEADERS)(buffer, self._records, ends[0], data[0], ends[1], data[1], valid)
         return [_binary(ends[0], data[0], None), _binary(ends[1], data[1], valid != 0)]
 
     def _field(self, row: int, type: Any) -> Any:  # noqa: A002
         import numpy as np
 
         positions, sizes = self._records[row], self._records[row + 1]
+        if len(sizes) == 1 and sizes[0] > max(PART_BYTES, len(self._block.buffer) // 2):
+            return _lent(self._block.buffer, int(positions[0]), int(sizes[0]), type)
         if not self._is_compiled:
             places = zip(positions.tolist(), sizes.tolist(), strict=True)
             # Arrow copies small values faster from bytes. Of a large value there is then no copy in between.
@@ -270,7 +264,7 @@ class _Columns:
         ends = np.empty(len(sizes) + 1, dtype=np.int64)
         room = _pyarrow().allocate_buffer(int(np.maximum(sizes, 0).sum()))  # Arrow's pool has warm pages
         data = np.frombuffer(room, dtype=np.uint8)
-        native.function(COPY_FIELDS)(buffer, self._records, row, ends, data)
+        native.function(native.COPY_FIELDS)(buffer, self._records, row, ends, data)
         return _binary(ends, data, sizes >= 0)
 
     def _size(self, row: int, type: Any) -> Any:  # noqa: A002
@@ -307,6 +301,15 @@ def _largest(records: Integers) -> int:
     import numpy as np
 
     return max(int(np.maximum(records[row + 1], 0).sum()) for row in (_KEY_ROW, _VALUE_ROW))
+
+
+def _lent(buffer: memoryview, position: int, size: int, type: Any) -> Any:  # noqa: A002
+    """Return a binary array with one value, which is a part of `buffer`."""
+    import numpy as np
+
+    pa = _pyarrow()
+    ends = pa.py_buffer(np.array([0, size], dtype=np.int32))
+    return pa.Array.from_buffers(type, 1, [None, ends, pa.py_buffer(buffer[position : position + size])])
 
 
 def _binary(ends: Integers, data: Octets, valid: Flags | None) -> Any:

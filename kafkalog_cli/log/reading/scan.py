@@ -11,7 +11,7 @@ from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.disk.kernels import LOADED_ROWS, KernelChoice
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.kernels import Kernels, Scanned, plain, plain_seven
+from kafkalog_cli.format.kernels import Kernels, Scanned, native, plain, plain_seven
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.reading.large_turn import LARGE_BYTES, LARGE_TURN
 
@@ -225,6 +225,7 @@ class Scan:
             return
         rows = len(scanned.batches)
         if self._deep:
+            self._choice.need(native.DECODE_BATCHES)
             pairs = zip(scanned.batches.records_count, scanned.batches.valid, strict=True)
             rows += sum(count for count, valid in pairs if valid and count > 0)
         self._kernels = self._choice.compiled(rows if is_done else 0, rows * left // scanned.consumed_bytes, left)

@@ -23,6 +23,7 @@ from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Chunk
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.reading.unreadable import unreadable
+from kafkalog_cli.log.settings.cluster_registry import REGISTRY_TYPES, ClusterRegistry
 from kafkalog_cli.log.settings.metadata_image import (
     BROKER_RESOURCE,
     REPLAYED_TYPES,
@@ -48,12 +49,37 @@ class SnapshotId(NamedTuple):
     epoch: int
 
 
+class MetadataPoint(NamedTuple):
+    """A point of the metadata log: after all records below `end_offset`, or up to a time in epoch ms; None: the end."""
+
+    end_offset: int | None = None
+    time_ms: int | None = None
+
+    def is_before(self, batch: Batch, offset: int) -> bool:
+        """Whether the record at `offset`, in this batch, is after the point."""
+        if self.end_offset is not None and offset >= self.end_offset:
+            return True
+        return self.time_ms is not None and batch.max_timestamp > self.time_ms
+
+    def needed(self, offset: int) -> int:
+        """Return the offset below which all records are needed, if the record at `offset` is after the point."""
+        return offset if self.end_offset is None else min(offset, self.end_offset)
+
+
+class QuorumLeader(NamedTuple):
+    """The leader of the quorum, from the last leader change in the log, and its epoch."""
+
+    leader_id: int
+    epoch: int
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterMetadata:
     """The state of a cluster in this replica of the metadata log.
 
     `topics` are by name, `configs` by (resource type, resource name). `end_offset` is the offset of the next record.
     With several `voters`, records at the log's end may be uncommitted: no file shows whether they are committed.
+    `registry` has the further parts of the state if they were asked for. `last_timestamp_ms` is that of the last batch.
     `faults` are pairs (path, fault). Later records may be missing only if `is_complete` is False.
     """
 
@@ -67,6 +93,9 @@ class ClusterMetadata:
     voters: tuple[int, ...] = ()
     faults: tuple[tuple[str, Fault], ...] = ()
     is_complete: bool = True
+    registry: ClusterRegistry | None = None
+    leader: QuorumLeader | None = None
+    last_timestamp_ms: int | None = None
 
     def topic_of_id(self, topic_id: str) -> TopicState | None:
         """Return the topic with an id, None if it does not exist or was deleted."""
@@ -95,17 +124,30 @@ class ClusterMetadata:
         return self.configs.get((BROKER_RESOURCE, ""), {})
 
 
-def read_cluster_metadata(fs: Filesystem, path: str, choice: KernelChoice | None = None) -> ClusterMetadata:
+def read_cluster_metadata(
+    fs: Filesystem,
+    path: str,
+    choice: KernelChoice | None = None,
+    *,
+    until: MetadataPoint | None = None,
+    with_registry: bool = False,
+) -> ClusterMetadata:
     """Read the cluster's state from `path`: the directory `__cluster_metadata-0`, or the directory that contains it.
 
-    A damaged snapshot is skipped for the next older one. Damage is reported in the result. Raises PathNotFound,
-    NotKafkaLayout, Unreadable for the directory itself.
+    `until`: the state at that point. `with_registry`: also the parts of ClusterRegistry. A damaged snapshot is skipped
+    for the next older one. Damage is reported in the result. Raises PathNotFound, NotKafkaLayout, Unreadable for the
+    directory itself.
     """
     path = metadata_log_in(fs, path) or path
     partition = open_partition(fs, path)
     faults: list[tuple[str, Fault]] = []
-    for snapshot in (*sorted(partition.metadata_snapshots, key=_snapshot_order, reverse=True), None):
-        replay = _Replay(fs, choice or KernelChoice(), faults)
+    point = until or MetadataPoint()
+    snapshots = [
+        one for one in partition.metadata_snapshots
+        if point.end_offset is None or (one.name.offset or 0) <= point.end_offset
+    ]  # fmt: skip
+    for snapshot in (*sorted(snapshots, key=_snapshot_order, reverse=True), None):
+        replay = _Replay(fs, choice or KernelChoice(), faults, point, with_registry=with_registry)
         start, identity = 0, None
         if snapshot is not None:
             identity = SnapshotId(snapshot.name.offset or 0, snapshot.name.epoch or 0)
@@ -131,11 +173,24 @@ def _snapshot_order(snapshot: PartitionFile) -> tuple[int, int]:
 class _Replay:
     """Replays a snapshot, then the log after it, into an image; each snapshot that is tried gets its own replay."""
 
-    def __init__(self, fs: Filesystem, choice: KernelChoice, faults: list[tuple[str, Fault]]) -> None:
+    def __init__(
+        self,
+        fs: Filesystem,
+        choice: KernelChoice,
+        faults: list[tuple[str, Fault]],
+        point: MetadataPoint,
+        *,
+        with_registry: bool,
+    ) -> None:
         self._fs = fs
         self._choice = choice
         self._faults = faults
-        self._image = MetadataImage()
+        self._point = point
+        self._registry = ClusterRegistry() if with_registry else None
+        self._types = REPLAYED_TYPES | REGISTRY_TYPES if with_registry else REPLAYED_TYPES
+        self._image = MetadataImage(self._registry)
+        self._leader: QuorumLeader | None = None
+        self._last_timestamp_ms: int | None = None
         self._voters: tuple[int, ...] = ()
         self._next_offset = 0
 
@@ -146,10 +201,14 @@ class _Replay:
         for batch, record in self._records(path, 0):
             if isinstance(record, ControlRecord):
                 control.append(record.type_id)
+                self._control(batch, record)
             elif record is not None and not self._apply(path, batch, record):
                 break
         if len(self._faults) > known:
             return False
+        time_ms, last = self._point.time_ms, self._last_timestamp_ms
+        if time_ms is not None and last is not None and last > time_ms:
+            return False  # an older snapshot, or the log from its start, has the state at the point
         if control[:1] == [_SNAPSHOT_HEADER] and control[-1:] == [_SNAPSHOT_FOOTER]:
             return True
         return self._fault(path, Fault(FaultKind.INVALID_LENGTH, 0, "a snapshot without its header or footer"))
@@ -161,13 +220,24 @@ class _Replay:
         for at, (segment, position) in enumerate(parts, 1):
             path = segment.log.path
             known = len(self._faults)
+            offset = 0
             for batch, record in self._records(path, start, position):
-                if batch.base_offset > self._next_offset:
-                    message = f"records from offset {self._next_offset} to {batch.base_offset - 1} are missing"
+                offset = max(offset, batch.base_offset)
+                is_end = record is not None and self._point.is_before(batch, offset)
+                needed = self._point.needed(offset) if is_end else batch.base_offset
+                if self._next_offset < needed and offset == batch.base_offset:
+                    message = f"records from offset {self._next_offset} to {needed - 1} are missing"
                     return self._fault(path, _fault_of(batch, FaultKind.INVALID_RECORD, message))
+                if is_end:
+                    self._next_offset = max(needed, start)
+                    return True
+                offset += record is not None
                 if record is None:
                     self._next_offset = batch.last_offset + 1
-                elif not isinstance(record, ControlRecord) and not self._apply(path, batch, record):
+                    self._last_timestamp_ms = batch.max_timestamp
+                elif isinstance(record, ControlRecord):
+                    self._control(batch, record)
+                elif not self._apply(path, batch, record):
                     return False
             if len(self._faults) > known:
                 return at == len(parts) and self._faults[-1][1].kind in _TORN
@@ -197,6 +267,9 @@ class _Replay:
             self._voters,
             tuple(self._faults),
             is_complete,
+            self._registry,
+            self._leader,
+            self._last_timestamp_ms,
         )
 
     def _records(self, path: str, start: int, position: int = 0) -> Iterator[_Read]:
@@ -246,13 +319,20 @@ class _Replay:
         found = decode_control(key, value)
         if isinstance(found, Fault):
             return ControlRecord(-1, {})
-        if found.type_id in (_LEADER_CHANGE, _VOTERS):
-            self._voters = tuple(voter["voterId"] for voter in found.message["voters"])
         return found
+
+    def _control(self, batch: Batch, record: ControlRecord) -> None:
+        """Take the leader, the voters or the time from a control record."""
+        if record.type_id == _LEADER_CHANGE:
+            self._leader = QuorumLeader(record.message["leaderId"], batch.leader_epoch)
+        elif record.type_id == _SNAPSHOT_HEADER:
+            self._last_timestamp_ms = record.message["lastContainedLogTimestamp"]
+        if record.type_id in (_LEADER_CHANGE, _VOTERS):
+            self._voters = tuple(voter["voterId"] for voter in record.message["voters"])
 
     def _apply(self, path: str, batch: Batch, value: bytes) -> bool:
         """Replay a record if its type is known; return False, with a fault, if it is invalid or does not fit."""
-        if _api_key(value) not in REPLAYED_TYPES:
+        if _api_key(value) not in self._types:
             return True
         found = decode_api_message(CLUSTER_METADATA, value)
         problem = (

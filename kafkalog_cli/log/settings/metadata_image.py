@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.kafka_uuid import ZERO_UUID
+from kafkalog_cli.log.settings.cluster_registry import ClusterRegistry
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 """Resource types of settings (ConfigResource.Type)."""
 
-NO_LEADER = -1
 NO_LEADER_CHANGE = -2
 
 MIGRATING_DIRECTORY = ZERO_UUID
@@ -20,7 +20,10 @@ MIGRATING_DIRECTORY = ZERO_UUID
 
 
 class PartitionRegistration(NamedTuple):
-    """A partition in the controller's state (PartitionRegistration); `directories` has an id per replica."""
+    """A partition in the controller's state (PartitionRegistration); `directories` has an id per replica.
+
+    `elr` are the eligible leader replicas (KIP-966).
+    """
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -31,6 +34,8 @@ class PartitionRegistration(NamedTuple):
     adding_replicas: tuple[int, ...] = ()
     removing_replicas: tuple[int, ...] = ()
     is_recovering: bool = False
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +63,12 @@ class MetadataImage:
     """The state after a `replay` of each record (Kafka's MetadataImage, MetadataDelta).
 
     A record that does not fit is skipped, and `replay` returns the reason; a broker treats it as fatal. Records in a
-    metadata transaction (KIP-866) are applied at its end, or not at all if it is aborted.
+    metadata transaction (KIP-866) are applied at its end, or not at all if it is aborted. `registry` None: records of
+    the parts that it has change nothing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, registry: ClusterRegistry | None = None) -> None:
+        self.registry = registry
         self.topics: dict[str, TopicState] = {}
         """By topic id."""
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
@@ -71,11 +78,6 @@ class MetadataImage:
         self.unknown_types: set[int] = set()
         self._pending: list[tuple[int, Message]] | None = None
 
-    @property
-    def is_in_transaction(self) -> bool:
-        """Whether a transaction is open, so that its records are not applied yet."""
-        return self._pending is not None
-
     def replay(self, api_key: int, message: Message) -> str | None:
         """Apply a record; return what is wrong with it, None if it fits."""
         if api_key in _TRANSACTION:
@@ -83,6 +85,8 @@ class MetadataImage:
         if self._pending is not None:
             self._pending.append((api_key, message))
             return None
+        if self.registry is not None:
+            self.registry.replay(api_key, message)
         handler = _HANDLERS.get(api_key)
         return None if handler is None else handler(self, message)
 
@@ -124,7 +128,18 @@ class MetadataImage:
             tuple(message["addingReplicas"]),
             tuple(message["removingReplicas"]),
             message.get("leaderRecoveryState", 0) == 1,
+            tuple(message.get("eligibleLeaderReplicas") or ()),
+            tuple(message.get("lastKnownElr") or ()),
         )
+        return None
+
+    def _clear_elr(self, message: Message) -> str | None:
+        """Clear the eligible leader replicas of a topic, or of all topics if the record names none."""
+        name = message["topicName"]
+        for topic in self.topics.values():
+            if name in ("", topic.name):
+                cleared = {number: one._replace(elr=(), last_known_elr=()) for number, one in topic.partitions.items()}
+                topic.partitions.update(cleared)
         return None
 
     def _partition_change(self, message: Message) -> str | None:
@@ -224,6 +239,7 @@ _HANDLERS: dict[int, Callable[[MetadataImage, Message], str | None]] = {
     9: MetadataImage._remove_topic,
     12: MetadataImage._feature,
     17: MetadataImage._change_registration,
+    28: MetadataImage._clear_elr,
 }
 
 REPLAYED_TYPES = frozenset(_HANDLERS) | frozenset(_TRANSACTION)
@@ -247,6 +263,8 @@ def _changed(old: PartitionRegistration, message: Message) -> PartitionRegistrat
         _either(message.get("addingReplicas"), old.adding_replicas),
         _either(message.get("removingReplicas"), old.removing_replicas),
         old.is_recovering if recovery == -1 else recovery == 1,
+        _either(message.get("eligibleLeaderReplicas"), old.elr),
+        _either(message.get("lastKnownElr"), old.last_known_elr),
     )
 
 

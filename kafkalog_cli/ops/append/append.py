@@ -34,7 +34,7 @@ from kafkalog_cli.ops.append.gathering import BLOCK_RECORDS, blocks
 from kafkalog_cli.ops.append.writing import ENDS, Writing
 from kafkalog_cli.ops.apply_changes import Applied, MarkerState, give_marker_back, marker_after
 from kafkalog_cli.ops.change_plan import fingerprints_of
-from kafkalog_cli.ops.log_plan import LogPlan, Unready, check_logs, whole_end_of
+from kafkalog_cli.ops.log_plan import LogPlan, PlannedLog, Unready, check_logs, refused, whole_end_of
 from kafkalog_cli.ops.log_request import LogRequest
 from kafkalog_cli.ops.partition_state import PartitionState
 
@@ -105,21 +105,14 @@ def plan_append(fs: Filesystem, partition: Partition, root: PartitionState, requ
     Raises UnsupportedFormat for 0.7. Raises BadInput for a producer that a broker would refuse, or for a leader epoch
     older than the log's. Raises as `SettingsSource.metadata` does, and as opening the files does.
     """
-    config = request.settings.topic_config(root.log_dir, partition.topic)
-    plan = AppendPlan(
-        partition.path,
-        partition.topic,
-        partition.number,
-        root.log_dir,
-        fingerprints=fingerprints_of(fs, partition.path),
-        settings=_used(config),
-        root=root,
-    )
+    planned = PlannedLog(fs, partition, root, request)
+    config = planned.config
+    plan = planned.plan(AppendPlan, _used(config), root=root)
     try:
         check_logs(partition)
         end_offset = whole_end_of(fs, partition, root)
         plan = replace(plan, log_end_offset=end_offset)
-        target = _target(fs, plan, request)
+        target = AppendTarget(planned.on_draft(Draft(fs, partition.path), end_offset))
         next_sequence(target.producers.state, request.writing)
         return replace(
             plan,
@@ -127,10 +120,8 @@ def plan_append(fs: Filesystem, partition: Partition, root: PartitionState, requ
             high_watermark=root.high_watermark(end_offset),
             style=_style(config, target, request),
         )
-    except Unready as unready:
-        return replace(plan, remarks=(unready.remark,), is_refused=True)
-    except LoadFailed as failure:
-        return replace(plan, remarks=(Unready(partition.path, str(failure)).remark,), is_refused=True)
+    except (Unready, LoadFailed) as error:
+        return refused(plan, error)
 
 
 def _used(config: TopicConfig) -> tuple[Setting, ...]:

@@ -11,6 +11,7 @@ from kafkalog_cli.errors import BadInput, UsageError
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.columns import Integers, Octets
 from kafkalog_cli.format.compression import Codec, codec_name
+from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.records import Header
 from kafkalog_cli.log.reading.record_arrow import BATCH_FIELDS, RECORD_FIELDS
 from kafkalog_cli.ops.append.columns import ROWS, RecordRun
@@ -45,6 +46,7 @@ class ArrowReader:
 
     def __init__(self, kernels: KernelChoice, now_ms: int, *, with_origin: bool = False) -> None:
         self._kernels = kernels
+        kernels.need(native.JOIN_COLUMNS)
         self._now_ms = now_ms
         self._with_origin = with_origin
         self._records = 0
@@ -89,7 +91,7 @@ class ArrowReader:
         found = np.array(column.to_numpy(zero_copy_only=False), np.int64)
         wrong = np.flatnonzero(found < NO_TIMESTAMP)
         if len(wrong):
-            reason = f"timestamp {found[wrong[0]]} is none that a record can have"
+            reason = f"timestamp {found[wrong[0]]} is not possible in a record"
             raise BadInput(path=f"record {self._records + int(wrong[0]) + 1}", reason=reason)
         return found
 
@@ -276,15 +278,13 @@ def _bytes(found: Any) -> Any:
 def _run(columns: dict[str, Any], timestamps: Integers) -> RecordRun:
     import numpy as np
 
-    from kafkalog_cli.format.kernels import compiled, native
-
     rows = len(timestamps)
     key, value = (_fields(columns.get(name), rows) for name in ("key", "value"))
     ends, header_keys, header_values = _headers(columns.get("headers"), rows)
     count = len(header_values.valid)
     size = sum(int(one.ends[-1] - one.ends[0]) for one in (key, value, header_keys, header_values))
     out, matrix = np.empty(size + _HEADER_SIZE_BYTES * count, np.uint8), np.empty((ROWS, rows), np.int64)
-    join = native.function(compiled.JOIN_COLUMNS)
+    join = native.function(native.JOIN_COLUMNS)
     filled = join(*key, *value, ends, *header_keys[:2], *header_values, timestamps, out, matrix)
     return RecordRun(out[:filled], matrix)
 

@@ -15,6 +15,7 @@ from kafkalog_cli.format.batch import (
     increment_sequence,
 )
 from kafkalog_cli.format.batch_encoder import BatchEncoder, EncodedBatches, WantedBatches
+from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.records import RecordArrays, RecordColumns
 from kafkalog_cli.ops.append.reading import RecordOrigin
 
@@ -97,6 +98,7 @@ class BatchMaker:
         """
         records, begins = block.records, [0, *block.ends[:-1]]
         if not isinstance(records, RecordArrays) and self._kernels is not None:
+            self._kernels.need(native.ENCODE_BATCHES, native.FINISH_BATCHES)
             kernels = self._kernels.compiled(len(records), len(records))
             records = records if kernels is None else records.arrays()
         if not self.style.keeps_offsets:

@@ -109,8 +109,9 @@ class Checks:
     def _check_place(self, number: int, origin: RecordOrigin) -> None:
         offset, epoch = origin.offset, origin.leader_epoch
         if offset is None or offset < self._next_offset:
-            found = "no offset" if offset is None else f"offset {offset}"
-            raise BadInput(path=f"record {number}", reason=f"{found}: the log's end is {self._next_offset} by then")
+            found = "it has no offset" if offset is None else f"offset {offset} is too low"
+            reason = f"{found}: the log already ends at {self._next_offset}"
+            raise BadInput(path=f"record {number}", reason=reason)
         self._next_offset = offset + 1
         if epoch is not None and epoch >= 0:
             if epoch < self._leader_epoch:

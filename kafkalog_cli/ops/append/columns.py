@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.batch import NO_SEQUENCE
 from kafkalog_cli.format.columns import IntColumn, Integers, Octets
+from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.limits import MOST_INPUT_LINE_BYTES
 from kafkalog_cli.format.records import RecordColumns
 from kafkalog_cli.format.varint import encode_zigzag
@@ -197,6 +198,7 @@ class NdjsonReader:
 
     def __init__(self, kernels: KernelChoice, now_ms: int) -> None:
         self._kernels = kernels
+        kernels.need(native.READ_LINES)
         self._now_ms = now_ms
         self._text = bytearray()
         self._scratch: tuple[Octets, Integers] | None = None
@@ -263,9 +265,9 @@ class NdjsonReader:
     def _compiled(self, end: int, path: str) -> Iterator[NewRecord | RecordRun]:
         import numpy as np
 
-        from kafkalog_cli.format.kernels import compiled, native
+        from kafkalog_cli.format.kernels import compiled
 
-        read = native.function(compiled.READ_LINES)
+        read = native.function(native.READ_LINES)
         names = np.frombuffer(compiled.NDJSON_NAMES, np.uint8)
         text, (out, rows) = np.frombuffer(self._text, np.uint8), self._scratch_for(end)
         self._check_long_line(path)

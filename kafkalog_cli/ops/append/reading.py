@@ -14,8 +14,8 @@ from kafkalog_cli.format.limits import MOST_INPUT_LINE_BYTES
 from kafkalog_cli.format.records import Header
 from kafkalog_cli.ops.append.json_line import LINES_HINT, RepeatedName, parse_json_line
 
-_SKIPPED = frozenset({"batch", "summary", "progress"})
-"""The types of dump-log's lines that are not records."""
+_SKIPPED = ("batch", "summary", "progress")
+"""The types of dump-log's lines that are not records. Data of others may have such types, so the schema counts, too."""
 _CONTENTS = frozenset({"key", "value", "headers"})
 """A record to append has at least one of these; the other fields say where it was, or when it was written."""
 _FIELDS = _CONTENTS | {
@@ -161,11 +161,14 @@ def parse_ndjson(line: bytes, *, with_origin: bool = False) -> NewRecord | None:
     found = parse_json_line(line)
     if not isinstance(found, dict):
         raise ValueError(f"no JSON object; {LINES_HINT}")
-    kind = found.get("type", "record")
-    if (isinstance(kind, str) and kind in _SKIPPED) or found.get("control") is not None:
-        return None
+    kind, schema = found.get("type", "record"), found.get("schema")
     if kind != "record":
-        raise ValueError(f"an object of type {kind!r}, not a record")
+        if isinstance(schema, str) and schema.startswith("kafkalog.") and kind in _SKIPPED:
+            return None
+        raise UnknownFields(f"an object of type {kind!r} is not a record; {LINES_HINT}")
+    if found.get("control") is not None:
+        _check_fields(found, frozenset({"control"}))
+        return None
     _check_fields(found, _FIELDS - {"schema", "type"} if with_origin else _CONTENTS)
     headers = found.get("headers") or []
     if not isinstance(headers, list):
@@ -222,7 +225,7 @@ def _timestamp(found: dict[str, Any]) -> int | None:
     if isinstance(timestamp, bool) or not isinstance(timestamp, int):
         raise _not("timestamp_ms", "a number of milliseconds")
     if not NO_TIMESTAMP <= timestamp <= _LARGEST_TIMESTAMP:
-        raise ValueError(f"timestamp_ms {timestamp} is none that a record can have")
+        raise ValueError(f"timestamp_ms {timestamp} is not possible in a record")
     return timestamp
 
 

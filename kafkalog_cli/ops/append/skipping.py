@@ -29,7 +29,7 @@ class SkippedRecords(NamedTuple):
         """
         unknown = sorted(self.by_partition.keys() - set(partitions))
         if unknown:
-            raise UsageError(reason=f"--skip-records names partition {unknown[0]}, to which this append does not go")
+            raise UsageError(reason=f"--skip-records names partition {unknown[0]}, to which this append does not write")
         if self.of_only and len(partitions) > 1:
             raise UsageError(reason="--skip-records needs PARTITION:N where an append goes to several partitions")
 

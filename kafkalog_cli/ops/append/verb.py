@@ -211,23 +211,26 @@ class Appending:
             facts = facts_of_new(work.fs, work.partition, work.log_dir, work.settings, work.places)
             work.check(Action.APPEND, facts=facts, makes_directory=True, topic_id=topic_id)
         if work.dry_run:
-            raise NotChanged(path=path, reason="it is not there yet, and a dry run makes none")
+            raise NotChanged(path=path, reason="the partition does not exist yet, and a dry run makes none")
         work.report_now()
         try:
             with made_partition(work.fs, path, topic_id, work.clock.now_ms, work.lock_policy) as work.partition:
                 changed = self._append_to(work)
                 if changed.plan.is_refused:
-                    raise _RefusedError(replace(changed, plan=refused_to_make(changed.plan)))
-        except _RefusedError as refused:
-            return refused.changed
+                    raise _NotMadeError(replace(changed, plan=refused_to_make(changed.plan)))
+                if changed.done is None:
+                    raise _NotMadeError(changed)
+        except _NotMadeError as unmade:
+            if not unmade.changed.plan.is_refused:
+                work.note("new-partition", "this partition was not made: nothing was appended", path)
+            return unmade.changed
         except BaseException as error:
             with suppress(OSError):
                 is_told = isinstance(error, PartitionLeft) or is_half_changed(error)
                 if not is_told and work.fs.status(path) is not None:
                     work.note("new-partition", "this partition was made, and stays", path)
             raise
-        told = "empty" if changed.done is None else "undo removes it"
-        work.note("new-partition", f"this partition was made; {told}", path)
+        work.note("new-partition", "this partition was made; undo removes it", path)
         return changed
 
     def _append_to(self, work: Work) -> Changed[AppendPlan]:
@@ -330,8 +333,8 @@ class Appending:
         return line_parser(LineFormat(separator))
 
 
-class _RefusedError(Exception):
-    """Carries a refused plan out of `made_partition`, which then removes the partition it made."""
+class _NotMadeError(Exception):
+    """Carries a plan without a change out of `made_partition`, which then removes the partition it made."""
 
     def __init__(self, changed: Changed[AppendPlan]) -> None:
         super().__init__()

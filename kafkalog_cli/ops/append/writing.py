@@ -55,7 +55,7 @@ class Writing:
         for name, known in (("codec", CODECS), ("transaction", (None, *ENDS))):
             if getattr(self, name) not in known:
                 names = ", ".join(one for one in known if one is not None)
-                raise UsageError(reason=f"{spelled(name)} {getattr(self, name)!r} is none of {names}")
+                raise UsageError(reason=f"{spelled(name)} {getattr(self, name)!r}: choose one of {names}")
         for name, (least, most) in _RANGES.items():
             number = getattr(self, name)
             if number is not None and not least <= number <= most:

@@ -13,12 +13,12 @@ from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, COMPACT, Origin
 from kafkalog_cli.ops.audit.keys import KeyCounts, KeyStatistics
 from kafkalog_cli.ops.audit.statistics import CodecCounts, LogStatistics
+from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.compact.choose import USED_SETTINGS, plan_compact
 from kafkalog_cli.ops.compact.plan import CompactRequest
 from kafkalog_cli.ops.listing.listing import list_partition
 from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.ops.partition_state import state_in
-from kafkalog_cli.ops.reports.segment_reports import ReadContext
 from kafkalog_cli.ops.same_place import PartitionIdentity
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.verify.partition import Verification, VerifyTask

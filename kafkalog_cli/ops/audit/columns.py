@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from kafkalog_cli.ops.audit.audit import Audited, Failed, PartitionStatistics
-from kafkalog_cli.ops.verify.finding_kinds import Severity
+from kafkalog_cli.ops.checks.finding_kinds import Severity
 
 _MOST_MS = ((1 << 63) - 1) // 1000
 """Larger timestamps become null, because Spark counts microseconds."""

@@ -14,16 +14,14 @@ from kafkalog_cli.change.changes import Change, Drop, Move, Put, Staged
 from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.journal import CheckpointEdits, StagingArea
 from kafkalog_cli.change.manifest import Manifest, RunInfo
-from kafkalog_cli.change.removal import partly
 from kafkalog_cli.disk.fs import LockHandle, WritableFilesystem
 from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
-from kafkalog_cli.errors import ExitCode, Refused
+from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.log.partition import Partition, open_partition
-from kafkalog_cli.ops.change_plan import Remark, fingerprints_of
+from kafkalog_cli.ops.change_plan import Remark
 from kafkalog_cli.ops.compact.passes import Passes, Unchanged, Unit, log_of, marking_request
 from kafkalog_cli.ops.compact.plan import Choice, Compaction, CompactPlan, CompactRequest, Estimate
-from kafkalog_cli.ops.purge import DELAY, apply_purge
-from kafkalog_cli.ops.retain.retain import unlink_at_once
+from kafkalog_cli.ops.retain.retain import after_due_files, unlink_at_once
 
 _SEGMENT_FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 _PIECE = 1 << 20
@@ -52,14 +50,9 @@ def apply_compact(
     """
     if not plan.has_work:
         return None
-    if fingerprints_of(fs, plan.path) != plan.fingerprints:
-        raise Refused(path=plan.path, reason="a file has changed since the plan was made")
-    if plan.due is not None:
-        apply_purge(fs, plan.due)
-    run = replace(run, settings={**run.settings, DELAY: plan.delay_ms})
-    work = _Compaction(fs, open_partition(fs, plan.path), plan, request)
-    with partly(plan.path, is_begun=plan.due is not None and bool(plan.due.files)):
-        manifest = work.apply(run, held)
+    with after_due_files(fs, plan, run) as begun:
+        work = _Compaction(fs, open_partition(fs, plan.path), plan, request)
+        manifest = work.apply(begun, held)
     if plan.choice.is_cleaned and not plan.delay_ms:
         unlink_at_once(fs, plan.path, run.now_ms)
     return work.done(manifest)

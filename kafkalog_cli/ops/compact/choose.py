@@ -17,7 +17,6 @@ from kafkalog_cli.broker.cleaning.cleaner import LastRecord
 from kafkalog_cli.broker.cleaning.grouping import group_segments
 from kafkalog_cli.broker.cleaning.log import CleanableLog
 from kafkalog_cli.broker.load_error import LoadFailed
-from kafkalog_cli.broker.open_log import OpenLog
 from kafkalog_cli.broker.producer_state import ProducerState
 from kafkalog_cli.broker.producer_table import ProducerTable
 from kafkalog_cli.change.checkpoint_lines import LineEdit
@@ -27,10 +26,9 @@ from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.segment_times import largest_timestamp
-from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, TopicConfig
-from kafkalog_cli.ops.change_plan import fingerprints_of
+from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
 from kafkalog_cli.ops.compact.plan import Choice, CompactPlan, CompactRequest
-from kafkalog_cli.ops.log_plan import Unready, check_finished, check_logs, whole_end_of
+from kafkalog_cli.ops.log_plan import PlannedLog, Unready, check_finished, check_logs, refused, whole_end_of
 from kafkalog_cli.ops.partition_facts import Places
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.purge import DELAY, plan_purge
@@ -60,16 +58,10 @@ def plan_compact(
     Reads headers, indexes, producer snapshots and checkpoints. Raises as `SettingsSource.metadata` does, and the
     exceptions of listing and opening the files.
     """
-    config = request.settings.topic_config(root.log_dir, partition.topic)
-    plan = CompactPlan(
-        partition.path,
-        partition.topic,
-        partition.number,
-        root.log_dir,
-        fingerprints=fingerprints_of(fs, partition.path),
-        settings=(*(config[name] for name in USED_SETTINGS), config.segment_size),
-        delay_ms=config.file_delete_delay_ms if request.delay_ms is None else request.delay_ms,
-    )
+    planned = _CleanedLog(fs, partition, root, request)
+    config = planned.config
+    used = (*(config[name] for name in USED_SETTINGS), config.segment_size)
+    plan = planned.plan(CompactPlan, used, delay_ms=planned.delay_ms(request.delay_ms))
     try:
         if not config.is_compacted:
             return plan
@@ -78,44 +70,29 @@ def plan_compact(
             return replace(plan, choice=Choice.EMPTY)
         check_logs(partition)
         due = plan_purge(fs, partition, NEVER_MS, request.clock, places)
-        return _Planning(fs, partition, root, request, config).complete(replace(plan, due=due))
-    except Unready as unready:
-        return replace(plan, remarks=(unready.remark,), is_refused=True)
+        return planned.complete(replace(plan, due=due))
+    except (Unready, LoadFailed) as error:
+        return refused(plan, error)
 
 
-class _Planning:
-    """Plans the compaction of one partition that has segments."""
-
-    def __init__(
-        self,
-        fs: WritableFilesystem,
-        partition: Partition,
-        root: PartitionState,
-        request: CompactRequest,
-        config: TopicConfig,
-    ) -> None:
-        self._fs = fs
-        self._partition = partition
-        self._segments = partition.segments
-        self._root = root
-        self._request = request
-        self._config = config
+class _CleanedLog(PlannedLog[WritableFilesystem, CompactRequest]):
+    """The log of one partition whose cleaning is planned."""
 
     def complete(self, plan: CompactPlan) -> CompactPlan:
-        """Return the plan with its changes. Raises Unready."""
-        partition, root = self._partition, self._root
-        log_end = whole_end_of(self._fs, partition, root)
-        log_start = max(root.log_start, self._segments[0].base_offset)
+        """Return the plan of a log that has segments, with its changes. Raises Unready, LoadFailed."""
+        partition, root = self.partition, self.root
+        log_end = whole_end_of(self.fs, partition, root)
+        log_start = max(root.log_start, partition.segments[0].base_offset)
         high_watermark = root.high_watermark(log_end)
         producers = self._producers(log_end)
-        sizes = CleanableLog(self._fs, self._segments).sizes
+        sizes = CleanableLog(self.fs, partition.segments).sizes
         ends = LogEnds(log_start, log_end, producers.stable_below(high_watermark.offset))
         checkpoint = root.line(FileKind.CLEANER_CHECKPOINT)
         times = SegmentTimes(self._largest_ms, self._first_batch_ms)
-        dirt = find_dirt(sizes, ends, checkpoint, self._limits, self._request.now_ms, times)
+        dirt = find_dirt(sizes, ends, checkpoint, self._limits, self.request.now_ms, times)
         choice = self._choice(dirt, sizes[0].base_offset)
         first_dirty = dirt.first_dirty if dirt.cleanable_bytes else log_start
-        config, upper = self._config, dirt.first_uncleanable
+        config, upper = self.config, dirt.first_uncleanable
         below = [size for size in sizes if size.base_offset < upper]
         groups = group_segments(below, config.segment_bytes, config.segment_index_bytes, upper)
         return replace(
@@ -133,44 +110,39 @@ class _Planning:
 
     @property
     def _limits(self) -> CleaningLimits:
-        config = self._config
+        config = self.config
         return CleaningLimits(
             config.min_cleanable_dirty_ratio, config.min_compaction_lag_ms, config.max_compaction_lag_ms
         )
 
     def _choice(self, dirt: Dirt, first_base: int) -> Choice:
         if dirt.is_due(self._limits):
-            is_dirty = dirt.ratio > self._config.min_cleanable_dirty_ratio
+            is_dirty = dirt.ratio > self.config.min_cleanable_dirty_ratio
             return Choice.DIRTY if is_dirty else Choice.OVERDUE
-        if self._request.is_forced and dirt.first_uncleanable > first_base:
+        if self.request.is_forced and dirt.first_uncleanable > first_base:
             return Choice.FORCED
-        if self._request.erased is not None and dirt.first_uncleanable > first_base:
+        if self.request.erased is not None and dirt.first_uncleanable > first_base:
             return Choice.ERASING
         return Choice.NOT_DIRTY_ENOUGH if dirt.cleanable_bytes else Choice.NOTHING_DIRTY
 
     def _edits(self, dirt: Dirt, choice: Choice) -> tuple[LineEdit, ...]:
         """Return the edit of the cleaner checkpoint: the cleaned end, or a correction of a line outside the log."""
         if choice.is_cleaned:
-            return self._root.edit(FileKind.CLEANER_CHECKPOINT, max(dirt.first_dirty, dirt.first_uncleanable))
+            return self.root.edit(FileKind.CLEANER_CHECKPOINT, max(dirt.first_dirty, dirt.first_uncleanable))
         is_wrong = dirt.checkpoint in (CheckpointState.BELOW_LOG_START, CheckpointState.ABOVE_LOG_END)
-        return self._root.edit(FileKind.CLEANER_CHECKPOINT, dirt.first_dirty) if is_wrong else ()
+        return self.root.edit(FileKind.CLEANER_CHECKPOINT, dirt.first_dirty) if is_wrong else ()
 
     def _producers(self, log_end: int) -> ProducerState:
-        """Return the producer state of a broker that starts now. Raises Unready."""
-        settings = self._request.load_settings(self._root.log_dir, self._partition.topic)
-        draft = Draft(self._fs, self._partition.path)
-        try:
-            log = OpenLog(draft, settings, self._root.log_start, log_end, is_clean=self._root.is_clean)
-            return log.producers_at_end(draft.fork()).state
-        except LoadFailed as failure:
-            raise Unready(self._partition.path, str(failure)) from failure
+        """Return the producer state of a broker that starts now. Raises LoadFailed."""
+        draft = Draft(self.fs, self.partition.path)
+        return self.on_draft(draft, log_end).producers_at_end(draft.fork()).state
 
     def _largest_ms(self, at: int) -> int:
-        enough_ms = self._request.now_ms - self._config.min_compaction_lag_ms + 1
-        return largest_timestamp(self._fs, self._segments[at], enough_ms).timestamp_ms
+        enough_ms = self.request.now_ms - self.config.min_compaction_lag_ms + 1
+        return largest_timestamp(self.fs, self.partition.segments[at], enough_ms).timestamp_ms
 
     def _first_batch_ms(self, at: int) -> int:
-        return first_batch_ms(self._fs, self._segments[at])
+        return first_batch_ms(self.fs, self.partition.segments[at])
 
 
 def first_batch_ms(fs: WritableFilesystem, segment: Segment) -> int:

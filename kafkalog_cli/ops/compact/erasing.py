@@ -46,7 +46,7 @@ def read_keys(lines: Iterable[bytes | None], path: str, *, is_ndjson: bool) -> K
             keys.append(key)
             numbers.append(number)
     if not keys:
-        raise BadInput(path=path, reason="there is no key in it")
+        raise BadInput(path=path, reason="the file has no key: give one key per line")
     return KeyFile(SoughtKeys(keys), tuple(numbers))
 
 

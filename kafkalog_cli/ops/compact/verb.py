@@ -95,7 +95,7 @@ def _plan(work: Work, what: CompactWork) -> CompactPlan:
     try:
         work.check(Action.RETAIN)
     except Refused as refused:
-        work.note("retention", f"only cleaned, nothing is deleted: {refused}", work.partition.path)
+        work.note("retention", f"cleaned, but retention removed nothing: {refused}", work.partition.path)
         return plan
     return plan.followed_by(plan_retain(work.fs, work.partition, root, _retention(what.request), work.places))
 

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 from kafkalog_cli.disk.durable import TEMPORARY_SUFFIX
 from kafkalog_cli.disk.fs import FileAttributes, WritableFilesystem
 from kafkalog_cli.disk.staged_file import StagedFile
+from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.columns import Integers, Rows
+from kafkalog_cli.format.limits import MEBIBYTE, MOST_FILE_FIELD_BYTES
 from kafkalog_cli.ops.export.columns import VERSION, export_schema
 from kafkalog_cli.ops.export.request import FileFormat
 from kafkalog_cli.ops.export.writers import ExportWriter, writer
@@ -89,9 +91,11 @@ class PartitionFiles:
         self._schema = None if target.format is FileFormat.JSON else _with_metadata(source)
 
     def add(self, batch: Any) -> None:
-        """Append a RecordBatch of `export_schema`."""
+        """Append a RecordBatch of `export_schema`. Raises KafkalogError for a key or value too large for Parquet."""
         if not batch.num_rows:
             return
+        if self._target.format is FileFormat.PARQUET:
+            self._check_sizes(batch)
         offsets = batch.column("offset").to_numpy()
         if not self._target.by_day:
             self._write("", batch, offsets)
@@ -101,6 +105,17 @@ class PartitionFiles:
         millis = batch.column("timestamp").cast(pa.int64()).fill_null(NO_TIMESTAMP).to_numpy(zero_copy_only=False)
         for day, rows in by_day(millis):
             self._write(day, batch if rows is None else batch.take(pa.array(rows)), offsets, rows)
+
+    def _check_sizes(self, batch: Any) -> None:
+        found = too_large_field(batch)
+        if found is not None:
+            name, row, size = found
+            source, most = self._source, MOST_FILE_FIELD_BYTES
+            raise KafkalogError(
+                reason=f"{source.topic}-{source.partition}: the {name} at offset {batch.column('offset')[row]} has"
+                f" {size} bytes. Parquet files here take at most {most} ({most // MEBIBYTE} MiB), because PyArrow needs"
+                " several times as much memory. --format arrow or json exports it"
+            )
 
     def add_lines(self, lines: bytes, offsets: Integers, millis: Integers) -> None:
         """Append lines, one per record, with the offsets and timestamps of the records."""
@@ -155,6 +170,21 @@ class PartitionFiles:
         staged = one.file.path.rpartition("/")[2]
         place = (one.path, self._source.topic, self._source.partition)
         self._made.append(MadeFile(staged, *place, one.first_offset, one.last_offset, one.records, size_bytes))
+
+
+def too_large_field(batch: Any) -> tuple[str, int, int] | None:
+    """Return name, row and bytes of the first key or value that is too large for a file of records; None if all fit."""
+    import pyarrow.compute as pc
+
+    if batch.nbytes <= MOST_FILE_FIELD_BYTES:
+        return None
+    for name in ("key", "value"):
+        if name in batch.schema.names:
+            sizes = pc.binary_length(batch.column(name))
+            row = pc.index(pc.greater(sizes, MOST_FILE_FIELD_BYTES), value=True).as_py()
+            if row >= 0:
+                return name, row, sizes[row].as_py()
+    return None
 
 
 def by_day(millis: Integers) -> list[tuple[str, Rows | None]]:

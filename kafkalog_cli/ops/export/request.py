@@ -63,10 +63,10 @@ class ExportRequest:
         """Raise UsageError if options contradict each other."""
         if self.codec not in self.format.codecs:
             raise UsageError(
-                reason=f"--format {self.format.value} is packed by {', '.join(self.format.codecs)}; not {self.codec}"
+                reason=f"--format {self.format.value} has the codecs {', '.join(self.format.codecs)}, not {self.codec}"
             )
         if self.is_incremental and self.range != Range():
-            raise UsageError(reason="--state takes what is new: no --from-offset, --to-offset, --since, --until")
+            raise UsageError(reason="--state cannot be combined with --from-offset, --to-offset, --since, --until")
 
     @property
     def what(self) -> dict[str, Any]:

@@ -82,6 +82,7 @@ class _Gathering:
         if self._held:
             held, self._held, self.held_bytes = self._held, [], 0
             self._write(pa.Table.from_batches([part.replace_schema_metadata(None) for part in held]))
+            pa.default_memory_pool().release_unused()  # else it keeps the memory of the largest pages
 
     def _write(self, table: Any) -> None:
         raise NotImplementedError

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, RealFilesystem
 from kafkalog_cli.errors import BadInput, NothingSelected, PathNotFound, UsageError
+from kafkalog_cli.format.limits import MEBIBYTE, MOST_FILE_FIELD_BYTES
 from kafkalog_cli.log.reading.readable_stream import ReadableStream
 from kafkalog_cli.ops.append.arrow import check_columns
+from kafkalog_cli.ops.export.files import too_large_field
 from kafkalog_cli.ops.export.request import FileFormat
 from kafkalog_cli.ops.importing.lines import line_batches
 from kafkalog_cli.ops.importing.taking import taken, taken_schema
@@ -36,6 +38,8 @@ _SUFFIXES = {
 }
 _ESCAPED = re.compile(rb"%([0-9A-Fa-f]{2})")
 _ROWS = 1 << 15
+_PART_BYTES = 16 << 20
+_BUFFER_BYTES = 1 << 20
 _MOST_DEPTH = 16
 _MOST_DIGITS = 10
 
@@ -80,7 +84,7 @@ def input_files(fs: Filesystem, paths: Sequence[str]) -> list[InputFile]:
         elif (kind := _format_of(full)) is not None:
             found[full] = kind
         else:
-            raise UsageError(reason=f"{path}: its name ends in none of {', '.join(_SUFFIXES)}")
+            raise UsageError(reason=f"{path}: import reads files whose name ends in one of {', '.join(_SUFFIXES)}")
     if not found:
         raise NothingSelected(reason=f"no files of records ({', '.join(_SUFFIXES)}) under {', '.join(paths)}")
     return [_described(fs, path, kind) for path, kind in found.items()]
@@ -196,17 +200,37 @@ def batches(file: InputFile, columns: Collection[str]) -> Iterator[Any]:
             parts = (part.select(wanted) for part in line_batches(file.path))
         else:
             parts = (_parquet if file.format is FileFormat.PARQUET else _arrow)(file.path, wanted)
-        yield from (taken(part, file.path) for part in parts)
+        yield from (_checked(taken(part, file.path), file.path) for part in parts)
     except (OSError, ValueError) as error:
         raise BadInput(path=file.path, reason=f"it cannot be read: {error}") from error
+
+
+def _checked(part: Any, name: str) -> Any:
+    """Return the part. Raises BadInput for a key or value that is too large."""
+    found = too_large_field(part)
+    if found is None:
+        return part
+    column, _, size = found
+    most = f"{MOST_FILE_FIELD_BYTES} ({MOST_FILE_FIELD_BYTES // MEBIBYTE} MiB)"
+    raise BadInput(path=name, reason=f"a {column} has {size} bytes: a file of records may have {most} for it")
 
 
 def _parquet(path: str, columns: list[str]) -> Iterator[Any]:
     import pyarrow.parquet as pq
 
-    with _stream(RealFilesystem(), path) as stream, pq.ParquetFile(stream) as opened:
-        for part in opened.iter_batches(_ROWS, columns=columns):
+    with (
+        _stream(RealFilesystem(), path) as stream,
+        pq.ParquetFile(stream, buffer_size=_BUFFER_BYTES, pre_buffer=False) as opened,  # else whole columns are read
+    ):
+        for part in opened.iter_batches(_rows_at_a_time(opened.metadata), columns=columns):
             yield part.select(columns)
+
+
+def _rows_at_a_time(metadata: Any) -> int:
+    """Return a number of rows of a Parquet file that take about _PART_BYTES."""
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    row_bytes = max((group.total_byte_size // group.num_rows for group in groups if group.num_rows), default=0)
+    return min(max(_PART_BYTES // max(row_bytes, 1), 1), _ROWS)
 
 
 def _arrow(path: str, columns: list[str]) -> Iterator[Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.format.batch import NO_TIMESTAMP
+from kafkalog_cli.ops.append.json_line import LINES_HINT
 from kafkalog_cli.ops.append.reading import PieceLines, file_pieces, parse_ndjson, read_records
 
 _ROWS, _BYTES = 1 << 13, 1 << 24
@@ -39,7 +40,10 @@ def _size_bytes(row: dict[str, Any]) -> int:
 
 
 def _row(line: bytes) -> dict[str, Any] | None:
-    record = parse_ndjson(line, with_origin=True)
+    try:
+        record = parse_ndjson(line, with_origin=True)
+    except ValueError as error:  # the hint is of an option that import does not have
+        raise type(error)(str(error).removesuffix(f"; {LINES_HINT}")) from error
     if record is None:
         return None
     fields = json.loads(line)

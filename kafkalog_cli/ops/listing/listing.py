@@ -101,6 +101,8 @@ class PartitionListing:
 
 
 class _LogRange(NamedTuple):
+    """The range of a log as `ls` shows it: unlike LogBounds, it may have no end, and it has positions and times."""
+
     start: int | None = None
     end: int | None = None
     end_position: int = 0

@@ -11,7 +11,7 @@ from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.ops.lookup.one_record import first_record
+from kafkalog_cli.ops.lookup.by_offset import first_record
 from kafkalog_cli.ops.lookup.time_search import TimeSearch
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.ranges import Range

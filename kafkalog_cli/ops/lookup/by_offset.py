@@ -1,13 +1,15 @@
-"""Look up a record of one partition by offset: the record, its batch, and how it was found."""
+"""Look up a record of one partition by offset: the record, its batch, and how it was found; read one batch."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.disk.names import FileKind, WorkState
 from kafkalog_cli.errors import OffsetOutOfRange
-from kafkalog_cli.format.batch import Batch
+from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
+from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import Record, RecordBlock
 from kafkalog_cli.format.timeindex import TimeIndexEntry
@@ -16,7 +18,6 @@ from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.log.segments.segment_search import SegmentIndexes, StartingPoint
-from kafkalog_cli.ops.lookup.one_record import checked_batch, first_record
 from kafkalog_cli.ops.partition_state import log_bounds
 from kafkalog_cli.ops.ranges import Range, cut
 
@@ -133,3 +134,28 @@ def _in_seven(log: ReadableFile, segment: Segment, offset: int, limits: Limits) 
                     first = cut(block, Range(), 1)
                     return Found(segment, StartingPoint(0), batch, first if len(first.records) else None)
     return None
+
+
+def first_record(
+    log: ReadableFile, header: Batch, limits: Limits, wanted: Range
+) -> tuple[RecordBlock | None, Fault | None]:
+    """Return the first record of a batch in a range, alone in its block, or the fault that prevents reading it."""
+    reader = SegmentReader.of_batch(log, header, limits)
+    for block in reader.blocks():
+        first = cut(block, wanted, 1)
+        if len(first.records):
+            return replace(first, begun=0, goes_on=False), None
+        for fault in block.faults.values():
+            return None, fault
+    return None, reader.fault
+
+
+def checked_batch(log: ReadableFile, header: Batch, limits: Limits) -> Batch:
+    """Return the batch with its CRC checked; unchanged if the batch cannot be loaded."""
+    return next((batches.row(0) for batches in SegmentReader.of_batch(log, header, limits).batches()), header)
+
+
+def largest_timestamp_in(log: ReadableFile, header: Batch, limits: Limits) -> int:
+    """Return the largest timestamp, in ms, among the readable records of a batch; -1 if none."""
+    blocks = SegmentReader.of_batch(log, header, limits).blocks()
+    return max((int(timestamp) for block in blocks for timestamp in block.records.timestamp), default=NO_TIMESTAMP)

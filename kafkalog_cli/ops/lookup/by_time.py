@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.errors import OffsetOutOfRange
+from kafkalog_cli.errors import NoTimestamps, OffsetOutOfRange
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.segments.log_end import LogBounds
@@ -79,8 +79,10 @@ def outside_times(fs: Filesystem, partition: Partition, what: str, answer: TimeF
     damage = f" ({'; '.join(answer.notes)})" if answer.notes else ""
     largest = lookup_max_timestamp(fs, partition).found
     record = None if largest is None else largest.record
-    last = "nothing: no record has a timestamp" if record is None else record.timestamp
-    return OffsetOutOfRange(path=partition.path, what=f"{what}{damage}", first="any time", last=last)
+    what = f"{what}{damage}"
+    if record is None:
+        return NoTimestamps(path=partition.path, what=what, first="none", last="none")
+    return OffsetOutOfRange(path=partition.path, what=what, first="any time", last=record.timestamp)
 
 
 def offsets_before(partition: Partition, timestamp_ms: int, most: int, bounds: LogBounds, now_ms: int) -> list[int]:

@@ -13,8 +13,7 @@ from kafkalog_cli.format.timeindex import TimeIndexEntry
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.segment_search import SegmentIndexes, StartingPoint
-from kafkalog_cli.ops.lookup.by_offset import Found
-from kafkalog_cli.ops.lookup.one_record import first_record, largest_timestamp_in
+from kafkalog_cli.ops.lookup.by_offset import Found, first_record, largest_timestamp_in
 from kafkalog_cli.ops.ranges import Range
 
 _BATCHES_AT_ONCE = 64

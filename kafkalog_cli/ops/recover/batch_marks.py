@@ -8,7 +8,7 @@ from kafkalog_cli.format.batch import CONTROL_MASK
 from kafkalog_cli.format.columns import any_row, integers, least_and_largest
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Segment
-from kafkalog_cli.ops.reports.segment_walk import BatchRun, SegmentWalk
+from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
 from kafkalog_cli.ops.verify.txns import AbortedCheck
 
 

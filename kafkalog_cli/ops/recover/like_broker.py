@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.loaded_segment import LoadSettings
 from kafkalog_cli.broker.log_loader import LoadedLog, LogLoader, StartState
@@ -40,15 +42,7 @@ def plan_like_broker(
         loaded = LogLoader(draft, start, settings).load()
     except (LoadFailed, Unreadable, OSError) as failure:
         remark = _refusal(partition, failure)
-        return RecoverPlan(
-            partition.path,
-            partition.topic,
-            partition.number,
-            mode=RecoverMode.LIKE_BROKER,
-            remarks=(remark,),
-            fingerprints=prints,
-            is_refused=True,
-        )
+        return replace(_refused(partition, remark), fingerprints=prints)
     return RecoverPlan(
         partition.path,
         partition.topic,
@@ -79,14 +73,12 @@ def refused_by_checkpoint(partition: Partition, root: PartitionState) -> Recover
     command = f"`kafkalog recover {shell_word(root.log_dir or '')}`, without --like-broker,"
     step = f"{command} rebuilds the file from the lines that can be read"
     remark = Remark(path, f"{effect}: {fault.message}", ExitCode.REFUSED, fault.position, next_step=step)
-    return RecoverPlan(
-        partition.path,
-        partition.topic,
-        partition.number,
-        mode=RecoverMode.LIKE_BROKER,
-        remarks=(remark,),
-        is_refused=True,
-    )
+    return _refused(partition, remark)
+
+
+def _refused(partition: Partition, remark: Remark) -> RecoverPlan:
+    name = (partition.path, partition.topic, partition.number)
+    return RecoverPlan(*name, mode=RecoverMode.LIKE_BROKER, remarks=(remark,), is_refused=True)
 
 
 def _refusal(partition: Partition, failure: LoadFailed | Unreadable | OSError) -> Remark:
@@ -135,11 +127,11 @@ def _remarks(fs: Filesystem, partition: Partition, loaded: LoadedLog, limits: Li
     for base_offset, position, size_bytes in loaded.cut:
         good = _valid_behind(fs, logs.get(base_offset), position, limits)
         what = "are not valid batches" if good is None else f"include a valid batch at byte {good}"
-        message = f"{size_bytes} bytes from byte {position} on {what}: a broker cuts them off"
+        message = f"{size_bytes} bytes {what}: cut off, as a broker does"
         code = ExitCode.CORRUPTION if loaded.removed or good is not None else ExitCode.WARNINGS
         found.append(Remark(paths.get(base_offset, partition.path), message, code, position))
     for base_offset in loaded.removed:
-        message = "a broker removes the segment, with all its records"
+        message = "removed with all its records, as a broker does"
         found.append(Remark(paths.get(base_offset, partition.path), message, ExitCode.CORRUPTION))
     return found
 

@@ -31,15 +31,15 @@ from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.segments.index_end import entries_in_use
 from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.change_plan import Remark, fingerprints_of
+from kafkalog_cli.ops.checks.file_report import FileReport
+from kafkalog_cli.ops.checks.index_reports import PartitionReports
+from kafkalog_cli.ops.checks.segment_reports import ReadContext
+from kafkalog_cli.ops.checks.segment_walk import SegmentWalk
 from kafkalog_cli.ops.recover.batch_marks import BatchMarks
 from kafkalog_cli.ops.recover.checkpoint_lines import CheckpointLines, line_edits, watermark_remark
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.sidecar_state import entries_alone, is_inexact, is_torn, is_wrong, why_rebuilt
 from kafkalog_cli.ops.recover.torn_tail import SALVAGE_STEP, Impossible, torn_at, torn_near_end
-from kafkalog_cli.ops.reports.index_reports import PartitionReports
-from kafkalog_cli.ops.reports.index_verdict import FileReport
-from kafkalog_cli.ops.reports.segment_reports import ReadContext
-from kafkalog_cli.ops.reports.segment_walk import SegmentWalk
 
 _SWAP, _CLEANED = WorkState.SWAP.value, WorkState.CLEANED.value
 _LOG_SWAP = FileKind.LOG.value + _SWAP
@@ -403,8 +403,14 @@ class _Repair:
                 Remark(self._partition.path, str(failure), ExitCode.REFUSED, next_step=SALVAGE_STEP)
             ) from failure
         for report in wrong:
-            is_there = report.path.rpartition("/")[2] in self.draft
-            self._remark(report, "rebuilt from the log" if is_there else "removed: a newer snapshot has all entries")
+            self._remark(report, self._snapshot_outcome(report.path.rpartition("/")[2]))
+
+    def _snapshot_outcome(self, name: str) -> str:
+        if name in self.draft:
+            return "rebuilt from the log"
+        if (offset_of_file_name(name) or 0) > self.end_offset:
+            return f"removed, because the log ends at {self.end_offset}"
+        return "removed, because a later snapshot has all entries"
 
     # -- what is said
 
@@ -416,10 +422,12 @@ class _Repair:
 
     def _say_what_stays(self, reports: Iterable[FileReport]) -> None:
         for report in reports:
-            for note in report.notes:
+            for note in report.notes if report.state is not WorkState.DELETED else ():
                 if note.code is ExitCode.CORRUPTION:
                     self.remarks.append(Remark(report.path, note.message, note.code))
 
 
 def _torn_logs(reports: list[FileReport]) -> list[str]:
-    return [r.path for r in reports if r.kind is FileKind.LOG and r.exit_code is not ExitCode.OK]
+    """Return the damaged logs. A `.deleted` log is none of them: a broker removes it when it starts."""
+    logs = (r for r in reports if r.kind is FileKind.LOG and r.state is WorkState.IN_PLACE)
+    return [r.path for r in logs if r.exit_code is not ExitCode.OK]

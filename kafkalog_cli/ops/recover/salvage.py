@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count, zip_longest
+from operator import eq
 from typing import NamedTuple
 
 from kafkalog_cli.broker.load_error import LoadFailed
@@ -16,7 +18,7 @@ from kafkalog_cli.change.changes import Put
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.directory_contents import check_layout
 from kafkalog_cli.disk.fs import FileAttributes, ReadableFile, WritableFile, WritableFilesystem, read_all
-from kafkalog_cli.disk.lock import real_directory
+from kafkalog_cli.disk.lock import log_dir_of, real_directory
 from kafkalog_cli.disk.named_places import check_named_directory
 from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.errors import KafkalogError, Refused, shell_word
@@ -26,7 +28,7 @@ from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.header import control_type_at
 from kafkalog_cli.log.reading.scan import read_readable, unreadable_ranges
 from kafkalog_cli.log.reading.unreadable import unreadable
-from kafkalog_cli.ops.reports.segment_walk import MAX_MAGIC, BatchRun, SegmentWalk
+from kafkalog_cli.ops.checks.segment_walk import MAX_MAGIC, BatchRun, SegmentWalk
 from kafkalog_cli.ops.session.meter import of_the_system
 
 COPY_BYTES = 1 << 20
@@ -210,15 +212,28 @@ class _Found:
             for row, (valid, magic) in enumerate(zip(batches.valid, batches.magic, strict=True))
         )
 
-    def cut(self, end_offset: int, whole: tuple[int, bool]) -> tuple[int, bool]:
-        """Forget the batches from `end_offset` on. Return where they begin and True; `whole` if there are none."""
-        for row, first in enumerate(self.first_offset):
-            if first >= end_offset and self.is_valid[row]:
-                at = self.position[row]
-                for column in (self.position, self.end, self.first_offset, self.last_offset, self.is_valid):
-                    del column[row:]
-                return at, True
-        return whole
+    def cut(self, end_offset: int, size_bytes: int) -> int:
+        """Forget the batches from `end_offset` on. Return where they begin, `size_bytes` if there are none.
+
+        No CRC covers a base offset: batches below `end_offset` may follow a batch whose damaged base offset is above.
+        Such a batch is not valid.
+        """
+        wanted = [first < end_offset for first in self.first_offset]
+        last = max((row for row, valid in enumerate(self.is_valid) if valid and wanted[row]), default=-1)
+        for row in range(last):
+            self.is_valid[row] &= wanted[row]
+        at = next((row for row in range(last + 1, len(wanted)) if self.is_valid[row]), None)
+        if at is None:
+            return size_bytes
+        end = self.position[at]
+        for column in (self.position, self.end, self.first_offset, self.last_offset, self.is_valid):
+            del column[at:]
+        return end
+
+    def cover(self, size_bytes: int) -> bool:
+        """Whether the first `size_bytes` of the segment are batches, without other bytes between them."""
+        ends = [0, *self.end]
+        return ends[-1] == size_bytes and all(map(eq, self.position, ends))
 
 
 def _is_bad_marker(batches: BatchColumns, row: int, source: ReadableFile) -> bool:
@@ -258,12 +273,13 @@ class _Copy:
                 found.add(batch_run, source)
             end, is_whole = log.size_bytes, walk.fault is None
             if self._end_offset is not None:
-                end, is_whole = found.cut(self._end_offset, (end, is_whole))
+                end = found.cut(self._end_offset, end)
+                is_whole = found.cover(end)
             taken = self._choose(found)
             if taken:
                 taken, size_bytes = self._write(source, found, taken)
                 self._result.size_bytes += size_bytes
-            if self._end_offset is None or not self._is_copied(found):
+            if self._end_offset is None or not is_whole or not self._is_copied(found):
                 self._tell_losses(source, found, taken, end, is_whole=is_whole)
         result = self._result
         if taken:
@@ -350,8 +366,10 @@ class _Copy:
             if found.position[row] > position and found.first_offset[row] > offset:
                 self._lose(source, position, found.position[row], offset, found.first_offset[row] - 1)
             position, offset = found.end[row], found.last_offset[row] + 1
-        if position < size_bytes and (not is_whole or len(found.position) > len(taken)):
-            self._lose(source, position, size_bytes, offset, None)
+        last = None if self._end_offset in (None, _BEYOND_OFFSETS) else self._end_offset - 1
+        is_missing = last is None or offset <= last
+        if position < size_bytes and is_missing and (not is_whole or len(found.position) > len(taken)):
+            self._lose(source, position, size_bytes, offset, last)
 
     def _lose(self, source: ReadableFile, start: int, end: int, first: int, last: int | None) -> None:
         bad_bytes = sum(min(bad.size_bytes or 0, end - bad.position) for bad in unreadable_ranges(source, start, end))
@@ -370,10 +388,17 @@ def _runs(found: _Found, taken: list[int]) -> Iterator[list[int]]:
 
 
 def make_target(fs: WritableFilesystem, target: str) -> None:
-    """Create the directory for the copies. Raises Refused for a link, KafkalogError if it cannot be created."""
+    """Create the directory for the copies.
+
+    Raises Refused for a link, or for a new directory in a log directory; KafkalogError if it cannot be created.
+    """
     check_named_directory(fs, target)
     try:
         if fs.status(target) is None:
+            log_dir = log_dir_of(fs, os.path.realpath(target))
+            if log_dir is not None:
+                reason = f"a broker does not start with such a directory in the log directory {log_dir}"
+                raise Refused(path=target, reason=f"{reason}; give a directory elsewhere")
             fs.make_directory(target)
             sync_parent(fs, target.rstrip("/"))
     except OSError as error:

@@ -7,9 +7,7 @@ from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.timeindex import TimeIndex
 from kafkalog_cli.format.txnindex import ABORTED_TXN
-from kafkalog_cli.ops.reports.index_verdict import ODD_VERDICTS, FileReport, NoteKind
-
-_TOLD_ELSEWHERE = (NoteKind.LOG_DAMAGE, NoteKind.NO_LOG, NoteKind.NOT_OPENED)
+from kafkalog_cli.ops.checks.file_report import ODD_VERDICTS, FileReport
 
 
 def is_wrong(report: FileReport) -> bool:
@@ -19,7 +17,7 @@ def is_wrong(report: FileReport) -> bool:
 
 def is_inexact(report: FileReport) -> bool:
     """Whether the file is odd but misleads no reader: a length, a zero tail, an entry with too low a value."""
-    if any(note.code is ExitCode.WARNINGS and note.kind not in _TOLD_ELSEWHERE for note in report.notes):
+    if any(note.code is ExitCode.WARNINGS and note.kind is not None for note in report.notes):
         return True
     is_odd = report.worst_entry is ExitCode.WARNINGS
     return is_odd and any(
@@ -33,9 +31,7 @@ def entries_alone(report: FileReport, data: bytes) -> bytes | None:
     A dense index stays dense that way: a rebuilt index has only an entry per index.interval.bytes.
     """
     size = _ENTRY_BYTES.get(report.kind)
-    is_entry_odd = report.worst_entry is not ExitCode.OK or any(
-        note.kind is NoteKind.LARGEST_NOT_INDEXED for note in report.notes
-    )
+    is_entry_odd = report.worst_entry is not ExitCode.OK or report.lacks_largest
     return None if size is None or is_entry_odd else data[: sum(report.counts.values()) * size]
 
 
@@ -49,14 +45,14 @@ def is_torn(report: FileReport) -> bool:
 
 def is_unreadable(report: FileReport) -> bool:
     """Whether the device cannot read all of the file. A file that may not be opened does not count."""
-    is_closed = any(note.kind is NoteKind.NOT_OPENED for note in report.notes)
+    is_closed = any(note.is_closed for note in report.notes)
     return report.exit_code is ExitCode.FAILURE and not is_closed
 
 
 def why_rebuilt(report: FileReport) -> str:
-    """Return the reason in a word or two."""
+    """Return the reason in a few words."""
     if report.size_bytes is None:
-        return "missing"
+        return "it was missing"
     if is_unreadable(report):
-        return "cannot be read"
-    return "wrong" if report.exit_code is ExitCode.CORRUPTION else "inexact"
+        return "it cannot be read"
+    return "it did not fit the log" if report.exit_code is ExitCode.CORRUPTION else "it was inexact"

@@ -55,7 +55,6 @@ class FreePlan(LogPlan):
     `protected_by` says why nothing may be removed, "" if something may.
     """
 
-    partition_found: Partition | None = None
     root: PartitionState | None = None
     segments: tuple[FreeSegment, ...] = ()
     deleted: PurgePlan | None = None
@@ -124,7 +123,6 @@ def plan_free(
         partition.number,
         root.log_dir,
         settings=(config[CLEANUP_POLICY],),
-        partition_found=partition,
         root=root,
         device=fs.room(partition.path).device,
     )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from kafkalog_cli.broker.load_error import LoadFailed
-from kafkalog_cli.broker.open_log import OpenLog, changed_epochs, mark_deleted
+from kafkalog_cli.broker.open_log import changed_epochs, mark_deleted
 from kafkalog_cli.broker.retention import UNLIMITED, RetainedSegment, RetentionBounds, RetentionLimits, retain
 from kafkalog_cli.broker.rolling import roll
 from kafkalog_cli.change.change_order import in_log_order, keeping
@@ -23,7 +26,7 @@ from kafkalog_cli.log.segments.segment_times import LargestTimestamp, largest_ti
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, TopicConfig
 from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.ops.change_plan import Remark, fingerprints_of
-from kafkalog_cli.ops.log_plan import RECOVER_FIRST, Unready, check_finished, end_of
+from kafkalog_cli.ops.log_plan import RECOVER_FIRST, PlannedLog, Unready, check_finished, end_of, refused
 from kafkalog_cli.ops.partition_facts import Places
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.purge import DELAY, apply_purge, plan_purge
@@ -32,6 +35,9 @@ from kafkalog_cli.ops.retain.explain import SIZE_LIMIT, TIME_LIMIT, Retained, fa
 from kafkalog_cli.ops.retain.plan import RetainPlan, RetainRequest
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Changed, Work
+
+if TYPE_CHECKING:
+    from kafkalog_cli.ops.compact.plan import CompactPlan
 
 NEVER_MS = 1 << 62
 """Older than any run, so that `plan_purge` finds only due files."""
@@ -50,26 +56,17 @@ def plan_retain(
     Reads headers, the ends of indexes, and checkpoints. Raises as `SettingsSource.metadata` does, and the exceptions of
     listing and opening the files.
     """
-    config = request.settings.topic_config(root.log_dir, partition.topic)
-    delay_ms = config.file_delete_delay_ms if request.delay_ms is None else request.delay_ms
-    used = tuple(config[name] for name in (CLEANUP_POLICY, TIME_LIMIT, SIZE_LIMIT, DELAY))
-    plan = RetainPlan(
-        partition.path,
-        partition.topic,
-        partition.number,
-        root.log_dir,
-        fingerprints=fingerprints_of(fs, partition.path),
-        settings=used,
-        delay_ms=delay_ms,
-    )
+    planned = PlannedLog(fs, partition, root, request)
+    used = [planned.config[name] for name in (CLEANUP_POLICY, TIME_LIMIT, SIZE_LIMIT, DELAY)]
+    plan = planned.plan(RetainPlan, used, delay_ms=planned.delay_ms(request.delay_ms))
     try:
         check_finished(partition)
         if not partition.segments:
             return plan
         due = plan_purge(fs, partition, NEVER_MS, request.clock, places)
-        return _Planning(fs, partition, root, request, config).complete(replace(plan, due=due))
+        return _Planning(planned).complete(replace(plan, due=due))
     except Unready as unready:
-        return replace(plan, remarks=(unready.remark,), is_refused=True)
+        return refused(plan, unready)
 
 
 def followed_limits(config: TopicConfig) -> RetentionLimits:
@@ -97,18 +94,28 @@ def apply_retain(
     """
     if not plan.has_work:
         return None
+    with after_due_files(fs, plan, run) as begun:
+        rest = replace(plan, fingerprints=fingerprints_of(fs, plan.path), due=None)
+        load_settings = request.load_settings(plan.log_dir, plan.topic)
+        done = apply_changes(fs, rest, begun, MarkerUse.LEFT, load_settings, held=held)
+    if done is not None and not plan.delay_ms:
+        unlink_at_once(fs, plan.path, run.now_ms)
+    return done
+
+
+@contextmanager
+def after_due_files(fs: WritableFilesystem, plan: RetainPlan | CompactPlan, run: RunInfo) -> Iterator[RunInfo]:
+    """Remove the plan's due files, then yield the run with its delay as a setting.
+
+    An I/O error in the block becomes PartlyRemoved if files were removed. Raises Refused if a file has changed since
+    the plan was made, and the exceptions of `apply_purge`.
+    """
     if fingerprints_of(fs, plan.path) != plan.fingerprints:
         raise Refused(path=plan.path, reason="a file has changed since the plan was made")
     if plan.due is not None:
         apply_purge(fs, plan.due)
-    run = replace(run, settings={**run.settings, DELAY: plan.delay_ms})
     with partly(plan.path, is_begun=plan.due is not None and bool(plan.due.files)):
-        rest = replace(plan, fingerprints=fingerprints_of(fs, plan.path), due=None)
-        load_settings = request.load_settings(plan.log_dir, plan.topic)
-        done = apply_changes(fs, rest, run, MarkerUse.LEFT, load_settings, held=held)
-    if done is not None and not plan.delay_ms:
-        unlink_at_once(fs, plan.path, run.now_ms)
-    return done
+        yield replace(run, settings={**run.settings, DELAY: plan.delay_ms})
 
 
 def unlink_at_once(fs: WritableFilesystem, path: str, now_ms: int) -> None:
@@ -123,45 +130,34 @@ def unlink_at_once(fs: WritableFilesystem, path: str, now_ms: int) -> None:
 class _Planning:
     """Plans retention for one partition that has segments."""
 
-    def __init__(
-        self,
-        fs: WritableFilesystem,
-        partition: Partition,
-        root: PartitionState,
-        request: RetainRequest,
-        config: TopicConfig,
-    ) -> None:
-        self._fs = fs
-        self._partition = partition
-        self._segments = partition.segments
-        self._root = root
-        self._request = request
-        self._config = config
-        self._limits = followed_limits(config)
+    def __init__(self, log: PlannedLog[WritableFilesystem, RetainRequest]) -> None:
+        self._log = log
+        self._segments = log.partition.segments
+        self._limits = followed_limits(log.config)
         self._times: dict[int, LargestTimestamp] = {}
         self._remarks: list[Remark] = []
         self._is_seven = self._segments[-1].is_seven
         if any(segment.is_seven != self._is_seven for segment in self._segments):
-            raise Unready(partition.path, "it has segments of 0.7 and of later versions")
+            raise Unready(log.partition.path, "it has segments of 0.7 and of later versions")
 
     def complete(self, plan: RetainPlan) -> RetainPlan:
         """Return the plan with its changes. Raises Unready."""
         bounds = self._bounds()
         sizes = [RetainedSegment(segment.base_offset, segment.log.size_bytes) for segment in self._segments]
-        retention = retain(sizes, bounds, self._limits, self._request.now_ms, self._largest_ms)
-        if self._request.explains:
+        retention = retain(sizes, bounds, self._limits, self._log.request.now_ms, self._largest_ms)
+        if self._log.request.explains:
             for at in range(len(self._segments)):
                 self._largest_ms(at)
-        now_ms = self._request.now_ms
+        now_ms = self._log.request.now_ms
         retained = Retained(self._segments, bounds, self._limits, retention, self._times, now_ms)
-        fates = tuple(fates_of(retained, self._config))
+        fates = tuple(fates_of(retained, self._log.config))
         paths = (segment.log.path for segment in self._segments)
         remarks = (*self._remarks, *remarks_of(paths, fates, map(self._is_disputable, range(len(self._segments)))))
         plan = replace(
             plan,
             log_start_offset=retention.log_start_offset,
             log_end_offset=bounds.log_end_offset,
-            high_watermark=None if self._is_seven else self._root.high_watermark(bounds.log_end_offset),
+            high_watermark=None if self._is_seven else self._log.root.high_watermark(bounds.log_end_offset),
             fates=fates,
             rolls=retention.rolls,
             remarks=remarks,
@@ -173,12 +169,14 @@ class _Planning:
         if self._is_seven:
             end_offset = last.base_offset + last.log.size_bytes
             return RetentionBounds(first.base_offset, end_offset, end_offset)
-        end = end_of(self._fs, self._partition, self._root)
-        log_start_offset = max(first.base_offset, self._root.log_start)
+        end = end_of(self._log.fs, self._log.partition, self._log.root)
+        log_start_offset = max(first.base_offset, self._log.root.log_start)
         if end.next_offset < log_start_offset:
-            raise Unready(self._partition.path, f"it ends at {end.next_offset}, but would start at {log_start_offset}")
-        high_watermark = self._root.high_watermark(end.next_offset).offset
-        faults = (*end.faults, *(end.index_faults if self._root.is_clean else ()))
+            raise Unready(
+                self._log.partition.path, f"it ends at {end.next_offset}, but would start at {log_start_offset}"
+            )
+        high_watermark = self._log.root.high_watermark(end.next_offset).offset
+        faults = (*end.faults, *(end.index_faults if self._log.root.is_clean else ()))
         if faults:
             message = f"it is damaged at its end, and stays: {faults[0].message}"
             self._remarks.append(Remark(last.log.path, message, ExitCode.WARNINGS, faults[0].position, RECOVER_FIRST))
@@ -188,19 +186,19 @@ class _Planning:
     def _largest_ms(self, at: int) -> int:
         if at not in self._times:
             limit_ms = self._limits.retention_ms
-            is_for_sure = not self._request.explains and limit_ms >= 0
-            enough_ms = self._request.now_ms - limit_ms if is_for_sure else None
-            self._times[at] = largest_timestamp(self._fs, self._segments[at], enough_ms)
+            is_for_sure = not self._log.request.explains and limit_ms >= 0
+            enough_ms = self._log.request.now_ms - limit_ms if is_for_sure else None
+            self._times[at] = largest_timestamp(self._log.fs, self._segments[at], enough_ms)
         return self._times[at].timestamp_ms
 
     def _is_disputable(self, at: int) -> bool:
         """Whether a broker uses the time index as it is. After an unclean stop it rebuilds the last segment's."""
-        return self._root.is_clean or at + 1 < len(self._segments)
+        return self._log.root.is_clean or at + 1 < len(self._segments)
 
     # -- changes
 
     def _with_changes(self, plan: RetainPlan, bounds: RetentionBounds, count: int) -> RetainPlan:
-        draft = Draft(self._fs, self._partition.path)
+        draft = Draft(self._log.fs, self._log.partition.path)
         gone = self._segments[:count]
         log_start_offset = plan.log_start_offset or 0
         try:
@@ -214,19 +212,17 @@ class _Planning:
                 with changed_epochs(draft) as epochs:
                     epochs.truncate_from_start(log_start_offset)
                 first = bounds.log_end_offset if plan.rolls else self._segments[count].base_offset
-                edits = line_edits(self._root, log_start_offset, first)
+                edits = line_edits(self._log.root, log_start_offset, first)
         except LoadFailed as failure:
-            raise Unready(self._partition.path, str(failure)) from failure
+            raise Unready(self._log.partition.path, str(failure)) from failure
         due = {file.name for file in plan.due.files} if plan.due is not None else set()
         changes: list[Change] = [c for c in draft.changes() if not (isinstance(c, Drop) and c.name in due)]
         ordered = in_log_order(changes)
-        return replace(plan, changes=keeping(ordered) if self._request.keeps else ordered, line_edits=edits)
+        return replace(plan, changes=keeping(ordered) if self._log.request.keeps else ordered, line_edits=edits)
 
     def _mark_deleted(self, draft: Draft, gone: tuple[Segment, ...], bounds: RetentionBounds, *, rolls: bool) -> None:
         if rolls:
-            settings = self._request.load_settings(self._root.log_dir, self._partition.topic)
-            log = OpenLog(draft, settings, self._root.log_start, bounds.log_end_offset, is_clean=self._root.is_clean)
-            roll(log)
+            roll(self._log.on_draft(draft, bounds.log_end_offset))
         mark_deleted(draft, [segment.base_offset for segment in gone])
 
 

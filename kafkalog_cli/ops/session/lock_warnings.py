@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.lock import LockOwner, lock_owner, log_dir_of
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.ops.selection import in_its_log_dir
 from kafkalog_cli.ops.session.observer import Note
 
 
@@ -23,15 +24,17 @@ class LockWarnings:
         self._fs = fs
         self._report = report
         self._asked: set[str] = set()
-        self._parents: set[str] = set()
+        self._directories: set[str] = set()
 
     def about_partition(self, directory: str) -> None:
         """Warn if the log directory of this partition directory is locked."""
-        parent = os.path.dirname(os.path.abspath(directory))  # noqa: PTH100, PTH120  (links are not followed)
-        if parent in self._parents:
+        if directory in self._directories:
             return
-        self._parents.add(parent)
-        log_dir = log_dir_of(self._fs, directory)
+        self._directories.add(directory)
+        try:
+            log_dir = log_dir_of(self._fs, in_its_log_dir(self._fs, directory))
+        except (KafkalogError, OSError):
+            return  # whoever reads the directory reports it
         if log_dir is not None:
             self.about(log_dir)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, read_cluster_metadata
+from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, MetadataPoint, read_cluster_metadata
 from kafkalog_cli.log.settings.metadata_image import BROKER_RESOURCE, TOPIC_RESOURCE, BrokerState
 from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.tables.coordinator_log import OnDamage
@@ -60,12 +60,21 @@ class Feature(NamedTuple):
     level: int
 
 
-def furthest_metadata(fs: Filesystem, paths: Iterable[str], on_damage: OnDamage) -> ClusterMetadata | None:
+def furthest_metadata(
+    fs: Filesystem,
+    paths: Iterable[str],
+    on_damage: OnDamage,
+    *,
+    until: MetadataPoint | None = None,
+    with_registry: bool = False,
+) -> ClusterMetadata | None:
     """Return the replica of the metadata log with the last offset; None if there are no replicas.
+
+    `until` and `with_registry` are those of `read_cluster_metadata`.
 
     Raises as `on_damage` does if damage in that replica may hide later records, and as `read_cluster_metadata` does.
     """
-    found = [read_cluster_metadata(fs, path) for path in paths]
+    found = [read_cluster_metadata(fs, path, until=until, with_registry=with_registry) for path in paths]
     if not found:
         return None
     furthest = max(found, key=lambda one: one.end_offset)

@@ -1,4 +1,4 @@
-"""Choose the next steps of a partition's findings by its replicas, and by what `recover` can repair."""
+"""Rate findings by what the broker had acknowledged, and choose their next steps by replicas and possible repairs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.next_steps import SALVAGE, chosen
-from kafkalog_cli.ops.verify.diagnose import Finding, with_path
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind
+from kafkalog_cli.ops.checks.diagnose import Finding, finding, with_path
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
+from kafkalog_cli.ops.next_steps import CUT_ACKNOWLEDGED, SALVAGE, chosen
 from kafkalog_cli.ops.verify.places import TopicFacts
 
 _NOT_REPAIRED = frozenset(
@@ -53,3 +54,31 @@ def _left_to_the_node(one: Finding) -> Finding:
 
 def _is_repair(step: str) -> bool:
     return "`kafkalog recover " in step and "--salvage" not in step
+
+
+_EFFECT = "after the clean stop a broker keeps it: consumers fail at it, and followers that fetch it stop"
+
+
+def with_acknowledged(
+    findings: Iterable[Finding], root: LogDirRoot | None, topic: str, partition: int | None
+) -> Iterator[Finding]:
+    """Yield the findings; a bad last batch below the high watermark of a clean stop becomes corruption."""
+    watermark = None
+    if root is not None and partition is not None and root.shutdown is Shutdown.CLEAN:
+        watermark = root.offsets_of(topic, partition).high_watermark
+    for one in findings:
+        is_tail = one.kind is FindingKind.BAD_TAIL_BATCH and one.first_offset is not None
+        if not is_tail or watermark is None or one.first_offset is None or one.first_offset >= watermark:
+            yield one
+            continue
+        yield finding(
+            FindingKind.CRC_MISMATCH,
+            one.path,
+            f"{one.message}, and the broker stopped cleanly with the high watermark {watermark}: it was whole then",
+            position=one.position,
+            expected=one.expected,
+            got=one.got,
+            offsets=(one.first_offset, one.last_offset if one.last_offset is not None else one.first_offset),
+            broker_effect=_EFFECT,
+            next_step=CUT_ACKNOWLEDGED.text,
+        )

@@ -14,10 +14,10 @@ from kafkalog_cli.errors import shell_word
 from kafkalog_cli.format.batch import Batch, BatchArrays
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.checks.diagnose import Finding, finding
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.next_steps import REPLICATE
 from kafkalog_cli.ops.partition_facts import topic_id_of
-from kafkalog_cli.ops.verify.diagnose import Finding, finding
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind
 from kafkalog_cli.ops.verify.replica_records import first_different
 from kafkalog_cli.ops.verify.replica_side import Head, ReplicaSide, ReplicaState, state_at_start
 
@@ -171,6 +171,8 @@ def _first_difference(left: ReplicaSide, right: ReplicaSide) -> _Difference | No
         _skip_alike(left, right)
         ours, theirs = left.head(), right.head()
         if ours is None or theirs is None:
+            _note_lost_end(left, right)
+            _note_lost_end(right, left)
             return None
         if ours.batch.last_offset < theirs.first:
             left.only_here += right.lacks(ours)
@@ -187,6 +189,13 @@ def _first_difference(left: ReplicaSide, right: ReplicaSide) -> _Difference | No
             for side, head in ((left, ours), (right, theirs)):
                 if head.batch.last_offset == end:
                     side.step()
+
+
+def _note_lost_end(here: ReplicaSide, there: ReplicaSide) -> None:
+    """Note the batches after the last batch of `here`, below the name of its last segment, that only `there` has."""
+    while (head := there.head()) is not None and head.batch.last_offset < here.named_end:
+        there.only_here += here.lacks(head)
+        there.step()
 
 
 def _skip_alike(left: ReplicaSide, right: ReplicaSide) -> None:

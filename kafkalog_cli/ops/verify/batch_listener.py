@@ -8,7 +8,7 @@ from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Segment
-from kafkalog_cli.ops.reports.segment_walk import BatchRun, SegmentWalk
+from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
 from kafkalog_cli.ops.verify.log import LogCheck
 
 

@@ -7,21 +7,30 @@ from collections.abc import Iterator
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP
+from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.columns import least_and_largest
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import Limits
-from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, Partition, Segment
+from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.resync import next_good_batch
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.log.segments.log_end import LogBounds
-from kafkalog_cli.ops.reports.segment_walk import BatchRun
+from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.checks.segment_walk import BatchRun
 from kafkalog_cli.ops.verify.batch_listener import BatchListener
-from kafkalog_cli.ops.verify.diagnose import Finding, finding, of_fault
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind
 from kafkalog_cli.ops.verify.gaps import cleaner_wrote, has_gap
-from kafkalog_cli.ops.verify.log import Totals, begins_with_zeros, end_kind, in_words, negative_magic_findings
+from kafkalog_cli.ops.verify.log import (
+    Totals,
+    disorder_finding,
+    end_kind,
+    in_words,
+    magic_finding,
+    negative_magic_findings,
+    range_kind,
+    size_finding,
+)
 
 MAX_MAGIC = 2
 
@@ -110,9 +119,7 @@ class HeaderCheck:
         path, totals = segment.log.path, self.totals
         totals.segments += 1
         totals.bytes += segment.log.size_bytes
-        if segment.log.size_bytes > MAX_SEGMENT_BYTES:
-            message = got = f"{segment.log.size_bytes} bytes"
-            yield finding(FindingKind.SEGMENT_TOO_LARGE, path, message, expected="under 2 GiB", got=got)
+        yield from size_finding(segment)
         if self.end_offset is None:
             self.end_offset = segment.base_offset
         elif segment.base_offset > self.end_offset:
@@ -128,8 +135,7 @@ class HeaderCheck:
             self.has_tail_damage = is_last
             kind = end_kind(file, fault, is_last=is_last)
             return of_fault(path, in_words(fault, kind, file.size_bytes), kind)
-        zeroed = begins_with_zeros(file, fault.position, behind)
-        return of_fault(path, fault, FindingKind.ZEROED_RANGE if zeroed else FindingKind.DAMAGED_RANGE)
+        return of_fault(path, fault, range_kind(file, fault.position, behind))
 
 
 def _problem(path: str, batch_run: BatchRun) -> Finding | None:
@@ -139,17 +145,9 @@ def _problem(path: str, batch_run: BatchRun) -> Finding | None:
     """
     row = batch_run.first_disordered()
     if row is not None:
-        first, last, before = batch_run.base_offset[row], batch_run.last_offset[row], batch_run.offset_before(row)
-        first = last if first == NO_OFFSET else first
-        message = f"offsets do not go up: {first} to {last} after {before}"
-        offsets = (min(first, last), max(first, last))
-        kind, position = FindingKind.OFFSETS_NOT_ASCENDING, batch_run.position[row]
-        return finding(kind, path, message, position=position, expected=f"above {before}",
-                       got=f"{first} to {last}", offsets=offsets)  # fmt: skip
+        return disorder_finding(path, batch_run, row)
     magic = batch_run.batches.magic
     if least_and_largest(magic)[1] <= MAX_MAGIC:
         return None
     row = next(row for row, value in enumerate(magic) if value > MAX_MAGIC)
-    message = "a batch with a magic that no Kafka version writes"
-    position, got = batch_run.position[row], str(int(magic[row]))
-    return finding(FindingKind.UNKNOWN_MAGIC, path, message, position=position, expected="0 to 2", got=got)
+    return magic_finding(path, batch_run.position[row], int(magic[row]))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkalog_cli.disk.fs import ReadableFile
-from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.format.batch import HEADER_SIZE_UP_TO_MAGIC_BYTES, NO_OFFSET, RECORD_BATCH, Batch, BatchColumns
 from kafkalog_cli.format.columns import integers, least_and_largest, rows_where
 from kafkalog_cli.format.fault import Fault, FaultKind
@@ -16,13 +16,12 @@ from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, Segment
 from kafkalog_cli.log.reading.header import header_at, negative_magics
 from kafkalog_cli.log.reading.scan import read_readable, unreadable_ranges
 from kafkalog_cli.log.reading.segment_reader import DamagedBytes
-from kafkalog_cli.ops.reports.log_questions import NO_LEADER_EPOCH
-from kafkalog_cli.ops.reports.segment_walk import BatchRun, SegmentWalk
+from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.checks.log_questions import NO_LEADER_EPOCH
+from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
 from kafkalog_cli.ops.verify.checksums import BadBatch, checksums_of
-from kafkalog_cli.ops.verify.diagnose import Finding, finding, of_fault
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind
-from kafkalog_cli.ops.verify.gaps import Gaps, cleaner_wrote, rows_behind_gaps
-from kafkalog_cli.ops.verify.inner_gaps import InnerGaps
+from kafkalog_cli.ops.verify.gaps import Gaps, InnerGaps, cleaner_wrote, rows_behind_gaps
 from kafkalog_cli.ops.verify.records import RecordsCheck
 from kafkalog_cli.ops.verify.times import TimesSeen
 from kafkalog_cli.ops.verify.txns import AbortedCheck
@@ -87,9 +86,7 @@ class LogCheck:
         self._start(path, segment.base_offset, is_last=next_offset is None)
         self.totals.segments += 1
         self.totals.bytes += segment.log.size_bytes
-        if segment.log.size_bytes > MAX_SEGMENT_BYTES:
-            message = f"{segment.log.size_bytes} bytes"
-            self._find(FindingKind.SEGMENT_TOO_LARGE, message, expected="under 2 GiB", got=message)
+        self.findings += size_finding(segment)
         return True
 
     def see(self, batch_run: BatchRun) -> None:
@@ -238,18 +235,7 @@ class LogCheck:
         if not batch_run.batches.valid[row]:  # the damage may have changed the offsets of this batch
             return
         self._disordered += 1
-        first, last = batch_run.base_offset[row], batch_run.last_offset[row]
-        first = last if first == NO_OFFSET else first
-        before = batch_run.offset_before(row)
-        message = f"offsets do not go up: {first} to {last} after {before}"
-        self._find(
-            FindingKind.OFFSETS_NOT_ASCENDING,
-            message,
-            position=batch_run.position[row],
-            expected=f"above {before}",
-            got=f"{first} to {last}",
-            offsets=(min(first, last), max(first, last)),
-        )
+        self.findings.append(disorder_finding(self._path, batch_run, row))
 
     def _tell_outside(self, batch_run: BatchRun) -> None:
         self._outside += 1
@@ -293,10 +279,9 @@ class LogCheck:
         if walk.fault is not None:
             self._tell_end(walk, walk.fault)
         if walk.unknown_magic_at is not None:
-            message, position = "a batch with a magic that no Kafka version writes", walk.unknown_magic_at
-            header = header_at(walk.file, position)
-            got = str(header.magic) if isinstance(header, Batch) else ""
-            self._find(FindingKind.UNKNOWN_MAGIC, message, position=position, expected="0 to 2", got=got)
+            header = header_at(walk.file, walk.unknown_magic_at)
+            magic = header.magic if isinstance(header, Batch) else None
+            self.findings.append(magic_finding(self._path, walk.unknown_magic_at, magic))
 
     def _tell_range(self, file: ReadableFile, damaged: DamagedBytes) -> None:
         unreadable = next(unreadable_ranges(file, damaged.start, damaged.end), None)
@@ -309,14 +294,10 @@ class LogCheck:
         damaged = damaged._replace(start=start)
         zeroed = begins_with_zeros(file, damaged.start, damaged.end)
         kind = FindingKind.ZEROED_RANGE if zeroed else FindingKind.DAMAGED_RANGE
-        message = f"{damaged.end - damaged.start} bytes are not a batch; valid batches follow"
-        self._find(
-            kind,
-            message,
-            position=damaged.start,
-            expected="a batch",
-            got="zeros" if zeroed else f"{damaged.end - damaged.start} bytes",
-        )
+        size = counted(damaged.end - damaged.start, "byte is", "bytes are")
+        message = f"{size} not a batch; valid batches follow"
+        got = "zeros" if zeroed else f"{damaged.end - damaged.start} bytes"
+        self._find(kind, message, position=damaged.start, expected="a batch", got=got)
 
     def _tell_negative_magics(self, file: ReadableFile, start: int, end: int) -> int:
         """Add the findings of `negative_magic_findings`, and return the position after the last message."""
@@ -331,6 +312,43 @@ class LogCheck:
             return
         kind = end_kind(walk.file, fault, is_last=self._is_last)
         self.findings.append(of_fault(self._path, in_words(fault, kind, walk.file.size_bytes), kind))
+
+
+def size_finding(segment: Segment) -> Iterator[Finding]:
+    """Yield the finding about a segment that is too large."""
+    if segment.log.size_bytes > MAX_SEGMENT_BYTES:
+        message = f"{segment.log.size_bytes} bytes"
+        kind, path = FindingKind.SEGMENT_TOO_LARGE, segment.log.path
+        yield finding(kind, path, message, expected="under 2 GiB", got=message)
+
+
+def disorder_finding(path: str, batch_run: BatchRun, row: int) -> Finding:
+    """Return the finding about a batch whose offsets are not above those of the batches before it."""
+    first, last, before = batch_run.base_offset[row], batch_run.last_offset[row], batch_run.offset_before(row)
+    first = last if first == NO_OFFSET else first
+    return finding(
+        FindingKind.OFFSETS_NOT_ASCENDING,
+        path,
+        f"offsets do not go up: {first} to {last} after {before}",
+        position=batch_run.position[row],
+        expected=f"above {before}",
+        got=f"{first} to {last}",
+        offsets=(min(first, last), max(first, last)),
+    )
+
+
+def magic_finding(path: str, position: int, magic: int | None) -> Finding:
+    """Return the finding about a batch of an unknown format; `magic` is None if it could not be read again."""
+    message, got = "a batch with a magic that no Kafka version writes", "" if magic is None else str(magic)
+    return finding(FindingKind.UNKNOWN_MAGIC, path, message, position=position, expected="0 to 2", got=got)
+
+
+def range_kind(file: ReadableFile, start: int, end: int, *, is_tail: bool = False) -> FindingKind:
+    """Return the kind of finding for bytes `start` to `end`, which are not a batch. `is_tail`: the log ends there."""
+    zeroed = begins_with_zeros(file, start, end)
+    if is_tail:
+        return FindingKind.ZERO_TAIL if zeroed else FindingKind.TORN_TAIL
+    return FindingKind.ZEROED_RANGE if zeroed else FindingKind.DAMAGED_RANGE
 
 
 def negative_magic_findings(file: ReadableFile, path: str, start: int, end: int) -> Iterator[tuple[int, Finding]]:
@@ -379,10 +397,7 @@ def end_kind(file: ReadableFile, fault: Fault, *, is_last: bool) -> FindingKind 
     """Return the kind of a fault with no valid batch after it in its segment, None if the fault's own kind decides."""
     if fault.kind in (FaultKind.UNREADABLE, FaultKind.BATCH_TOO_LARGE):
         return None
-    zeroed = begins_with_zeros(file, fault.position, file.size_bytes)
-    if is_last:
-        return FindingKind.ZERO_TAIL if zeroed else FindingKind.TORN_TAIL
-    return FindingKind.ZEROED_RANGE if zeroed else FindingKind.DAMAGED_RANGE
+    return range_kind(file, fault.position, file.size_bytes, is_tail=is_last)
 
 
 def in_words(fault: Fault, kind: FindingKind | None, size_bytes: int) -> Fault:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from kafkalog_cli.disk.fs import Filesystem, read_all
+from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, WorkState
-from kafkalog_cli.errors import KafkalogError, counted
-from kafkalog_cli.format import checkpoint
+from kafkalog_cli.errors import counted
+from kafkalog_cli.log.checkpoints import read_leader_epochs
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.checks.diagnose import Finding, finding
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
-from kafkalog_cli.ops.verify.diagnose import Finding, finding
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind
 from kafkalog_cli.ops.verify.places import TopicFacts
 
 
@@ -70,12 +70,7 @@ def _finding(partition: Partition, offsets: tuple[int, int], sources: list[str],
 
 def _first_epoch_offset(fs: Filesystem, partition: Partition) -> int | None:
     """Return the start offset of the first leader epoch, None if the file is missing, empty, damaged or unreadable."""
-    if partition.leader_epochs is None:
-        return None
-    try:
-        entries, faults = checkpoint.decode_leader_epochs(read_all(fs, partition.leader_epochs.path))
-    except (KafkalogError, OSError):
-        return None
+    entries, faults = read_leader_epochs(fs, partition)
     return None if faults or not entries else entries[0].start_offset
 
 

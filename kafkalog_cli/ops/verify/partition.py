@@ -6,23 +6,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, unique
 
-from kafkalog_cli.disk.fs import read_all
 from kafkalog_cli.disk.names import DirectoryKind, FileKind
-from kafkalog_cli.errors import ExitCode, KafkalogError
-from kafkalog_cli.format import checkpoint
+from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.format.fault import FaultKind
+from kafkalog_cli.log.checkpoints import read_leader_epochs
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.log.segments.log_end import LogBounds
+from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault, with_path
+from kafkalog_cli.ops.checks.file_report import FileReport
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
+from kafkalog_cli.ops.checks.index_reports import PartitionReports
+from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.listing.root import LogDirRoot
-from kafkalog_cli.ops.reports.index_reports import PartitionReports
-from kafkalog_cli.ops.reports.index_verdict import FileReport
-from kafkalog_cli.ops.reports.segment_reports import ReadContext
-from kafkalog_cli.ops.verify.acknowledged import with_acknowledged
-from kafkalog_cli.ops.verify.advice import advised
+from kafkalog_cli.ops.verify.advice import advised, with_acknowledged
 from kafkalog_cli.ops.verify.batch_listener import BatchListener, BatchListeners
-from kafkalog_cli.ops.verify.diagnose import Finding, finding, of_fault, with_path
 from kafkalog_cli.ops.verify.files import bad_names, file_findings, size_findings
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.verify.gaps import NO_RECORD, GapJudge
 from kafkalog_cli.ops.verify.headers import HeaderCheck
 from kafkalog_cli.ops.verify.log import Advance, LogCheck, Totals
@@ -232,7 +230,7 @@ def _gap_judge(task: VerifyTask, looked: _Looked) -> GapJudge:
 
 def _walked(read_context: ReadContext, task: VerifyTask, found: list[Finding]) -> _Looked:
     """Check every batch and every file beside the log, for the levels normal and deep."""
-    from kafkalog_cli.ops.verify.from_reports import findings_of
+    from kafkalog_cli.ops.checks.file_findings import findings_of
 
     deep = task.level is Level.DEEP
     aborted = AbortedCheck(read_context.fs) if task.wanted is None else None
@@ -307,13 +305,12 @@ def _epoch_faults(read_context: ReadContext, partition: Partition, log: LogBound
     if partition.leader_epochs is None:
         return
     path = partition.leader_epochs.path
-    try:
-        entries, faults = checkpoint.decode_leader_epochs(read_all(read_context.fs, path))
-    except (KafkalogError, OSError) as error:
-        yield finding(FindingKind.NOT_READ, path, unreadable(error).message)
-        return
+    entries, faults = read_leader_epochs(read_context.fs, partition)
     for fault in faults:
-        yield of_fault(path, fault, FindingKind.EPOCHS_WRONG)
+        if fault.kind is FaultKind.UNREADABLE:
+            yield finding(FindingKind.NOT_READ, path, fault.message)
+        else:
+            yield of_fault(path, fault, FindingKind.EPOCHS_WRONG)
     for entry in entries:
         if log is not None and entry.start_offset > log.end:
             message = f"epoch {entry.epoch} starts at {entry.start_offset}, the log ends at {log.end}"

@@ -17,12 +17,12 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, COMPACT
+from kafkalog_cli.ops.checks.diagnose import DIAGNOSES, Finding, finding, of_fault
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.ops.next_steps import recover_command
 from kafkalog_cli.ops.partition_facts import Replication
 from kafkalog_cli.ops.settings import SettingsSource
-from kafkalog_cli.ops.verify.diagnose import DIAGNOSES, Finding, finding, of_fault
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind
 
 KRAFT_VERSION = 1
 """The `version` of a `meta.properties` from which brokers run in KRaft mode."""

@@ -12,9 +12,9 @@ from kafkalog_cli.format.columns import Integers, all_set, ascends, least_and_la
 from kafkalog_cli.format.control import decode_control
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import RecordArrays, RecordBlock, RecordColumns, field_bytes
-from kafkalog_cli.ops.verify.diagnose import Finding, finding, of_fault
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind
-from kafkalog_cli.ops.verify.inner_gaps import InnerGaps
+from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.verify.gaps import InnerGaps
 from kafkalog_cli.ops.verify.packed_values import packed_values
 from kafkalog_cli.ops.verify.times import TimesSeen
 

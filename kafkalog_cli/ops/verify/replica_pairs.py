@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.checks.diagnose import Finding, finding
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.selection import Selection, expand, partition_paths, select_partitions
 from kafkalog_cli.ops.verify.against import is_other_name, not_compared
-from kafkalog_cli.ops.verify.diagnose import Finding, finding
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind
 
 
 @dataclass(frozen=True, slots=True)

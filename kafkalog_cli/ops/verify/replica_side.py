@@ -13,7 +13,7 @@ from kafkalog_cli.errors import KafkalogError, counted
 from kafkalog_cli.format.batch import NO_OFFSET, Batch
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.reports.segment_walk import MAX_MAGIC, BatchRun, SegmentWalk
+from kafkalog_cli.ops.checks.segment_walk import MAX_MAGIC, BatchRun, SegmentWalk
 from kafkalog_cli.ops.verify.gaps import cleaner_wrote, has_gap
 from kafkalog_cli.ops.verify.replica_records import ReplicaRecords
 
@@ -24,7 +24,8 @@ NO_EPOCH = -1
 class ReplicaState:
     """The contents of one of two compared replicas.
 
-    `end_offset` is the offset after the last batch whose CRC is right, as in Kafka. `last_epoch` is the largest leader
+    `end_offset` is the offset after the last batch whose CRC is right, as in Kafka, at least that in the name of the
+    last segment. `last_epoch` is the largest leader
     epoch, -1 if unknown. `damaged` counts places without a valid batch. `only_here` counts batches that the other
     replica lacks although its log reaches their offsets, up to the point of divergence. `is_empty`: there is no valid
     batch.
@@ -91,14 +92,18 @@ class Head(NamedTuple):
 
 
 class ReplicaSide:
-    """The batches of one replica in file order, segment after segment; batches with a wrong CRC are left out."""
+    """The batches of one replica in file order, segment after segment; batches with a wrong CRC are left out.
+
+    `named_end` is the offset in the name of the last segment, which the log reached even if that segment is empty.
+    """
 
     def __init__(self, fs: Filesystem, partition: Partition, limits: Limits, choice: KernelChoice | None) -> None:
         self.only_here = 0
         self.shared = 0
         self.missing = MissingHere()
         self.was_cleaned = False
-        self.start_offset = self._end_offset = state_at_start(partition).start_offset
+        self.start_offset = state_at_start(partition).start_offset
+        self._end_offset = self.named_end = partition.segments[-1].base_offset if partition.segments else 0
         self.batch_run: BatchRun | None = None
         self.row = 0
         self._fs = fs

@@ -13,14 +13,15 @@ from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, FileName, WorkState, classify_directory, classify_file
 from kafkalog_cli.errors import KafkalogError, counted, shell_word
 from kafkalog_cli.format import checkpoint
+from kafkalog_cli.format.checkpoint import BrokerReading, broker_reading
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.log.logdir import OFFSET_CHECKPOINTS
 from kafkalog_cli.log.segments.log_end import LogBounds
+from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.importing.request import inputs_of, repeated_command
+from kafkalog_cli.ops.listing.reads import LocatedFault
 from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
-from kafkalog_cli.ops.verify.diagnose import Finding, finding, of_fault
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind
-from kafkalog_cli.ops.verify.root_checkpoints import damaged_checkpoint_finding
 
 _KINDS = {
     FileKind.META_PROPERTIES: FindingKind.META_PROPERTIES,
@@ -199,13 +200,10 @@ def checkpoint_findings(root: LogDirRoot, topic: str, number: int, log: LogBound
             message = f"{topic}-{number}: {offset} is not an offset"
             yield finding(FindingKind.CHECKPOINTS_DISAGREE, path, message, expected="0 or more", got=str(offset))
         elif offset is not None and log is not None and offset > log.end:
-            message = f"{topic}-{number}: {offset} is beyond the end of the log, {log.end}"
+            message = f"{topic}-{number}: {_LINE_NAMES[kind]} ({offset}) is past the end of the log ({log.end})"
             if kind is FindingKind.HIGH_WATERMARK_BEYOND_END:
                 lost = counted(offset - log.end, "acknowledged record is", "acknowledged records are")
-                message = (
-                    f"{topic}-{number}: the high watermark ({offset}) is past the end of the log ({log.end}): {lost}"
-                    f" lost here. A broker lowers it to {log.end} when it starts"
-                )
+                message += f": {lost} lost here"
             step = (
                 _log_start_step(path, (topic, number), offset, log) if kind is FindingKind.LOG_START_BEYOND_END else ""
             )
@@ -213,13 +211,22 @@ def checkpoint_findings(root: LogDirRoot, topic: str, number: int, log: LogBound
             yield finding(kind, path, message, expected=expected, got=str(offset), offsets=offsets, next_step=step)
     start, watermark = lines.log_start, lines.high_watermark
     # After an unclean stop one file may be some seconds older than the other, so this is checked only after a clean
-    # stop.
-    if root.shutdown is Shutdown.CLEAN and start is not None and watermark is not None and start > watermark:
+    # stop. A log start beyond the end of the log has a finding of its own, which recover does not correct.
+    is_beyond_end = log is not None and start is not None and start > log.end
+    is_above = start is not None and watermark is not None and start > watermark
+    if root.shutdown is Shutdown.CLEAN and is_above and not is_beyond_end:
         path = f"{root.path.rstrip('/')}/{FileKind.LOG_START_CHECKPOINT.value}"
         message = f"{topic}-{number}: the log starts at {start}, above the high watermark, {watermark}"
         expected, got = f"at most {watermark}", str(start)
         yield finding(FindingKind.CHECKPOINTS_DISAGREE, path, message, expected=expected, got=got)
 
+
+_LINE_NAMES = {
+    FindingKind.RECOVERY_POINT_BEYOND_END: "the recovery point",
+    FindingKind.HIGH_WATERMARK_BEYOND_END: "the high watermark",
+    FindingKind.LOG_START_BEYOND_END: "the log start",
+    FindingKind.CLEANER_BEYOND_END: "the cleaner's offset",
+}
 
 _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
 """The names that Kafka allows. Others may have a meaning to sed."""
@@ -304,3 +311,58 @@ def _marker_findings(first: LogDirRoot, root: LogDirRoot) -> Iterator[Finding]:
 
 def _epoch(root: LogDirRoot) -> str:
     return "unknown" if root.broker_epoch is None else str(root.broker_epoch)
+
+
+_FAILS = {
+    FileKind.RECOVERY_POINT_CHECKPOINT: (
+        "a broker takes the whole log directory offline when it starts, and stops if it has no other"
+    ),
+    FileKind.LOG_START_CHECKPOINT: (
+        "a broker takes the whole log directory offline when it starts, and stops if it has no other"
+    ),
+    FileKind.REPLICATION_CHECKPOINT: (
+        "a broker takes the whole log directory offline when it begins to lead or follow a partition of it,"
+        " and stops if it has no other"
+    ),
+    FileKind.CLEANER_CHECKPOINT: (
+        "a broker takes the whole log directory offline when its cleaner first looks for work, and stops if it has"
+        " no other"
+    ),
+}
+_THROWS = {
+    FileKind.RECOVERY_POINT_CHECKPOINT: (
+        "a broker takes 0 for every partition in the file: after an unclean stop it recovers all logs from their start"
+    ),
+    FileKind.LOG_START_CHECKPOINT: (
+        "a broker takes 0 for every partition in the file: deleted records that are still on the disk come back"
+    ),
+    FileKind.REPLICATION_CHECKPOINT: (
+        "a broker starts, but can lead or follow none of the partitions in the log directory: clients get no leader"
+    ),
+    FileKind.CLEANER_CHECKPOINT: "the cleaner threads of a broker end: compacted topics are no longer cleaned",
+}
+_OUT_OF_MEMORY = "a broker runs out of memory when it reads this file: with the usual heap of 1 GiB it does not start"
+
+
+def damaged_checkpoint_finding(fs: Filesystem, log_dir: str, kind: FileKind, located: LocatedFault) -> Finding:
+    """Return a finding about one fault in a checkpoint; its severity depends on how a broker reads the whole file."""
+    try:
+        reading = broker_reading(read_all(fs, located.path))
+    except (KafkalogError, OSError):
+        reading = BrokerReading.FAILS
+    is_silent = reading in (BrokerReading.ENTRIES, BrokerReading.THROWS) and kind is not FileKind.REPLICATION_CHECKPOINT
+    effect = _OUT_OF_MEMORY
+    if reading is BrokerReading.FAILS:
+        effect = _FAILS[kind]
+    elif reading is BrokerReading.THROWS:
+        effect = _THROWS[kind]
+    return finding(
+        FindingKind.CHECKPOINT_DAMAGED if is_silent else FindingKind.CHECKPOINT_MALFORMED,
+        located.path,
+        located.fault.message,
+        position=located.fault.position,
+        expected=located.fault.expected,
+        got=located.fault.got,
+        broker_effect=effect,
+        next_step=f"`kafkalog recover {shell_word(log_dir)}` rebuilds the file from the lines that can be read",
+    )

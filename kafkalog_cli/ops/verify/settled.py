@@ -9,11 +9,11 @@ from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import NotKafkaLayout, PathNotFound
 from kafkalog_cli.log.logdir import PartitionPath
 from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.ops.checks.diagnose import Finding, finding
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
+from kafkalog_cli.ops.checks.fresh_looks import MAY_BE_UNUSED, FileStamp, FreshLooks, may_have_unused_entries
+from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.listing.root import broker_root
-from kafkalog_cli.ops.reports.fresh_looks import MAY_BE_UNUSED, FileStamp, FreshLooks, may_have_unused_entries
-from kafkalog_cli.ops.reports.segment_reports import ReadContext
-from kafkalog_cli.ops.verify.diagnose import Finding, finding
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification, VerifyTask, verify_partition
 
 CHANGING = "what changed while it was read"

@@ -15,13 +15,13 @@ from kafkalog_cli.log.reading.scan import Chunk
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.log.segments.log_end import LogBounds
+from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.damage import DamageSeen
-from kafkalog_cli.ops.reports.segment_reports import ReadContext
 from kafkalog_cli.ops.verify.batch_listener import BatchListener
 from kafkalog_cli.ops.verify.checksums import BadBatch, checksums_of
-from kafkalog_cli.ops.verify.diagnose import Finding, finding, of_fault
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind
-from kafkalog_cli.ops.verify.log import MAX_TOLD, Totals, begins_with_zeros
+from kafkalog_cli.ops.verify.log import MAX_TOLD, Totals, range_kind
 from kafkalog_cli.ops.verify.records import RecordsCheck
 
 
@@ -76,8 +76,7 @@ class SevenCheck:
         broken: Fault | None = None
         for chain in reader.chains():
             if broken is not None:
-                zeros = begins_with_zeros(file, broken.position, chain.start)
-                found.append(of_fault(path, broken, _MID_LOG[zeros]))
+                found.append(of_fault(path, broken, range_kind(file, broken.position, chain.start)))
             for chunk in chain:
                 seen.batches(chunk.batches)
                 totals.batches += len(chunk.batches)
@@ -87,9 +86,9 @@ class SevenCheck:
             if broken is not None:
                 seen.fault(broken)
         if broken is not None:
-            kinds = _TAIL if segment is self._segments[-1] else _MID_LOG
-            zeros = begins_with_zeros(file, broken.position, file.size_bytes)
-            found.append(of_fault(path, broken, kinds[zeros]))
+            is_tail = segment is self._segments[-1]
+            kind = range_kind(file, broken.position, file.size_bytes, is_tail=is_tail)
+            found.append(of_fault(path, broken, kind))
         code = seen.exit_code(self._read_context.fs, file, reader.end_position, limits)
         for one in bad[:MAX_TOLD]:
             kind = FindingKind.BAD_TAIL_BATCH if code is ExitCode.WARNINGS else FindingKind.CRC_MISMATCH
@@ -115,10 +114,6 @@ class SevenCheck:
                     listener.records(block)
         if listener is not None:
             listener.batches(chunk.batches)
-
-
-_TAIL = (FindingKind.TORN_TAIL, FindingKind.ZERO_TAIL)
-_MID_LOG = (FindingKind.DAMAGED_RANGE, FindingKind.ZEROED_RANGE)
 
 
 def _bad_crcs(batches: BatchColumns) -> list[BadBatch]:

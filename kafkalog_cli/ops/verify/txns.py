@@ -12,9 +12,9 @@ from kafkalog_cli.format.batch import CONTROL_MASK, TRANSACTIONAL_MASK
 from kafkalog_cli.format.columns import rows_where
 from kafkalog_cli.format.control import ABORT
 from kafkalog_cli.log.reading.header import control_type_at
-from kafkalog_cli.ops.reports.segment_walk import BatchRun
-from kafkalog_cli.ops.verify.diagnose import Finding, finding
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind
+from kafkalog_cli.ops.checks.diagnose import Finding, finding
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.checks.segment_walk import BatchRun
 
 
 class AbortedCheck:

@@ -14,18 +14,18 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.logdir import PartitionPath
 from kafkalog_cli.log.partition import Partition, directory_name, open_partition
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, parse_topic_settings
+from kafkalog_cli.ops.checks.diagnose import Finding, finding, with_path
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.checks.fresh_looks import FreshLooks
+from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.listing.root import LogDirRoot, read_root, root_above
-from kafkalog_cli.ops.reports.fresh_looks import FreshLooks
-from kafkalog_cli.ops.reports.segment_reports import ReadContext
 from kafkalog_cli.ops.selection import Selection, expand, in_its_log_dir, nothing_selected, partition_paths
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Summary, Verb
 from kafkalog_cli.ops.session.work import Outcome, Work
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.verify.against import Comparison, ReplicaPolicy, compare
-from kafkalog_cli.ops.verify.diagnose import Finding, finding, with_path
-from kafkalog_cli.ops.verify.finding_kinds import FindingKind
 from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification, VerifyTask, shown_path
 from kafkalog_cli.ops.verify.places import (
     GivenPolicy,

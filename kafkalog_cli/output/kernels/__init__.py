@@ -8,3 +8,14 @@ A function `put…(out, at, …)` writes to `out` from index `at` on and returns
 caller reserves the room. Some functions store whole blocks, so `out` needs room after the contents. Rows of matrices
 are those of the reader's `BatchColumns` and `RecordColumns`.
 """
+
+DUMP_BATCHES = "kafkalog_cli.output.kernels.dump:render_batches"
+DUMP_RECORDS = "kafkalog_cli.output.kernels.dump:render_records"
+IS_PLAIN_DUMP = "kafkalog_cli.output.kernels.dump:is_plain_case"
+READ_RECORDS = "kafkalog_cli.output.kernels.read_text:render_records"
+JSON_BATCHES = "kafkalog_cli.output.kernels.ndjson:render_batches"
+JSON_RECORDS = "kafkalog_cli.output.kernels.ndjson:render_records"
+JSON_FROM_BATCHES = "kafkalog_cli.output.kernels.ndjson:decode_and_render"
+JSON_LINES = JSON_FROM_BATCHES, JSON_RECORDS
+"""The kernels of one run that prints records: the first blocks, and blocks cut short, are not decoded by the first."""
+IS_PLAIN_JSON = "kafkalog_cli.output.kernels.ndjson:is_plain_case"

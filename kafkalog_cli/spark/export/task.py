@@ -10,6 +10,7 @@ from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem, WritableFilesys
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import DamagedLog, DamagedTail, ExitCode
 from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.reading.record_arrow import record_batches
@@ -101,6 +102,7 @@ class ExportTask:
         for seen in task.seen:
             sights.check(seen)
         choice = KernelChoice()
+        choice.need(native.COPY_FIELDS, native.HEADER_BYTES, native.COPY_HEADERS)
         choice.expect(self._job_bytes)  # the whole job's bytes: later tasks reuse the kernels that one worker compiles
         views = BrokerViews(fs)
         done = TaskDone([], [], [], 0, [])

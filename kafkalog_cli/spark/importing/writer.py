@@ -136,7 +136,9 @@ class Writer(DataSourceArrowWriter):
 def _check_columns(request: ImportRequest, columns: Sequence[str], *, overwrite: bool) -> None:
     """Raise UsageError for columns that can never be written."""
     if overwrite:
-        raise UsageError(reason="nothing is overwritten: mode('append'), into a log directory without these partitions")
+        raise UsageError(
+            reason="an import overwrites nothing: use mode('append'), and a log directory without these partitions"
+        )
     unknown = [name for name in columns if name not in KNOWN_COLUMNS]
     if unknown:
         raise UsageError(
@@ -145,6 +147,8 @@ def _check_columns(request: ImportRequest, columns: Sequence[str], *, overwrite:
     if "key" not in columns and "value" not in columns:
         raise UsageError(reason="a column key or value is needed")
     if "topic" not in columns and request.topic is None:
-        raise UsageError(reason="of which topic: a column topic, or option('topic', NAME)")
+        raise UsageError(reason="the topic is not known: add a column topic, or option('topic', NAME)")
     if "partition" not in columns and request.partitions is None:
-        raise UsageError(reason="of which partition: a column partition, or option('partitions', N) to go by the keys")
+        raise UsageError(
+            reason="the partition is not known: add a column partition, or option('partitions', N) for a choice by keys"
+        )

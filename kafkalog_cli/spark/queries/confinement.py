@@ -72,10 +72,12 @@ def check_analysed(plan: Any, allowed: frozenset[Allowed]) -> None:
     for node in json.loads(plan.toJSON()) if len(allowed) < len(Allowed) else ():
         name = str(node["class"]).rpartition(".")[2]
         if node["num-children"] == 0 and name not in _LEAVES and Allowed.FILES not in allowed:
-            raise UsageError(reason=f"sql reads the views of its log directories only, no {name}{_more(Allowed.FILES)}")
+            raise UsageError(
+                reason=f"sql reads only the views of its log directories, not {name}{_more(Allowed.FILES)}"
+            )
         for kind in _classes(node):
             if kind in REFUSED_CLASSES and Allowed.JAVA not in allowed:
-                raise UsageError(reason=f"sql calls no code besides Spark's functions, no {kind}{_more(Allowed.JAVA)}")
+                raise UsageError(reason=f"sql calls only Spark's own functions, not {kind}{_more(Allowed.JAVA)}")
 
 
 def _check_relation(parts: tuple[str, ...], allowed: frozenset[Allowed]) -> None:
@@ -102,8 +104,7 @@ def _check_function(spark: SparkSession, parts: tuple[str, ...], arguments: int,
     if name in CODE:
         raise UsageError(reason=f"the function {name} calls any method of Java{_more(Allowed.JAVA)}")
     raise UsageError(
-        reason=f"nobody has looked at whether the function {'.'.join(parts)} does more than compute"
-        f"{_more(Allowed.JAVA)}"
+        reason=f"no review has shown yet that the function {'.'.join(parts)} only computes{_more(Allowed.JAVA)}"
     )
 
 
@@ -121,7 +122,7 @@ def _check_files_are_no_tables(spark: SparkSession) -> None:
 
 
 def _more(allowed: Allowed) -> str:
-    return f" (--allow {allowed.value} lets it)"
+    return f" (--allow {allowed.value} permits it)"
 
 
 def _classes(node: Any) -> Iterator[str]:

@@ -78,7 +78,7 @@ def _chosen(kind: type[Isolation] | type[Mode] | type[Allowed], value: str) -> A
         return kind(value)
     except ValueError:
         names = ", ".join(one.value for one in kind)
-        raise UsageError(reason=f"{value} is none of {names}") from None
+        raise UsageError(reason=f"{value}: choose one of {names}") from None
 
 
 def _in_session(spark: SparkSession, rows: DataFrame) -> DataFrame:

@@ -164,7 +164,7 @@ def _check_form(parsed: Any, catalog: Catalog) -> None:
         raise UsageError(reason=f"sql runs queries: {catalog.listed()}")
     if takes_where_for_a_name(parsed):
         raise UsageError(
-            reason="Spark takes `offset` behind `where` for its clause OFFSET here:"
+            reason="Spark reads `offset` after `where` as its clause OFFSET here:"
             " write `where (offset in …)`, with parentheses"
         )
 
@@ -273,12 +273,17 @@ def _identifier(key: tuple[str, ...]) -> str:
 @contextmanager
 def _plainly(catalog: Catalog) -> Iterator[None]:
     """Raise Spark's errors about the query as UsageError with a one-line message."""
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import AnalysisException, ParseException
 
     try:
         yield
     except (AnalysisException, ParseException) as error:
         raise UsageError(reason=_reason(error, catalog)) from None
+    except Py4JJavaError as error:  # PySpark has no class for an error in a script
+        if error.java_exception.getClass().getSimpleName() == "SqlScriptingException":
+            raise _NO_QUERY from None
+        raise
 
 
 def _reason(error: Any, catalog: Catalog) -> str:

@@ -187,8 +187,11 @@ public final class GroupClients {
             List<String> arguments = new ArrayList<>(List.of("--bootstrap-server", address));
             arguments.addAll(List.of(words).subList(3, words.length));
             Object[] call = {arguments.toArray(new String[0])};
+            // TopicCommand takes the exception of its own exit for a failure, and exits again: the first code counts.
+            List<Integer> codes = new ArrayList<>();
             Exit.setExitProcedure((code, message) -> {
-                throw new Ended(code);
+                codes.add(code);
+                throw new Ended(codes.get(0));
             });
             Class.forName(words[2]).getMethod("main", String[].class).invoke(null, call);
         } catch (InvocationTargetException error) {

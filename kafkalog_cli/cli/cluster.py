@@ -1,0 +1,105 @@
+"""`kafkalog cluster`: the state of a cluster at any point of its metadata log, and the differences of two points."""
+
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafkalog_cli.cli.completions import complete_topics
+from kafkalog_cli.cli.environment import Environment, environment_of
+from kafkalog_cli.cli.options import (
+    SELECTION_PANEL,
+    TIME_HELP,
+    Format,
+    LogDirs,
+    MetadataOption,
+    Now,
+    OutputFormat,
+)
+from kafkalog_cli.cli.times import time_of
+from kafkalog_cli.errors import combined_exit_code
+
+if TYPE_CHECKING:
+    from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
+
+command = typer.Typer(add_completion=False)
+
+
+class PartOption(Enum):
+    """A part of the state."""
+
+    BROKERS = "brokers"
+    CONTROLLERS = "controllers"
+    FEATURES = "features"
+    TOPICS = "topics"
+    PARTITIONS = "partitions"
+    CONFIGS = "configs"
+    ACLS = "acls"
+    SCRAM_USERS = "scram-users"
+    QUOTAS = "quotas"
+    TOKENS = "tokens"
+
+
+POINT_HELP = f"An integer is an offset: all records below it count. A time: {TIME_HELP}"
+
+
+@command.command("cluster")
+def cluster(  # noqa: PLR0913, PLR0917 options
+    context: typer.Context,
+    paths: LogDirs,
+    at: Annotated[str | None, typer.Option("--at", metavar="POINT", rich_help_panel=SELECTION_PANEL,
+        help=f"Print the state at this point. {POINT_HELP}.")] = None,
+    since: Annotated[str | None, typer.Option("--since", metavar="POINT", rich_help_panel=SELECTION_PANEL,
+        help="Print only the differences from this point to the other.")] = None,
+    part: Annotated[list[PartOption] | None, typer.Option("--part", metavar="PART", rich_help_panel=SELECTION_PANEL,
+        help="Print only this part: brokers, controllers, features, topics, partitions, configs, acls, scram-users,"
+        " quotas or tokens. May be repeated.")] = None,
+    topic: Annotated[list[str] | None, typer.Option("--topic", metavar="TOPIC", rich_help_panel=SELECTION_PANEL,
+        autocompletion=complete_topics,
+        help="Of topics, partitions and settings, print only this topic's; may be repeated.")] = None,
+    metadata: MetadataOption = None,
+    now: Now = None,
+    output: Format = OutputFormat.TEXT,
+) -> int:  # fmt: skip
+    """Print brokers, topics, settings, ACLs of the metadata log.
+
+    The state is read from __cluster_metadata-0 and its snapshots. It has brokers, controllers, features, topics,
+    partitions with leaders and in-sync replicas, settings, ACLs, SCRAM users, quotas and delegation tokens. Secrets are
+    not printed. Of several replicas of the metadata log, the furthest is taken.
+
+    Partitions on disk that the cluster does not give to this broker or log directory are listed. Without a metadata
+    log, as in ZooKeeper clusters, meta.properties and the checkpoints are printed. Nothing is locked or changed.
+    """
+    from kafkalog_cli.ops.cluster.describe import describe_cluster
+    from kafkalog_cli.ops.cluster.entries import ClusterPart
+    from kafkalog_cli.output.messages import Messages
+    from kafkalog_cli.output.stream import ResultStream
+
+    environment = environment_of(context)
+    out, messages = ResultStream(environment.stdout), Messages(environment.stderr, as_json=output.is_json)
+    points = (_point(environment, at, now), _point(environment, since, now))
+    found = describe_cluster(environment.fs, paths, metadata, *points, topics=frozenset(topic or ()))
+    parts = [one for one in ClusterPart if not part or PartOption(one.value) in part]
+    code = combined_exit_code(list(found.codes))
+    if output.is_json:
+        from kafkalog_cli.output.cluster_json import write_objects
+        from kafkalog_cli.output.ndjson import JsonLines
+
+        write_objects(JsonLines(out), found, parts, code)
+    else:
+        from kafkalog_cli.output.cluster_text import ClusterText
+
+        ClusterText(out).write(found, parts)
+    out.flush()
+    for note in found.notes:
+        messages.report(note)
+    return code
+
+
+def _point(environment: Environment, text: str | None, now: str | None) -> "MetadataPoint | None":
+    """Return the point of an option. Raises UsageError."""
+    from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
+
+    if text is None:
+        return None
+    return MetadataPoint(int(text)) if text.isdecimal() else MetadataPoint(None, time_of(environment, text, now))

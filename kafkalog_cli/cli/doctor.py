@@ -1,0 +1,61 @@
+"""`kafkalog doctor`: what a broker will do at its next start, what is wrong, and the next commands."""
+
+from typing import Annotated
+
+import typer
+
+from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.options import BrokerConfigOption, Format, MetadataOption, Now, OutputFormat
+from kafkalog_cli.cli.times import now_of
+from kafkalog_cli.cli.verify import LevelChoice, LevelOption
+
+command = typer.Typer(add_completion=False)
+
+
+@command.command("doctor")
+def doctor(  # noqa: PLR0913, PLR0917 options
+    context: typer.Context,
+    path: Annotated[str, typer.Argument(metavar="LOG_DIR", help="A log directory, or a partition directory in it.",
+        show_default=False)],
+    error_text: Annotated[str, typer.Argument(metavar="[ERROR-TEXT]", show_default=False,
+        help="Lines of the broker's log. Their pages are found, also if the broker has another version.")] = "",
+    level: LevelChoice = LevelOption.NORMAL,
+    broker_config: BrokerConfigOption = None,
+    metadata: MetadataOption = None,
+    now: Now = None,
+    output: Format = OutputFormat.TEXT,
+) -> int:  # fmt: skip
+    """Print a broker's next start, and the commands that help now.
+
+    The steps of the next start are in the order of a broker. They come from the findings of verify and from the plans
+    of recover --like-broker. A step that removes bytes of a log, or that ends the start, is marked.
+
+    The commands come from the findings and from the pages of the broker's lines. Commands that change nothing come
+    first, then copies, then changes that can be undone. Nothing is locked or changed.
+    """
+    from kafkalog_cli.ops.doctor.examination import examine
+    from kafkalog_cli.ops.session.options import SessionOptions
+    from kafkalog_cli.ops.verify.partition import Level
+    from kafkalog_cli.output.messages import Messages
+    from kafkalog_cli.output.stream import ResultStream
+
+    environment = environment_of(context)
+    out, messages = ResultStream(environment.stdout), Messages(environment.stderr, as_json=output.is_json)
+    now_ms = None if now is None else now_of(environment, now)
+    options = SessionOptions(now_ms=now_ms, broker_config=broker_config, metadata=metadata)
+    found = examine(environment.context, options, path, error_text, Level(level.value))
+    if output.is_json:
+        from kafkalog_cli.output.doctor_json import write_objects
+        from kafkalog_cli.output.ndjson import JsonLines
+
+        write_objects(JsonLines(out), found)
+    else:
+        from kafkalog_cli.output.doctor_text import DoctorText
+
+        DoctorText(out).write(found)
+    out.flush()
+    for note in found.notes:
+        messages.report(note)
+    if found.text_is_unknown:
+        messages.warn("unknown-text", "no page of docs/broker-messages is about this text")
+    return found.exit_code

@@ -1,0 +1,107 @@
+"""Make findings: where the problem is, how bad it is, what a broker does about it, and the next step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.ops.checks.diagnoses_of_files import FILE_DIAGNOSES
+from kafkalog_cli.ops.checks.diagnoses_of_logs import LOG_DIAGNOSES
+from kafkalog_cli.ops.checks.finding_kinds import Diagnosis, FindingKind, Severity
+from kafkalog_cli.ops.next_steps import filled
+
+DIAGNOSES: dict[FindingKind, Diagnosis] = {**LOG_DIAGNOSES, **FILE_DIAGNOSES}
+"""The meaning of each kind of finding; docs/findings.md is written from this table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One problem that was found.
+
+    `position` is in bytes, and the offsets are those of the batches or records concerned. A value that is unknown or
+    does not apply is None. `expected` and `got` are for text output; they are empty if the message needs no details.
+    """
+
+    kind: FindingKind
+    path: str
+    message: str
+    position: int | None = None
+    expected: str = ""
+    got: str = ""
+    first_offset: int | None = None
+    last_offset: int | None = None
+    broker_effect: str = ""
+    next_step: str = ""
+
+    @property
+    def severity(self) -> Severity:
+        """The severity of the finding's kind."""
+        return DIAGNOSES[self.kind].severity
+
+
+def finding(  # noqa: PLR0913
+    kind: FindingKind,
+    path: str,
+    message: str,
+    *,
+    position: int | None = None,
+    expected: str = "",
+    got: str = "",
+    offsets: tuple[int, int] | None = None,
+    broker_effect: str = "",
+    next_step: str = "",
+) -> Finding:
+    """Return a finding, with `broker_effect` and `next_step` from the table unless they are given.
+
+    An offset or position below 0, read from damaged bytes, becomes None.
+    """
+    row = DIAGNOSES[kind]
+    first, last = _real(offsets) or (None, None)
+    position = None if position is None or position < 0 else position
+    effect = broker_effect or row.broker_effect
+    return Finding(kind, path, message, position, expected, got, first, last, effect, next_step or row.next_step)
+
+
+def _real(offsets: tuple[int, int] | None) -> tuple[int, int] | None:
+    if offsets is None or offsets[1] < 0:
+        return None
+    return (offsets[0] if offsets[0] >= 0 else offsets[1], offsets[1])
+
+
+def with_path(found: Finding, path: str, metadata: str | None = None) -> Finding:
+    """Return the finding with the placeholders in its next step filled in, ready to paste; see `filled`."""
+    step = filled(found.next_step, path, found.path, metadata)
+    return found if step == found.next_step else replace(found, next_step=step)
+
+
+_OF_FAULT = {
+    FaultKind.UNREADABLE: FindingKind.UNREADABLE_RANGE,
+    FaultKind.BATCH_TOO_LARGE: FindingKind.BATCH_TOO_LARGE,
+    FaultKind.INVALID_MAGIC: FindingKind.DAMAGED_RANGE,
+    FaultKind.UNKNOWN_CODEC: FindingKind.UNKNOWN_CODEC,
+    FaultKind.CRC_MISMATCH: FindingKind.CRC_MISMATCH,
+    FaultKind.INVALID_COUNT: FindingKind.RECORD_COUNT,
+    FaultKind.INVALID_RECORD: FindingKind.INVALID_RECORD,
+    FaultKind.RECORDS_REMAINING: FindingKind.RECORD_COUNT,
+    FaultKind.DECOMPRESSION_FAILED: FindingKind.DECOMPRESSION,
+    FaultKind.OUTPUT_TOO_LARGE: FindingKind.OUTPUT_TOO_LARGE,
+    FaultKind.INVALID_INNER_MESSAGE: FindingKind.INNER_MESSAGE,
+    FaultKind.INVALID_CONTROL_RECORD: FindingKind.CONTROL_RECORD,
+}
+
+
+def of_fault(path: str, fault: Fault, kind: FindingKind | None = None) -> Finding:
+    """Return the finding for a fault in a log; `kind`, if given, replaces the kind that follows from the fault."""
+    kind = kind or _OF_FAULT.get(fault.kind, FindingKind.DAMAGED_RANGE)
+    known = fault.base_offset >= 0 or fault.last_offset >= 0
+    first = fault.base_offset if fault.base_offset >= 0 else fault.last_offset
+    return finding(
+        kind,
+        path,
+        fault.message,
+        position=fault.position,
+        expected=fault.expected,
+        got=fault.got,
+        offsets=(first, max(first, fault.last_offset)) if known else None,
+        next_step=DIAGNOSES[kind].next_step.replace("BYTES", str(fault.size_bytes)),
+    )

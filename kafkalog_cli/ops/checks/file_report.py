@@ -1,0 +1,184 @@
+"""The verdicts on entries and sidecar files, and how severe they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum, IntFlag, unique
+from typing import NamedTuple
+
+from kafkalog_cli.disk.names import FileKind, WorkState
+from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.log.reading.unreadable import unreadable
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+
+
+@unique
+class Verdict(Enum):
+    """The verdict on an entry, compared with the log. The value is the word in text and machine output."""
+
+    RIGHT = "right"
+    STALE = "stale"  # the log differs, or differs by now
+    OUT_OF_ORDER = "out of order"
+    BEYOND_END = "beyond the end"
+    GONE = "no longer in the log"  # compacted or deleted since: not a fault
+    NO_DIRECTORY = "no directory"  # a checkpoint's line for a partition that is not here
+    UNVERIFIED = "unverified"  # there is no log, or it is damaged there
+
+
+ODD_VERDICTS = (Verdict.STALE, Verdict.OUT_OF_ORDER, Verdict.BEYOND_END)
+"""The verdicts that are a fault of the entry itself. Damage in the log leaves an entry unverified."""
+
+
+@unique
+class Style(IntFlag):
+    """The rule by which a broker would have written an entry of an offset index; an entry may fit several.
+
+    FIRST_OFFSET: before 2.0, the first offset of the appended batches. APPEND_CALL: 2.0 to 4.0, the largest offset of
+    an append call with the position of its first batch. PER_BATCH: since 4.1, the last offset of each batch.
+    """
+
+    NONE = 0
+    FIRST_OFFSET = 1
+    APPEND_CALL = 2
+    PER_BATCH = 4
+
+
+ANY_STYLE = Style.FIRST_OFFSET | Style.APPEND_CALL | Style.PER_BATCH
+
+
+class Entry(NamedTuple):
+    """An entry of a sidecar file: its fields under Kafka's names, and the verdict.
+
+    `is_tolerable`: a broker's look-ups are right in spite of it. `detail` is a sentence, empty if the verdict says all.
+    `style` is NONE except for offset indexes.
+    """
+
+    number: int
+    fields: dict[str, object]
+    verdict: Verdict
+    detail: str = ""
+    style: Style = Style.NONE
+    is_tolerable: bool = True
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code for the entry."""
+        return verdict_code(self.verdict, self.is_tolerable)
+
+
+_WARNINGS = (Verdict.UNVERIFIED,)
+_FINE = (Verdict.RIGHT, Verdict.GONE, Verdict.NO_DIRECTORY)
+
+
+def verdict_code(verdict: Verdict, is_tolerable: bool) -> ExitCode:
+    """Return OK, WARNINGS or CORRUPTION. A stale entry that misleads no look-up is a warning."""
+    if verdict in _FINE:
+        return ExitCode.OK
+    if verdict in _WARNINGS or (verdict is Verdict.STALE and is_tolerable):
+        return ExitCode.WARNINGS
+    return ExitCode.CORRUPTION
+
+
+class FileNote(NamedTuple):
+    """A sentence about a whole file. `code` OK: for information.
+
+    `kind` is the kind of finding that `verify` makes of the note. It is None if there is nothing to report, or if
+    another check of `verify` reports it. `expected` and `got` are "" if the message says all. `offsets` are the first
+    and last offset concerned. `is_closed`: the file could not be opened, so nothing else is known of it.
+    """
+
+    message: str
+    code: ExitCode = ExitCode.OK
+    kind: FindingKind | None = None
+    expected: str = ""
+    got: str = ""
+    offsets: tuple[int, int] | None = None
+    is_closed: bool = False
+
+
+_WRONG_AND_INEXACT = {
+    FileKind.OFFSET_INDEX: (FindingKind.INDEX_WRONG, FindingKind.INDEX_INEXACT),
+    FileKind.TIME_INDEX: (FindingKind.TIME_INDEX_WRONG, FindingKind.TIME_INDEX_INEXACT),
+    FileKind.TXN_INDEX: (FindingKind.TXN_INDEX_WRONG, FindingKind.TXN_INDEX_INEXACT),
+    FileKind.PRODUCER_SNAPSHOT: (FindingKind.SNAPSHOT_WRONG, FindingKind.SNAPSHOT_INEXACT),
+    FileKind.LEADER_EPOCH_CHECKPOINT: (FindingKind.EPOCHS_WRONG, FindingKind.EPOCHS_WRONG),
+    FileKind.PARTITION_METADATA: (FindingKind.METADATA_FILE, FindingKind.METADATA_FILE),
+    FileKind.QUORUM_STATE: (FindingKind.QUORUM_STATE, FindingKind.QUORUM_STATE),
+}
+
+
+def finding_kind(kind: FileKind, code: ExitCode) -> FindingKind | None:
+    """Return the kind of finding for contents of a file that are wrong (CORRUPTION), or inexact (WARNINGS).
+
+    None for files whose contents `verify` checks otherwise.
+    """
+    wrong, inexact = _WRONG_AND_INEXACT.get(kind, (None, None))
+    return wrong if code is ExitCode.CORRUPTION else inexact
+
+
+def fault_note(kind: FileKind, fault: Fault, code: ExitCode = ExitCode.CORRUPTION) -> FileNote:
+    """Return a note about a fault in a file of this kind. With the code FAILURE, the device failed."""
+    where = f"at byte {fault.position}: " if fault.position else ""
+    found = FindingKind.NOT_READ if code is ExitCode.FAILURE else finding_kind(kind, code)
+    return FileNote(f"{where}{fault.message}", code, found, fault.expected, fault.got)
+
+
+def closed_note(error: KafkalogError | OSError) -> FileNote:
+    """Return the note about a file that could not be opened."""
+    return FileNote(unreadable(error).message, ExitCode.FAILURE, FindingKind.NOT_READ, is_closed=True)
+
+
+NO_LOG_NOTE = FileNote("there is no log beside it", ExitCode.WARNINGS)
+
+
+@dataclass(frozen=True, slots=True)
+class FileReport:
+    """The report on a sidecar file: its entries, made again for each iteration, and facts about the whole file.
+
+    `offset` is the number in the name. `size_bytes` is None for a file that should exist and does not. `counts` are the
+    entries by verdict. `style_counts` are the entries of an offset index by style, and `style` has the styles that fit
+    all of them (NONE: no style does). `zero_tail_bytes` are preallocated and unused. `is_read`: the whole file could be
+    read. `lacks_largest`: a time index has no entry for the largest timestamp.
+    """
+
+    path: str
+    kind: FileKind
+    state: WorkState
+    topic: str | None
+    partition: int | None
+    offset: int | None
+    size_bytes: int | None
+    entries: Iterable[Entry] = ()
+    notes: tuple[FileNote, ...] = ()
+    counts: Counter[Verdict] = field(default_factory=Counter)
+    style_counts: Counter[Style] = field(default_factory=Counter)
+    zero_tail_bytes: int = 0
+    worst_entry: ExitCode = ExitCode.OK
+    is_read: bool = True
+    lacks_largest: bool = False
+
+    @property
+    def style(self) -> Style:
+        """The styles by which every right entry could have been written."""
+        common = ANY_STYLE
+        for style in self.style_counts:
+            common &= style
+        return common if self.style_counts else Style.NONE
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The worst code of entries and notes. A file that a broker removes at start-up gives a warning at most."""
+        worst = max([self.worst_entry, *(note.code for note in self.notes)], key=_RANK.__getitem__)
+        is_leftover = self.state not in (WorkState.IN_PLACE, WorkState.SWAP)
+        return ExitCode.WARNINGS if is_leftover and worst is ExitCode.CORRUPTION else worst
+
+
+_RANK = {ExitCode.OK: 0, ExitCode.WARNINGS: 1, ExitCode.FAILURE: 2, ExitCode.CORRUPTION: 3}
+
+
+def worst_code(codes: Iterable[ExitCode]) -> ExitCode:
+    """Return the worst of some codes of entries and notes, OK if there are none."""
+    return max(codes, key=_RANK.__getitem__, default=ExitCode.OK)

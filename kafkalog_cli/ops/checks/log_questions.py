@@ -1,0 +1,266 @@
+"""Collects the offsets that sidecar files need from a log before it is walked, so that one pass answers all."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple, Protocol
+
+from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, TRANSACTIONAL_MASK, Batch, BatchArrays
+from kafkalog_cli.format.columns import Integers, Rows, integers, least_and_largest
+from kafkalog_cli.format.producer_snapshot import ProducerEntry
+from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.log.partition import Segment
+from kafkalog_cli.log.segments.log_end import LogBounds
+from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
+from kafkalog_cli.ops.checks.sidecar_files import SidecarFile
+
+MAX_EPOCH_RUNS = 10_000
+NO_LEADER_EPOCH = -1
+
+
+class Answer(NamedTuple):
+    """The first batch that reaches an offset (None: no batch does), and whether it contains the offset.
+
+    `is_damaged`: damaged bytes are between this batch and the batch before it, and may have contained the offset.
+    """
+
+    batch: Batch | None = None
+    holds: bool = False
+    is_damaged: bool = False
+
+
+MOST_QUESTIONS = 150_000
+"""The most offsets whose batches are held in memory: some 900 bytes each."""
+
+
+class OffsetQuestions:
+    """Offsets whose batches are needed. Ask first, then give `see` every BatchRun of the log in order."""
+
+    def __init__(self) -> None:
+        self._pending: list[int] = []
+        self._answers: dict[int, Answer] = {}
+
+    def ask(self, offset: int) -> None:
+        """Request the batch that contains `offset`, or the first batch after it."""
+        if offset not in self._answers:
+            self._answers[offset] = Answer()
+            insort(self._pending, offset)
+
+    def ask_all(self, offsets: Iterable[int]) -> None:
+        """Request the batches of many offsets at once."""
+        new = set(offsets).difference(self._answers)
+        self._answers.update(dict.fromkeys(new, Answer()))
+        self._pending = sorted([*self._pending, *new])
+
+    def have_room_for(self, offsets: Iterable[int]) -> bool:
+        """Whether the batches of these offsets fit into memory, with all that were requested before."""
+        room = MOST_QUESTIONS - len(self._answers)
+        return len(list(islice(offsets, max(0, room) + 1))) <= room
+
+    def answer(self, offset: int) -> Answer:
+        """Return the answer for an offset; an empty answer if it was not requested or not reached."""
+        return self._answers.get(offset, Answer())
+
+    def is_pending_below(self, offset: int) -> bool:
+        """Whether an answer is missing that a segment below `offset` may give."""
+        return bool(self._pending) and self._pending[0] < offset
+
+    def see(self, batch_run: BatchRun) -> None:
+        """Answer the pending offsets that `batch_run` reaches."""
+        end = bisect_left(self._pending, batch_run.last_reached + 1)
+        for offset in self._pending[:end]:
+            row = batch_run.first_reaching(offset)
+            holds = batch_run.holds(row, offset)
+            damaged = not holds and row == 0 and batch_run.is_after_damage
+            self._answers[offset] = Answer(batch_run.batches.row(row), holds, damaged)
+        del self._pending[:end]
+
+
+class EpochRuns:
+    """The changes of the leader epoch between batches: `runs` are (leader epoch, base offset), in log order."""
+
+    def __init__(self) -> None:
+        self.runs: list[tuple[int, int]] = []
+        self._epoch: int | None = None
+
+    def see(self, batch_run: BatchRun) -> None:
+        """Note the changes in `batch_run`."""
+        column = batch_run.batches.leader_epoch
+        least, largest = least_and_largest(column)
+        for row, epoch in enumerate((least,) if least == largest else integers(column)):
+            if epoch != self._epoch:
+                self._epoch = epoch
+                if epoch != NO_LEADER_EPOCH and len(self.runs) < MAX_EPOCH_RUNS:
+                    self.runs.append((epoch, int(batch_run.batches.base_offset[row])))
+
+
+ReadProducers = Callable[[], Iterable[ProducerEntry]]
+"""A function that reads a snapshot."""
+
+
+class EndedTxn(NamedTuple):
+    """A transaction that ended at its marker: its first offset in the log, and the last stable offset at that time.
+
+    `first_offset` is None if no batch of it is left.
+    """
+
+    first_offset: int | None
+    last_stable_offset: int
+
+
+class ProducerTrail:
+    """Follows producers and their transactions through the whole log, to find errors in snapshots and indexes.
+
+    `snapshots` maps snapshot offsets to readers. `markers` are the offsets of the ABORT markers to note. `missed` maps
+    snapshot offset and producer id to the problem: facts below that offset that the snapshot lacks. `ended` contains
+    the transactions that ended with the markers.
+    """
+
+    def __init__(self, snapshots: dict[int, ReadProducers], markers: frozenset[int]) -> None:
+        self.missed: dict[int, dict[int, str]] = {}
+        self.ended: dict[int, EndedTxn] = {}
+        self._snapshots = snapshots
+        self._markers = markers
+        self._producers = {entry.producer_id for read in snapshots.values() for entry in read()}
+        self._last_data: dict[int, int] = {}
+        self._last_marker: dict[int, int] = {}
+        self._open: dict[int, int] = {}
+        self._due = sorted(snapshots)
+
+    def see(self, batch_run: BatchRun) -> None:
+        """Note the batches of producers."""
+        due, batches = self._due, batch_run.batches
+        rows: Iterable[int] = range(len(batches))
+        if isinstance(batches, BatchArrays) and batch_run.is_ordered:
+            rows = self._all_but_plain(batches)
+        for row in rows:
+            last_offset, producer = int(batches.last_offset[row]), int(batches.producer_id[row])
+            while due and last_offset >= due[0]:
+                self._compare(due.pop(0))
+            if producer >= 0:
+                self._note(producer, int(batches.attributes[row]), batch_run, row)
+
+    def _all_but_plain(self, batches: BatchArrays) -> Iterable[int]:
+        """Return the rows to check one by one: markers, transactional batches, and batches right after snapshots.
+
+        Of plain data, only the last batch of each producer before each snapshot, and at the end, is returned.
+        """
+        last_offset, producer, attributes = batches.last_offset, batches.producer_id, batches.attributes
+        if not self._due and not (producer >= 0).any():
+            return ()
+        special = attributes & (CONTROL_MASK | TRANSACTIONAL_MASK) != 0
+        edges = last_offset.searchsorted(self._due)
+        special[edges[edges < len(special)]] = True
+        rows: list[int] = special.nonzero()[0].tolist()
+        plain = (~special & (producer >= 0)).nonzero()[0]
+        if not self._producers or not len(plain):
+            return rows
+        return sorted({*rows, *_last_of_each(plain, producer, edges)})
+
+    def reach(self, snapshot_offset: int) -> None:
+        """Compare the snapshots up to `snapshot_offset`: all batches below it were seen."""
+        while self._due and self._due[0] <= snapshot_offset:
+            self._compare(self._due.pop(0))
+
+    def _note(self, producer: int, attributes: int, batch_run: BatchRun, row: int) -> None:
+        last_offset = batch_run.last_offset[row]
+        if attributes & CONTROL_MASK and not batch_run.batches.records_count[row]:
+            return  # ProducerAppendInfo.append: the cleaner emptied the batch, and it ends no transaction
+        if attributes & CONTROL_MASK:
+            first_offset = self._open.pop(producer, None)
+            if last_offset in self._markers:
+                stable = min(self._open.values(), default=last_offset + 1)
+                self.ended[last_offset] = EndedTxn(first_offset, stable)
+        elif attributes & TRANSACTIONAL_MASK:
+            self._open.setdefault(producer, batch_run.base_offset[row])
+        if producer in self._producers:
+            (self._last_marker if attributes & CONTROL_MASK else self._last_data)[producer] = last_offset
+
+    def _compare(self, snapshot_offset: int) -> None:
+        missed = self.missed[snapshot_offset] = {}
+        for entry in self._snapshots[snapshot_offset]():
+            problem = self._problem(entry)
+            if problem:
+                missed[entry.producer_id] = problem
+
+    def _problem(self, entry: ProducerEntry) -> str:
+        last_data = self._last_data.get(entry.producer_id, NO_OFFSET)
+        if entry.has_batch and last_data > entry.last_offset:
+            return f"a newer batch of the producer ends with offset {last_data}"
+        marker = self._last_marker.get(entry.producer_id, NO_OFFSET)
+        began = entry.open_txn_first_offset
+        if began is not None:
+            return f"its transaction ended with the marker at offset {marker}" if marker > began else ""
+        still_open = self._open.get(entry.producer_id)
+        return "" if still_open is None else f"a transaction of the producer is open since offset {still_open}"
+
+
+def _last_of_each(rows: Rows, producer: Integers, edges: Rows) -> list[int]:
+    """Return the last of `rows` (ascending) per producer, before each of `edges` and after the last edge."""
+    import numpy as np
+
+    found: list[int] = []
+    for part in np.split(rows, rows.searchsorted(edges)):
+        backwards = part[::-1]
+        found += backwards[np.unique(producer[backwards], return_index=True)[1]].tolist()
+    return found
+
+
+class Check(Protocol):
+    """A check that is made while a segment is walked: it receives all batches, in order."""
+
+    def see(self, batch_run: BatchRun) -> None:
+        """Receive some batches."""
+
+
+class LogObserver(Check, Protocol):
+    """Receives everything read from the segments in place that it wants; with `wants_records`, also their records."""
+
+    wants_records: bool
+
+    def begin(self, segment: Segment, next_offset: int | None) -> bool:
+        """Start a segment; the next starts at `next_offset` (None: it is the last). Returns whether it is wanted."""
+
+    def records(self, block: RecordBlock) -> None:
+        """Receive the records of some batches with valid CRCs."""
+
+    def end(self, walk: SegmentWalk, code: ExitCode) -> None:
+        """End the walk through the segment; `code` rates its damage."""
+
+
+@dataclass(slots=True)
+class Watch:
+    """The consumers of the batches of walked segments. `log` has the offsets of the partition."""
+
+    log: LogBounds
+    questions: OffsetQuestions = field(default_factory=OffsetQuestions)
+    trail: ProducerTrail | None = None
+    epochs: EpochRuns | None = None
+    observer: LogObserver | None = None
+    unasked: set[str] = field(default_factory=set)
+    """The paths of files with too many entries to be compared with the log."""
+
+    def asks(self, file: SidecarFile, offsets: Callable[[], Iterable[int]]) -> bool:
+        """Request the batches of the entries of a file, unless there are too many; return whether it did."""
+        if not self.questions.have_room_for(offsets()):
+            self.unasked.add(file.status.path)
+            return False
+        self.questions.ask_all(offsets())
+        return True
+
+    @property
+    def wants_everything(self) -> bool:
+        """Whether every batch is needed, not only those up to the last question."""
+        return self.trail is not None or self.epochs is not None
+
+    def see(self, batch_run: BatchRun) -> None:
+        """Pass some batches to the consumers."""
+        self.questions.see(batch_run)
+        if self.trail is not None:
+            self.trail.see(batch_run)
+        if self.epochs is not None:
+            self.epochs.see(batch_run)

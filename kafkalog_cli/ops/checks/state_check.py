@@ -1,0 +1,282 @@
+"""Checks transaction indexes, producer snapshots and leader epochs against the batches that they describe."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, unique
+
+from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.format import control
+from kafkalog_cli.format.batch import Batch
+from kafkalog_cli.format.checkpoint import EpochEntry
+from kafkalog_cli.format.producer_snapshot import ProducerEntry
+from kafkalog_cli.format.txnindex import AbortedTxn
+from kafkalog_cli.log.segments.log_end import LogBounds
+from kafkalog_cli.ops.checks.file_report import Entry, FileNote, Verdict
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.checks.log_questions import Answer, EndedTxn
+
+Ask = Callable[[int], Answer]
+
+
+@unique
+class ControlMarker(Enum):
+    """The kind of control record in a batch. The values are those of the record's key."""
+
+    ABORT = control.ABORT
+    COMMIT = control.COMMIT
+    OTHER = -1
+
+
+MarkerOf = Callable[[Batch], ControlMarker]
+
+_Judgement = tuple[Verdict, str]
+_RIGHT: _Judgement = (Verdict.RIGHT, "")
+
+
+# ---- transaction index
+
+
+def txn_offsets(entries: Iterable[AbortedTxn], log: LogBounds) -> Iterator[int]:
+    """Yield the offsets that `check_aborted_txns` asks for."""
+    for entry in entries:
+        for offset in (entry.first_offset, entry.last_offset, entry.last_stable_offset):
+            if log.start <= offset < log.end:
+                yield offset
+
+
+@dataclass(frozen=True, slots=True)
+class TxnContext:
+    """The facts against which aborted transactions are checked.
+
+    `log` has the offsets of the partition. `ask` is None if there is no log. `marker_of` reads a marker. `ended` maps
+    the offsets of markers to the transactions that were followed through the log.
+    """
+
+    log: LogBounds
+    ask: Ask | None
+    marker_of: MarkerOf
+    ended: Mapping[int, EndedTxn]
+
+
+def check_aborted_txns(entries: Sequence[AbortedTxn], base_offset: int, context: TxnContext) -> Iterator[Entry]:
+    """Check each aborted transaction against its ABORT marker, its first batch and its last stable offset."""
+    before: AbortedTxn | None = None
+    for number, entry in enumerate(entries):
+        verdict, detail = _aborted_txn(entry, before, base_offset, context)
+        yield Entry(number, entry._asdict(), verdict, detail, is_tolerable=False)
+        if verdict in (Verdict.RIGHT, Verdict.UNVERIFIED):
+            before = entry
+
+
+def _aborted_txn(entry: AbortedTxn, before: AbortedTxn | None, base_offset: int, context: TxnContext) -> _Judgement:
+    if entry.last_offset >= context.log.end:
+        return Verdict.BEYOND_END, "the marker's offset is not in the log yet"
+    if entry.last_offset < base_offset:
+        return Verdict.OUT_OF_ORDER, "the marker's offset is below the base offset"
+    if before is not None and entry.last_offset <= before.last_offset:
+        return Verdict.OUT_OF_ORDER, "last offset not above that of an entry before it"
+    if entry.first_offset > entry.last_offset or entry.first_offset < 0:
+        return Verdict.OUT_OF_ORDER, "the first offset is above the last, or negative"
+    ask = context.ask
+    if ask is None:
+        return Verdict.UNVERIFIED, "there is no log to check it against"
+    answer = ask(entry.last_offset)
+    if answer.is_damaged:
+        return Verdict.UNVERIFIED, "the log is damaged where the marker is"
+    problem = _marker_problem(entry, answer, context.marker_of) or _first_problem(entry, context.log, ask)
+    problem = problem or _stable_problem(entry, before, context.log, ask)
+    problem = problem or _trail_problem(entry, context.ended.get(entry.last_offset), ask)
+    return (Verdict.STALE, problem) if problem else _RIGHT
+
+
+def _marker_problem(entry: AbortedTxn, answer: Answer, marker_of: MarkerOf) -> str:
+    batch = answer.batch
+    if batch is None or not answer.holds or batch.last_offset != entry.last_offset:
+        return "no batch ends with the last offset"
+    if not (batch.is_control and batch.is_transactional):
+        return "the batch at the last offset is not a transaction marker"
+    if batch.producer_id != entry.producer_id:
+        return f"the marker at the last offset is of producer {batch.producer_id}"
+    marker = marker_of(batch)
+    return "" if marker is ControlMarker.ABORT else f"the marker at the last offset is {marker.name}, not ABORT"
+
+
+def _first_problem(entry: AbortedTxn, log: LogBounds, ask: Ask) -> str:
+    if entry.first_offset < log.start:
+        return ""
+    answer = ask(entry.first_offset)
+    batch = answer.batch
+    if batch is None or not answer.holds:  # deleted or compacted since
+        return ""
+    if batch.is_control or not batch.is_transactional or batch.base_offset != entry.first_offset:
+        return "no batch of a transaction begins at the first offset"
+    if batch.producer_id != entry.producer_id:
+        return f"the batch at the first offset is of producer {batch.producer_id}"
+    return ""
+
+
+def _stable_problem(entry: AbortedTxn, before: AbortedTxn | None, log: LogBounds, ask: Ask) -> str:
+    stable = entry.last_stable_offset
+    if stable > entry.last_offset + 1:
+        return "the last stable offset is after the marker"
+    if before is not None and stable < before.last_stable_offset:
+        return "the last stable offset is below that of an entry before it"
+    if stable == entry.last_offset + 1 or stable < log.start:
+        return "" if stable >= 0 else "the last stable offset is negative"
+    answer = ask(stable)
+    batch = answer.batch
+    if batch is None or not answer.holds:
+        return ""
+    begins = batch.base_offset == stable and batch.is_transactional and not batch.is_control
+    if not begins or batch.producer_id == entry.producer_id:
+        return "no transaction of another producer begins at the last stable offset"
+    return ""
+
+
+def _trail_problem(entry: AbortedTxn, ended: EndedTxn | None, ask: Ask) -> str:
+    """Compare with the transaction that was followed through the log.
+
+    Cleaning removes batches, so the log may show less of the transaction than the entry.
+    """
+    if ended is None:
+        return ""
+    first = ended.first_offset
+    if first is not None and entry.first_offset > first:
+        return f"the transaction began with offset {first}"
+    if entry.first_offset != first and ask(entry.first_offset).holds:
+        return "the transaction at the first offset ended before"
+    if entry.last_stable_offset > ended.last_stable_offset:
+        return f"a transaction was open since offset {ended.last_stable_offset}"
+    return ""
+
+
+# ---- producer snapshot
+
+
+def snapshot_offsets(entries: Iterable[ProducerEntry], log: LogBounds) -> Iterator[int]:
+    """Yield the offsets that `check_producers` asks for."""
+    for entry in entries:
+        for offset in (entry.last_offset, entry.current_txn_first_offset):
+            if log.start <= offset < log.end:
+                yield offset
+
+
+def check_producers(
+    entries: Iterable[ProducerEntry], snapshot_offset: int, log: LogBounds, ask: Ask, missed: Mapping[int, str]
+) -> Iterator[Entry]:
+    """Check each producer against its last batch; `missed` has the facts that the snapshot lacks, by producer id."""
+    for number, entry in enumerate(entries):
+        verdict, detail = _producer(entry, snapshot_offset, log, ask, missed)
+        yield Entry(number, entry._asdict(), verdict, detail, is_tolerable=False)
+
+
+def _producer(
+    entry: ProducerEntry, snapshot_offset: int, log: LogBounds, ask: Ask, missed: Mapping[int, str]
+) -> _Judgement:
+    largest = max(entry.last_offset, entry.current_txn_first_offset)
+    if largest >= log.end:
+        return Verdict.BEYOND_END, f"offset {largest} is not in the log yet"
+    if largest >= snapshot_offset:
+        return Verdict.OUT_OF_ORDER, f"offset {largest} is not below the snapshot's"
+    problem = missed.get(entry.producer_id) or _open_txn_problem(entry, log, ask)
+    if problem:
+        return Verdict.STALE, problem
+    if not entry.has_batch:
+        return _RIGHT
+    if entry.last_offset < log.start:
+        return Verdict.GONE, "the producer's last batch was deleted"
+    answer = ask(entry.last_offset)
+    if answer.is_damaged:
+        return Verdict.UNVERIFIED, "the log is damaged where the producer's last batch is"
+    if answer.batch is None or not answer.holds:
+        return Verdict.GONE, "the producer's last batch was compacted away, or its segment is missing"
+    problem = _batch_problem(entry, answer.batch)
+    return (Verdict.STALE, problem) if problem else _RIGHT
+
+
+def _open_txn_problem(entry: ProducerEntry, log: LogBounds, ask: Ask) -> str:
+    first = entry.open_txn_first_offset
+    if first is None or first < log.start:
+        return ""
+    answer = ask(first)
+    batch = answer.batch
+    if batch is None or not answer.holds:
+        return ""
+    begins = batch.base_offset == first and batch.is_transactional and not batch.is_control
+    if not begins or batch.producer_id != entry.producer_id:
+        return f"no transaction of the producer begins at offset {first}"
+    return ""
+
+
+def _batch_problem(entry: ProducerEntry, batch: Batch) -> str:
+    if batch.is_control and batch.last_offset == entry.last_offset and batch.producer_id == entry.producer_id:
+        # Kafka 0.11 stores the offset of the marker, with sequence and epoch of the data before it or after it.
+        return ""
+    if batch.last_offset != entry.last_offset or batch.producer_id != entry.producer_id or batch.is_control:
+        return "no batch of the producer ends with its last offset"
+    if batch.last_sequence != entry.last_sequence:
+        return f"the batch at its last offset ends with sequence {batch.last_sequence}"
+    if batch.last_offset - batch.base_offset != entry.offset_delta:
+        return f"the batch at its last offset begins with offset {batch.base_offset}"
+    if batch.producer_epoch != entry.producer_epoch:  # after a marker that raises the epoch, a broker forgets the batch
+        return f"the batch at its last offset has producer epoch {batch.producer_epoch}"
+    return ""
+
+
+# ---- leader epochs
+
+
+def epoch_offsets(entries: Iterable[EpochEntry], log: LogBounds) -> Iterator[int]:
+    """Yield the offsets that `check_epochs` asks for."""
+    return (entry.start_offset for entry in entries if 0 <= entry.start_offset < log.end)
+
+
+def check_epochs(entries: Sequence[EpochEntry], log: LogBounds, ask: Ask) -> Iterator[Entry]:
+    """Check each leader epoch against the first batch at or after its start offset."""
+    before: EpochEntry | None = None
+    for number, entry in enumerate(entries):
+        following = entries[number + 1].start_offset if number + 1 < len(entries) else log.end
+        end = following if following > entry.start_offset else log.end
+        verdict, detail = _epoch(entry, before, end, log, ask)
+        yield Entry(number, entry._asdict(), verdict, detail, is_tolerable=False)
+        if verdict in (Verdict.RIGHT, Verdict.GONE, Verdict.UNVERIFIED):
+            before = entry
+
+
+def _epoch(entry: EpochEntry, before: EpochEntry | None, end: int, log: LogBounds, ask: Ask) -> _Judgement:
+    if entry.start_offset > log.end:
+        return Verdict.BEYOND_END, f"the log ends at {log.end}"
+    if entry.epoch < 0 or entry.start_offset < 0:
+        return Verdict.OUT_OF_ORDER, "negative"
+    if before is not None and (entry.epoch <= before.epoch or entry.start_offset <= before.start_offset):
+        return Verdict.OUT_OF_ORDER, "epoch or start offset not above that of an entry before it"
+    if entry.start_offset == log.end:
+        return Verdict.RIGHT, "nothing was written in it yet"
+    answer = ask(entry.start_offset)
+    if answer.is_damaged:
+        return Verdict.UNVERIFIED, "the log is damaged there"
+    batch = answer.batch
+    if batch is None or max(batch.base_offset, entry.start_offset) >= end:
+        return Verdict.GONE, "no batch of it is left"
+    if batch.magic < 2:
+        return _RIGHT  # the batch has no epoch: the broker stored its own, as Kafka 0.11 to 2.0 did
+    if batch.leader_epoch != entry.epoch:
+        return Verdict.STALE, f"the batch with offset {batch.last_offset} has leader epoch {batch.leader_epoch}"
+    return _RIGHT
+
+
+def epochs_not_told(entries: Sequence[EpochEntry], runs: Iterable[tuple[int, int]]) -> Iterator[FileNote]:
+    """Yield a note per leader epoch of the batches, as (epoch, base offset), that the checkpoint lacks.
+
+    Epochs before the first entry are not missing: deleting records drops them.
+    """
+    starts = [entry.start_offset for entry in entries]
+    for epoch, base_offset in runs:
+        number = bisect_right(starts, base_offset) - 1
+        if number >= 0 and entries[number].epoch != epoch:
+            told = entries[number].epoch
+            message = f"the batch at offset {base_offset} has leader epoch {epoch}, the checkpoint says {told}"
+            yield FileNote(message, ExitCode.CORRUPTION, FindingKind.EPOCHS_WRONG)

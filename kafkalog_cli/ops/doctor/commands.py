@@ -1,0 +1,161 @@
+"""The next commands of an operator: the changes of each, how that is undone, and their order, the safest first."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum, unique
+
+from kafkalog_cli.errors import shell_word
+
+
+@unique
+class Effect(IntEnum):
+    """The extent of a command's changes, the safest first."""
+
+    NOTHING = 0
+    COPIES = 1  # writes only what was not there before
+    REVERSIBLE = 2  # changes the log directory, and can be undone
+    PERMANENT = 3
+
+    @property
+    def is_reversible(self) -> bool:
+        """Whether the state before the command can be restored, or does not change."""
+        return self is not Effect.PERMANENT
+
+
+@dataclass(frozen=True, slots=True)
+class NextCommand:
+    """A command to run: its words, and its reason.
+
+    Without words it is a step that is done by hand. `undo` is how its change is taken back, in words; "" if nothing is
+    changed, or nothing can be taken back. `findings` is the number of findings that name it.
+    """
+
+    argv: tuple[str, ...]
+    why: str
+    findings: int = 1
+
+    @property
+    def effect(self) -> Effect:
+        """The extent of the changes. A step by hand counts as permanent, because nothing is known about it."""
+        return effect_of(self.argv) if self.argv else Effect.PERMANENT
+
+    @property
+    def line(self) -> str:
+        """The command as a line for a shell."""
+        return " ".join(shlex.quote(word) if word.startswith("-") else shell_word(word) for word in self.argv)
+
+    @property
+    def undo(self) -> str:
+        """How the change is taken back."""
+        return _undo(self.argv) if self.effect is Effect.REVERSIBLE else ""
+
+
+_READING_VERBS = frozenset({
+    "ls", "read", "lookup-offset", "lookup-time", "dump-log", "dump-index", "groups", "transactions", "verify",
+    "doctor", "audit", "sql",
+})  # fmt: skip
+_JOURNALED_VERBS = frozenset({"recover", "append", "roll", "retain", "compact", "delete-records", "truncate"})
+_READING_PROGRAMS = frozenset({"ls", "findmnt", "fuser", "dmesg", "find", "df", "lsof"})
+
+
+def effect_of(argv: Sequence[str]) -> Effect:
+    """Return the extent of a command's changes; a command that is not known here counts as permanent."""
+    program, *arguments = argv
+    if program == "sudo":
+        return effect_of(arguments) if arguments else Effect.PERMANENT
+    if program == "kafkalog":
+        return _effect_of_verb(arguments)
+    if program in _READING_PROGRAMS:
+        return Effect.PERMANENT if {"-delete", "-exec"} & {*arguments} else Effect.NOTHING
+    if program == "cp":
+        return Effect.COPIES
+    if program == "mv" or (program == "sed" and any(one.startswith("-i.") for one in arguments)):
+        return Effect.REVERSIBLE
+    return Effect.PERMANENT
+
+
+def _effect_of_verb(arguments: Sequence[str]) -> Effect:
+    verb = arguments[0] if arguments else ""
+    if verb in _READING_VERBS or "--dry-run" in arguments:
+        return Effect.NOTHING
+    if verb == "recover" and "--salvage" in arguments:
+        return Effect.COPIES
+    return Effect.REVERSIBLE if verb in _JOURNALED_VERBS and "--discard" not in arguments else Effect.PERMANENT
+
+
+def _undo(argv: Sequence[str]) -> str:
+    program, *arguments = argv
+    if program == "sudo":
+        return _undo(arguments)
+    paths = [one for one in arguments if not one.startswith("-")]
+    if program == "mv":
+        return f"mv -nT {shell_word(paths[-1])} {shell_word(paths[-2])}"
+    if program == "sed":
+        return f"mv {shell_word(paths[-1] + '.aside')} {shell_word(paths[-1])}"
+    return f"kafkalog undo {shell_word(paths[1])} RUN, with the RUN that the command prints"
+
+
+def commands_in(step: str) -> Iterator[NextCommand]:
+    """Yield the commands of a next step, each with the sentence that names it as its reason.
+
+    A step without a command gives itself, as a step by hand; "" and a step that says that nothing has to be done give
+    nothing.
+    """
+    found = False
+    for sentence in _sentences(step):
+        for command in re.findall(r"`([^`]+)`", sentence):
+            argv = _argv(command)
+            if argv:
+                found = True
+                yield NextCommand(argv, _reason(sentence, command))
+    if step and not found and not step.startswith("nothing "):
+        yield NextCommand((), step)
+
+
+def _argv(command: str) -> tuple[str, ...]:
+    """Return the words of a command; none for a name or an option in backticks."""
+    try:
+        words = tuple(shlex.split(command))
+    except ValueError:
+        return ()
+    return words if len(words) > 1 and not words[0].startswith("-") else ()
+
+
+def _sentences(step: str) -> Iterator[str]:
+    """Yield the sentences of a step; a full stop within a command ends none."""
+    start = 0
+    is_command = False
+    for at, character in enumerate(step):
+        is_command ^= character == "`"
+        if not is_command and step.startswith((". ", "; "), at):
+            yield step[start:at]
+            start = at + 2
+    yield step[start:].rstrip(".")
+
+
+def _reason(sentence: str, command: str) -> str:
+    """Return a sentence without its command, which is printed beside it."""
+    before, _, after = sentence.partition(f"`{command}`")
+    parts = (before.rstrip(": ,"), after.strip())
+    return ", ".join(part for part in parts if part).strip(" ,")
+
+
+def in_safe_order(commands: Iterable[NextCommand]) -> tuple[NextCommand, ...]:
+    """Return the commands, each once, the safest first; steps by hand are last.
+
+    A command that changes partitions comes after its dry run.
+    """
+    found: dict[tuple[str, ...] | str, NextCommand] = {}
+    for command in commands:
+        key = command.argv or command.why
+        known = found.get(key)
+        found[key] = command if known is None else replace(known, findings=known.findings + command.findings)
+    for command in [*found.values()]:
+        if command.effect is Effect.REVERSIBLE and command.argv[0] == "kafkalog":
+            trial = (*command.argv, "--dry-run")
+            found.setdefault(trial, NextCommand(trial, "prints what the command without --dry-run would change", 0))
+    return tuple(sorted(found.values(), key=lambda one: (not one.argv, one.effect)))

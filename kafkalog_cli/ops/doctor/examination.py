@@ -1,0 +1,209 @@
+"""Examine a log directory for `doctor`: the findings of `verify`, the plans of a broker's start, the next commands."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kafkalog_cli.disk.lock import log_dir_of
+from kafkalog_cli.disk.names import DirectoryKind
+from kafkalog_cli.errors import (
+    ExitCode,
+    KafkalogError,
+    NothingSelected,
+    NotKafkaLayout,
+    PathNotFound,
+    combined_exit_code,
+)
+from kafkalog_cli.log.logdir import PartitionPath
+from kafkalog_cli.ops.checks.diagnose import Finding
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.doctor.broker_messages import MESSAGES, Recognised, recognised
+from kafkalog_cli.ops.doctor.commands import Effect, NextCommand, commands_in, in_safe_order
+from kafkalog_cli.ops.doctor.message_commands import MessagePlaces, commands_of_page
+from kafkalog_cli.ops.doctor.start import StartStep, start_steps
+from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown, read_root
+from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
+from kafkalog_cli.ops.recover.recover import RecoverRequest
+from kafkalog_cli.ops.recover.verb import RECOVER, partitions_to_recover
+from kafkalog_cli.ops.selection import in_its_log_dir, partition_paths
+from kafkalog_cli.ops.session.observer import Note, SilentObserver
+from kafkalog_cli.ops.session.options import Context, SessionOptions
+from kafkalog_cli.ops.session.session import Session
+from kafkalog_cli.ops.verify.partition import Level, Verification
+from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, VerifyRequest
+
+_MOST_PARTITIONS = 3
+"""If one repair helps more partitions, it is named once, for the log directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """The examination of one log directory.
+
+    `partitions` is their number. `steps` is what a broker will do at its next start, in its order. `verifications` have
+    the findings. `lines` are those of a broker's log that were recognised in the text that was given;
+    `text_is_unknown`: a text was given, and no line of it.
+    """
+
+    root: LogDirRoot
+    partitions: int
+    steps: tuple[StartStep, ...]
+    verifications: tuple[Verification, ...]
+    commands: tuple[NextCommand, ...]
+    lines: tuple[Recognised, ...]
+    text_is_unknown: bool
+    notes: tuple[Note, ...]
+    exit_code: ExitCode
+
+
+class _Results(SilentObserver):
+    """Collects what a session shows, and its errors as notes."""
+
+    def __init__(self) -> None:
+        self.shown: list[Any] = []
+        self.errors: list[Note] = []
+
+    def show(self, result: Any) -> None:
+        self.shown.append(result)
+
+    def fail(self, error: KafkalogError, *, path: str | None = None, is_told: bool) -> None:
+        if not is_told:
+            self.errors.append(_note_of(error, path))
+
+
+def _note_of(error: KafkalogError, path: str | None) -> Note:
+    return Note(type(error).__name__, str(error), path, is_error=True, exit_code=error.exit_code)
+
+
+@dataclass(slots=True)
+class _Seen:
+    verifications: list[Verification] = field(default_factory=list)
+    plans: dict[str, RecoverPlan] = field(default_factory=dict)
+    notes: list[Note] = field(default_factory=list)
+    codes: list[ExitCode] = field(default_factory=list)
+
+    @property
+    def findings(self) -> dict[str, list[Finding]]:
+        """The findings by the path of the partition or of the log directory."""
+        return {one.path: [*one.findings] for one in self.verifications}
+
+
+def examine(
+    context: Context, options: SessionOptions, path: str, text: str = "", level: Level = Level.NORMAL
+) -> Examination:
+    """Examine the log directory at `path`; the directory of a partition stands for its log directory.
+
+    `text` has lines of a broker's log: if one is recognised, a path that is not a log directory gives a note. Nothing
+    is locked or changed. Raises PathNotFound, NotKafkaLayout, Unreadable; UsageError for the settings.
+    """
+    options = replace(options, dry_run=True)
+    lines, seen, directories = recognised(text), _Seen(), list[PartitionPath]()
+    log_dir = _log_directory(context, path)
+    root = LogDirRoot(log_dir, Shutdown.UNKNOWN)
+    try:
+        directories = [*partition_paths(context.fs, log_dir)]
+        root = read_root(context.fs, log_dir, frozenset(one.path for one in directories))
+        _verify(context, options, log_dir, level, seen)
+        if not root.is_live:
+            _plan(context, options, log_dir, seen)
+    except (PathNotFound, NotKafkaLayout) as error:
+        if not lines:
+            raise
+        seen.notes.append(_note_of(error, None))
+        seen.codes.append(error.exit_code)
+    places = MessagePlaces.of(log_dir, directories, text, options.metadata, options.broker_config)
+    commands = [*_of_findings(seen.verifications, places, directories)]
+    commands += (command for line in lines for command in commands_of_page(line.message, places))
+    is_unknown = bool(text.strip()) and not lines
+    steps = start_steps(root, directories, seen.plans, seen.findings) if root.files or directories else ()
+    return Examination(
+        root,
+        sum(one.directory.kind is DirectoryKind.PARTITION for one in directories),
+        tuple(steps),
+        tuple(seen.verifications),
+        in_safe_order(_joined(commands, log_dir)),
+        lines,
+        is_unknown,
+        tuple(seen.notes),
+        combined_exit_code([*seen.codes, *([ExitCode.WARNINGS] if is_unknown else [])]),
+    )
+
+
+def _log_directory(context: Context, path: str) -> str:
+    """Return the path of the log directory. Raises PathNotFound."""
+    if context.fs.status(path) is None:
+        raise PathNotFound(path=path)
+    trimmed = in_its_log_dir(context.fs, path).rstrip("/") or "/"
+    above = log_dir_of(context.fs, trimmed)
+    return trimmed if above is None else above
+
+
+def _verify(context: Context, options: SessionOptions, log_dir: str, level: Level, seen: _Seen) -> None:
+    results = _Results()
+    session = Session(VERIFY, context, options, results)
+    planner = VerifyPlanner(session, VerifyRequest(level))
+    seen.codes += session.run_work(planner.request, planner.works([log_dir])).codes
+    seen.verifications += results.shown
+    seen.notes += results.errors
+
+
+def _plan(context: Context, options: SessionOptions, log_dir: str, seen: _Seen) -> None:
+    """Plan a broker's start of each partition. The findings have the exit codes of what the plans find."""
+    results = _Results()
+    session = Session(RECOVER, context, options, results)
+    try:
+        partitions = partitions_to_recover(session, [log_dir])
+    except NothingSelected:
+        return
+    request = session.request(RecoverRequest, partitions, mode=RecoverMode.LIKE_BROKER)
+    session.run(request, partitions)
+    seen.plans |= {recovered.plan.path: recovered.plan for recovered in results.shown}
+    known = {(note.kind, note.path) for note in seen.notes}
+    seen.notes += (note for note in results.errors if (note.kind, note.path) not in known)
+
+
+def _of_findings(
+    verifications: Iterable[Verification], places: MessagePlaces, directories: Iterable[PartitionPath]
+) -> Iterator[NextCommand]:
+    """Yield the commands of the next steps; for a step without any, the commands of its pages that change nothing."""
+    by_path = {one.path: one for one in directories}
+    for verification in verifications:
+        here = places.about(by_path[verification.path]) if verification.path in by_path else places
+        for finding in verification.findings:
+            if finding.kind is FindingKind.LOCKED:
+                continue
+            named = [*commands_in(finding.next_step)]
+            yield from named
+            if named and not any(command.argv for command in named):
+                yield from _of_pages(finding.kind, here)
+
+
+def _of_pages(kind: FindingKind, places: MessagePlaces) -> Iterator[NextCommand]:
+    for message in MESSAGES:
+        if kind.value in message.findings:
+            commands = commands_of_page(message, places)
+            yield from (command for command in commands if command.effect is Effect.NOTHING)
+
+
+def _joined(commands: Iterable[NextCommand], log_dir: str) -> Iterator[NextCommand]:
+    """Yield the commands, with one for the log directory in place of the same repair of many partitions."""
+    commands = [*commands]
+    repairs: dict[tuple[str, ...], list[NextCommand]] = defaultdict(list)
+    for command in commands:
+        if _is_repair(command, log_dir):
+            repairs[command.argv[:2] + command.argv[3:]].append(command)
+    many = {key for key, found in repairs.items() if len({one.argv for one in found}) > _MOST_PARTITIONS}
+    for command in commands:
+        key = command.argv[:2] + command.argv[3:]
+        if _is_repair(command, log_dir) and key in many:
+            command = replace(command, argv=(*command.argv[:2], log_dir, *command.argv[3:]))  # noqa: PLW2901
+        yield command
+
+
+def _is_repair(command: NextCommand, log_dir: str) -> bool:
+    argv = command.argv
+    is_below = len(argv) > 2 and argv[2].startswith(f"{log_dir.rstrip('/')}/")
+    return argv[:2] == ("kafkalog", "recover") and is_below and "--salvage" not in argv

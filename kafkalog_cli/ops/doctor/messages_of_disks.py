@@ -1,0 +1,263 @@
+"""The lines that a broker prints about its disks, about retention, and about its cleaner."""
+
+from __future__ import annotations
+
+from kafkalog_cli.ops.doctor.broker_message import (
+    AS_BROKER,
+    BROKER_CONFIG,
+    FILLS,
+    LEVEL,
+    LOG_DIR,
+    LOOK,
+    LOOK_PARTITION,
+    OPERATING_SYSTEM,
+    PARTITION,
+    SALVAGE,
+    BrokerMessage,
+    BrokerStep,
+    BrokerText,
+    one_text,
+)
+
+ABOUT_DISKS = (
+    BrokerMessage(
+        "no-space-left-on-device",
+        (
+            BrokerText("No space left on device", OPERATING_SYSTEM),
+            BrokerText("Error while appending records to {} in dir {}", "UnifiedLog"),
+        ),
+        "The disk is full. The broker takes the log directory offline and stops serving its partitions; with one "
+        "directory, it ends. It will not start on a full disk, as loading needs room, too.",
+        "Do not delete segment files by hand: an index without its log, or a gap in the middle, is worse than a full "
+        "disk. And .log files of compacted topics hold the newest value of each key.",
+        (
+            FILLS,
+            BrokerStep(f"kafkalog ls {LOG_DIR} --topics --freeable", "shows what retention and compaction would free"),
+            BrokerStep(
+                f"kafkalog retain {LOG_DIR} {BROKER_CONFIG} --config retention.ms=86400000 --topic orders --dry-run",
+                "prints which segments of a topic go with a shorter retention. It changes nothing",
+            ),
+            BrokerStep(
+                f"kafkalog purge {LOG_DIR} --dry-run",
+                "shows what files of earlier runs and of the broker's deletions can go",
+            ),
+        ),
+    ),
+    BrokerMessage(
+        "input-output-error",
+        (
+            BrokerText("Input/output error", OPERATING_SYSTEM),
+            BrokerText("Exception while reading from {} in dir {}", "LocalLog"),
+        ),
+        "The disk cannot read or write some sectors. The broker takes the log directory offline at the first such "
+        "error.",
+        "Each further read may lose more. Copy the disk first (ddrescue), and work on the copy.",
+        (
+            BrokerStep("dmesg --level=err", "shows the kernel's errors of the device"),
+            BrokerStep(
+                f"kafkalog verify {LOG_DIR}", "names the byte ranges that cannot be read, and reads around them"
+            ),
+            SALVAGE,
+        ),
+        ("unreadable-range",),
+    ),
+    BrokerMessage(
+        "read-only-file-system",
+        one_text("Read-only file system", OPERATING_SYSTEM),
+        "The kernel remounted the file system read-only, mostly after an I/O error or a damaged journal.",
+        "Nothing more is lost while it is read-only. Run the file system's own check before you mount it for writing.",
+        (BrokerStep(f"findmnt --target {LOG_DIR}", "shows the mount's options"), LOOK),
+    ),
+    BrokerMessage(
+        "too-many-open-files",
+        one_text("Too many open files", OPERATING_SYSTEM),
+        "The broker has no file descriptors left. Each segment needs some, and each index a memory map.",
+        "No record, but the broker takes directories offline for it, and may leave indexes half written.",
+        (
+            BrokerStep(f"kafkalog ls {LOG_DIR} --topics --sort size", "shows how many segments each topic has"),
+            LOOK,
+        ),
+    ),
+    BrokerMessage(
+        "permission-denied",
+        one_text("Permission denied", OPERATING_SYSTEM),
+        "The broker's user may not read or write a file. Somebody ran a tool as root, or restored a backup without "
+        "owners.",
+        "Nothing on disk. Writers of kafkalog keep the owner of what they replace.",
+        (
+            BrokerStep(f"find {LOG_DIR} ! -user kafka -ls", "lists files that belong to another user"),
+            BrokerStep(f"kafkalog ls {LOG_DIR}", "names the entries that cannot be read"),
+        ),
+    ),
+    BrokerMessage(
+        "log-dir-offline",
+        (
+            BrokerText("Stopping serving logs in dir {}", "LogManager"),
+            BrokerText("The log dir {} is already offline due to a previous IO exception.", "LocalLog"),
+            BrokerText(
+                "Logs for partitions {} are offline and logs for future partitions {} are offline due to failure on "
+                "log directory {}",
+                "LogManager",
+            ),
+            BrokerText("Shutdown broker because all log dirs in {} have failed", "LogManager"),
+        ),
+        "An I/O error made the broker give up a log directory. The first error above this line is the cause: look for "
+        "the message before it. The directory comes back only with a restart.",
+        "All its partitions are unavailable on this broker. Their records are on the disk, as far as the disk returns "
+        "them.",
+        (LOOK, AS_BROKER),
+    ),
+    BrokerMessage(
+        "flush-failed",
+        (
+            BrokerText(
+                "Error while flushing log for {} in dir {} with offset {} ({}) and recovery point {}", "UnifiedLog"
+            ),
+            BrokerText("Error while rolling log segment for {} in dir {}", "LocalLog"),
+        ),
+        "fsync failed. After a failed fsync, the kernel may have dropped the pages that were not written, and a later "
+        "fsync can succeed without them.",
+        "Records after the recovery point may be missing in the file although the broker acknowledged them.",
+        (
+            LOOK,
+            BrokerStep(
+                f"kafkalog verify {PARTITION} --against /var/lib/kafka/copy/orders-0",
+                "compares with another replica batch by batch",
+            ),
+        ),
+    ),
+)
+
+ABOUT_RETENTION = (
+    BrokerMessage(
+        "deleting-segment-by-time",
+        (
+            BrokerText(
+                "Deleting segment {} due to log retention time {}ms breach based on the largest record timestamp in "
+                "the segment",
+                "UnifiedLog",
+            ),
+            BrokerText(
+                "Deleting segment {} due to log retention time {}ms breach based on the last modified time of the "
+                "segment",
+                "UnifiedLog",
+            ),
+            BrokerText(
+                "Deleting segment {} due to log retention size {} breach. Log size after deletion will be {}.",
+                "UnifiedLog",
+            ),
+            BrokerText("Deleting segments due to log start offset {} breach: {}", "UnifiedLog"),
+        ),
+        "Retention removed a segment. That is the topic's setting at work. If it is a surprise, producers send "
+        "timestamps in seconds, or retention.ms is in hours: both make segments look old.",
+        "The records of the segment. The files stay as .deleted for file.delete.delay.ms (one minute by default).",
+        (
+            BrokerStep(
+                f"kafkalog retain {PARTITION} {BROKER_CONFIG} --dry-run --explain",
+                "shows for every segment by which setting and when it is removed. It changes nothing",
+            ),
+            BrokerStep(f"kafkalog verify {PARTITION} --level deep", "finds timestamps in the wrong unit"),
+        ),
+        ("timestamp-unit",),
+    ),
+    BrokerMessage(
+        "future-timestamps",
+        one_text("{} contains future timestamp(s), making it ineligible to be deleted", "UnifiedLog"),
+        "A segment holds a timestamp in the future, so that retention by time does not remove it, nor any segment "
+        "after it. A producer's clock is wrong, or it sends microseconds.",
+        "The disk fills.",
+        (
+            BrokerStep(
+                f"kafkalog lookup-time {PARTITION} --max-timestamp", "finds the record with the largest timestamp"
+            ),
+            BrokerStep(
+                f"kafkalog retain {PARTITION} {BROKER_CONFIG} --config retention.bytes=1073741824 --dry-run --explain",
+                "shows what retention by size removes, which does not look at timestamps. It changes nothing",
+            ),
+        ),
+        ("future-timestamp", "timestamp-unit"),
+    ),
+    BrokerMessage(
+        "log-cleaner-failed",
+        (
+            BrokerText(
+                "Unexpected exception thrown when cleaning log {}. Marking its partition ({}) as uncleanable",
+                "LogCleaner$CleanerThread",
+            ),
+            BrokerText("Log segment may be corrupt, batch size {} > {} bytes left in segment for {}", "Cleaner"),
+            BrokerText("Failed to read from segment {} of partition {} while loading offset map", "Cleaner"),
+        ),
+        "The cleaner met a batch that it cannot read and gave the partition up until the broker starts again. The "
+        "log is no longer compacted, and it grows. For __consumer_offsets this ends in slow loading and a full "
+        "disk.",
+        "No record yet. Consumers that reach the batch fail there, too.",
+        (
+            LEVEL,
+            BrokerStep(
+                f"kafkalog compact {PARTITION} {BROKER_CONFIG} --dry-run --estimate",
+                "shows how much of the log is dirty",
+            ),
+            SALVAGE,
+        ),
+        ("crc-mismatch", "decompression-failed"),
+    ),
+    BrokerMessage(
+        "cleaner-buffer-too-small",
+        (
+            BrokerText(
+                "offset map is too small to fit in even a single message, so log cleaning will never make progress. "
+                "You can increase log.cleaner.dedupe.buffer.size or decrease log.cleaner.threads",
+                "Cleaner",
+            ),
+            BrokerText("This log contains a message larger than maximum allowable size of {}.", "Cleaner"),
+        ),
+        "The cleaner's buffers cannot hold what the log has: too few bytes for its map of keys, or a batch larger than "
+        "message.max.bytes of today.",
+        "The log grows until the setting is changed.",
+        (
+            BrokerStep(f"kafkalog dump-log {PARTITION} --format json", "prints the size of each batch"),
+            BrokerStep(
+                f"kafkalog compact {PARTITION} {BROKER_CONFIG} --dry-run --estimate",
+                "cleans with its own buffers, on a dry run",
+            ),
+        ),
+    ),
+    BrokerMessage(
+        "cleaner-checkpoint-reset",
+        (
+            BrokerText(
+                "Resetting first dirty offset of {} to log start offset {} since the checkpointed offset {} is "
+                "invalid.",
+                "LogCleanerManager",
+            ),
+            BrokerText(
+                "The last checkpoint dirty offset for partition {} is {}, which is larger than the log end offset {}. "
+                "Resetting to the log start offset {}.",
+                "LogCleanerManager",
+            ),
+            BrokerText("Failed to access checkpoint file {} in dir {}", "LogCleanerManager"),
+        ),
+        "cleaner-offset-checkpoint does not fit the log: the log was truncated, restored from a backup, or started "
+        "later. The cleaner begins again at the log's start.",
+        "Nothing: the next cleaning takes longer.",
+        (
+            BrokerStep(
+                f"kafkalog dump-index {LOG_DIR}/cleaner-offset-checkpoint", "prints the lines of the checkpoint"
+            ),
+            LOOK_PARTITION,
+        ),
+        ("cleaner-offset-beyond-end",),
+    ),
+    BrokerMessage(
+        "invalid-messages-during-compaction",
+        one_text("\tFound {} invalid messages during compaction.", "LogCleaner$CleanerThread"),
+        "The cleaner met records without a key in a compacted topic, written before the topic was compacted. It drops "
+        "them.",
+        "The records without a key.",
+        (
+            BrokerStep(
+                f"kafkalog read {PARTITION} --print offset,key --max-records 100", "prints keys; null is a missing key"
+            ),
+        ),
+    ),
+)

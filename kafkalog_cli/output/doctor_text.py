@@ -1,0 +1,136 @@
+"""The text output of doctor: how the broker stopped, its next start, what is wrong, and the next commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkalog_cli.errors import counted
+from kafkalog_cli.ops.checks.diagnose import Finding
+from kafkalog_cli.ops.checks.finding_kinds import Severity
+from kafkalog_cli.ops.doctor.broker_messages import Recognised
+from kafkalog_cli.ops.doctor.commands import Effect, NextCommand
+from kafkalog_cli.ops.doctor.examination import Examination
+from kafkalog_cli.ops.doctor.start import StartAction, StartStep
+from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
+from kafkalog_cli.output.paint import Paint, paint_of
+from kafkalog_cli.output.stream import ResultStream, printable
+
+_STOPPED = {
+    Shutdown.CLEAN: "its broker stopped cleanly",
+    Shutdown.UNCLEAN: "its broker did not stop cleanly",
+    Shutdown.RUNNING: "a broker is running on it",
+    Shutdown.UNKNOWN: "no file shows how its broker stopped",
+}
+_ACTIONS = {
+    StartAction.NOTHING: "no start",
+    StartAction.DOES_NOT_START: "does not start",
+    StartAction.TAKES_OFFLINE: "takes the directory offline",
+    StartAction.TRUSTS: "trusts the logs",
+    StartAction.RECOVERS: "checks the logs",
+    StartAction.RESETS: "ignores a checkpoint",
+    StartAction.CUTS: "cuts a log",
+    StartAction.REMOVES: "removes a segment",
+    StartAction.DELETES: "deletes",
+    StartAction.REBUILDS: "rebuilds indexes",
+    StartAction.SETS_ASIDE: "sets aside",
+    StartAction.LOWERS: "lowers a high watermark",
+}
+_EFFECTS = {
+    Effect.NOTHING: "changes nothing",
+    Effect.COPIES: "writes only new files elsewhere",
+    Effect.REVERSIBLE: "can be undone",
+    Effect.PERMANENT: "cannot be undone",
+}
+_MOST_FINDINGS = 20
+_PAGES = "docs/broker-messages"
+
+
+class DoctorText:
+    """Writes an examination; `out` breaks lines at the width of a terminal."""
+
+    def __init__(self, out: ResultStream) -> None:
+        self._out = out
+        self._paint = paint_of(out)
+
+    def write(self, found: Examination) -> None:
+        """Write all parts."""
+        self._line(_heading(found.root, found.partitions))
+        for title, lines in (
+            ("From the broker's log", [*self._broker_lines(found.lines)]),
+            ("At its next start, the broker", [*self._steps(found)]),
+            ("Damage and warnings", [*self._findings(found)]),
+            ("Next commands, the safest first", [*self._commands(found.commands)]),
+        ):
+            if lines:
+                self._line("")
+                self._line(self._paint.heading(title))
+                for line in lines:
+                    self._line(line)
+
+    def _line(self, text: str) -> None:
+        self._out.write(f"{text}\n")
+
+    def _wrapped(self, text: str, indent: str) -> str:
+        return self._paint.wrapped(printable(text), indent=indent)
+
+    def _broker_lines(self, lines: tuple[Recognised, ...]) -> Iterator[str]:
+        for line in lines:
+            like = "" if line.is_exact else ", the text that is the most like it"
+            yield self._wrapped(f"  {line.text.text.strip().replace('{}', '…')}{like}", "    ")
+            yield self._wrapped(f"    {line.message.meaning}", "    ")
+            yield self._wrapped(f"    Risk: {line.message.at_stake}", "    ")
+            yield f"    Page: {_PAGES}/{line.message.slug}.md"
+
+    def _steps(self, found: Examination) -> Iterator[str]:
+        for number, step in enumerate(found.steps, 1):
+            yield self._step(number, step, found.root.path)
+
+    def _step(self, number: int, step: StartStep, log_dir: str) -> str:
+        word = _ACTIONS[step.action]
+        text = self._wrapped(f"  {number}. {word}: {_below(step.path, log_dir)}: {step.message}", "     ")
+        if step.loses_data or step.ends_start:
+            return self._paint.coloured(text, word, self._paint.bad)
+        return text
+
+    def _findings(self, found: Examination) -> Iterator[str]:
+        all_found = [one for each in found.verifications for one in each.findings if one.severity is not Severity.INFO]
+        all_found.sort(key=lambda one: one.severity is not Severity.CORRUPTION)
+        for one in all_found[:_MOST_FINDINGS]:
+            yield self._finding(one, found.root.path)
+        if len(all_found) > _MOST_FINDINGS:
+            yield f"  {len(all_found) - _MOST_FINDINGS} more findings: kafkalog verify {printable(found.root.path)}"
+
+    def _finding(self, one: Finding, log_dir: str) -> str:
+        at = "" if one.position is None else f" at byte {one.position}"
+        word = one.severity.value
+        text = self._wrapped(f"  {word}: {_below(one.path, log_dir)}{at}: {one.message} [{one.kind.value}]", "    ")
+        bad = one.severity is Severity.CORRUPTION
+        return self._paint.coloured(text, word, self._paint.bad if bad else self._paint.warning)
+
+    def _commands(self, commands: tuple[NextCommand, ...]) -> Iterator[str]:
+        for number, command in enumerate(commands, 1):
+            if not command.argv:
+                yield self._wrapped(f"  {number}. by hand: {command.why}", "     ")
+                continue
+            yield f"  {number}. {printable(command.line)}"
+            effect = _EFFECTS[command.effect] + (f": {command.undo}" if command.undo else "")
+            yield self._effect(effect, command)
+            yield self._wrapped(f"     {command.why}", "     ")
+
+    def _effect(self, effect: str, command: NextCommand) -> str:
+        paint: Paint = self._paint
+        colours = {Effect.REVERSIBLE: paint.warning, Effect.PERMANENT: paint.bad}
+        text = self._wrapped(f"     {effect}", "       ")
+        return paint.coloured(text, _EFFECTS[command.effect], colours.get(command.effect, paint.fine))
+
+
+def _heading(root: LogDirRoot, partitions: int) -> str:
+    of = [] if root.meta is None or root.meta.node_id is None else [f"broker {root.meta.node_id}"]
+    of += [] if root.meta is None or root.meta.cluster_id is None else [f"cluster {root.meta.cluster_id}"]
+    parts = [*of, counted(partitions, "partition", "partitions"), _STOPPED[root.shutdown]]
+    return printable(f"{root.path}: {', '.join(parts)}")
+
+
+def _below(path: str, log_dir: str) -> str:
+    """Return a path without its log directory, which stands in the first line."""
+    return path.removeprefix(f"{log_dir.rstrip('/')}/")

@@ -1,0 +1,117 @@
+"""The output of export: objects about its files, exported records as lines (which `append` accepts), and text."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated, TypedDict
+
+from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.output.progress import sized, spent
+from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, topic_decode
+from kafkalog_cli.output.record_json_printer import JsonPrinter
+from kafkalog_cli.output.records import ObjectKind, PathText, Positive, same_fields
+from kafkalog_cli.output.stream import ResultStream, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkalog_cli.ops.export.files import MadeFile
+
+
+class ExportedPathObject(TypedDict):
+    """The path of an exported file."""
+
+    path: Annotated[PathText, "below --output: topic=NAME/, and day=DATE/ with --by-day"]
+
+
+class ExportedFactsObject(TypedDict):
+    """The contents of an exported file."""
+
+    topic: str
+    partition: int
+    first_offset: Annotated[int, "of its first record; in 0.7 a position in bytes"]
+    last_offset: Annotated[int, "of its last record"]
+    records: Positive
+    size_bytes: Annotated[Positive, "of the file"]
+
+
+class ExportedObject(ExportedPathObject, ExportedFactsObject):
+    """A file that export made."""
+
+    of_earlier_run: Annotated[bool, "an earlier run made it, which was interrupted after its commit"]
+
+
+EXPORTED = ObjectKind("kafkalog.exported/1", ExportedObject)
+
+
+def exported_object(file: MadeFile, output: str, *, of_earlier_run: bool) -> ExportedObject:
+    """Return the fields of a file that is in place in the output."""
+    path = PathText(f"{output.rstrip('/')}/{file.path}")
+    return {"path": path, **same_fields(ExportedFactsObject, file), "of_earlier_run": of_earlier_run}
+
+
+def export_counts(files: Sequence[MadeFile]) -> dict[str, int]:
+    """Return the counts of all files for the summary."""
+    return {
+        "files": len(files),
+        "topics": len({one.topic for one in files}),
+        "partitions": len({(one.topic, one.partition) for one in files}),
+        "records": sum(one.records for one in files),
+        "bytes": sum(one.size_bytes for one in files),
+    }
+
+
+class ExportLines:
+    """Makes the lines of an export; Spark sends it to its workers, because `spark` does not import `output`."""
+
+    def of_segment(self, partition: Partition, name: str, *, is_seven: bool) -> Callable[[RecordBlock], bytes]:
+        """Return the function that renders the blocks of a segment file, a line per record."""
+        directory = partition.directory
+        context = SegmentContext(directory.topic, directory.partition, name, is_seven)
+        sink = io.BytesIO()
+        stream = ResultStream(sink)
+        options = RecordJsonOptions(with_batches=False, decode=topic_decode(directory.topic))
+        printer = JsonPrinter(stream, context, options)
+
+        def render(block: RecordBlock) -> bytes:
+            printer.block(block)
+            stream.flush()
+            lines = sink.getvalue()
+            sink.seek(0)
+            sink.truncate()
+            return lines
+
+        return render
+
+
+# ---- text
+
+
+def export_lines(files: Iterable[MadeFile], seconds: float) -> Iterator[str]:
+    """Return the lines, with line ends; the last has the duration of the run."""
+    whole: list[MadeFile] = []
+    of_topics: list[str] = []
+    for topic, group in groupby(sorted(files, key=lambda one: one.topic), key=lambda one: one.topic):
+        of_topic = list(group)
+        whole += of_topic
+        of_topics.append(f"{printable(topic)}: {_counted(of_topic)}")
+    if len(of_topics) != 1:
+        of_topics.append(f"{len(of_topics)} topics: {_counted(whole)}")
+    of_topics[-1] += f", {spent(seconds)}"
+    yield from (f"{line}\n" for line in of_topics)
+
+
+def _counted(files: list[MadeFile]) -> str:
+    records, size_bytes = sum(one.records for one in files), sum(one.size_bytes for one in files)
+    partitions = len({(one.topic, one.partition) for one in files})
+    return (
+        f"{records} {_word('record', records)} of {partitions} {_word('partition', partitions)}"
+        f" in {len(files)} {_word('file', len(files))}, {sized(size_bytes)}"
+    )
+
+
+def _word(word: str, count: int) -> str:
+    return word if count == 1 else f"{word}s"

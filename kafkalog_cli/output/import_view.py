@@ -1,0 +1,141 @@
+"""The output of import: an object or a line per partition, and a total."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, TypedDict
+
+from kafkalog_cli.output.progress import sized, spent
+from kafkalog_cli.output.records import ObjectKind, PathText, keywords
+from kafkalog_cli.output.stream import printable
+
+if TYPE_CHECKING:
+    from kafkalog_cli.ops.importing.results import ImportPlan, ImportResult
+
+
+class TargetPartitionObject(TypedDict):
+    """The new partition of an import."""
+
+    path: Annotated[PathText, "the partition directory"]
+    topic: str
+    partition: int
+    topic_id: Annotated[str | None, "null: unknown, and a broker renames the partition to -stray"]
+    topic_id_from: Annotated[
+        Annotated[str, keywords(enum=("--topic-id", "the metadata log", "the empty partition", "the input"))] | None,
+        "the source of the topic id",
+    ]
+    keeps_offsets: Annotated[bool, "offsets are those of the input, else new offsets from 0 on"]
+
+
+class ImportedObject(TargetPartitionObject):
+    """A partition that import made, or would make. In a dry run unknown numbers are null."""
+
+    dry_run: Annotated[bool, "nothing was made: the other fields show what would be made"]
+    first_offset: Annotated[int | None, "of the first record"]
+    end_offset: Annotated[int | None, "of the next record"]
+    records: Annotated[int | None, "in a dry run the rows of the input, with control records; null if unknown"]
+    batches: int | None
+    size_bytes: Annotated[int | None, "of the batches"]
+    segments: int | None
+    transactional_records: Annotated[int | None, "records of transactions, which became plain records"]
+    proved_records: Annotated[int | None, "records that were read back and equal the input; null without --prove"]
+    digest: Annotated[str | None, "SHA-256 over these records; equal records have equal digests"]
+
+
+IMPORTED = ObjectKind("kafkalog.imported/1", ImportedObject)
+
+
+def imported_objects(result: ImportResult, log_dir: str, *, dry_run: bool) -> Iterator[ImportedObject]:
+    """Return an object for each new partition; in a dry run, with the facts that are known before the rows are read."""
+    plan = result.plan
+    if plan is None:
+        return
+    if dry_run:
+        for job in plan.jobs or ():
+            yield {
+                **_target(job.topic, job.partition, log_dir, result),
+                "dry_run": True,
+                "first_offset": None,
+                "end_offset": None,
+                "batches": None,
+                "size_bytes": None,
+                "segments": None,
+                "transactional_records": None,
+                "records": None if job.rows < 0 else job.rows,
+                "proved_records": None,
+                "digest": None,
+            }
+        return
+    for one in result.done:
+        built, proof = one.built, one.proof
+        yield {
+            **_target(one.topic, one.partition, log_dir, result),
+            "dry_run": False,
+            "first_offset": built.first_offset,
+            "end_offset": built.end_offset,
+            "records": built.records,
+            "batches": built.batches,
+            "size_bytes": built.size_bytes,
+            "segments": built.segments,
+            "transactional_records": built.transactional,
+            "proved_records": None if proof is None else proof.records,
+            "digest": None if proof is None else proof.digest,
+        }
+
+
+def _target(topic: str, partition: int, log_dir: str, result: ImportResult) -> TargetPartitionObject:
+    assert result.plan is not None
+    found = result.plan.ids.get(topic)
+    return {
+        "path": PathText(f"{log_dir.rstrip('/')}/{topic}-{partition}"),
+        "topic": topic,
+        "partition": partition,
+        "topic_id": None if found is None else found.topic_id,
+        "topic_id_from": (found.said_by or None) if found is not None else None,
+        "keeps_offsets": result.plan.keep_offsets,
+    }
+
+
+# ---- text
+
+
+def import_lines(result: ImportResult, log_dir: str, seconds: float, *, dry_run: bool) -> Iterator[str]:
+    """Return the lines, without line ends; the last has the duration of the run."""
+    plan = result.plan
+    if plan is None:
+        return
+    offsets = "offsets of the input" if plan.keep_offsets else "new offsets"
+    if dry_run:
+        yield from _planned(plan, offsets)
+        return
+    for one in result.done:
+        built = one.built
+        line = f"{printable(one.topic)}-{one.partition}: {_counted(built.records, 'record')}"
+        line += f", offsets {built.first_offset} to {built.end_offset - 1}" if built.records else ""
+        line += f", {sized(built.size_bytes)} in {_counted(built.segments, 'segment')}"
+        line += f", {built.transactional} of transactions, without transactions now" if built.transactional else ""
+        yield line + (f"; read back the same, sha256 {one.proof.digest}" if one.proof is not None else "")
+    for topic, found in plan.ids.items():
+        if found.topic_id is not None:
+            yield f"{printable(topic)}: topic id {found.topic_id} ({found.said_by})"
+    yield "to undo the import before a broker starts, remove the directories of these partitions"
+    records, size = (sum(getattr(one.built, name) for one in result.done) for name in ("records", "size_bytes"))
+    directories = f"{_counted(len(result.done), 'partition')} of {printable(log_dir)}"
+    yield f"{directories}: {_counted(records, 'record')}, {offsets}, {sized(size)}, {spent(seconds)}"
+
+
+def _planned(plan: ImportPlan, offsets: str) -> Iterator[str]:
+    for job in plan.jobs or ():
+        rows = "" if job.rows < 0 else f"{_counted(job.rows, 'row')} of "
+        found = plan.ids[job.topic]
+        topic_id = "no topic id" if found.topic_id is None else f"topic id {found.topic_id} ({found.said_by})"
+        files = f"{rows}{_counted(len(job.files), 'file')}, {sized(job.size_bytes)}"
+        yield f"{printable(job.name)}: would be made of {files}; {offsets}; {topic_id}"
+    if plan.jobs is None:
+        size = sized(sum(file.size_bytes for file in plan.files))
+        files = _counted(len(plan.files), "file")
+        yield f"would import {files}, {size}; {offsets}; the partitions follow from the rows"
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"

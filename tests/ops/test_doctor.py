@@ -1,0 +1,371 @@
+"""`doctor`: the steps of a broker's start, and the next commands for log directories that are broken in many ways.
+
+The commands are run, literally. Their effect is judged by a second examination.
+"""
+
+import io
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+import kafkalog_cli as kl
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.ops.doctor.broker_messages import MESSAGES, recognised
+from kafkalog_cli.ops.doctor.commands import Effect, commands_in, effect_of, in_safe_order
+from tests.support.archives import FIXTURES
+from tests.support.logs import R, batch_v2
+from tests.support.metadata_logs import batches, partition, value
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
+FIRST = f"{0:020}"
+MIXED = "mixed-0"
+SCHEMAS = EXAMPLE.parent / "schemas"
+WAYS = {}
+
+
+def way(action, command, *, loses=False, options=(), mends=True):
+    """The function breaks `kafka` in the working directory: the broker's step, and the command that doctor names."""
+
+    def add(make):
+        WAYS[make.__name__] = (make, action, command, loses, options, mends)
+        return make
+
+    return add
+
+
+@pytest.fixture
+def kafka(tmp_path, monkeypatch):
+    """A sound log directory of a broker that stopped cleanly, in the working directory; `meta` has its metadata log."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(EXAMPLE, "kafka")
+    folder = Path("kafka")
+    (folder / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":7}')
+    records = []
+    for topic in ("mixed", "levels"):
+        own_id = (folder / f"{topic}-0" / "partition.metadata").read_text().split()[-1]
+        records += [value("TopicRecord", name=topic, topicId=own_id), partition(own_id), partition(own_id, number=1)]
+    log = Path("meta/__cluster_metadata-0")
+    log.mkdir(parents=True)
+    (log / f"{FIRST}.log").write_bytes(batches([records])[0])
+    return folder
+
+
+def last_log(folder):
+    return max((folder / MIXED).glob("*.log"))
+
+
+def first_log(folder):
+    return min((folder / MIXED).glob("*.log"))
+
+
+def unclean(folder):
+    (folder / ".kafka_cleanshutdown").unlink()
+
+
+@way("cuts", "kafkalog recover kafka/mixed-0", loses=True)
+def torn_tail(folder):
+    unclean(folder)
+    with last_log(folder).open("ab") as log:
+        log.write(batch_v2([R(125, 0, b"k", b"v" * 100)])[:90])
+
+
+@way("cuts", "kafkalog recover kafka/mixed-0 --salvage salvaged", loses=True, mends=False)
+def damage_before_valid_batches(folder):
+    unclean(folder)
+    (folder / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+    log = first_log(folder)
+    data = bytearray(log.read_bytes())
+    data[100] ^= 0xFF
+    log.write_bytes(data)
+
+
+@way("rebuilds", "kafkalog recover kafka/mixed-0 --indexes-only")
+def missing_index(folder):
+    first_log(folder).with_suffix(".index").unlink()
+
+
+@way("takes-offline", "kafkalog recover kafka")
+def malformed_checkpoint(folder):
+    (folder / "recovery-point-offset-checkpoint").write_text("0\nthree\nmixed 0 10\n")
+
+
+@way("does-not-start", "findmnt --target kafka", mends=False)
+def no_meta_properties(folder):
+    (folder / "meta.properties").unlink()
+
+
+@way("does-not-start", "mv -nT kafka/backup backup")
+def foreign_directory(folder):
+    (folder / "backup").mkdir()
+
+
+@way("does-not-start", "mv -nT kafka/mixed-0/old.log kafka/mixed-0/old.log.aside")
+def name_without_an_offset(folder):
+    (folder / MIXED / "old.log").touch()
+
+
+@way("removes", "sed -i.aside 's/^mixed 0 900$/mixed 0 0/' kafka/log-start-offset-checkpoint", loses=True)
+def log_start_beyond_the_end(folder):
+    (folder / "log-start-offset-checkpoint").write_text("0\n1\nmixed 0 900\n")
+
+
+@way("sets-aside", "kafkalog recover kafka/mixed-0 --metadata meta", options=("--metadata", "meta"))
+def no_topic_id(folder):
+    (folder / MIXED / "partition.metadata").unlink()
+
+
+@way("sets-aside", f"kafkalog recover kafka/mixed-0.{'a' * 32}-stray --metadata meta", options=("--metadata", "meta"))
+def stray_partition(folder):
+    (folder / MIXED).rename(folder / f"mixed-0.{'a' * 32}-stray")
+
+
+@way("lowers", "kafkalog recover kafka/mixed-0")
+def high_watermark_beyond_the_end(folder):
+    (folder / "replication-offset-checkpoint").write_text("0\n1\nmixed 0 700\n")
+
+
+@way("trusts", "kafkalog recover kafka/mixed-0")
+def damaged_producer_snapshot(folder):
+    for log in (folder / MIXED).glob("*.log"):
+        log.with_suffix(".snapshot").write_bytes(b"\0\1garbage")
+
+
+def check_schema(lines):
+    """Each object fits the schema that it names."""
+    for line in lines:
+        name = line["schema"].replace("/", "-")
+        schema = json.loads((SCHEMAS / f"{name}.json").read_text())
+        assert not [*Draft202012Validator(schema).iter_errors(line)], line
+
+
+def doctor(*arguments):
+    out, err = io.BytesIO(), io.BytesIO()
+    code = run(["doctor", *map(str, arguments), "--format", "json"], Environment(stdout=out, stderr=err))
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert lines[-1]["exit_code"] == code
+    check_schema(lines)
+    return lines
+
+
+def of_type(lines, name):
+    return [line for line in lines if line["type"] == name]
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_the_right_command_is_named_and_helps(name, kafka):
+    make, action, command, loses, options, mends = WAYS[name]
+    assert doctor(kafka, *options)[-1]["exit_code"] == 0
+    make(kafka)
+    before = {path: path.read_bytes() for path in sorted(kafka.rglob("*")) if path.is_file()}
+    lines = doctor(kafka, *options)
+    assert {path: path.read_bytes() for path in sorted(kafka.rglob("*")) if path.is_file()} == before
+    steps = of_type(lines, "start-step")
+    assert action in [step["action"] for step in steps], steps
+    assert any(step["loses_data"] for step in steps) is loses, steps
+    commands = of_type(lines, "next-command")
+    argvs = [one["argv"] for one in commands]
+    assert shlex.split(command) in argvs, argvs
+    effects = [Effect[one["effect"].upper()] for one in commands if one["argv"]]
+    assert effects == sorted(effects)
+    if mends:
+        assert action == "sets-aside" or lines[-1]["exit_code"] != 0
+        done = (
+            run(shlex.split(command)[1:]) if command.startswith("kafkalog ") else subprocess.call(shlex.split(command))
+        )
+        assert done == 0
+        after = doctor(kafka, *options)
+        assert not any(step["ends_start"] or step["loses_data"] for step in of_type(after, "start-step"))
+        assert after[-1]["exit_code"] == 0, of_type(after, "finding")
+
+
+def test_at_least_ten_ways():
+    assert len(WAYS) >= 10
+    assert len({command for _, _, command, *_ in WAYS.values()}) >= 8
+
+
+LINES = [line.split("\t") for line in (FIXTURES / "broker_lines.tsv").read_text().splitlines()]
+"""Page, command and line. Real brokers wrote the lines: 4.2.0 on broken directories, and older ones in public reports."""
+PARTITION = re.compile(r"\b([A-Za-z_]+(?:-[a-z]+)*-\d)(?=[/,\]. ])")
+
+
+def test_the_lines_of_many_pages():
+    assert len(LINES) >= 40
+    assert len({slug for slug, _, _ in LINES}) >= 28
+
+
+@pytest.mark.parametrize(("slug", "command", "line"), LINES, ids=lambda word: word[:40])
+def test_a_line_leads_to_its_page_and_its_command(slug, command, line, kafka):
+    Path("server.properties").write_text("node.id=1\n")
+    found = PARTITION.search(line)
+    here = kafka / (MIXED if found is None else found[1])
+    if not here.exists():
+        shutil.copytree(kafka / MIXED, here)
+    lines = doctor(kafka, line, "--broker-config", "server.properties", "--metadata", "meta", "--level", "quick")
+    known = of_type(lines, "broker-line")
+    assert slug in [one["slug"] for one in known]
+    words = [word.replace("D/", "kafka/") if word.startswith("D/") else word for word in shlex.split(command)]
+    words = [{"D": "kafka", "P": str(here)}.get(word, word) for word in words]
+    words = [f"{here}{word[1:]}" if word.startswith("P/") else word for word in words]
+    argvs = [one["argv"] for one in of_type(lines, "next-command")]
+    assert words in argvs, argvs
+    assert not any("/var/lib/kafka" in word or "/etc/kafka" in word for argv in argvs for word in argv or ())
+
+
+def test_causes_come_before_their_consequences():
+    text = """\
+[2026-11-23 21:07:10,966] WARN Stopping serving logs in dir /srv/kafka/data (kafka.log.LogManager)
+[2026-11-23 21:07:10,730] ERROR Error while writing to checkpoint file /srv/kafka/data/x (LogDirFailureChannel)
+java.io.IOException: No space left on device
+"""
+    slugs = [one.message.slug for one in recognised(text)]
+    assert slugs == ["no-space-left-on-device", "checkpoint-write-failed", "log-dir-offline"]
+    assert recognised("Nothing that a broker says") == recognised("") == ()
+
+
+def test_every_text_of_the_table_leads_to_its_own_page():
+    for message in MESSAGES:
+        for text in message.texts:
+            found = recognised(text.text.replace("{}", "17"))
+            assert message.slug in [one.message.slug for one in found]
+            assert all(one.is_exact for one in found)
+
+
+@pytest.mark.parametrize(("piece", "slug"), [
+    ("Found a corrupted index file", "corrupted-index-file"), ("invalid cluster.id", "invalid-cluster-id"),
+    ("marked stray", "stray-partition"), ("  No space left on device", "no-space-left-on-device"),
+])  # fmt: skip
+def test_a_piece_of_a_text_leads_to_its_page(piece, slug):
+    assert slug in [one.message.slug for one in recognised(piece)]
+    assert recognised(piece.split()[0]) == ()
+
+
+def test_a_long_text_takes_no_long_time():
+    assert recognised("Error while flushing log for in dir with offset ( ) and recovery point " * 2000)
+
+
+def test_an_unknown_text_is_a_warning(kafka):
+    out, err = io.BytesIO(), io.BytesIO()
+    assert run(["doctor", str(kafka), "the printer is on fire"], Environment(stdout=out, stderr=err)) == 3
+    assert b"no page" in err.getvalue()
+    assert b"3 partitions, its broker stopped cleanly" in out.getvalue()
+
+
+def test_a_line_helps_where_no_log_directory_is(kafka):
+    Path("empty").mkdir()
+    assert run(["doctor", "empty"], Environment(stdout=io.BytesIO(), stderr=io.BytesIO())) == 10
+    lines = doctor("empty", "java.lang.RuntimeException: No readable meta.properties files found.")
+    assert lines[-1]["exit_code"] == 10
+    assert ["findmnt", "--target", "empty"] in [one["argv"] for one in of_type(lines, "next-command")]
+
+
+@pytest.mark.parametrize(
+    ("command", "effect"),
+    [
+        ("kafkalog verify a", Effect.NOTHING),
+        ("kafkalog recover a --dry-run", Effect.NOTHING),
+        ("sudo kafkalog verify a", Effect.NOTHING),
+        ("find a ! -user kafka -ls", Effect.NOTHING),
+        ("find a -delete", Effect.PERMANENT),
+        ("kafkalog recover a --salvage b", Effect.COPIES),
+        ("cp -a a b", Effect.COPIES),
+        ("kafkalog recover a", Effect.REVERSIBLE),
+        ("kafkalog recover a --discard", Effect.PERMANENT),
+        ("mv -nT a b", Effect.REVERSIBLE),
+        ("sed -i.aside s/a/b/ c", Effect.REVERSIBLE),
+        ("sed -i s/a/b/ c", Effect.PERMANENT),
+        ("kafkalog purge a", Effect.PERMANENT),
+        ("kafkalog undo a RUN", Effect.PERMANENT),
+        ("rm -r a", Effect.PERMANENT),
+        ("sudo", Effect.PERMANENT),
+    ],
+)
+def test_the_effect_of_a_command(command, effect):
+    assert effect_of(shlex.split(command)) is effect
+
+
+def test_commands_are_taken_out_of_a_step():
+    step = "if no other replica is in sync, copy it: `cp -a 'a. b' c`. Else, `rm -r d` removes it; `x` is a name"
+    commands = list(commands_in(step))
+    assert [one.argv for one in commands] == [("cp", "-a", "a. b", "c"), ("rm", "-r", "d")]
+    assert [one.why for one in commands] == ["if no other replica is in sync, copy it", "Else, removes it"]
+    assert [one.why for one in commands_in("restore it from a backup")] == ["restore it from a backup"]
+    assert not [*commands_in("nothing has to be done"), *commands_in("")]
+    (mv, trial, recover) = sorted(
+        in_safe_order(commands_in("`kafkalog recover a`; `mv -nT a b`")), key=lambda one: one.line
+    )[::-1]
+    assert [one.undo for one in (mv, trial)] == ["mv -nT b a", ""]
+    assert trial.argv == (*recover.argv, "--dry-run")
+    assert recover.undo.startswith("kafkalog undo a RUN")
+
+
+def test_many_partitions_get_one_command(kafka):
+    for number in range(2, 8):
+        shutil.copytree(kafka / MIXED, kafka / f"mixed-{number}")
+        (kafka / f"mixed-{number}" / f"{FIRST}.index").unlink()
+    argvs = [one["argv"] for one in of_type(doctor(kafka), "next-command")]
+    assert argvs == [
+        ["kafkalog", "recover", "kafka", "--indexes-only", "--dry-run"],
+        ["kafkalog", "recover", "kafka", "--indexes-only"],
+    ]
+
+
+def test_the_library_gives_the_examination(kafka):
+    torn_tail(kafka)
+    found = kl.doctor(kafka)
+    assert [one.argv for one in found.commands if one.effect is Effect.REVERSIBLE] == [
+        ("kafkalog", "recover", "kafka/mixed-0")
+    ]
+    assert kl.open(kafka).doctor("Corruption found in segment 0, truncating to offset 1").lines
+    assert found.exit_code == 3
+
+
+def test_a_running_broker_is_named(kafka):
+    lock = (kafka / ".lock").open("w")
+    with lock:
+        holder = subprocess.Popen(
+            [sys.executable, "-c", f"import fcntl; f = open({str(kafka / '.lock')!r}, 'r+'); fcntl.lockf(f, fcntl.LOCK_EX); print(1, flush=True); input()"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        with holder:
+            holder.stdout.readline()
+            steps = of_type(doctor(kafka), "start-step")
+            holder.communicate(b"\n")
+    assert [step["action"] for step in steps] == ["nothing"]
+    assert str(holder.pid) in steps[0]["message"]
+
+
+def test_the_steps_are_those_of_real_brokers(corpus):
+    """The log of the broker that loaded each crashed partition has the cuts, the segments removed, and no other."""
+    cuts = removed = 0
+    for case in sorted(path for path in corpus.glob("crash-*") if (path / "before").is_dir()):
+        log = (case / "recovery.log").read_text()
+        name = re.escape(f"{case.name}-0")
+        real_cuts = {
+            (file, at)
+            for file, at in re.findall(
+                rf"Found invalid messages in log segment \S+/{name}/(\S+) at byte offset (\d+)", log
+            )
+        }
+        found = re.findall(rf"partition={name},[^\n]*Deleting segments as part of log recovery: ([^\n]*)", log)
+        real_removed = {base for line in found for base in re.findall(r"baseOffset=(\d+)", line)}
+        steps = kl.doctor(case / "before").steps
+        ours = {
+            (Path(one.path).name, re.search(r"from byte (\d+)", one.message)[1])
+            for one in steps
+            if one.action.value == "cuts"
+        }
+        gone = {str(int(Path(one.path).stem)) for one in steps if one.action.value == "removes"}
+        assert real_cuts <= ours, case.name
+        assert real_removed == gone, case.name
+        cuts += len(real_cuts)
+        removed += len(real_removed)
+    assert cuts >= 6
+    assert removed >= 2

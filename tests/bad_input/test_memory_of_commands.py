@@ -44,7 +44,7 @@ READERS = (
     ("verify", "--report", "junit=report"),
     ("lookup-time", "--latest", "--topic", "t"),
     ("lookup-time", "--max-timestamp", "--topic", "t"),
-    ("lookup-time", "2020-09-13T12:26:41Z", "--topic", "t"),
+    ("lookup-time", "2020-09-13T12:26:40Z", "--topic", "t"),
     ("read", "--topic", "t"),
 )
 

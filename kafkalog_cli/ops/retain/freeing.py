@@ -195,7 +195,9 @@ class Freeing:
                 self._report("no-lock", "there is no room for the lock, so nobody else has it", log_dir)
             except KafkalogError as error:
                 self.session.observer.fail(error, is_told=False)
-                self._failed_with |= {p.path: error.exit_code for p in self.plans if p.log_dir == log_dir}
+                failed = {plan.path: error.exit_code for plan in self.plans if plan.log_dir == log_dir}
+                self._failed_with |= failed
+                self.failed_paths.update(failed)
                 self.plans = [plan for plan in self.plans if plan.log_dir != log_dir]
         return self.plans
 

@@ -26,11 +26,12 @@ def lookup_offset(  # noqa: PLR0913, PLR0917 options
     If no record has the offset, the next record is printed. The answer includes the way in which it was found. Without
     an index, or with a wrong one, the segment is read from its start, and the answer reports that.
     """
-    from kafkalog_cli.cli.lookup_run import LookupPrinter, one_partition
+    from kafkalog_cli.cli.lookup_run import LookupPrinter
     from kafkalog_cli.ops.lookup import by_offset as lookup
+    from kafkalog_cli.ops.selection import Selection, select_one
 
     environment = environment_of(context)
-    chosen = one_partition(environment, path, topic, partition)
+    chosen = select_one(environment.fs, path, Selection(frozenset(topic or ()), frozenset(partition or ())))
     found = lookup.lookup_offset(environment.fs, chosen, offset, batch_only=batch)
     printer = LookupPrinter(environment, chosen, as_json=output.is_json)
     printer.found(found)

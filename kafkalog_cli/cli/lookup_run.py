@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.errors import ExitCode, NoTimestamps, OffsetOutOfRange, UsageError
+from kafkalog_cli.errors import ExitCode, NoTimestamps, OffsetOutOfRange
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.lookup import by_offset as lookup
 from kafkalog_cli.ops.lookup import by_time as lookup_time
 from kafkalog_cli.ops.partition_state import log_bounds
-from kafkalog_cli.ops.selection import Selection, expand, in_its_log_dir, select_partitions
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
 from kafkalog_cli.output.human import iso_time
 from kafkalog_cli.output.lookup_text import broker_note, found_lines
@@ -29,36 +28,6 @@ class TimeQuestion:
     max_timestamp: bool
     before: int | None
     now_ms: int
-
-
-def one_partition(
-    environment: Environment, path: str, topics: list[str] | None, partitions: list[int] | None
-) -> Partition:
-    """Return the selected partition. Raises UsageError for several partitions, NothingSelected for none."""
-    selection = Selection(frozenset(topics or ()), frozenset(partitions or ()))
-    found = select_partitions(environment.fs, [path], selection)
-    if len(found) > 1:
-        raise UsageError(reason=f"{path} holds {len(found)} partitions: choose one with --topic and --partition")
-    return found[0]
-
-
-def chosen_partitions(
-    environment: Environment, paths: list[str], topics: list[str] | None, partitions: list[int] | None
-) -> list[Partition]:
-    """Return the selected partitions. Raises UsageError for a directory of several partitions without a topic.
-
-    Raises also the exceptions of `select_partitions`.
-    """
-    selection = Selection(frozenset(topics or ()), frozenset(partitions or ()))
-    found = select_partitions(environment.fs, paths, selection)
-    if len(found) > 1 and not topics:
-        fs = environment.fs
-        named = {in_its_log_dir(fs, path).rstrip("/") or "/" for path in expand(fs, paths)}
-        others = [one.path for one in found if one.path not in named]
-        if len(others) > 1:
-            directory = others[0].rpartition("/")[0] or "/"
-            raise UsageError(reason=f"{directory} holds {len(others)} partitions: choose a topic with --topic")
-    return found
 
 
 class LookupPrinter:

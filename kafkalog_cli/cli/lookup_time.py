@@ -43,8 +43,9 @@ def lookup_time(  # noqa: PLR0913, PLR0917 options
     A broker trusts its time index and searches one segment only. The answer here is the record itself. If a broker
     would answer with another offset, that is reported too. A topic with several partitions has one line for each.
     """
-    from kafkalog_cli.cli.lookup_run import TimeQuestion, answer_time, chosen_partitions
+    from kafkalog_cli.cli.lookup_run import TimeQuestion, answer_time
     from kafkalog_cli.cli.lookup_topic import TopicAnswers
+    from kafkalog_cli.ops.selection import Selection, select_of_topics
 
     environment = environment_of(context)
     if sum((time is not None, earliest, latest, max_timestamp)) != 1 or (max_timestamp and before is not None):
@@ -55,7 +56,8 @@ def lookup_time(  # noqa: PLR0913, PLR0917 options
         raise UsageError(reason="lookup-time needs a time since 1970, or --earliest, --latest, --max-timestamp")
     clock_ms = environment.now_ms() if now is None else now_of(environment, now)
     question = TimeQuestion(time_ms, earliest, latest, max_timestamp, before, clock_ms)
-    chosen = chosen_partitions(environment, [path], topic, partition)
+    selection = Selection(frozenset(topic or ()), frozenset(partition or ()))
+    chosen = select_of_topics(environment.fs, [path], selection)
     if len(chosen) == 1:
         return answer_time(environment, chosen[0], question, as_json=output.is_json)
     return TopicAnswers(environment, question, as_json=output.is_json).print_all(chosen)

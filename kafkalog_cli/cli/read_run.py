@@ -6,7 +6,6 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.lookup_run import chosen_partitions
 from kafkalog_cli.cli.read_partition import PartitionRead, RecordOutput
 from kafkalog_cli.cli.times import time_of
 from kafkalog_cli.errors import ExitCode, KafkalogError, OffsetOutOfRange, UsageError, combined_exit_code
@@ -15,6 +14,7 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.read.merged import merged_by_time
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start
+from kafkalog_cli.ops.selection import Selection, select_of_topics
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
 from kafkalog_cli.output.kcat_text import parse_kcat_format
 from kafkalog_cli.output.kernels import JSON_LINES, READ_RECORDS
@@ -73,11 +73,12 @@ class ReadRun:
     def run(self, paths: list[str], topics: list[str] | None, partitions: list[int] | None) -> int:
         """Read; return the exit code.
 
-        Raises UsageError, and the exceptions of `chosen_partitions`. A single partition raises as LogRead does.
+        Raises UsageError, and the exceptions of `select_of_topics`. A single partition raises as LogRead does.
         """
         self._check()
         request = self._request()
-        chosen = chosen_partitions(self._environment, paths, topics, partitions)
+        selection = Selection(frozenset(topics or ()), frozenset(partitions or ()))
+        chosen = select_of_topics(self._environment.fs, paths, selection)
         if self._options.is_fetch and len(chosen) > 1:
             raise UsageError(reason=f"--framing fetch is for one partition, and {len(chosen)} are selected")
         locks = LockWarnings(self._environment.fs, self._messages.report)

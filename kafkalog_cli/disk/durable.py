@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
-from secrets import token_hex
 from typing import Protocol
 
 from kafkalog_cli.disk.fs import FileAttributes, FileStatus, Filesystem, WritableFile, WritableFilesystem
@@ -163,7 +162,7 @@ def temporary_of(path: str) -> str:
 
     PATH.tmp would not do: a user may have such a file, and a broker writes its checkpoints under such names.
     """
-    return f"{path}.{token_hex(8)}{_OWN_TEMPORARY}"
+    return f"{path}.{os.urandom(8).hex()}{_OWN_TEMPORARY}"
 
 
 def sweep_temporaries(fs: WritableFilesystem, directory: str) -> None:

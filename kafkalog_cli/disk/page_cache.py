@@ -6,7 +6,6 @@ If a broker has locked the log directory, a reader drops the pages of closed seg
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 import os
 from functools import cache
@@ -16,7 +15,6 @@ PAGE_BYTES = mmap.PAGESIZE
 STEP_BYTES = 16 << 20
 """Bytes to read before pages are dropped, so that reading a segment of 1 GiB does not push other pages out."""
 
-_MAP_FAILED = ctypes.c_void_p(-1).value
 _LOG = ".log"
 
 Run = tuple[int, int]
@@ -83,11 +81,13 @@ class BrokerDisks:
 
 def cold_runs(descriptor: int, size_bytes: int) -> list[Run]:
     """Return the ranges of a file's pages that are not in memory; none if the system does not report them."""
+    import ctypes  # only beside a running broker
+
     libc = _libc()
     if libc is None or not hasattr(os, "posix_fadvise"):
         return []
     address = libc.mmap(None, size_bytes, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
-    if address in (None, _MAP_FAILED):
+    if address in (None, ctypes.c_void_p(-1).value):  # MAP_FAILED
         return []
     pages = -(-size_bytes // PAGE_BYTES)
     resident = (ctypes.c_ubyte * pages)()
@@ -119,6 +119,8 @@ def _is_locked_by_broker(log_dir: str) -> bool:
 
 @cache
 def _libc() -> Any:
+    import ctypes
+
     try:
         libc: Any = ctypes.CDLL(None, use_errno=True)
         libc.mmap.restype = ctypes.c_void_p

@@ -21,6 +21,7 @@ from kafkalog_cli.errors import (
     NotKafkaLayout,
     PathMisspelt,
     PathNotFound,
+    UsageError,
     as_typed,
     did_you_mean,
 )
@@ -269,3 +270,26 @@ def _matches(fs: Filesystem, pattern: str) -> Iterator[str]:
             hidden = name.startswith(".") and not last.startswith(".")
             if not hidden and fnmatch.fnmatchcase(name, last):
                 yield name if not directory else f"{directory.rstrip('/')}/{name}"
+
+
+def select_one(fs: Filesystem, path: str, selection: Selection) -> Partition:
+    """Return the selected partition. Raises UsageError for several partitions, NothingSelected for none."""
+    found = select_partitions(fs, [path], selection)
+    if len(found) > 1:
+        raise UsageError(reason=f"{path} holds {len(found)} partitions: choose one with --topic and --partition")
+    return found[0]
+
+
+def select_of_topics(fs: Filesystem, paths: list[str], selection: Selection) -> list[Partition]:
+    """Return the selected partitions. Raises UsageError for a directory of several partitions without a topic.
+
+    Raises also the exceptions of `select_partitions`.
+    """
+    found = select_partitions(fs, paths, selection)
+    if len(found) > 1 and not selection.topics:
+        named = {in_its_log_dir(fs, path).rstrip("/") or "/" for path in expand(fs, paths)}
+        others = [one.path for one in found if one.path not in named]
+        if len(others) > 1:
+            directory = others[0].rpartition("/")[0] or "/"
+            raise UsageError(reason=f"{directory} holds {len(others)} partitions: choose a topic with --topic")
+    return found

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
-from importlib import resources
 from typing import Any, NamedTuple, cast
 
 from kafkalog_cli.format.kafka_uuid import ZERO_UUID
@@ -68,6 +66,9 @@ class MessageSchema(NamedTuple):
 @cache
 def definitions() -> dict[str, Any]:
     """Return schemas.json: topics, control records, messages."""
+    import json  # here, because most runs of dump-log read no internal topic
+    from importlib import resources
+
     text = resources.files(__package__).joinpath("schemas.json").read_text(encoding="utf-8")
     return json.loads(text)  # type: ignore[no-any-return]
 

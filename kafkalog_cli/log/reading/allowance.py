@@ -8,6 +8,8 @@ from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
 from kafkalog_cli.log.reading.large_turn import LARGE_BYTES
 
+ARENA_BYTES = 2 << 20
+"""Number of decompressed bytes after which a block is complete."""
 AHEAD_BYTES = LARGE_BYTES
 """Largest output of one batch that is decompressed ahead.
 

@@ -46,6 +46,11 @@ class RecordReader:
         self._compiled: CompiledReader | None = None
         self._job = LARGE_TURN.current()
 
+    @property
+    def expansion(self) -> float | None:
+        """The decompressed size of the newest compressed block divided by its size in the log; None if not known."""
+        return None if self._compiled is None else self._compiled.expansion
+
     def blocks(
         self,
         chunk: Chunk,

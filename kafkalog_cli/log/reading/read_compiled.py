@@ -19,12 +19,10 @@ from kafkalog_cli.format.columns import Integers
 from kafkalog_cli.format.compression import CompressionFault, decompress_into
 from kafkalog_cli.format.kernels.plain_rows import PART_RECORDS
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
-from kafkalog_cli.log.reading.allowance import AHEAD_BYTES, NOT_YET, Allowance
+from kafkalog_cli.log.reading.allowance import AHEAD_BYTES, ARENA_BYTES, NOT_YET, Allowance
 from kafkalog_cli.log.reading.read_large import LargeBatch
 from kafkalog_cli.log.reading.scan import Chunk
 
-ARENA_BYTES = 2 << 20
-"""Number of decompressed bytes after which a block is complete."""
 KEPT_ARENA_BYTES = 2 * AHEAD_BYTES
 """A larger arena is not kept for further batches, because each reader has its own arena."""
 
@@ -47,9 +45,13 @@ class AtOnce(Protocol):
 
 
 class CompiledReader:
-    """Decodes chunks into blocks. Its buffers are reused, so a block is valid until the next is requested."""
+    """Decodes chunks into blocks. Its buffers are reused, so a block is valid until the next is requested.
+
+    `expansion` is the decompressed size of the newest compressed block divided by its size in the log; None before it.
+    """
 
     def __init__(self) -> None:
+        self.expansion: float | None = None
         self._arena = bytearray()
         self._records: Integers | None = None
         self._at_once: AtOnce | None = None
@@ -166,8 +168,9 @@ class CompiledReader:
         import numpy as np
 
         if starts:
-            view = memoryview(self._arena)
-            yield from self._decode(chunk.batches.arrays(), first, view, np.array(starts), np.array(ends), read_plain)
+            batches, view = chunk.batches.arrays(), memoryview(self._arena)
+            self.expansion = ends[-1] / int(batches.size_bytes[first : first + len(starts)].sum())
+            yield from self._decode(batches, first, view, np.array(starts), np.array(ends), read_plain)
 
     def _decode(  # noqa: PLR0913, PLR0917
         self,

@@ -340,7 +340,7 @@ class DumpLogRun:
         context = SegmentContext(directory.topic, directory.partition, name, name.endswith(".kafka"))
         topic = TOPIC_OF_DECODER.get(self._request.topic_decoder or "", directory.topic or "")
         options = RecordJsonOptions(self._request.redaction or NO_REDACTION, decode=topic_decode(topic))
-        if self._request.deep and CompiledRecordJson.can_render(options):
+        if CompiledRecordJson.can_render(options):
             self._choice.need(*JSON_LINES)
         return JsonPrinter(self._out, context, options)
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from kafkalog_cli.format.batch import BatchArrays
 from kafkalog_cli.format.columns import Integers, Octets
 from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
 from kafkalog_cli.log.reading.read_compiled import AtOnce
-from kafkalog_cli.output.block_lines import ReadyLines, Render, RenderedBlock, WriteBytes
-from kafkalog_cli.output.kernels import IS_PLAIN_JSON, JSON_BATCHES, JSON_FROM_BATCHES, JSON_RECORDS
+from kafkalog_cli.output.block_lines import ReadyLines, Render, RenderedBlock
+from kafkalog_cli.output.kernels import JSON_FROM_BATCHES, JSON_RECORDS
 from kafkalog_cli.output.record_json import BATCH, RECORD, RecordJsonOptions, SegmentContext, line_start
 
-OUT_BYTES = 1 << 20
-"""The size of the buffer for batch lines without records."""
 SCRATCH_RECORDS = (1 << 12) + 8
 """The most records of a batch to decode and render at once; with a power of two, columns would share cache lines."""
 TEMPLATE_BYTES = 1024
@@ -32,22 +28,11 @@ class CompiledRecordJson:
         self._starts = tuple(np.frombuffer(start.encode(), dtype=np.uint8) for start in starts)
         redaction = self._options.redaction
         self._showing = np.array([redaction.keys, redaction.values, redaction.headers], dtype=np.int64)
-        self._out = np.empty(OUT_BYTES, dtype=np.uint8)
 
     @staticmethod
     def can_render(options: RecordJsonOptions) -> bool:
         """Whether the compiled kernels support these options: no decoder, no hashes."""
         return options.decode_shown is None and not options.redaction.has_hash
-
-    def batches(self, columns: BatchArrays, write: WriteBytes, plain: Callable[[int], None]) -> None:
-        """Write the lines of all batches; `plain` renders one row with the plain twin."""
-        row, rows = 0, len(columns)
-        while row < rows:
-            row, size = native.function(JSON_BATCHES)(columns.matrix, row, self._starts[0], self._out)
-            write(self._out.data[:size])
-            if row < rows and native.function(IS_PLAIN_JSON)(columns.matrix, row):
-                plain(row)
-                row += 1
 
     def at_once(self, out: Octets) -> AtOnce:
         """See BlockRenderer."""

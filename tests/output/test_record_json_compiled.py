@@ -6,11 +6,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext, topic_decode
+from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, topic_decode
 from kafkalog_cli.output.record_json_compiled import CompiledRecordJson
 from kafkalog_cli.output.redact import Redaction, Showing, parse_redaction
 from tests.bad_input.makers import DELETE_HORIZON, LOG_APPEND_TIME, LOGS, TRANSACTIONAL, batch, record
-from tests.output.output_segments import CONTEXT, blocks, chunks, compiled_text, plain_lines
+from tests.output.output_segments import blocks, compiled_text, plain_lines
 
 pytestmark = pytest.mark.slow
 
@@ -127,30 +127,6 @@ def test_logs_of_real_brokers(corpus, name):
         assert compiled_text(data, context=context) == "".join(plain_lines(data, context=context)).encode()
         rendered += 1
     assert rendered
-
-
-def test_batches_alone_with_those_that_only_the_plain_renderer_can():
-    logs = {log.name: log.data for log in LOGS}
-    odd = (
-        batch(20, b"", attributes=7, count=0)
-        + batch(21, b"", delta=-3, count=0)
-        + batch(30, b"", producer=(1, 1, -5), count=0)
-    )
-    data = b"".join(logs[name] for name in ("v2-gzip", "v0-none", "v2-none", "v1-gzip")) + odd + logs["v2-lz4"]
-    renderer, plain = CompiledRecordJson(CONTEXT), RecordJson(CONTEXT)
-    renderer._out = renderer._out[:4000].copy()
-    parts, expected, by_plain = [], [], []
-
-    def one(columns, row):
-        by_plain.append(row)
-        parts.append(plain.batch(columns.row(row)).encode())
-
-    for chunk in chunks(data, compiled=True):
-        columns = chunk.batches
-        expected += [line.encode() for line in plain.batches(columns.rows())]
-        renderer.batches(columns, lambda view: parts.append(bytes(view)), lambda row: one(columns, row))  # noqa: B023
-    assert b"".join(parts) == b"".join(expected)
-    assert 0 < len(by_plain) < len(expected)
 
 
 def test_what_it_leaves_to_the_plain_renderer():

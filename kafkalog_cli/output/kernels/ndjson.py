@@ -132,25 +132,6 @@ def _put_batch(out, at, start, batches, row):
     return put(out, at, _END)
 
 
-@entry(COLUMNS, types.int64)
-def is_plain_case(batches, row):
-    """Whether the batch's line needs the plain renderer: old magic, an unknown codec, odd sequences."""
-    odd_sequence = batches[12, row] < -1 or batches[3, row] < batches[2, row]
-    return batches[5, row] < 2 or (batches[7, row] & 7) > 4 or odd_sequence
-
-
-@entry(COLUMNS, types.int64, BYTES, OUT)
-def render_batches(batches, begin, start, out):
-    """Render batch lines from row `begin` on; return (next row, bytes). Stop before a row for the plain renderer."""
-    at = np.int64(0)
-    row = np.int64(begin)
-    room = NUMBERS_BYTES + len(start)
-    while row < batches.shape[1] and at + room <= len(out) and not is_plain_case(batches, row):
-        at = _put_batch(out, at, start, batches, row)
-        row += 1
-    return row, at
-
-
 @inlined
 def _room_of(buffer, start, size, exact):
     return measured_room(buffer, start, size) if exact else field_room(size)

@@ -369,8 +369,8 @@ RULES = (
         "unread-policy",
         _BY_POLICY,
         _WARNING,
-        "`--config cleanup.policy` has the policy by which the command removes records (`delete` for retain, `compact`"
-        " for compact), the topic is not named alone, and no metadata log has it, or the log is damaged",
+        "`--config cleanup.policy` has `delete` (retain) or `compact` (compact), and the topic is not named alone."
+        " No metadata log has the topic, or the log is damaged",
         "",
         unread_policy,
     ),

@@ -66,7 +66,7 @@ def test_a_file_that_was_removed_meanwhile_is_left_out(partition, bad_disk):
     "command", [("append", "--single-replica"), ("recover",), ("roll", "--force"), ("verify",), ("read",)]
 )
 def test_no_command_works_without_the_segment(partition, bad_disk, command):
-    """`append` would give offset 1 once more, and the next start of a broker would meet two segments with it."""
+    """Else they would work on a log that ends before the segment."""
     before = {path.name: path.read_bytes() for path in partition.iterdir()}
     bad_disk(errno.EIO)
     code, out, err = kafkalog(command[0], partition, *command[1:])

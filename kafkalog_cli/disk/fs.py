@@ -219,9 +219,7 @@ class RealFilesystem(DiskChanges):
                 except OSError:
                     try:
                         status = entry.stat(follow_symlinks=False)
-                    except PermissionError:  # the directory may be listed but not searched: it is not empty
-                        raise
-                    except OSError:  # a dangling link is listed, an entry that was removed meanwhile is not
+                    except FileNotFoundError:  # a dangling link is listed, an entry that was removed meanwhile is not
                         continue
                     found.append(_status(start + entry.name, status, is_symlink=True))
                 else:

@@ -82,16 +82,21 @@ def overridden_policy(facts: PartitionFacts, intent: Intent) -> str | None:
 
 
 def unread_policy(facts: PartitionFacts, intent: Intent) -> str | None:
-    """Warn that a command-line policy deletes from several topics, of which some may be compacted."""
+    """Warn that records of several topics are removed by a command-line policy, where a topic's own may be another."""
     given, unread = facts.config[CLEANUP_POLICY], next((one for one in facts.own.unread if one.is_of_topic), None)
-    is_given = given.origin is Origin.COMMAND_LINE and facts.config.is_deleted
+    retains = intent.action is Action.RETAIN
+    is_given = given.origin is Origin.COMMAND_LINE and (
+        facts.config.is_deleted if retains else facts.config.is_compacted
+    )
     if not is_given or unread is None or intent.is_named_alone or overridden_policy(facts, intent):
         return None
     if intent.has_own_limit and facts.is_in_cleaner_checkpoint:
         return None
+    loss = "is compacted, it loses its last values" if retains else "is not compacted, it loses records"
+    others = "compacted topics" if retains else "topics that are not compacted"
     return (
         f"--config {CLEANUP_POLICY}={given.text} counts, but the topic's own policy is not known ({unread.why}): if the"
-        f" topic is compacted, it loses its last values. With {unread.option} compacted topics are skipped"
+        f" topic {loss}. With {unread.option} {others} are skipped"
     )
 
 

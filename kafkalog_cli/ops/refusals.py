@@ -367,9 +367,10 @@ RULES = (
     Rule("linked-directory", _EVERY, _WARNING, "the path has symbolic links: where it leads is shown", "", _resolved),
     Rule(
         "unread-policy",
-        frozenset({Action.RETAIN}),
+        _BY_POLICY,
         _WARNING,
-        "`--config cleanup.policy` has `delete`, more than one topic is given, and no metadata log has the topic",
+        "`--config cleanup.policy` has `delete` (retain) or `compact` (compact), and the topic is not named alone."
+        " No metadata log has the topic, or the log is damaged",
         "",
         unread_policy,
     ),

@@ -113,6 +113,16 @@ def test_a_policy_for_several_topics_whose_own_is_not_known_is_warned_of_first(d
     assert kinds.count("unread-policy") == len(TOPICS)
 
 
+def test_a_policy_for_compact_is_warned_of_as_well(data):
+    """A topic with the policy `delete` loses records of which a newer one has the same key, or that have none."""
+    away = shutil.move(data / "__cluster_metadata-0", data.parent)
+    argv = ("compact", data, "--config", "cleanup.policy=compact", *LATER, "--dry-run")
+    code, _, err = kafkalog(*argv)
+    assert (code, err.count("if the topic is not compacted, it loses records")) == (0, len(TOPICS)), err
+    for known in (["--topic", "plain"], ["--metadata", away]):
+        assert "is not known" not in kafkalog(*argv, *known)[2]
+
+
 def test_a_line_of_the_cleaner_protects_as_well(data):
     shutil.rmtree(data / "__cluster_metadata-0")
     (data / "cleaner-offset-checkpoint").write_text("0\n1\nplain 0 4\n")

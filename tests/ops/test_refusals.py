@@ -99,6 +99,12 @@ WARNINGS = [
         {},
         {Action.RETAIN},
     ),
+    (
+        "unread-policy",
+        with_config(own={}, unread=NO_METADATA, command_line=("cleanup.policy=compact,delete", "retention.ms=5")),
+        {},
+        {Action.RETAIN, Action.COMPACT},
+    ),
     ("no-topic-id", FINE, {"makes_directory": True}, EVERY),
     ("marker-stays-away", FINE, {"drops_records": True}, {Action.RECOVER, Action.TRUNCATE}),
 ]

@@ -5,6 +5,7 @@ Batches that stay whole are copied, and batches without a remaining record are s
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -28,7 +29,7 @@ from kafkalog_cli.format.batch import (
 from kafkalog_cli.format.batch_encoder import BatchEncoder, EncodedBatches, WantedBatches
 from kafkalog_cli.format.columns import Octets, any_row
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.records import RecordBlock, RecordColumns
+from kafkalog_cli.format.records import OUTSIDE, RecordBlock, RecordColumns
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Chunk
@@ -277,6 +278,7 @@ class Cleaner:
         large = _LargeBatch(self._encoder)
         for block in self._blocks(segment, chunk, first, end):
             keep = self._keep(block, place)
+            _check_values(segment, block, keep)
             if block.begun or block.goes_on:
                 if any(keep):
                     large.add(block, keep, large.header or self._headers(block, place, keep)[0])
@@ -347,6 +349,17 @@ class Cleaner:
             found.append(header)
             begin = end
         return found
+
+
+def _check_values(segment: Segment, block: RecordBlock, keep: Sequence[int] | Octets) -> None:
+    """Raise Damaged if a kept message v0 or v1 is shorter than the length of its value (LegacyRecord.value throws)."""
+    if block.is_compiled or OUTSIDE not in block.records.value_position:
+        return
+    for row, position in enumerate(block.records.value_position):
+        if position == OUTSIDE and keep[row]:
+            batch = block.batches.row(block.first_row + bisect_right(block.record_ends, row))
+            what = f"the message of offset {block.records.offset[row]} is shorter than the length of its value"
+            raise Damaged(segment.log.path, Fault(FaultKind.INVALID_RECORD, batch.position, what, batch.size_bytes))
 
 
 class _LargeBatch:

@@ -9,9 +9,9 @@ from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.disk.names import FileKind, WorkState
 from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
-from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.format.records import Record, RecordBlock
+from kafkalog_cli.format.records import OUTSIDE, Record, RecordBlock
 from kafkalog_cli.format.timeindex import TimeIndexEntry
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.read import RecordReader
@@ -144,6 +144,9 @@ def first_record(
     for block in reader.blocks():
         first = cut(block, wanted, 1)
         if len(first.records):
+            if OUTSIDE in first.records.value_position:
+                reason = "the message is shorter than the length of its value"
+                return None, Fault(FaultKind.INVALID_RECORD, header.position, reason, header.size_bytes)
             return replace(first, begun=0, goes_on=False), None
         for fault in block.faults.values():
             return None, fault

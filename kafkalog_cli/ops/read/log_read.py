@@ -11,8 +11,9 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.kernels.plain_rows import Row
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
-from kafkalog_cli.format.records import RecordBlock, RecordColumns
+from kafkalog_cli.format.records import OUTSIDE, RecordBlock, RecordColumns
 from kafkalog_cli.log.open_transactions import SegmentPart
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.header import header_at
@@ -256,9 +257,13 @@ class SegmentRead:
 
     def _shown(self, block: RecordBlock, *, must_cut: bool) -> Iterator[RecordBlock | Fault]:
         log, request = self._log, self._log.request
-        if not block.is_compiled and not block.records.all_valid():
-            yield from self._bad_messages(block)
-            block = _without_bad(block)
+        if not block.is_compiled:
+            if not block.records.all_valid():
+                yield self._bad_messages(block, "the CRC of a message does not match", _has_bad_crc)
+                block = _without(block, _has_bad_crc)
+            if OUTSIDE in block.records.value_position:
+                yield self._bad_messages(block, "a message is shorter than the length of its value", _lacks_value)
+                block = _without(block, _lacks_value)
         if must_cut:
             wanted = Range(log.range.first, log.range.end, request.since_ms, request.until_ms, request.key)
             most = None if request.max_records is None else request.max_records - log.shown_records
@@ -271,16 +276,15 @@ class SegmentRead:
             self._damage.fault(fault)
             yield fault._replace(message=f"records that cannot be read are left out: {fault.message}")
 
-    def _bad_messages(self, block: RecordBlock) -> Iterator[Fault]:
-        """Yield a fault for the v0, v1 or 0.7 messages of the block whose own checksums are wrong."""
+    def _bad_messages(self, block: RecordBlock, what: str, is_bad: Callable[[Row], bool]) -> Fault:
+        """Return a fault for the v0, v1 or 0.7 messages of the block that are bad."""
         position = int(block.batches.position[block.first_row])
-        offsets = [row[0] for row in block.records.rows() if not row[10]]
-        message = f"the CRC of a message does not match: offset {offsets[0]} is left out"
-        fault = Fault(
-            FaultKind.CRC_MISMATCH, position, message, base_offset=offsets[0], last_offset=offsets[-1],
-        )  # fmt: skip
+        offsets = [row[0] for row in block.records.rows() if is_bad(row)]
+        message = f"{what}: offset {offsets[0]} is left out"
+        kind = FaultKind.CRC_MISMATCH if is_bad is _has_bad_crc else FaultKind.INVALID_RECORD
+        fault = Fault(kind, position, message, base_offset=offsets[0], last_offset=offsets[-1])
         self._damage.fault(fault)
-        yield fault
+        return fault
 
     def _told(self, file: ReadableFile, fault: Fault) -> Fault:
         """Return the fault for damage that ended a scan.
@@ -308,11 +312,19 @@ def _invalid(batches: BatchColumns) -> list[Batch]:
     return [] if batches.all_valid() else [batch for batch in batches.rows() if not batch.valid]
 
 
-def _without_bad(block: RecordBlock) -> RecordBlock:
+def _has_bad_crc(row: Row) -> bool:
+    return not row[10]
+
+
+def _lacks_value(row: Row) -> bool:
+    return row[5] == OUTSIDE
+
+
+def _without(block: RecordBlock, is_bad: Callable[[Row], bool]) -> RecordBlock:
     rows, ends, begin = list(block.records.rows()), [], 0
-    kept: list[tuple[int, ...]] = []
+    kept: list[Row] = []
     for end in block.record_ends:
-        kept += [row for row in rows[begin:end] if row[10]]
+        kept += [row for row in rows[begin:end] if not is_bad(row)]
         ends.append(len(kept))
         begin = end
     return replace(block, records=RecordColumns.from_rows(kept), record_ends=tuple(ends))

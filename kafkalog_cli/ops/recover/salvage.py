@@ -29,7 +29,7 @@ from kafkalog_cli.log.reading.header import control_type_at
 from kafkalog_cli.log.reading.scan import read_readable, unreadable_ranges
 from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.ops.checks.segment_walk import MAX_MAGIC, BatchRun, SegmentWalk
-from kafkalog_cli.ops.recover.salvage_sources import BEYOND_OFFSETS, Source, sources_of
+from kafkalog_cli.ops.recover.salvage_sources import BEYOND_OFFSETS, SalvageSource, sources_of
 from kafkalog_cli.ops.session.meter import of_the_system
 
 COPY_BYTES = 1 << 20
@@ -232,7 +232,7 @@ class _Copy:
     def __init__(
         self,
         fs: WritableFilesystem,
-        source: Source,
+        source: SalvageSource,
         settings: LoadSettings,
         result: Salvaged,
     ) -> None:

@@ -18,7 +18,7 @@ from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk, record_o
 BEYOND_OFFSETS = 1 << 63
 
 
-class Source(NamedTuple):
+class SalvageSource(NamedTuple):
     """A log to copy. Its offsets are from `begins` up to `next_offset` (exclusive; None: there is no next log).
 
     `begins` is the number in the file name, unless no batch fits it. `end_offset` is set for a `.swap` log: its batches
@@ -31,7 +31,7 @@ class Source(NamedTuple):
     end_offset: int | None = None
 
 
-def sources_of(fs: Filesystem, partition: Partition, settings: LoadSettings) -> list[Source]:
+def sources_of(fs: Filesystem, partition: Partition, settings: LoadSettings) -> list[SalvageSource]:
     """Return the logs to copy. A `.swap` log is one of them where its segment is missing.
 
     A cleaning or a split that was cut off may have removed segments before it put its output in their place.
@@ -42,19 +42,19 @@ def sources_of(fs: Filesystem, partition: Partition, settings: LoadSettings) -> 
         offset, is_swap = left.name.offset, left.name.state is WorkState.SWAP
         if is_swap and left.name.kind is FileKind.LOG and offset is not None and offset not in bases:
             following = min((base for base in bases if base > offset), default=BEYOND_OFFSETS)
-            sources.append(Source(Segment(offset, left.status), offset, end_offset=following))
+            sources.append(SalvageSource(Segment(offset, left.status), offset, end_offset=following))
     return sorted(sources, key=lambda source: source.begins)
 
 
-def _in_place(fs: Filesystem, segments: Sequence[Segment], settings: LoadSettings) -> list[Source]:
+def _in_place(fs: Filesystem, segments: Sequence[Segment], settings: LoadSettings) -> list[SalvageSource]:
     """Return the segments in the order of their batches. All are walked only if one begins outside its name's range."""
     following = [*[segment.base_offset for segment in segments[1:]], None][: len(segments)]
     if all(_fits_name(fs, one, below) for one, below in zip(segments, following, strict=True)):
-        return [Source(one, one.base_offset, below) for one, below in zip(segments, following, strict=True)]
+        return [SalvageSource(one, one.base_offset, below) for one, below in zip(segments, following, strict=True)]
     contents = sorted((_content(fs, segment, settings) for segment in segments), key=lambda one: one.middle)
     begins = [one.begins(before) for one, before in zip(contents, [None, *contents], strict=False)]
     nexts = [*begins[1:], None]
-    return [Source(one.segment, at, below) for one, at, below in zip(contents, begins, nexts, strict=True)]
+    return [SalvageSource(one.segment, at, below) for one, at, below in zip(contents, begins, nexts, strict=True)]
 
 
 class _Content(NamedTuple):

@@ -82,3 +82,16 @@ def test_segments_under_other_names(tmp_path, names, magic, codec):
     assert kafkalog("recover", folder)[0] == 14
     kafkalog("recover", folder, "--salvage", tmp_path / "copy")
     assert offsets_in(tmp_path / "copy" / "topic-0") == [*range(30)]
+
+
+@pytest.mark.parametrize(
+    "data", [b"", bytes(40), b"version: -1\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ", b"version: 0\ntopic_id: x"]
+)
+def test_a_salvage_beside_a_damaged_topic_id(tmp_path, data):
+    """A broker does not load the log with such a file: the records are copied without it, and the output says so."""
+    folder = log_directory(tmp_path, (20, 0, 10))
+    (folder / "partition.metadata").write_bytes(data)
+    code, out, err = kafkalog("recover", folder, "--salvage", tmp_path / "copy")
+    assert (code, "partition.metadata" in out + err) == (4, True)
+    assert offsets_in(tmp_path / "copy" / "topic-0") == [*range(30)]
+    assert not (tmp_path / "copy" / "topic-0" / "partition.metadata").exists()

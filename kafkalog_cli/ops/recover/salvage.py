@@ -22,6 +22,7 @@ from kafkalog_cli.disk.lock import log_dir_of, real_directory
 from kafkalog_cli.disk.named_places import check_named_directory
 from kafkalog_cli.disk.names import FileKind, segment_file_name
 from kafkalog_cli.errors import KafkalogError, Refused, shell_word
+from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, BatchColumns
 from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET
 from kafkalog_cli.log.partition import Partition
@@ -144,6 +145,10 @@ def _copy_metadata(fs: WritableFilesystem, path: str, result: Salvaged) -> None:
         data = read_all(fs, path)
     except (KafkalogError, OSError) as error:
         result.unreadable.append((path, unreadable(error).message))
+        return
+    _, faults = partition_metadata.decode(data)
+    if faults:  # a broker does not load a log with a damaged file; it sets one without the file aside
+        result.unreadable.append((path, faults[0].message))
         return
     with fs.create(f"{result.path}/{FileKind.PARTITION_METADATA.value}", fs.attributes(path)) as file:
         file.write(0, data)

@@ -29,7 +29,7 @@ from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.moved_away import moved_aside
 from kafkalog_cli.disk.names import OWN_DIRECTORY, ROOT_KINDS, FileKind
 from kafkalog_cli.disk.posix_lock import descriptor_of
-from kafkalog_cli.errors import KafkalogError, Locked, NoSpace, Refused, Unreadable
+from kafkalog_cli.errors import KafkalogError, Locked, NoSpace, Refused, Unreadable, shell_word
 
 POLL_SECONDS = 0.1
 WATCH_SECONDS = 11
@@ -234,7 +234,9 @@ def make_own_directory(fs: WritableFilesystem, directory: str) -> str:
         found = fs.status(own)
         if found is not None and (found.is_symlink or not found.is_directory):
             raise Refused(
-                path=own, reason="it is a link, or a file: a run keeps files only in the partition's own directory"
+                path=own,
+                reason="it is a link, or a file: a run keeps files only in the partition's own directory;"
+                f" find out who made it; `rm {shell_word(own)}` removes it",
             )
         if found is None:
             attributes = fs.attributes(directory)

@@ -115,7 +115,8 @@ class SegmentReports:
             return
         observer = self._observer
         records = observer.records if observer is not None and observer.wants_records else None
-        walk = SegmentWalk(log, self._read_context.limits, self._read_context.choice, records=records)
+        context, next_offset = self._read_context, self._segment.next_offset
+        walk = SegmentWalk(log, context.limits, context.choice, records=records, next_offset=next_offset)
         checks: list[Check] = [*indexes, self._watch, *([] if observer is None else [observer])]
         for batch_run in walk:
             for check in checks:

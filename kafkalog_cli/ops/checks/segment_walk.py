@@ -113,6 +113,19 @@ class BatchRun:
         first = base if base != NO_OFFSET else self.offset_before(row) + 1
         return first <= offset <= int(self.batches.last_offset[row])
 
+    def first_beyond(self, next_offset: int | None) -> int | None:
+        """Return the row of the first batch with a right CRC that reaches the next segment, None if none does.
+
+        `next_offset` is the base offset of the next segment, None for the last segment. The offsets of a batch with a
+        bad CRC may be the damage itself.
+        """
+        if next_offset is None or self.last_reached < next_offset:
+            return None
+        rows = rows_where(
+            lambda last, valid: (last >= next_offset) & (valid != 0), self.batches.last_offset, self.batches.valid
+        )
+        return rows[0] if rows else None
+
     def first_disordered(self) -> int | None:
         """Return the row of the first batch that does not start after the batch before it, None if all do."""
         return self._disordered
@@ -137,10 +150,11 @@ class SegmentWalk:
     Iterate for runs of batches, in ascending positions. Afterwards `end_position` is the end of the last batch, and
     `last_offset` the largest offset (None: no batch), `largest_timestamp` the largest timestamp. `fault` ended the
     last chain. `damaged` and `damaged_count` are the breaks before it, as in the reader. `disordered_at` and
-    `unknown_magic_at` are the positions of the first batches with these faults, None without.
+    `unknown_magic_at` are the positions of the first batches with these faults, None without. `next_offset` is the base
+    offset of the next segment: a batch that reaches it is out of order, too.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         file: ReadableFile,
         limits: Limits = DEFAULT_LIMITS,
@@ -148,6 +162,7 @@ class SegmentWalk:
         start: int = 0,
         *,
         records: Callable[[RecordBlock], None] | None = None,
+        next_offset: int | None = None,
     ) -> None:
         self.file = file
         self.end_position = start
@@ -160,6 +175,7 @@ class SegmentWalk:
         self._damage = DamageSeen()
         self._reader = SegmentReader(file, DamagePolicy.HOLD, start=start, limits=limits, kernels=choice)
         self._records = records
+        self._next_offset = next_offset
 
     def __iter__(self) -> Iterator[BatchRun]:
         for batches in self._reader.held_batches(self._damage, self._records):
@@ -211,6 +227,9 @@ class SegmentWalk:
         # The offsets of a batch with a bad CRC may be the damage itself.
         if self.disordered_at is None and disordered is not None and batch_run.batches.valid[disordered]:
             self.disordered_at = int(batch_run.batches.position[disordered])
+        beyond = None if self.disordered_at is not None else batch_run.first_beyond(self._next_offset)
+        if beyond is not None:
+            self.disordered_at = int(batch_run.batches.position[beyond])
         magic = batch_run.batches.magic
         if self.unknown_magic_at is None and least_and_largest(magic)[1] > MAX_MAGIC:
             row = next(row for row, value in enumerate(magic) if value > MAX_MAGIC)

@@ -20,19 +20,20 @@ from kafkalog_cli.disk.directory_contents import check_layout
 from kafkalog_cli.disk.fs import FileAttributes, ReadableFile, WritableFile, WritableFilesystem, read_all
 from kafkalog_cli.disk.lock import log_dir_of, real_directory
 from kafkalog_cli.disk.named_places import check_named_directory
-from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
+from kafkalog_cli.disk.names import FileKind, segment_file_name
 from kafkalog_cli.errors import KafkalogError, Refused, shell_word
+from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, BatchColumns
 from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET
-from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.header import control_type_at
 from kafkalog_cli.log.reading.scan import read_readable, unreadable_ranges
 from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.ops.checks.segment_walk import MAX_MAGIC, BatchRun, SegmentWalk
+from kafkalog_cli.ops.recover.salvage_sources import BEYOND_OFFSETS, SalvageSource, sources_of
 from kafkalog_cli.ops.session.meter import of_the_system
 
 COPY_BYTES = 1 << 20
-_BEYOND_OFFSETS = 1 << 63
 PARTIAL = ".partial"
 """Suffix of `out` until the copy is complete: a broker does not start with such a directory in its log directory."""
 
@@ -117,31 +118,17 @@ def sync_parent(fs: WritableFilesystem, path: str) -> None:
 
 
 def _fill(fs: WritableFilesystem, partition: Partition, settings: LoadSettings, result: Salvaged) -> None:
-    for segment, end_offset in _sources(partition):
+    sources = sources_of(fs, partition, settings)
+    for source in sources:
         try:
-            _Copy(fs, segment, end_offset, settings, result).run()
+            _Copy(fs, source, settings, result).run()
         except KafkalogError as error:
-            result.unreadable.append((segment.log.path, unreadable(error).message))
+            result.unreadable.append((source.segment.log.path, unreadable(error).message))
     if partition.metadata is not None:
         _copy_metadata(fs, partition.metadata.path, result)
-    _write_sidecars(fs, result.path, settings, _attributes_of_files(fs, partition))
+    _write_sidecars(fs, result.path, settings, fs.attributes(sources[-1].segment.log.path) if sources else None)
     fs.set_attributes(result.path, fs.attributes(real_directory(fs, partition.path)))
     fs.sync_directory(result.path)
-
-
-def _sources(partition: Partition) -> list[tuple[Segment, int | None]]:
-    """Return the segments to copy by base offset, and for a `.swap` log the offset at which the next segment begins.
-
-    A cleaning or a split that was cut off may have removed segments before it put its output in their place.
-    """
-    bases = [segment.base_offset for segment in partition.segments]
-    sources: list[tuple[Segment, int | None]] = [(segment, None) for segment in partition.segments]
-    for left in partition.leftovers:
-        offset, is_swap = left.name.offset, left.name.state is WorkState.SWAP
-        if is_swap and left.name.kind is FileKind.LOG and offset is not None and offset not in bases:
-            following = min((base for base in bases if base > offset), default=_BEYOND_OFFSETS)
-            sources.append((Segment(offset, left.status), following))
-    return sorted(sources, key=lambda source: source[0].base_offset)
 
 
 def _remove(fs: WritableFilesystem, directory: str) -> None:
@@ -159,14 +146,13 @@ def _copy_metadata(fs: WritableFilesystem, path: str, result: Salvaged) -> None:
     except (KafkalogError, OSError) as error:
         result.unreadable.append((path, unreadable(error).message))
         return
+    _, faults = partition_metadata.decode(data)
+    if faults:  # a broker does not load a log with a damaged file; it sets one without the file aside
+        result.unreadable.append((path, faults[0].message))
+        return
     with fs.create(f"{result.path}/{FileKind.PARTITION_METADATA.value}", fs.attributes(path)) as file:
         file.write(0, data)
         file.sync()
-
-
-def _attributes_of_files(fs: WritableFilesystem, partition: Partition) -> FileAttributes | None:
-    sources = _sources(partition)
-    return fs.attributes(sources[-1][0].log.path) if sources else None
 
 
 def _write_sidecars(
@@ -251,15 +237,15 @@ class _Copy:
     def __init__(
         self,
         fs: WritableFilesystem,
-        segment: Segment,
-        end_offset: int | None,
+        source: SalvageSource,
         settings: LoadSettings,
         result: Salvaged,
     ) -> None:
         self._fs = fs
-        self._segment = segment
-        self._base_offset = segment.base_offset
-        self._end_offset = end_offset
+        self._segment = source.segment
+        self._base_offset = source.begins
+        self._next_offset = source.next_offset
+        self._end_offset = source.end_offset
         self._settings = settings
         self._result = result
 
@@ -351,8 +337,13 @@ class _Copy:
         return reached is not None and all(last < reached for last in found.last_offset)
 
     def _fitting(self, found: _Found, base_offset: int) -> list[int]:
-        """Return the valid rows above what was copied, with offsets that a segment of this base offset can have."""
+        """Return the valid rows above what was copied, with offsets that a segment of this base offset can have.
+
+        Offsets from the next log on are none of them.
+        """
         floor, ceiling = max(self._result.end_offset or 0, base_offset), base_offset + MAX_RELATIVE_OFFSET
+        if self._next_offset is not None:
+            ceiling = min(ceiling, self._next_offset - 1)
         rows = enumerate(zip(found.is_valid, found.first_offset, found.last_offset, strict=True))
         return [row for row, (valid, first, last) in rows if valid and floor <= first <= last <= ceiling]
 
@@ -366,7 +357,7 @@ class _Copy:
             if found.position[row] > position and found.first_offset[row] > offset:
                 self._lose(source, position, found.position[row], offset, found.first_offset[row] - 1)
             position, offset = found.end[row], found.last_offset[row] + 1
-        last = None if self._end_offset in (None, _BEYOND_OFFSETS) else self._end_offset - 1
+        last = None if self._end_offset in (None, BEYOND_OFFSETS) else self._end_offset - 1
         is_missing = last is None or offset <= last
         if position < size_bytes and is_missing and (not is_whole or len(found.position) > len(taken)):
             self._lose(source, position, size_bytes, offset, last)

@@ -66,7 +66,9 @@ def torn_near_end(draft: Draft, segment: Segment, settings: LoadSettings) -> int
 def _damage(draft: Draft, log: ReadableFile, name: FileName, settings: LoadSettings) -> tuple[int | None, ExitCode]:
     """Return the position of a log's first damage, and WARNINGS for a torn tail or CORRUPTION."""
     if name.kind is not FileKind.SEVEN_LOG:
-        walk = SegmentWalk(log, settings.limits, settings.kernels)
+        bases = (classify_file(one) for one in draft.names() if one.endswith(FileKind.LOG.value))
+        later = [one.offset for one in bases if one.offset is not None and one.offset > (name.offset or 0)]
+        walk = SegmentWalk(log, settings.limits, settings.kernels, next_offset=min(later, default=None))
         walk.run()
         return walk.first_bad, walk.exit_code(draft)
     seen = DamageSeen()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, with_path
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
@@ -31,6 +32,15 @@ _NOT_REPAIRED = frozenset(
 _BLOCKED = f"recover cannot repair it while valid batches follow damage in the log: {SALVAGE.text}"
 
 
+_LEFT_TO_THE_BROKER = {
+    DirectoryKind.DELETE: "nothing has to be done: a broker that starts removes the directory",
+    DirectoryKind.FUTURE: "if the partition is in another log directory, nothing can be done to this copy: with the"
+    " broker stopped, `mv -nT PATH PATH_AWAY` moves it away, and the broker makes a new copy when it is asked again."
+    " Else, it is the only copy: give it the partition's name, and verify it again",
+}
+"""Next steps for directories that `recover` refuses."""
+
+
 _NODE_RECOVERS = (
     "a node recovers the whole metadata log each time it starts: damage at its end is cut off, indexes are rebuilt"
 )
@@ -42,6 +52,9 @@ def advised(found: Iterable[Finding], partition: Partition, facts: TopicFacts) -
     findings = [*found]
     if partition.directory.is_metadata_log:  # recover leaves it to its controllers
         findings = [_left_to_the_node(one) if _is_repair(one.next_step) else one for one in findings]
+    left = _LEFT_TO_THE_BROKER.get(partition.directory.kind)
+    if left is not None:
+        findings = [replace(one, next_step=left) if _names_recover(one.next_step) else one for one in findings]
     is_blocked = any(one.kind in _NOT_REPAIRED and SALVAGE.text in one.next_step for one in findings)
     for one in findings:
         step = _BLOCKED if is_blocked and _is_repair(one.next_step) else one.next_step
@@ -50,6 +63,10 @@ def advised(found: Iterable[Finding], partition: Partition, facts: TopicFacts) -
 
 def _left_to_the_node(one: Finding) -> Finding:
     return replace(one, broker_effect=_NODE_RECOVERS, next_step="nothing has to be done")
+
+
+def _names_recover(step: str) -> bool:
+    return "`kafkalog recover " in step
 
 
 def _is_repair(step: str) -> bool:

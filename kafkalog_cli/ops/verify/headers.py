@@ -23,6 +23,7 @@ from kafkalog_cli.ops.verify.batch_listener import BatchListener
 from kafkalog_cli.ops.verify.gaps import cleaner_wrote, has_gap
 from kafkalog_cli.ops.verify.log import (
     Totals,
+    beyond_finding,
     disorder_finding,
     end_kind,
     in_words,
@@ -77,15 +78,15 @@ class HeaderCheck:
                 continue
             try:
                 with self._fs.open_read(segment.log.path) as file:
-                    yield from self._segment(file, segment, is_last=number == len(segments) - 1)
+                    following = [one.base_offset for one in segments[number + 1 : number + 2]]
+                    yield from self._segment(file, segment, following[0] if following else None)
             except KafkalogError as error:
                 yield finding(FindingKind.NOT_READ, segment.log.path, unreadable(error).message)
 
-    def _segment(self, file: ReadableFile, segment: Segment, *, is_last: bool) -> Iterator[Finding]:
+    def _segment(self, file: ReadableFile, segment: Segment, next_offset: int | None) -> Iterator[Finding]:
         path, totals = segment.log.path, self.totals
         yield from self._size_and_gap(segment)
-        assert self.end_offset is not None
-        reached, told = max(self.end_offset, segment.base_offset) - 1, False
+        reached, told = segment.base_offset - 1, False
         start: int | None = 0
         while start is not None:
             reader = SegmentReader(file, start=start, limits=self._limits, kernels=self._choice)
@@ -95,7 +96,7 @@ class HeaderCheck:
                     self._listener.batches(batches)
                 batch_run = BatchRun(batches, reached, NO_TIMESTAMP, is_after_damage=False)
                 self.was_cleaned = self.was_cleaned or cleaner_wrote(batches) or has_gap(batch_run)
-                problem = None if told else _problem(path, batch_run)
+                problem = None if told else _problem(path, batch_run, next_offset)
                 if problem is not None:
                     told = True
                     yield problem
@@ -111,7 +112,7 @@ class HeaderCheck:
                     start = end if end < file.size_bytes else None
                     continue
                 start = next_good_batch(file, broken + 1, self._limits, broken_at=broken)
-                yield self._damage(file, path, reader.fault, start, is_last=is_last)
+                yield self._damage(file, path, reader.fault, start, is_last=next_offset is None)
         self.end_offset = reached + 1
 
     def _size_and_gap(self, segment: Segment) -> Iterator[Finding]:
@@ -138,14 +139,19 @@ class HeaderCheck:
         return of_fault(path, fault, range_kind(file, fault.position, behind))
 
 
-def _problem(path: str, batch_run: BatchRun) -> Finding | None:
+def _problem(path: str, batch_run: BatchRun, next_offset: int | None) -> Finding | None:
     """Return a finding for the first problem in the headers: disordered offsets, else an unknown magic.
+
+    Offsets are disordered, too, if they reach `next_offset`, where the next segment begins.
 
     None if there is no problem.
     """
     row = batch_run.first_disordered()
     if row is not None:
         return disorder_finding(path, batch_run, row)
+    row = batch_run.first_beyond(next_offset)
+    if row is not None and next_offset is not None:
+        return beyond_finding(path, batch_run, row, next_offset)
     magic = batch_run.batches.magic
     if least_and_largest(magic)[1] <= MAX_MAGIC:
         return None

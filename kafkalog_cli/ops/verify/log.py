@@ -76,14 +76,14 @@ class LogCheck:
         self._aborted = aborted
         self._epoch = NO_LEADER_EPOCH
         self._seen_bytes = 0
-        self._start("", 0, is_last=False)
+        self._start("", 0, None)
 
     def begin(self, segment: Segment, next_offset: int | None) -> bool:
         """Return whether the segment is to be checked, and start it if so."""
         path = segment.log.path
         if self._only is not None and path.rpartition("/")[2] not in self._only:
             return False
-        self._start(path, segment.base_offset, is_last=next_offset is None)
+        self._start(path, segment.base_offset, next_offset)
         self.totals.segments += 1
         self.totals.bytes += segment.log.size_bytes
         self.findings += size_finding(segment)
@@ -126,10 +126,11 @@ class LogCheck:
 
     # ---- one segment
 
-    def _start(self, path: str, base_offset: int, *, is_last: bool) -> None:
+    def _start(self, path: str, base_offset: int, next_offset: int | None) -> None:
         self._path = path
         self._base_offset = base_offset
-        self._is_last = is_last
+        self._next_offset = next_offset
+        self._is_last = next_offset is None
         self._times = TimesSeen(self._now_ms, "batch")
         self._records = RecordsCheck(self._now_ms, InnerGaps(self.inner_gaps, path, base_offset))
         self._bad: list[BadBatch] = []
@@ -138,6 +139,7 @@ class LogCheck:
         self._seen_bytes = 0
         self._disordered = 0
         self._outside = 0
+        self._is_beyond = False
 
     def _find(self, kind: FindingKind, message: str, **details: Any) -> None:
         self.findings.append(finding(kind, self._path, message, **details))
@@ -209,6 +211,10 @@ class LogCheck:
 
     def _look_at_offsets(self, batch_run: BatchRun) -> None:
         """Check that offsets ascend without gaps, and are at most 2^31 - 1 above the segment's base offset."""
+        beyond = None if self._is_beyond else batch_run.first_beyond(self._next_offset)
+        if beyond is not None and self._next_offset is not None:
+            self._is_beyond = True
+            self.findings.append(beyond_finding(self._path, batch_run, beyond, self._next_offset))
         if not batch_run.is_ordered:
             if self._disordered < MAX_TOLD:
                 self._tell_disorder(batch_run)
@@ -332,6 +338,21 @@ def disorder_finding(path: str, batch_run: BatchRun, row: int) -> Finding:
         f"offsets do not go up: {first} to {last} after {before}",
         position=batch_run.position[row],
         expected=f"above {before}",
+        got=f"{first} to {last}",
+        offsets=(min(first, last), max(first, last)),
+    )
+
+
+def beyond_finding(path: str, batch_run: BatchRun, row: int, next_offset: int) -> Finding:
+    """Return the finding about a batch with offsets that the next segment, from `next_offset` on, should have."""
+    first, last = batch_run.base_offset[row], batch_run.last_offset[row]
+    first = last if first == NO_OFFSET else first
+    return finding(
+        FindingKind.OFFSETS_NOT_ASCENDING,
+        path,
+        f"offsets {first} to {last} are not below the next segment's, which begins at {next_offset}",
+        position=batch_run.position[row],
+        expected=f"below {next_offset}",
         got=f"{first} to {last}",
         offsets=(min(first, last), max(first, last)),
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from kafkalog_cli.library.finding import FoundRecord, find
 from kafkalog_cli.library.verbs import (
     Run,
     cluster,
@@ -51,6 +53,10 @@ class OnPath:
     def verify(self, **what: Any) -> Run[Verification]:
         """See `kafkalog_cli.verify`."""
         return verify(self.path, **what)
+
+    def find(self, **what: Any) -> Iterator[FoundRecord]:
+        """See `kafkalog_cli.find`."""
+        return find(self.path, **what)
 
     def cluster(self, **what: Any) -> ClusterDescription:
         """See `kafkalog_cli.cluster`."""

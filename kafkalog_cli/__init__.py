@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.library import recover as recover
     from kafkalog_cli.library import retain as retain
     from kafkalog_cli.library import roll as roll
+    from kafkalog_cli.library import stats as stats
     from kafkalog_cli.library import transactions as transactions
     from kafkalog_cli.library import truncate as truncate
     from kafkalog_cli.library import undo as undo
@@ -62,6 +63,7 @@ _LIBRARY = (
     "recover",
     "retain",
     "roll",
+    "stats",
     "transactions",
     "truncate",
     "undo",

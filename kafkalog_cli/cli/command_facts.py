@@ -11,6 +11,7 @@ SUMMARIES = {
     "ls": "List topics, partitions and segments, and what fills the disk",
     "read": "Print the records of partitions as a consumer gets them",
     "find": "Print the records that meet all conditions",
+    "stats": "Print sizes, codecs, keys, producers and times of logs",
     "lookup-offset": "Find the record at an offset",
     "lookup-time": "Find the first record at or after a time",
     "dump-log": "Print segments as kafka-dump-log does",
@@ -76,6 +77,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Print the last error of each partition as NDJSON",
             f"kafkalog find {_LOG_DIR} --regex 'error|failed' -i --last 1 --format json",
         ),
+    ),
+    "stats": (
+        ("See what lies in each topic, the largest first", f"kafkalog stats {_LOG_DIR}"),
+        ("Compare the partitions of a topic", f"kafkalog stats {_LOG_DIR} --topic orders --partitions"),
+        ("Find the 20 largest records and most frequent keys", f"kafkalog stats {_LOG_DIR} --topic orders --top 20"),
     ),
     "lookup-offset": (
         ("Print the record at offset 120", f"kafkalog lookup-offset {_PARTITION} 120"),
@@ -255,6 +261,7 @@ _CODES: dict[str, tuple[ExitCode, ...]] = {
     "ls": _READ,
     "read": _READ,
     "find": _READ,
+    "stats": _READ,
     "lookup-offset": _PATHS,
     "lookup-time": (*_PATHS, _E.PARTIAL),
     "dump-log": _READ,

@@ -67,6 +67,7 @@ READERS = {
     "lookup-time": ("--latest",),
     "transactions": (),
     "find": ("--format", "json"),
+    "stats": (),
 }
 
 

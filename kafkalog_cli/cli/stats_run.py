@@ -81,7 +81,7 @@ class StatsRun:
             rows = [StatsRow(found.partition.directory.name, found.contents) for found in measured]
         else:
             rows = [StatsRow(topic, contents, count) for topic, contents, count in self._topics(measured)]
-        write_stats(self._out, rows, total, len(measured))
+        write_stats(self._out, rows, total, len(measured), self._options.top)
 
     def _topics(self, measured: Sequence[MeasuredPartition]) -> list[tuple[str, LogContents, int]]:
         """Return the topics with their contents and numbers of partitions, the largest first."""
@@ -95,15 +95,15 @@ class StatsRun:
         from kafkalog_cli.output.ndjson import JsonLines
         from kafkalog_cli.output.stats_json import STATS, stats_object
 
-        lines = JsonLines(self._out)
+        lines, top = JsonLines(self._out), self._options.top
         for found in measured:
             one = found.partition
-            lines.object(STATS, stats_object(found.contents, 1, one.topic, one.number, one.path))
+            lines.object(STATS, stats_object(found.contents, 1, top, one.topic, one))
         topics = self._topics(measured)
         for topic, contents, count in topics:
-            lines.object(STATS, stats_object(contents, count, topic))
+            lines.object(STATS, stats_object(contents, count, top, topic))
         total = together([found.contents for found in measured], self._options.top)
-        lines.object(STATS, stats_object(total, len(measured)))
+        lines.object(STATS, stats_object(total, len(measured), top))
         lines.summary(code, partitions=len(measured), topics=len(topics), records=total.records)
 
     def _report(self, found: MeasuredPartition) -> None:

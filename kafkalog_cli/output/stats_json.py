@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypedDict
 
+from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.audit.keys import KeyTotal
 from kafkalog_cli.ops.stats.contents import LogContents
 from kafkalog_cli.output.records import CodecWord, Count, ObjectKind, PathText, RawBytes, same_fields
@@ -42,7 +43,7 @@ class ProducerCountsObject(TypedDict):
     """One of the producers with the most records."""
 
     producer_id: int
-    epochs: Annotated[Count, "the number of different epochs"]
+    epochs: Annotated[Count, "the number of different epochs; of several partitions the largest number"]
     batches: Count
     records: Count
 
@@ -92,15 +93,15 @@ STATS = ObjectKind("kafkalog.stats/1", StatsObject)
 
 
 def stats_object(
-    contents: LogContents, partitions: int, topic: str | None = None, number: int | None = None, path: str | None = None
+    contents: LogContents, partitions: int, top: int, topic: str | None = None, partition: Partition | None = None
 ) -> StatsObject:
-    """Return the object of a partition (with `path`), of a topic (without), or of all (without `topic`)."""
+    """Return the object of a partition, of a topic (without `partition`), or of all (without `topic`)."""
     period_ms = contents.times.period_ms
     return {
-        "scope": "total" if topic is None else "topic" if path is None else "partition",
+        "scope": "total" if topic is None else "topic" if partition is None else "partition",
         "topic": None if topic is None else PathText(topic),
-        "partition": number,
-        "path": None if path is None else PathText(path),
+        "partition": None if partition is None else partition.number,
+        "path": None if partition is None else PathText(partition.path),
         "partitions": partitions,
         "bytes": contents.bytes,
         "raw_bytes": contents.raw_bytes,
@@ -116,10 +117,10 @@ def stats_object(
         "null_keys": contents.null_keys,
         "duplicates": contents.duplicates,
         "tombstones": contents.tombstones,
-        "frequent_keys": [_key(one) for one in contents.frequent_keys],
+        "frequent_keys": [_key(one) for one in contents.frequent_keys[:top]],
         "producers": contents.producers,
         "more_producers": contents.more_producers,
-        "top_producers": [same_fields(ProducerCountsObject, one) for one in contents.top_producers],
+        "top_producers": [same_fields(ProducerCountsObject, one) for one in contents.top_producers[:top]],
         "first_timestamp_ms": contents.first_timestamp_ms,
         "last_timestamp_ms": contents.last_timestamp_ms,
         "out_of_order": contents.out_of_order,

@@ -37,7 +37,7 @@ class StatsRow(NamedTuple):
     partitions: int | None = None
 
 
-def write_stats(out: ResultStream, rows: Sequence[StatsRow], total: LogContents, partitions: int) -> None:
+def write_stats(out: ResultStream, rows: Sequence[StatsRow], total: LogContents, partitions: int, top: int) -> None:
     """Write the table, and the details."""
     span = total.first_timestamp_ms, total.last_timestamp_ms
     is_topics = any(row.partitions is not None for row in rows)
@@ -50,7 +50,7 @@ def write_stats(out: ResultStream, rows: Sequence[StatsRow], total: LogContents,
         names = [printable(row.name)] + ([cell(row.partitions)] if is_topics else [])
         cells.append((*names, *_cells(row.contents, span)))
     write_table(out, TextTable((*first, *_COLUMNS), cells))
-    for line in _details(total):
+    for line in _details(total, top):
         out.write(f"{line}\n")
 
 
@@ -87,7 +87,7 @@ def sparkline(found: LogContents, span: tuple[int | None, int | None], width: in
     return "".join(_BARS[-(-count * (len(_BARS) - 1) // most)] for count in counts)
 
 
-def _details(found: LogContents) -> Iterator[str]:
+def _details(found: LogContents, top: int) -> Iterator[str]:
     """Yield the lines below the table."""
     yield ""
     for codec in found.codecs:
@@ -111,13 +111,13 @@ def _details(found: LogContents) -> Iterator[str]:
             yield f"  {name.ljust(width)}  {sized(record.bytes)}, {iso_time(record.timestamp_ms)}"
     if found.frequent_keys:
         yield "most frequent keys:"
-        for key in found.frequent_keys:
+        for key in found.frequent_keys[:top]:
             text = printable(key.key.decode("utf-8", "replace"))
             text = text if len(text) <= _SHOWN_KEY_CHARACTERS else f"{text[: _SHOWN_KEY_CHARACTERS - 1]}…"
             yield f"  {text or '(empty)'}: {_counted(key.records)}, {sized(key.bytes)}"
     if found.top_producers:
         yield "producers with the most records:"
-        for one in found.top_producers:
+        for one in found.top_producers[:top]:
             epochs = f"{one.epochs} {'epoch' if one.epochs == 1 else 'epochs'}"
             batches = f"{one.batches:,} {'batch' if one.batches == 1 else 'batches'}"
             yield f"  {one.producer_id}: {_counted(one.records)} in {batches}, {epochs}"

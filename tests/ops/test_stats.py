@@ -138,7 +138,7 @@ def test_what_audit_counts():
         }
         keys = audited.keys
         assert (keys.keys, keys.null_keys, keys.tombstones) == (contents.keys, contents.null_keys, contents.tombstones)
-        assert keys.most_frequent == contents.frequent_keys
+        assert keys.most_frequent == contents.frequent_keys[:5]
 
 
 def test_text(tmp_path):
@@ -160,6 +160,16 @@ def test_text(tmp_path):
     assert "total" not in out
     assert kafkalog("stats", tmp_path / "none")[0] == 10
     assert kafkalog("stats", tmp_path, "--top", "0")[0] == 2
+
+
+def test_keys_of_several_partitions_are_added_up(tmp_path):
+    for number in range(3):
+        keys = [b"own-%d" % number] * 3 + [b"shared"] * 2
+        records = [R(n, BASE_TIME_MS, key) for n, key in enumerate(keys)]
+        partition(tmp_path, [(batch_v2(records, producer=(7, number, 0)), 4)], f"orders-{number}")
+    lines = kafkalog("stats", tmp_path, "--top", "1")[1].splitlines()
+    assert "  shared: 6 records, 36 bytes" in lines
+    assert lines[-1] == "  7: 15 records in 3 batches, 1 epoch"
 
 
 def test_an_empty_log(tmp_path):

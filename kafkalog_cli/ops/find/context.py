@@ -44,18 +44,18 @@ class SurroundingRecords:
         self._waiting: deque[tuple[int, RecordBlock]] = deque(maxlen=before)
         self._waiting_bytes = 0
 
-    def shown(self, block: RecordBlock, matches: Sequence[int], *, copies: bool) -> Iterator[FoundBlock]:
+    def shown(self, block: RecordBlock, matches: Sequence[int]) -> Iterator[FoundBlock]:
         """Yield the records to show, as blocks of matches and of records around them.
 
-        Without `copies`, they are valid as long as the block.
+        Records of a large block are valid as long as the block.
         """
         base = self._seen
-        around = partial(self._around, block, copies=copies)
+        around = partial(self._around, block)
         for row in matches:
             match = base + row
             yield from around(self._shown_end, min(self._until, match))
             yield from around(max(self._shown_end, match - self._before), match)
-            for one in chosen_records(block, [row], copies=copies):
+            for one in chosen_records(block, [row]):
                 yield self._made(match, 1, one, is_match=True)
             self._until = match + 1 + self._after
         end = base + len(block.records)
@@ -78,7 +78,7 @@ class SurroundingRecords:
         while self._waiting_bytes > MOST_WAITING_BYTES:
             self._waiting_bytes -= len(self._waiting.popleft()[1].buffer)
 
-    def _around(self, block: RecordBlock, first: int, end: int, *, copies: bool) -> Iterator[FoundBlock]:
+    def _around(self, block: RecordBlock, first: int, end: int) -> Iterator[FoundBlock]:
         """Yield the records with these numbers (`end` exclusive) that are here, of earlier blocks and of this block."""
         if first >= end:
             return
@@ -86,7 +86,7 @@ class SurroundingRecords:
             if first <= number < end:
                 yield self._made(number, 1, waiting, is_match=False)
         begin = max(first, self._seen)
-        for one in chosen_records(block, range(begin - self._seen, end - self._seen), copies=copies):
+        for one in chosen_records(block, range(begin - self._seen, end - self._seen)):
             yield self._made(begin, len(one.records), one, is_match=False)
             begin += len(one.records)
 

@@ -10,14 +10,14 @@ from kafkalog_cli.format.records import OUTSIDE, RecordBlock, RecordColumns, hea
 from kafkalog_cli.ops.ranges import part_of
 
 _LARGE_BYTES = 16 << 20
-"""Blocks with larger buffers have few records: these are shown without a copy if possible."""
+"""Blocks with larger buffers have few records: these are shown without a copy, at the turn of their partition."""
 
 
-def chosen_records(block: RecordBlock, rows: Sequence[int], *, copies: bool) -> Iterator[RecordBlock]:
-    """Yield some records of a block. Without `copies`, they are valid as long as the block."""
+def chosen_records(block: RecordBlock, rows: Sequence[int]) -> Iterator[RecordBlock]:
+    """Yield some records of a block: copies, or of a large block views that are valid as long as the block."""
     if not rows:
         return
-    if copies or len(block.buffer) <= _LARGE_BYTES:
+    if len(block.buffer) <= _LARGE_BYTES:
         yield copied_records(block, rows)
         return
     for row in rows:

@@ -78,7 +78,7 @@ class PartitionSearch:
     def events(self, *, copies: bool = False) -> Generator[FindEvent, None, None]:
         """Yield the records to show, the damage, and the remarks about what was read, in order.
 
-        `copies`: records stay valid after the next event.
+        `copies`: records stay valid after the next event, except those of blocks of more than 16 MiB.
         """
         try:
             view = broker_view(self._fs, self._partition)
@@ -214,11 +214,11 @@ class PartitionSearch:
         if request.only_counts:
             return
         if request.has_context:
-            yield from self._context.shown(block, rows, copies=copies)
+            yield from self._context.shown(block, rows)
         elif rows and len(rows) == len(block.records) and not copies:
             yield FoundBlock(replace(block, faults={}))
         else:
-            yield from map(FoundBlock, chosen_records(block, rows, copies=copies))
+            yield from map(FoundBlock, chosen_records(block, rows))
 
     def _not_read(self, path: str, error: KafkalogError | OSError) -> NotRead:
         self._codes.add(error.exit_code if isinstance(error, KafkalogError) else ExitCode.FAILURE)

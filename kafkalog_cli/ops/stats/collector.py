@@ -14,6 +14,8 @@ from kafkalog_cli.ops.audit.statistics import LogStatistics, control_rows
 from kafkalog_cli.ops.stats.contents import CodecContents, LargeRecord, LogContents, ProducerCounts
 from kafkalog_cli.ops.stats.over_time import TimeCounter
 
+KEPT = 200
+"""The least number of keys and producers that are kept, so that those of several partitions can be added up."""
 MOST_PRODUCERS = 20_000
 """The number of producer ids that are counted one by one."""
 
@@ -24,7 +26,8 @@ class ContentsCollector:
     def __init__(self, partition: Partition, top: int) -> None:
         self._partition = partition
         self._top = top
-        self._keys = KeyStatistics(top)
+        self._kept = max(top, KEPT)
+        self._keys = KeyStatistics(self._kept)
         self._log = LogStatistics(self._keys)
         self._raw: dict[int, int] = {}
         self._batch_sizes: tuple[int, int] | None = None
@@ -152,7 +155,7 @@ class ContentsCollector:
             frequent_keys=keys.most_frequent,
             producers=len(self._producers),
             more_producers=self._more_producers,
-            top_producers=tuple(nlargest(self._top, producers, key=lambda one: one.records)),
+            top_producers=tuple(nlargest(self._kept, producers, key=lambda one: one.records)),
             first_timestamp_ms=self._first,
             last_timestamp_ms=self._last,
             out_of_order=self._out_of_order,

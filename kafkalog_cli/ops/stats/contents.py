@@ -47,7 +47,8 @@ class LogContents:
     control records. `keys` is exact if `keys_relative_error` is 0, else an estimate with this standard error; those of
     several logs are added up. `duplicates` are records with a key that an earlier record has. `tombstones` have a key
     and a null value. `producers` is a lower bound if `more_producers`. `out_of_order` are records with a timestamp
-    below that of an earlier record. `largest`, `top_producers` and `frequent_keys` are in descending order.
+    below that of an earlier record. `largest`, `top_producers` and `frequent_keys` are in descending order. Of each log
+    they have the first ones only, which are added up for several logs.
     """
 
     bytes: int = 0
@@ -81,7 +82,7 @@ class LogContents:
 
 
 def together(logs: Sequence[LogContents], top: int) -> LogContents:
-    """Return the contents of several logs together, with at most `top` records, producers and keys."""
+    """Return the contents of several logs together, with at most `top` records."""
     keys = sum(log.keys for log in logs)
     spread = sum((log.keys * log.keys_relative_error) ** 2 for log in logs) ** 0.5
     firsts = [log.first_timestamp_ms for log in logs if log.first_timestamp_ms is not None]
@@ -103,10 +104,10 @@ def together(logs: Sequence[LogContents], top: int) -> LogContents:
         null_keys=sum(log.null_keys for log in logs),
         duplicates=sum(log.duplicates for log in logs),
         tombstones=sum(log.tombstones for log in logs),
-        frequent_keys=_frequent((key for log in logs for key in log.frequent_keys), top),
+        frequent_keys=_frequent(key for log in logs for key in log.frequent_keys),
         producers=sum(log.producers for log in logs),
         more_producers=any(log.more_producers for log in logs),
-        top_producers=_producers((one for log in logs for one in log.top_producers), top),
+        top_producers=_producers(one for log in logs for one in log.top_producers),
         first_timestamp_ms=min(firsts, default=None),
         last_timestamp_ms=max(lasts, default=None),
         out_of_order=sum(log.out_of_order for log in logs),
@@ -130,21 +131,21 @@ def _codecs(parts: Iterable[CodecContents]) -> tuple[CodecContents, ...]:
     return tuple(sorted(found.values(), key=lambda one: -one.bytes))
 
 
-def _frequent(parts: Iterable[KeyTotal], top: int) -> tuple[KeyTotal, ...]:
+def _frequent(parts: Iterable[KeyTotal]) -> tuple[KeyTotal, ...]:
     found: dict[tuple[bytes, int], KeyTotal] = {}
     for part in parts:
         known = found.get(part[:2])
         found[part[:2]] = (
             part if known is None else KeyTotal(*part[:2], *map(sum, zip(known[2:], part[2:], strict=True)))
         )
-    return tuple(nlargest(top, found.values(), key=lambda one: one.records))
+    return tuple(sorted(found.values(), key=lambda one: -one.records))
 
 
-def _producers(parts: Iterable[ProducerCounts], top: int) -> tuple[ProducerCounts, ...]:
+def _producers(parts: Iterable[ProducerCounts]) -> tuple[ProducerCounts, ...]:
     found: dict[int, ProducerCounts] = {}
     for part in parts:
         known = found.get(part.producer_id, ProducerCounts(part.producer_id, 0, 0, 0))
         found[part.producer_id] = ProducerCounts(
             part.producer_id, max(known.epochs, part.epochs), known.batches + part.batches, known.records + part.records
         )
-    return tuple(nlargest(top, found.values(), key=lambda one: one.records))
+    return tuple(sorted(found.values(), key=lambda one: -one.records))

@@ -47,8 +47,8 @@ class LogContents:
     control records. `keys` is exact if `keys_relative_error` is 0, else an estimate with this standard error; those of
     several logs are added up. `duplicates` are records with a key that an earlier record has. `tombstones` have a key
     and a null value. `producers` is a lower bound if `more_producers`. `out_of_order` are records with a timestamp
-    below that of an earlier record. `largest`, `top_producers` and `frequent_keys` are in descending order. Of each log
-    they have the first ones only, which are added up for several logs.
+    below that of an earlier record. `largest`, `top_producers` and `frequent_keys` are in descending order. Each log
+    keeps the first of them; several logs add them up.
     """
 
     bytes: int = 0

@@ -11,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kafkalog_cli.library import Appended as Appended
     from kafkalog_cli.library import DamagedLog as DamagedLog
+    from kafkalog_cli.library import FoundRecord as FoundRecord
     from kafkalog_cli.library import LogDirectory as LogDirectory
     from kafkalog_cli.library import LogWarning as LogWarning
     from kafkalog_cli.library import Offsets as Offsets
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.library import compact as compact
     from kafkalog_cli.library import delete_records as delete_records
     from kafkalog_cli.library import doctor as doctor
+    from kafkalog_cli.library import find as find
     from kafkalog_cli.library import group_history as group_history
     from kafkalog_cli.library import groups as groups
     from kafkalog_cli.library import new_partition as new_partition
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.library import recover as recover
     from kafkalog_cli.library import retain as retain
     from kafkalog_cli.library import roll as roll
+    from kafkalog_cli.library import stats as stats
     from kafkalog_cli.library import transactions as transactions
     from kafkalog_cli.library import truncate as truncate
     from kafkalog_cli.library import undo as undo
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 _LIBRARY = (
     "Appended",
     "DamagedLog",
+    "FoundRecord",
     "LogDirectory",
     "LogWarning",
     "Offsets",
@@ -48,6 +52,7 @@ _LIBRARY = (
     "compact",
     "delete_records",
     "doctor",
+    "find",
     "group_history",
     "groups",
     "new_partition",
@@ -58,6 +63,7 @@ _LIBRARY = (
     "recover",
     "retain",
     "roll",
+    "stats",
     "transactions",
     "truncate",
     "undo",

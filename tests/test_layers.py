@@ -71,6 +71,7 @@ LIBRARIES = {
 
 LARGE_FUNCTIONS = {
     "cli/append.py:append": "declares its options, one a line",
+    "cli/find.py:find": "declares its options, one a line",
     "cli/dump_log.py:dump_log": "declares its options, one a line",
     "cli/recover.py:recover": "declares its options, one a line",
     "cli/retain.py:retain": "declares its options, one a line",

@@ -10,6 +10,8 @@ from kafkalog_cli.errors import EXIT_CODE_MEANINGS, ExitCode
 SUMMARIES = {
     "ls": "List topics, partitions and segments, and what fills the disk",
     "read": "Print the records of partitions as a consumer gets them",
+    "find": "Print the records that meet all conditions",
+    "stats": "Print sizes, codecs, keys, producers and times of logs",
     "lookup-offset": "Find the record at an offset",
     "lookup-time": "Find the first record at or after a time",
     "dump-log": "Print segments as kafka-dump-log does",
@@ -64,6 +66,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Print ten records with keys and offsets",
             f"kafkalog read {_PARTITION} --from 100 --max-records 10 --print offset,key,value",
         ),
+    ),
+    "find": (
+        ("Find a customer's records in all topics", f"kafkalog find {_LOG_DIR} --key customer-7"),
+        (
+            "Find an order in JSON values of the last two hours, with three records before and after it",
+            f"kafkalog find {_LOG_DIR} --topic orders --json order.id=42 --from-time -2h -C 3",
+        ),
+        (
+            "Print the last error of each partition as NDJSON",
+            f"kafkalog find {_LOG_DIR} --regex 'error|failed' -i --last 1 --format json",
+        ),
+    ),
+    "stats": (
+        ("See what lies in each topic, the largest first", f"kafkalog stats {_LOG_DIR}"),
+        ("Compare the partitions of a topic", f"kafkalog stats {_LOG_DIR} --topic orders --partitions"),
+        ("Find the 20 largest records and most frequent keys", f"kafkalog stats {_LOG_DIR} --topic orders --top 20"),
     ),
     "lookup-offset": (
         ("Print the record at offset 120", f"kafkalog lookup-offset {_PARTITION} 120"),
@@ -242,6 +260,8 @@ _WITH_DAMAGE = (*_CHANGE, _E.CORRUPTION)
 _CODES: dict[str, tuple[ExitCode, ...]] = {
     "ls": _READ,
     "read": _READ,
+    "find": _READ,
+    "stats": _READ,
     "lookup-offset": _PATHS,
     "lookup-time": (*_PATHS, _E.PARTIAL),
     "dump-log": _READ,
@@ -270,6 +290,8 @@ _CODES: dict[str, tuple[ExitCode, ...]] = {
 
 _OWN_MEANINGS: dict[tuple[str, ExitCode], str] = {
     ("transactions", _E.WARNINGS): "a transaction is hanging, tail damage, or warnings only",
+    ("find", _E.OK): "some record matches",
+    ("find", _E.FAILURE): "no record matches, or an error",
     ("doctor", _E.OK): "no damage found",
     ("doctor", _E.WARNINGS): "only warnings, a damaged tail that a broker cuts off, or an unknown ERROR-TEXT",
     ("verify", _E.OK): "no damage found",

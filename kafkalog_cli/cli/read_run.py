@@ -61,7 +61,7 @@ class ReadRun:
         self._options = options
         self._out = ResultStream(environment.stdout)
         self._messages = Messages(environment.stderr, as_json=options.is_json)
-        fields = _fields(options.print or "value")
+        fields = fields_of(options.print or "value")
         kcat_format = None if options.kcat_format is None else parse_kcat_format(options.kcat_format)
         if kcat_format is None:  # that format has no kernel
             environment.kernels.need(*JSON_LINES if options.is_json else (READ_RECORDS,))
@@ -186,7 +186,7 @@ class ReadRun:
         options, environment = self._options, self._environment
         if options.max_chunk_bytes < options.chunk_bytes:
             raise UsageError(reason="--max-chunk-bytes is below --chunk-bytes")
-        start = _start(options.start)
+        start = start_of(options.start)
         if options.from_time is not None and start is not Start.EARLIEST:
             raise UsageError(reason="read takes one of --from and --from-time")
         times = [
@@ -210,7 +210,8 @@ class ReadRun:
         JsonLines(self._out).summary(code, records=records, partitions=partitions)
 
 
-def _fields(text: str) -> frozenset[str]:
+def fields_of(text: str) -> frozenset[str]:
+    """Return the fields of --print. Raises UsageError."""
     fields = frozenset(text.split(","))
     unknown = sorted(fields.difference(FIELDS))
     if unknown:
@@ -218,7 +219,8 @@ def _fields(text: str) -> frozenset[str]:
     return fields
 
 
-def _start(text: str) -> int | Start:
+def start_of(text: str) -> int | Start:
+    """Return the value of --from. Raises UsageError."""
     if text in (Start.EARLIEST.value, Start.LATEST.value):
         return Start(text)
     try:

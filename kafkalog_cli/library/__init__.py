@@ -4,6 +4,8 @@ The files are:
 
 - `logs.py`: LogDirectory and PartitionLog, which read a partition, and the functions that open them.
 - `verbs.py`: the verbs of the command line (verify, recover, retain, compact, …) as functions that return a `Run`.
+- `finding.py`: find, which returns records one by one.
+- `measuring.py`: stats, which returns the contents of each partition.
 - `appending.py`: PartitionLog.append, with the plan, locks, refusals and journal of `kafkalog append`.
 - `times.py`: datetimes and epoch milliseconds.
 - `warning.py`: LogWarning, the library's only warning.
@@ -13,8 +15,10 @@ A verb returns its results as values and never prints. Only `append` and the ver
 
 from kafkalog_cli.errors import DamagedLog
 from kafkalog_cli.library.appending import Appended
+from kafkalog_cli.library.finding import FoundRecord, find
 from kafkalog_cli.library.logs import LogDirectory, Offsets, PartitionLog, new_partition, open_partition
 from kafkalog_cli.library.logs import open_logs as open  # noqa: A004
+from kafkalog_cli.library.measuring import stats
 from kafkalog_cli.library.verbs import (
     Run,
     cluster,
@@ -38,6 +42,7 @@ from kafkalog_cli.log.reading.record_arrow import record_schema
 __all__ = [
     "Appended",
     "DamagedLog",
+    "FoundRecord",
     "LogDirectory",
     "LogWarning",
     "Offsets",
@@ -47,6 +52,7 @@ __all__ = [
     "compact",
     "delete_records",
     "doctor",
+    "find",
     "group_history",
     "groups",
     "new_partition",
@@ -57,6 +63,7 @@ __all__ = [
     "recover",
     "retain",
     "roll",
+    "stats",
     "transactions",
     "truncate",
     "undo",

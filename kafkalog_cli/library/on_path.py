@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from kafkalog_cli.library.finding import FoundRecord, find
+from kafkalog_cli.library.measuring import stats
 from kafkalog_cli.library.verbs import (
     Run,
     cluster,
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.retain.plan import RetainPlan
     from kafkalog_cli.ops.roll import RollPlan
     from kafkalog_cli.ops.session.work import Changed
+    from kafkalog_cli.ops.stats.measuring import MeasuredPartition
     from kafkalog_cli.ops.truncate import TruncatePlan
     from kafkalog_cli.ops.undo_verb import Undone
     from kafkalog_cli.ops.verify.partition import Verification
@@ -51,6 +55,14 @@ class OnPath:
     def verify(self, **what: Any) -> Run[Verification]:
         """See `kafkalog_cli.verify`."""
         return verify(self.path, **what)
+
+    def find(self, **what: Any) -> Iterator[FoundRecord]:
+        """See `kafkalog_cli.find`."""
+        return find(self.path, **what)
+
+    def stats(self, **what: Any) -> Run[MeasuredPartition]:
+        """See `kafkalog_cli.stats`."""
+        return stats(self.path, **what)
 
     def cluster(self, **what: Any) -> ClusterDescription:
         """See `kafkalog_cli.cluster`."""

@@ -134,7 +134,7 @@ class Call:
         context: Context | None = None,
         unheard: frozenset[str] = frozenset(),
     ) -> None:
-        self.paths = _texts(paths)
+        self.paths = path_texts(paths)
         self._listener = _Listener(unheard)
         argv = ("kafkalog_cli", verb.name, *self.paths)
         self.session = Session(verb, context or Context(), _session_options(options), self._listener, argv=argv)
@@ -156,7 +156,8 @@ class Call:
         return self.run(self.session.request(kind, partitions, **what), partitions)
 
 
-def _texts(paths: Paths) -> list[str]:
+def path_texts(paths: Paths) -> list[str]:
+    """Return one or several paths as a list of texts."""
     return [fspath(paths)] if isinstance(paths, str | PathLike) else [fspath(path) for path in paths]
 
 
@@ -206,7 +207,7 @@ def cluster(
     from kafkalog_cli.ops.cluster.describe import describe_cluster
 
     found = describe_cluster(
-        RealFilesystem(), _texts(paths), None if metadata is None else fspath(metadata), _point(at), _point(since),
+        RealFilesystem(), path_texts(paths), None if metadata is None else fspath(metadata), _point(at), _point(since),
         topics=frozenset(topics),
     )  # fmt: skip
     for note in found.notes:
@@ -262,7 +263,7 @@ def groups(
     from kafkalog_cli.ops.groups.describe import GroupsRequest, describe_groups
     from kafkalog_cli.ops.groups.expiry import offsets_retention
 
-    log_dirs = LogDirs(RealFilesystem(), _texts(paths), None if metadata is None else fspath(metadata))
+    log_dirs = LogDirs(RealFilesystem(), path_texts(paths), None if metadata is None else fspath(metadata))
     retention = offsets_retention(log_dirs.fs, None if broker_config is None else fspath(broker_config))
     found = describe_groups(log_dirs, GroupsRequest(frozenset(groups), frozenset(topics), retention))
     return _without_session(found, log_dirs)
@@ -285,7 +286,7 @@ def group_history(
     from kafkalog_cli.ops.groups.expiry import offsets_retention
     from kafkalog_cli.ops.groups.history import group_history as changes
 
-    log_dirs = LogDirs(RealFilesystem(), _texts(paths), None if metadata is None else fspath(metadata))
+    log_dirs = LogDirs(RealFilesystem(), path_texts(paths), None if metadata is None else fspath(metadata))
     retention = offsets_retention(log_dirs.fs, None if broker_config is None else fspath(broker_config))
     found = list(changes(log_dirs, GroupsRequest(frozenset(groups), frozenset(topics), retention)))
     return _without_session(found, log_dirs)
@@ -299,7 +300,7 @@ def transactions(paths: Paths, *, metadata: str | PathLike[str] | None = None) -
     from kafkalog_cli.ops.coordinators import LogDirs
     from kafkalog_cli.ops.open_transactions import find_transactions
 
-    log_dirs = LogDirs(RealFilesystem(), _texts(paths), None if metadata is None else fspath(metadata))
+    log_dirs = LogDirs(RealFilesystem(), path_texts(paths), None if metadata is None else fspath(metadata))
     found = find_transactions(log_dirs)
     return _without_session([*found.ids, *found.in_logs], log_dirs)
 

@@ -236,6 +236,22 @@ def _with_key(block: RecordBlock, records: RecordArrays, mask: Flags, key: bytes
     return mask
 
 
+def rows_with_key(block: RecordBlock, key: bytes) -> list[int]:
+    """Return the rows of the records of a block with this key, in ascending order."""
+    if isinstance(block.records, RecordArrays):
+        import numpy as np
+
+        mask = _with_key(block, block.records, np.ones(len(block.records), dtype=bool), key)
+        rows: list[int] = np.flatnonzero(mask).tolist()
+        return rows
+    places = zip(block.records.key_position, block.records.key_size, strict=True)
+    return [
+        row
+        for row, (at, size) in enumerate(places)
+        if at != OUTSIDE and size == len(key) and block.buffer[at : at + size] == key
+    ]
+
+
 def with_records(block: RecordBlock) -> list[RecordBlock]:
     """Return the block without its empty batches, as blocks of consecutive batches."""
     ends = [0, *(int(end) for end in block.record_ends)]

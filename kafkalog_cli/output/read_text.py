@@ -31,12 +31,15 @@ class ReadText:
         rows, begin = block.records.rows(), 0
         for batch, end in zip(block.batches.rows(block.first_row, block.end_row), block.record_ends, strict=True):
             for _ in range(begin, int(end)):
-                row = next(rows)
-                if is_large(block.buffer, row):
-                    yield from self._large_line(block.buffer, row, batch)
-                else:
-                    yield self._line(block.buffer, row, batch)
+                yield from self.line(block.buffer, next(rows), batch)
             begin = int(end)
+
+    def line(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> Iterator[bytes]:
+        """Yield the line of one record, in pieces if it is large."""
+        if is_large(buffer, row):
+            yield from self._large_line(buffer, row, batch)
+        else:
+            yield self._line(buffer, row, batch)
 
     def _line(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> bytes:
         offset, timestamp, _, key_at, key_size, value_at, value_size, headers_at, header_count = row[:9]
@@ -53,9 +56,9 @@ class ReadText:
         if "headers" in self._fields:
             parts.append(self._headers(read_headers(buffer, headers_at, header_count)) if header_count else NO_HEADERS)
         if "key" in self._fields:
-            parts.append(self._shown(field_bytes(buffer, key_at, key_size)))
+            parts.append(self.shown(field_bytes(buffer, key_at, key_size)))
         if "value" in self._fields:
-            parts.append(self._shown(field_bytes(buffer, value_at, value_size)))
+            parts.append(self.shown(field_bytes(buffer, value_at, value_size)))
         return b"\t".join(parts) + b"\n"
 
     def _large_line(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> Iterator[bytes]:
@@ -89,7 +92,7 @@ class ReadText:
             yield NULL
         elif self._escape:
             for piece in utf8_pieces(data):
-                yield self._shown(piece)
+                yield self.shown(piece)
         else:
             yield from map(bytes, pieces(data))
 
@@ -97,9 +100,10 @@ class ReadText:
         """Return the headers as text: consumers read keys as strings and replace bytes that are not UTF-8."""
         keys = ((java_string(header.key), header.value) for header in headers)
         texts = ((printable(key) if self._escape else key, value) for key, value in keys)
-        return b",".join(key.encode() + b":" + self._shown(value) for key, value in texts)
+        return b",".join(key.encode() + b":" + self.shown(value) for key, value in texts)
 
-    def _shown(self, data: bytes | None) -> bytes:
+    def shown(self, data: bytes | None) -> bytes:
+        """Return a key, a value or the value of a header as text."""
         if data is None:
             return NULL
         return printable(data.decode("utf-8", "replace")).encode() if self._escape else data

@@ -112,6 +112,9 @@ class RecordObject(SegmentPlaceObject):
             "the record by Kafka's schemas; null if it cannot be read; only with a decoder or in an internal topic",
         ]
     ]
+    match: NotRequired[
+        Annotated[bool, "whether the record matches; only of `find` with -A, -B or -C, which print other records too"]
+    ]
 
 
 RECORD = ObjectKind("kafkalog.record/1", RecordObject)

@@ -66,6 +66,8 @@ READERS = {
     "lookup-offset": ("30",),
     "lookup-time": ("--latest",),
     "transactions": (),
+    "find": ("--format", "json"),
+    "stats": (),
 }
 
 

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = str(ROOT / "docs" / "example" / "mixed-0")
 READERS = {
     *("ls", "dump-log", "dump-index", "lookup-offset", "lookup-time", "read", "verify", "sql", "audit", "warmup"),
-    *("groups", "transactions", "cluster", "doctor"),
+    *("groups", "transactions", "cluster", "doctor", "find", "stats"),
 }
 
 
@@ -229,6 +229,8 @@ NEVER = {
     *("segments", "share-group-state-decoder", "since", "since-recovery-point", "single-replica"),
     *("skip-record-metadata", "skip-records", "state", "strict", "to", "to-offset", "topic", "topic-id"),
     *("topic-pattern", "topics", "transaction", "transaction-log-decoder", "transactions", "until"),
+    *("after-context", "before-context", "context", "count", "first", "header", "ignore-case", "json", "last", "regex"),
+    "value",
     *("value-decoder-class", "verify-index-only", "version"),
 }
 """Options of the command line only: paths, what is selected, what is changed or kept, consent, Spark's cluster."""

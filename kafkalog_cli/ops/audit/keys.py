@@ -57,6 +57,14 @@ class KeyCounts(NamedTuple):
     uncounted_bytes: int = 0
 
 
+class StoredKeys(NamedTuple):
+    """Keys that are not null: their bytes one after another, and where each begins and how many bytes it has."""
+
+    data: Octets
+    begins: Integers
+    sizes: Integers
+
+
 class KeyStatistics:
     """Counts the keys of records, to report `top` of them."""
 
@@ -67,7 +75,7 @@ class KeyStatistics:
         self._most_keys = most_keys
         self._most_smallest = smallest
         self._null_keys = self._tombstones = 0
-        self._waiting: list[tuple[Any, Integers]] = []
+        self._waiting: list[tuple[StoredKeys, Integers]] = []
         self._waiting_rows = self._waiting_bytes = 0
         self._hashes: Hashes = np.zeros(0, dtype=np.uint64)
         self._totals: Integers = np.zeros((4, 0), dtype=np.int64)  # records, bytes, and the errors of both
@@ -82,16 +90,26 @@ class KeyStatistics:
         """Add records: their keys, a pyarrow.BinaryArray, and the sizes of their values in bytes, below 0 for null."""
         import numpy as np
 
-        self._null_keys += keys.null_count
-        if keys.null_count:
+        null_keys = keys.null_count
+        if null_keys:
             kept = np.flatnonzero(keys.is_valid().to_numpy(zero_copy_only=False))
             keys, value_sizes = keys.drop_null(), value_sizes[kept]
-        if not len(keys):
+        self.add_stored(_places(keys) if len(keys) else None, value_sizes, null_keys)
+
+    def add_stored(self, keys: StoredKeys | None, value_sizes: Integers, null_keys: int) -> None:
+        """Add records: their keys that are not null (None: no such key), the sizes of these records' values, null keys.
+
+        The size of a null value is below 0.
+        """
+        import numpy as np
+
+        self._null_keys += null_keys
+        if keys is None:
             return
         self._tombstones += int((value_sizes < 0).sum())
         self._waiting.append((keys, np.maximum(value_sizes, 0)))
-        self._waiting_rows += len(keys)
-        self._waiting_bytes += keys.nbytes
+        self._waiting_rows += len(keys.sizes)
+        self._waiting_bytes += len(keys.data) + 3 * keys.sizes.nbytes
         if self._waiting_rows >= GATHERED_ROWS or self._waiting_bytes >= GATHERED_BYTES:
             self._take_in()
 
@@ -115,15 +133,14 @@ class KeyStatistics:
 
     def _take_in(self) -> None:
         import numpy as np
-        import pyarrow as pa
 
         if not self._waiting:
             return
-        keys: Any = pa.concat_arrays([part for part, _ in self._waiting])
+        keys = _joined([part for part, _ in self._waiting])
+        sizes = keys.sizes
         value_sizes = np.concatenate([part for _, part in self._waiting])
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
-        data, begins, sizes = _places(keys)
-        hashes, first, inverse = np.unique(hash_keys(data, begins, sizes), return_index=True, return_inverse=True)
+        hashes, first, inverse = np.unique(hash_keys(*keys), return_index=True, return_inverse=True)
         records = np.bincount(inverse, minlength=len(hashes))
         size_bytes = np.bincount(inverse, weights=sizes + value_sizes, minlength=len(hashes)).astype(np.int64)
         self._smallest = np.union1d(self._smallest, hashes[: self._most_smallest])[: self._most_smallest]
@@ -148,7 +165,7 @@ class KeyStatistics:
         self._hashes = np.insert(self._hashes, at[new], hashes[new])
         self._totals = np.insert(self._totals, at[new], totals, axis=1)
 
-    def _name(self, hashes: Hashes, first: Rows, keys: Any) -> None:
+    def _name(self, hashes: Hashes, first: Rows, keys: StoredKeys) -> None:
         """Keep the names of the top keys.
 
         A key rises to the top only with new records, so its name is already kept or among `keys`.
@@ -161,8 +178,9 @@ class KeyStatistics:
             value = int(self._hashes[row])
             found = self._names.get(value)
             if found is None:
-                key = keys[int(first[np.searchsorted(hashes, self._hashes[row])])].as_py()
-                found = key[:SHOWN_BYTES], len(key)
+                at = int(first[np.searchsorted(hashes, self._hashes[row])])
+                begin, size = int(keys.begins[at]), int(keys.sizes[at])
+                found = keys.data[begin : begin + min(size, SHOWN_BYTES)].tobytes(), size
             names[value] = found
         self._names = names
 
@@ -210,14 +228,27 @@ class KeyStatistics:
         return round((count - 1) * _HASHES / int(self._smallest[-1])), 1 / math.sqrt(count - 2)
 
 
-def _places(keys: Any) -> tuple[Octets, Integers, Integers]:
-    """Return the bytes of an array without nulls, the start of each string, and the sizes."""
+def _joined(parts: list[StoredKeys]) -> StoredKeys:
+    """Join several parts."""
+    import numpy as np
+
+    ends = np.cumsum([len(part.data) for part in parts])
+    begins = [part.begins + (end - len(part.data)) for part, end in zip(parts, ends.tolist(), strict=True)]
+    return StoredKeys(
+        np.concatenate([part.data for part in parts]), np.concatenate(begins),
+        np.concatenate([part.sizes for part in parts]),
+    )  # fmt: skip
+
+
+def _places(keys: Any) -> StoredKeys:
+    """Return the keys of a pyarrow.BinaryArray without nulls."""
     import numpy as np
 
     _, ends, data = keys.buffers()
     ends = np.frombuffer(ends, dtype=np.int32)[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)
     raw = np.zeros(0, dtype=np.uint8) if data is None else np.frombuffer(data, dtype=np.uint8)
-    return raw, ends[:-1], np.diff(ends)
+    first, end = int(ends[0]), int(ends[-1])
+    return StoredKeys(raw[first:end], ends[:-1] - first, np.diff(ends))
 
 
 _FIRST, _SECOND, _THIRD = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB

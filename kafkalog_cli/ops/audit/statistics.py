@@ -7,9 +7,8 @@ from typing import NamedTuple
 from kafkalog_cli.format.batch import CODEC_MASK, CONTROL_MASK, NO_TIMESTAMP, BatchColumns
 from kafkalog_cli.format.columns import Flags, Integers
 from kafkalog_cli.format.compression import codec_name
-from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.log.reading.record_arrow import record_batches, record_schema
-from kafkalog_cli.ops.audit.keys import KeyStatistics
+from kafkalog_cli.format.records import OUTSIDE, RecordBlock
+from kafkalog_cli.ops.audit.keys import KeyStatistics, StoredKeys
 
 
 class CodecCounts(NamedTuple):
@@ -97,16 +96,19 @@ class LogStatistics:
     def _look_at_keys(keys: KeyStatistics, block: RecordBlock, wanted: Flags | None) -> None:
         import numpy as np
 
-        value_sizes = np.asarray(block.records.value_size, dtype=np.int64)
-        done = 0
-        for part in record_batches(block, record_schema(["key"])):
-            end = done + part.num_rows
-            column, sizes = part.column(0), value_sizes[done:end]
-            if wanted is not None:
-                rows = np.flatnonzero(wanted[done:end])
-                column, sizes = column.take(rows), sizes[rows]
-            keys.add(column, sizes)
-            done = end
+        records = block.records
+        columns = (records.key_position, records.key_size, records.value_size)
+        positions, key_sizes, value_sizes = (np.asarray(column, dtype=np.int64) for column in columns)
+        if wanted is not None:
+            positions, key_sizes, value_sizes = positions[wanted], key_sizes[wanted], value_sizes[wanted]
+        known = key_sizes >= 0
+        null_keys = len(known) - int(known.sum())
+        positions, key_sizes, value_sizes = positions[known], key_sizes[known], value_sizes[known]
+        if not len(key_sizes):
+            keys.add_stored(None, value_sizes, null_keys)
+            return
+        key_sizes = np.where(positions == OUTSIDE, 0, key_sizes)
+        keys.add_stored(stored_keys(block.buffer, positions, key_sizes), value_sizes, null_keys)
 
 
 def _column(batches: BatchColumns, name: str) -> Integers:
@@ -118,3 +120,24 @@ def _column(batches: BatchColumns, name: str) -> Integers:
 def _is_control(batches: BatchColumns) -> Flags:
     is_control: Flags = (_column(batches, "attributes") & CONTROL_MASK != 0) & (_column(batches, "magic") >= 2)
     return is_control
+
+
+def stored_keys(buffer: memoryview, positions: Integers, sizes: Integers) -> StoredKeys:
+    """Return a copy of the keys at these positions of a buffer."""
+    import numpy as np
+
+    begins = np.cumsum(sizes) - sizes
+    places = zip(positions.tolist(), sizes.tolist(), strict=True)
+    data = b"".join([buffer[at : at + size] for at, size in places])
+    return StoredKeys(np.frombuffer(data, dtype=np.uint8), begins, sizes)
+
+
+def control_rows(block: RecordBlock) -> Flags | None:
+    """Return for each record of a block whether it is a control record; None if none is."""
+    import numpy as np
+
+    control = _is_control(block.batches)[block.first_row : block.end_row]
+    if not control.any():
+        return None
+    ends = np.asarray(block.record_ends, dtype=np.int64)
+    return np.repeat(control, np.diff(ends, prepend=0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
@@ -27,22 +27,27 @@ from kafkalog_cli.ops.read.committed import Committed, ReadNote
 from kafkalog_cli.ops.read.request import NO_END, Isolation, ReadRange, ReadRequest, read_range
 from kafkalog_cli.ops.read.visible import Visibility, VisibleChunk
 
+RowsToRead = Callable[[Chunk, list[Rows]], list[Rows]]
+"""Returns which of some batches of a chunk to decode. It may be called in another thread."""
+
 
 class LogRead:
     """One reading of a partition.
 
     Iterate over `segments` in order, and for each segment over its blocks or chunks to the end. `notes` collects
     remarks, and `shown_records` counts the records. With a limited number of records, `shown_end` is the offset after
-    the last one shown. Raises as `read_range` does.
+    the last one shown. `rows_to_read` leaves batches out before they are decoded. Raises as `read_range` does.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         fs: Filesystem,
         partition: Partition,
         request: ReadRequest,
         choice: KernelChoice | None = None,
         view: PartitionState | None = None,
+        *,
+        rows_to_read: RowsToRead | None = None,
     ) -> None:
         self.partition = partition
         self.request = request
@@ -54,6 +59,7 @@ class LogRead:
         self.codes: list[ExitCode] = []
         self.fs = fs
         self.choice = choice
+        self.rows_to_read = rows_to_read
         self._visibility: Visibility | None = None
         self._committed: Committed | None = None
         self._note_bounds()
@@ -70,7 +76,7 @@ class LogRead:
         """The first offset of the open transaction at which read_committed ends; None if there was none."""
         return None if self._committed is None else self._committed.last_stable_offset
 
-    def segments(self) -> Iterator[SegmentRead]:
+    def segments(self) -> Generator[SegmentRead, None, None]:
         """Yield the segments that contain offsets of the range.
 
         The last of them may have a base offset above the range's end and still contain lower offsets.
@@ -140,7 +146,7 @@ class SegmentRead:
         self._limits = log.request.limits
         self._damage = DamageSeen()
 
-    def blocks(self, work: Work | None = None) -> Iterator[RecordBlock | Fault]:
+    def blocks(self, work: Work | None = None) -> Generator[RecordBlock | Fault, None, None]:
         """Yield the records; `work` is done on blocks in the reading thread, unless blocks must be cut.
 
         A block is valid until the next one is requested. Raises as `open_read` does.
@@ -183,10 +189,12 @@ class SegmentRead:
 
     def _rows(self, chunk: Chunk) -> list[Rows]:
         """Return the rows of batches to read: batches that may have records in the requested time range."""
-        request = self._log.request
+        request, rows_to_read = self._log.request, self._log.rows_to_read
         if request.since_ms is None and request.until_ms is None:
-            return [(0, len(chunk.batches))] if len(chunk.batches) else []
-        return rows_in_range(chunk.batches, Range(since_ms=request.since_ms, until_ms=request.until_ms))
+            rows = [(0, len(chunk.batches))] if len(chunk.batches) else []
+        else:
+            rows = rows_in_range(chunk.batches, Range(since_ms=request.since_ms, until_ms=request.until_ms))
+        return rows if rows_to_read is None else rows_to_read(chunk, rows)
 
     def chunks(self) -> Iterator[VisibleChunk | Fault]:
         """Yield the batches and their bytes, which are valid until the next chunk is requested."""

@@ -1,0 +1,240 @@
+"""One run of `kafkalog find`: turns the options into a request, prints what is found, then the summary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.options import selection_of
+from kafkalog_cli.cli.read_partition import RecordOutput
+from kafkalog_cli.cli.read_run import fields_of, start_of
+from kafkalog_cli.cli.times import time_of
+from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
+from kafkalog_cli.format.limits import DEFAULT_LIMITS
+from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.ops.engine import log_bytes
+from kafkalog_cli.ops.find.conditions import Conditions, HeaderCondition, parse_regex
+from kafkalog_cli.ops.find.context import FoundBlock
+from kafkalog_cli.ops.find.json_path import parse_json_condition
+from kafkalog_cli.ops.find.partition_search import DamagedPart, FindEvent, FoundRecords, NotRead, SearchedPartition
+from kafkalog_cli.ops.find.request import FindRequest
+from kafkalog_cli.ops.find.search import find_records
+from kafkalog_cli.ops.read.request import Isolation
+from kafkalog_cli.ops.selection import Selection, select_partitions
+from kafkalog_cli.ops.session.lock_warnings import LockWarnings
+from kafkalog_cli.output.find_text import FoundText
+from kafkalog_cli.output.kcat_text import parse_kcat_format
+from kafkalog_cli.output.kernels import JSON_LINES
+from kafkalog_cli.output.messages import Messages
+from kafkalog_cli.output.paint import paint_of
+from kafkalog_cli.output.progress import Progress
+from kafkalog_cli.output.stream import ResultStream, printable
+
+
+@dataclass(frozen=True, slots=True)
+class FindOptions:
+    """The options as given. `before` and `after` are the numbers of records around a match."""
+
+    key: str | None
+    value: str | None
+    regex: str | None
+    headers: tuple[str, ...]
+    json: tuple[str, ...]
+    ignores_case: bool
+    start: str
+    from_time: str | None
+    to_offset: int | None
+    until: str | None
+    now: str | None
+    isolation: str
+    first: int | None
+    last: int | None
+    only_counts: bool
+    before: int
+    after: int
+    print: str | None
+    kcat_format: str | None
+    is_json: bool
+    jobs: int
+    max_output_bytes: int
+    max_ratio: int
+
+
+class FindRun:
+    """Prints what is found in partitions, in their order. An error in one partition does not end the others."""
+
+    def __init__(self, environment: Environment, options: FindOptions) -> None:
+        self._environment = environment
+        self._options = options
+        self._out = ResultStream(environment.stdout)
+        self._messages = Messages(environment.stderr, as_json=options.is_json)
+        kcat_format = None if options.kcat_format is None else parse_kcat_format(options.kcat_format)
+        self._fields = fields_of(options.print or "key,value")
+        self._output = RecordOutput(self._out, self._messages, self._fields, kcat_format, options.is_json)
+        self._request = self._checked_request()
+        if options.is_json and not self._request.has_context and not options.only_counts:
+            environment.kernels.need(*JSON_LINES)
+        self._paint = paint_of(self._out) if self._out.is_terminal else None
+        self._segment: Segment | None = None
+        self._partition: Partition | None = None
+        self._write: Callable[[FoundBlock], None] = self._nothing
+        self._has_output = False
+
+    def run(
+        self, paths: list[str], topics: list[str] | None, partitions: list[int] | None, topic_pattern: str | None
+    ) -> int:
+        """Search; return the exit code. Raises UsageError, and the exceptions of `select_partitions`."""
+        environment, options = self._environment, self._options
+        selection = selection_of(topics, partitions, topic_pattern) or Selection()
+        chosen = select_partitions(environment.fs, paths, selection)
+        locks = LockWarnings(environment.fs, self._messages.report)
+        for one in chosen:
+            locks.about_partition(one.path)
+        done: list[SearchedPartition] = []
+        total = sum(map(log_bytes, chosen))
+        with Progress(
+            environment.stderr, "find", as_json=options.is_json, total_bytes=total, clock=environment.clock
+        ) as self._progress:
+            events = find_records(
+                environment.fs, chosen, self._request, environment.kernels, jobs=options.jobs, on_read=self._advance
+            )  # fmt: skip
+            with closing(events):
+                for event in events:
+                    if isinstance(event, SearchedPartition):
+                        done.append(event)
+                        self._end_partition(event)
+                    else:
+                        self._show(chosen[len(done)], event)
+        code = _exit_code(done)
+        if options.is_json:
+            self._write_summary(done, code)
+        self._out.flush()
+        return code
+
+    def _advance(self, path: str, size_bytes: int) -> None:
+        if path.endswith((".log", ".kafka")):
+            self._progress.advance(size_bytes, path)
+
+    def _show(self, partition: Partition, event: FindEvent) -> None:
+        if isinstance(event, FoundRecords):
+            if self._out.is_terminal:
+                self._progress.erase()
+            if self._segment is not event.segment:
+                self._segment, self._write = event.segment, self._writer(partition, event.segment)
+            self._write(event.found)
+            self._has_output = True
+            if self._out.is_terminal:
+                self._out.flush()
+            return
+        self._out.flush()
+        self._progress.erase()
+        if isinstance(event, DamagedPart):
+            fault = event.fault
+            self._messages.tell(fault.kind.value, fault.message, path=event.path, position=fault.position)
+        elif isinstance(event, NotRead):
+            if isinstance(event.error, KafkalogError):
+                self._messages.exception(event.error)
+            else:
+                reason = f"cannot be read: {event.error.strerror or event.error}"
+                self._messages.tell("unreadable", reason, path=event.path)
+        else:
+            self._messages.warn(event.kind, event.message, path=event.path)
+
+    def _writer(self, partition: Partition, segment: Segment) -> Callable[[FoundBlock], None]:
+        """Return the function that writes the records of a segment."""
+        if self._options.is_json and self._request.has_context:
+            return self._json_writer(partition, segment)
+        if self._options.is_json or self._output.kcat_format is not None:
+            printer = self._output.printer(partition, segment)
+            return lambda found: printer.block(found.block)
+        text = FoundText(self._out, self._fields, partition, self._request.conditions, self._paint)
+        is_new = self._has_output and self._request.has_context and self._partition is not partition
+        self._partition = partition
+
+        def write(found: FoundBlock) -> None:
+            nonlocal is_new
+            text.write(found, after_gap=found.after_gap or is_new)
+            is_new = False
+
+        return write
+
+    def _json_writer(self, partition: Partition, segment: Segment) -> Callable[[FoundBlock], None]:
+        from kafkalog_cli.output.find_json import write_marked
+        from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext, topic_decode
+
+        directory, name = partition.directory, segment.log.path.rpartition("/")[2]
+        context = SegmentContext(directory.topic, directory.partition, name, segment.is_seven)
+        text = RecordJson(context, RecordJsonOptions(with_batches=False, decode=topic_decode(directory.topic)))
+        return lambda found: write_marked(self._out, text, found.block, is_match=found.is_match)
+
+    @staticmethod
+    def _nothing(found: FoundBlock) -> None:
+        """Write nothing: no segment has begun."""
+
+    def _end_partition(self, searched: SearchedPartition) -> None:
+        if not self._options.only_counts:
+            return
+        if self._options.is_json:
+            from kafkalog_cli.output.find_json import MATCH_COUNT, match_count
+            from kafkalog_cli.output.ndjson import JsonLines
+
+            JsonLines(self._out).object(MATCH_COUNT, match_count(searched))
+        elif searched.matches:
+            name = searched.partition.directory.name
+            self._out.write(f"{printable(name) if self._out.is_terminal else name}:{searched.matches}\n")
+
+    def _checked_request(self) -> FindRequest:
+        options, environment = self._options, self._environment
+        if options.kcat_format is not None and (options.is_json or options.print is not None):
+            raise UsageError(reason="-f cannot be combined with --format json or --print")
+        if options.only_counts and (options.kcat_format is not None or options.before or options.after):
+            raise UsageError(reason="--count prints no records: it cannot be combined with -f, -A, -B or -C")
+        if options.first is not None and options.last is not None:
+            raise UsageError(reason="find takes one of --first and --last")
+        start = start_of(options.start)
+        if options.from_time is not None and options.start != "earliest":
+            raise UsageError(reason="find takes one of --from and --from-time")
+        times = [
+            None if t is None else time_of(environment, t, options.now) for t in (options.from_time, options.until)
+        ]
+        limits = DEFAULT_LIMITS._replace(max_output_bytes=options.max_output_bytes, max_ratio=options.max_ratio)
+        return FindRequest(
+            self._conditions(), start, times[0], options.to_offset, times[1], Isolation(options.isolation),
+            options.first, options.last, options.before, options.after, options.only_counts, limits,
+        )  # fmt: skip
+
+    def _conditions(self) -> Conditions:
+        options = self._options
+        if options.ignores_case and options.value is None and options.regex is None:
+            raise UsageError(reason="--ignore-case is for --value and --regex")
+        pattern = None if options.regex is None else parse_regex(options.regex, ignores_case=options.ignores_case)
+        headers = []
+        for text in options.headers:
+            name, sign, value = text.partition("=")
+            headers.append(HeaderCondition(_bytes(name), _bytes(value) if sign else None))
+        return Conditions(
+            None if options.key is None else _bytes(options.key),
+            None if options.value is None else _bytes(options.value),
+            options.ignores_case, pattern, tuple(headers), tuple(map(parse_json_condition, options.json)),
+        )  # fmt: skip
+
+    def _write_summary(self, done: list[SearchedPartition], code: ExitCode) -> None:
+        from kafkalog_cli.output.ndjson import JsonLines
+
+        matches = sum(one.matches for one in done)
+        matching = sum(one.matches > 0 for one in done)
+        JsonLines(self._out).summary(code, matches=matches, partitions=len(done), matching_partitions=matching)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _exit_code(done: list[SearchedPartition]) -> ExitCode:
+    """Return the code of damage or failures; without any, FAILURE if nothing matches."""
+    code = combined_exit_code([one.code for one in done])
+    if code is ExitCode.OK and not any(one.matches for one in done):
+        return ExitCode.FAILURE
+    return code

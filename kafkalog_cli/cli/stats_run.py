@@ -1,0 +1,119 @@
+"""One run of `kafkalog stats`: measures the partitions, and prints them by topic or one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.options import selection_of
+from kafkalog_cli.errors import ExitCode, KafkalogError, combined_exit_code
+from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.ops.engine import log_bytes
+from kafkalog_cli.ops.selection import Selection, select_partitions
+from kafkalog_cli.ops.session.lock_warnings import LockWarnings
+from kafkalog_cli.ops.stats.contents import LogContents, together
+from kafkalog_cli.ops.stats.measuring import MeasuredPartition, StatsRequest, measure_partitions
+from kafkalog_cli.output.messages import Messages
+from kafkalog_cli.output.progress import Progress
+from kafkalog_cli.output.stats_text import StatsRow, write_stats
+from kafkalog_cli.output.stream import ResultStream
+
+
+@dataclass(frozen=True, slots=True)
+class StatsOptions:
+    """The options as given."""
+
+    by_partition: bool
+    top: int
+    is_json: bool
+    jobs: int
+    limits: Limits
+
+
+class StatsRun:
+    """Prints the contents of partitions, the largest first."""
+
+    def __init__(self, environment: Environment, options: StatsOptions) -> None:
+        self._environment = environment
+        self._options = options
+        self._out = ResultStream(environment.stdout)
+        self._messages = Messages(environment.stderr, as_json=options.is_json)
+
+    def run(
+        self, paths: list[str], topics: list[str] | None, partitions: list[int] | None, topic_pattern: str | None
+    ) -> int:
+        """Measure and print; return the exit code. Raises as `select_partitions`."""
+        environment, options = self._environment, self._options
+        selection = selection_of(topics, partitions, topic_pattern) or Selection()
+        chosen = select_partitions(environment.fs, paths, selection)
+        locks = LockWarnings(environment.fs, self._messages.report)
+        for one in chosen:
+            locks.about_partition(one.path)
+        request = StatsRequest(options.top, options.limits)
+        total_bytes = sum(map(log_bytes, chosen))
+        with Progress(
+            environment.stderr, "stats", as_json=options.is_json, total_bytes=total_bytes, clock=environment.clock
+        ) as progress:
+
+            def advance(path: str, size_bytes: int) -> None:
+                progress.advance(size_bytes, path)
+
+            measured = list(
+                measure_partitions(
+                    environment.fs, chosen, request, environment.kernels, jobs=options.jobs, on_read=advance
+                )
+            )
+        for found in measured:
+            self._report(found)
+        code = combined_exit_code([found.code for found in measured])
+        measured.sort(key=lambda found: -found.contents.bytes)
+        if options.is_json:
+            self._write_objects(measured, code)
+        else:
+            self._write_text(measured)
+        self._out.flush()
+        return code
+
+    def _write_text(self, measured: Sequence[MeasuredPartition]) -> None:
+        total = together([found.contents for found in measured], self._options.top)
+        if self._options.by_partition:
+            rows = [StatsRow(found.partition.directory.name, found.contents) for found in measured]
+        else:
+            rows = [StatsRow(topic, contents, count) for topic, contents, count in self._topics(measured)]
+        write_stats(self._out, rows, total, len(measured), self._options.top)
+
+    def _topics(self, measured: Sequence[MeasuredPartition]) -> list[tuple[str, LogContents, int]]:
+        """Return the topics with their contents and numbers of partitions, the largest first."""
+        by_topic: dict[str, list[LogContents]] = {}
+        for found in measured:
+            by_topic.setdefault(found.partition.topic, []).append(found.contents)
+        rows = [(topic, together(parts, self._options.top), len(parts)) for topic, parts in by_topic.items()]
+        return sorted(rows, key=lambda row: -row[1].bytes)
+
+    def _write_objects(self, measured: Sequence[MeasuredPartition], code: ExitCode) -> None:
+        from kafkalog_cli.output.ndjson import JsonLines
+        from kafkalog_cli.output.stats_json import STATS, stats_object
+
+        lines, top = JsonLines(self._out), self._options.top
+        for found in measured:
+            one = found.partition
+            lines.object(STATS, stats_object(found.contents, 1, top, one.topic, one))
+        topics = self._topics(measured)
+        for topic, contents, count in topics:
+            lines.object(STATS, stats_object(contents, count, top, topic))
+        total = together([found.contents for found in measured], self._options.top)
+        lines.object(STATS, stats_object(total, len(measured), top))
+        lines.summary(code, partitions=len(measured), topics=len(topics), records=total.records)
+
+    def _report(self, found: MeasuredPartition) -> None:
+        for path, fault in found.damage:
+            self._messages.tell(fault.kind.value, fault.message, path=path, position=fault.position)
+        if found.damage_count > len(found.damage):
+            more = f"{found.damage_count - len(found.damage)} more places are damaged; `kafkalog verify` reports them"
+            self._messages.tell("damage", more, path=found.partition.path)
+        for path, error in found.not_read:
+            if isinstance(error, KafkalogError):
+                self._messages.exception(error)
+            else:
+                self._messages.tell("unreadable", f"cannot be read: {error.strerror or error}", path=path)

@@ -1,0 +1,213 @@
+"""The conditions that a record must meet, and the rows of a block that meet them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kafkalog_cli.errors import UsageError
+from kafkalog_cli.format.batch import CODEC_MASK
+from kafkalog_cli.format.columns import integers
+from kafkalog_cli.format.records import OUTSIDE, RecordArrays, RecordBlock, header_views, view_of
+from kafkalog_cli.log.reading.scan import Chunk, Rows
+from kafkalog_cli.ops.find.json_path import JsonCondition
+from kafkalog_cli.ops.ranges import rows_with_key
+
+_COPIED_BYTES = 8 << 20
+"""Most bytes that are copied to search them at once. Larger values are searched one by one, without a copy."""
+
+
+class HeaderCondition(NamedTuple):
+    """A header of this name; with `value`, of this value too."""
+
+    name: bytes
+    value: bytes | None = None
+
+    def holds(self, name: memoryview, value: memoryview | None) -> bool:
+        """Whether a header meets the condition."""
+        return bytes(name) == self.name and (self.value is None or (value is not None and bytes(value) == self.value))
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Conditions on a record, all of which it must meet; None or empty: no condition.
+
+    `key` is the whole key, and `value` a part of the value. `pattern` is searched in the key, then in the value.
+    `ignores_case` holds for `value`, and for ASCII letters.
+    """
+
+    key: bytes | None = None
+    value: bytes | None = None
+    ignores_case: bool = False
+    pattern: re.Pattern[bytes] | None = None
+    headers: tuple[HeaderCondition, ...] = ()
+    json: tuple[JsonCondition, ...] = ()
+
+    @property
+    def literal(self) -> bytes | None:
+        """The longest bytes that each matching record has as they are; None if there are none."""
+        found = [self.key, None if self.ignores_case else self.value]
+        for header in self.headers:
+            found += [header.name, header.value]
+        return max((one for one in found if one), key=len, default=None)
+
+    def spans(self, data: bytes) -> list[tuple[int, int]]:
+        """Return the parts of a key or value to highlight, in ascending order."""
+        found = [(0, len(data))] if data and data == self.key else []
+        for pattern in (self._value_pattern, self.pattern):
+            if pattern is not None:
+                found += [one.span() for one in pattern.finditer(data) if one.end() > one.start()]
+        return sorted(found)
+
+    @property
+    def _value_pattern(self) -> re.Pattern[bytes] | None:
+        return None if self.value is None else re.compile(re.escape(self.value), _flags(self.ignores_case))
+
+
+def parse_regex(text: str, *, ignores_case: bool = False) -> re.Pattern[bytes]:
+    """Return a pattern over bytes. Raises UsageError."""
+    try:
+        return re.compile(text.encode("utf-8", "surrogateescape"), _flags(ignores_case))
+    except (re.error, RecursionError, OverflowError) as error:
+        raise UsageError(reason=f"--regex {text}: {error}") from error
+
+
+def _flags(ignores_case: bool) -> re.RegexFlag:
+    return re.IGNORECASE if ignores_case else re.RegexFlag(0)
+
+
+class Matcher:
+    """Finds the records of blocks that meet the conditions. Batches without the literal bytes need not be decoded."""
+
+    def __init__(self, conditions: Conditions) -> None:
+        self._conditions = conditions
+        self._literal = conditions.literal
+        # The regular expression is the last and slowest question, but JSON is slower still.
+        questions: list[Callable[[memoryview, Sequence[int]], bool]] = []
+        if conditions.headers:
+            questions.append(self._has_headers)
+        if conditions.value is not None and conditions.ignores_case:
+            questions.append(self._has_value)
+        if conditions.pattern is not None:
+            questions.append(self._has_pattern)
+        if conditions.json:
+            questions.append(self._has_json)
+        self._questions = questions
+        self._value = re.compile(re.escape(conditions.value or b""), _flags(conditions.ignores_case))
+
+    def rows_to_read(self, chunk: Chunk, rows: list[Rows]) -> list[Rows]:
+        """Return those of some batches of a chunk that may have a match: others are neither decoded nor checked.
+
+        Compressed batches always may. Works for any thread.
+        """
+        if self._literal is None or not rows:
+            return rows
+        batches = chunk.batches
+        attributes, positions, sizes = map(integers, (batches.attributes, batches.position, batches.size_bytes))
+        found: list[Rows] = []
+        for first, end in rows:
+            wanted = self._batches_with(chunk, range(first, end), attributes, positions, sizes)
+            for row in wanted:
+                if found and found[-1][1] == row:
+                    found[-1] = found[-1][0], row + 1
+                else:
+                    found.append((row, row + 1))
+        return found
+
+    def _batches_with(
+        self, chunk: Chunk, rows: range, attributes: Sequence[int], positions: Sequence[int], sizes: Sequence[int]
+    ) -> Iterable[int]:
+        """Return the rows that are compressed, or have the literal bytes."""
+        assert self._literal is not None
+        begin = positions[rows[0]] - chunk.position
+        end = positions[rows[-1]] + sizes[rows[-1]] - chunk.position
+        if end - begin > _COPIED_BYTES:
+            pattern = re.compile(re.escape(self._literal))
+            data, start = chunk.view, 0
+        else:
+            pattern, data, start = None, memoryview(bytes(chunk.view[begin:end])), begin
+        hit = -1
+        for row in rows:
+            if attributes[row] & CODEC_MASK:
+                yield row
+                continue
+            at = positions[row] - chunk.position - start
+            if pattern is not None:
+                if pattern.search(data, at, at + sizes[row]) is not None:
+                    yield row
+            else:
+                if hit < at:
+                    hit = data.obj.find(self._literal, at)  # type: ignore[attr-defined]
+                    if hit < 0:
+                        hit = len(data) + len(self._literal)
+                if hit + len(self._literal) <= at + sizes[row]:
+                    yield row
+
+    def rows(self, block: RecordBlock) -> list[int]:
+        """Return the rows of the records of a block that meet all conditions, in ascending order."""
+        records, conditions = block.records, self._conditions
+        rows: Sequence[int] = range(len(records))
+        if conditions.key is not None:
+            rows = rows_with_key(block, conditions.key)
+        if conditions.value is not None and not conditions.ignores_case and rows:
+            rows = self._rows_with_value(block, rows, conditions.value)
+        if not self._questions or not rows:
+            return list(rows)
+        columns = [*map(integers, records.columns()[3:9])]
+        buffer, found = block.buffer, []
+        for row in rows:
+            place = [column[row] for column in columns]
+            if all(question(buffer, place) for question in self._questions):
+                found.append(row)
+        return found
+
+    def _rows_with_value(self, block: RecordBlock, rows: Sequence[int], wanted: bytes) -> list[int]:
+        """Search the bytes of all values at once, and then the single values only if something was found."""
+        search, buffer = self._value.search, block.buffer
+        begin, end = _part_with_values(block)
+        if end - begin <= _COPIED_BYTES and wanted not in bytes(buffer[begin:end]):
+            return []
+        positions, sizes = integers(block.records.value_position), integers(block.records.value_size)
+        return [
+            row
+            for row in rows
+            if sizes[row] >= len(wanted) and positions[row] != OUTSIDE
+            if search(buffer, positions[row], positions[row] + sizes[row])
+        ]
+
+    def _has_value(self, buffer: memoryview, place: Sequence[int]) -> bool:
+        at, size = place[2], place[3]
+        return size >= 0 and at != OUTSIDE and self._value.search(buffer, at, at + size) is not None
+
+    def _has_pattern(self, buffer: memoryview, place: Sequence[int]) -> bool:
+        pattern = self._conditions.pattern
+        assert pattern is not None
+        for at, size in ((place[0], place[1]), (place[2], place[3])):
+            data = view_of(buffer, at, size)
+            if data is not None and pattern.search(data) is not None:
+                return True
+        return False
+
+    def _has_headers(self, buffer: memoryview, place: Sequence[int]) -> bool:
+        if not place[5]:
+            return False
+        headers = list(header_views(buffer, place[4], place[5]))
+        return all(any(one.holds(*header) for header in headers) for one in self._conditions.headers)
+
+    def _has_json(self, buffer: memoryview, place: Sequence[int]) -> bool:
+        data = view_of(buffer, place[2], place[3])
+        return data is not None and all(one.holds(data) for one in self._conditions.json)
+
+
+def _part_with_values(block: RecordBlock) -> tuple[int, int]:
+    """Return the bytes of the buffer (from, to) that have all values."""
+    records = block.records
+    if isinstance(records, RecordArrays):
+        ends = records.value_position + records.value_size
+        known = (records.value_size > 0) & (records.value_position != OUTSIDE)
+        return (int(records.value_position[known].min()), int(ends[known].max())) if known.any() else (0, 0)
+    places = [(at, at + size) for at, size in zip(records.value_position, records.value_size, strict=True)
+              if size > 0 and at != OUTSIDE]  # fmt: skip
+    return (min(at for at, _ in places), max(end for _, end in places)) if places else (0, 0)

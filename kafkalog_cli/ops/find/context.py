@@ -1,0 +1,101 @@
+"""Chooses the records around matches, as `grep -C` does: across blocks, each record once, with a mark at gaps."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.ops.find.copied import chosen_records, copied_records
+
+MOST_WAITING_BYTES = 32 << 20
+"""Most bytes of records that are kept before a match: large records may leave fewer than were asked for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FoundBlock:
+    """Records to show, a block without others.
+
+    `is_match` is False if these are records around matches. `after_gap`: records were left out between the block before
+    and this block.
+    """
+
+    block: RecordBlock
+    is_match: bool = True
+    after_gap: bool = False
+
+
+class SurroundingRecords:
+    """Receives blocks with the rows of their matches in order, and returns the records to show.
+
+    Records are numbered by the order in which they arrive.
+    """
+
+    def __init__(self, before: int, after: int) -> None:
+        self._before = before
+        self._after = after
+        self._seen = 0
+        """The number of the first record of the next block."""
+        self._shown_end = 0
+        self._until = 0
+        """The records up to this number (exclusive) are shown, as they follow a match."""
+        self._waiting: deque[tuple[int, RecordBlock]] = deque(maxlen=before)
+        self._waiting_bytes = 0
+
+    def shown(self, block: RecordBlock, matches: Sequence[int]) -> Iterator[FoundBlock]:
+        """Yield the records to show, as blocks of matches and of records around them.
+
+        Records of a large block are valid as long as the block.
+        """
+        base = self._seen
+        around = partial(self._around, block)
+        for row in matches:
+            match = base + row
+            yield from around(self._shown_end, min(self._until, match))
+            yield from around(max(self._shown_end, match - self._before), match)
+            for one in chosen_records(block, [row]):
+                yield self._made(match, 1, one, is_match=True)
+            self._until = match + 1 + self._after
+        end = base + len(block.records)
+        yield from around(self._shown_end, min(self._until, end))
+        for number in range(max(base, self._shown_end, end - self._before), end):
+            if _content_bytes(block, number - base) <= MOST_WAITING_BYTES:
+                self._wait(number, copied_records(block, [number - base]))
+        self._seen = end
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no more records follow the last match."""
+        return self._seen >= self._until
+
+    def _wait(self, number: int, block: RecordBlock) -> None:
+        if len(self._waiting) == self._before:
+            self._waiting_bytes -= len(self._waiting[0][1].buffer)
+        self._waiting.append((number, block))
+        self._waiting_bytes += len(block.buffer)
+        while self._waiting_bytes > MOST_WAITING_BYTES:
+            self._waiting_bytes -= len(self._waiting.popleft()[1].buffer)
+
+    def _around(self, block: RecordBlock, first: int, end: int) -> Iterator[FoundBlock]:
+        """Yield the records with these numbers (`end` exclusive) that are here, of earlier blocks and of this block."""
+        if first >= end:
+            return
+        for number, waiting in self._waiting:
+            if first <= number < end:
+                yield self._made(number, 1, waiting, is_match=False)
+        begin = max(first, self._seen)
+        for one in chosen_records(block, range(begin - self._seen, end - self._seen)):
+            yield self._made(begin, len(one.records), one, is_match=False)
+            begin += len(one.records)
+
+    def _made(self, first: int, count: int, block: RecordBlock, *, is_match: bool) -> FoundBlock:
+        after_gap = 0 < self._shown_end < first
+        self._shown_end = first + count
+        return FoundBlock(block, is_match, after_gap)
+
+
+def _content_bytes(block: RecordBlock, row: int) -> int:
+    """Return the size of the key and the value of a record."""
+    return max(0, int(block.records.key_size[row])) + max(0, int(block.records.value_size[row]))

@@ -1,0 +1,252 @@
+"""Searches one partition: its matching records in the order of their offsets, and what is damaged."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, OffsetOutOfRange
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.ops.find.conditions import Matcher
+from kafkalog_cli.ops.find.context import FoundBlock, SurroundingRecords
+from kafkalog_cli.ops.find.copied import chosen_records
+from kafkalog_cli.ops.find.request import FindRequest
+from kafkalog_cli.ops.partition_state import PartitionState, broker_view, log_bounds
+from kafkalog_cli.ops.read.committed import ReadNote
+from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead
+from kafkalog_cli.ops.read.request import NO_END, ReadRequest, Start
+
+
+class FoundRecords(NamedTuple):
+    """Records of a segment to show."""
+
+    segment: Segment
+    found: FoundBlock
+
+
+class DamagedPart(NamedTuple):
+    """A place of a segment whose records were left out."""
+
+    path: str
+    fault: Fault
+
+
+class NotRead(NamedTuple):
+    """A file or partition of which nothing more was read."""
+
+    path: str
+    error: KafkalogError | OSError
+
+
+FindEvent = FoundRecords | DamagedPart | NotRead | ReadNote
+
+
+@dataclass(slots=True)
+class SearchedPartition:
+    """The outcome of one partition: the number of its matches, and its exit code without regard to them."""
+
+    partition: Partition
+    matches: int = 0
+    code: ExitCode = ExitCode.OK
+
+
+class PartitionSearch:
+    """One search of a partition. Iterate over `events` to the end; then `result` has the outcome.
+
+    Records of an event are valid until the next event, unless they are copied.
+    """
+
+    def __init__(self, fs: Filesystem, partition: Partition, request: FindRequest, choice: KernelChoice | None) -> None:
+        self.result = SearchedPartition(partition)
+        self._fs = fs
+        self._partition = partition
+        self._request = request
+        self._choice = choice
+        self._matcher = Matcher(request.conditions)
+        self._context = SurroundingRecords(request.before, request.after)
+        self._codes: set[ExitCode] = set()
+        self._first_match = 0
+        """Of the last matches, the first: earlier records count as no matches."""
+
+    def events(self, *, copies: bool = False) -> Generator[FindEvent, None, None]:
+        """Yield the records to show, the damage, and the remarks about what was read, in order.
+
+        `copies`: records stay valid after the next event, except those of blocks of more than 16 MiB.
+        """
+        try:
+            view = broker_view(self._fs, self._partition)
+            start = self._start(view)
+            if start is not None and self._request.last is not None:
+                start = self._start_of_last(view, start)
+            if start is not None:
+                yield from self._read(self._log(start, view), copies=copies)
+        except BrokenPipeError:
+            raise
+        except (NothingSelected, OffsetOutOfRange):  # a partition without segments, or changed by a broker meanwhile
+            pass
+        except (KafkalogError, OSError) as error:
+            yield self._not_read(self._partition.path, error)
+        self.result.code = _worst(self._codes)
+
+    def _start(self, view: PartitionState) -> int | None:
+        """Return the first offset to search, None if the partition has nothing of the range."""
+        request = self._request
+        bounds = log_bounds(self._fs, self._partition, view)
+        start = request.start
+        if request.from_time_ms is not None:
+            read = ReadRequest(from_time_ms=request.from_time_ms, limits=request.limits)
+            try:
+                start = LogRead(self._fs, self._partition, read, self._choice, view).range.first
+            except OffsetOutOfRange:
+                return None
+        if isinstance(start, Start):
+            start = bounds.start if start is Start.EARLIEST else bounds.end
+        start = max(start, bounds.start)
+        return None if start > bounds.end else start
+
+    def _log(self, start: int, view: PartitionState, to_offset: int | None = None) -> LogRead:
+        request = self._request
+        read = ReadRequest(
+            start, to_offset=request.to_offset if to_offset is None else to_offset, until_ms=request.until_ms,
+            isolation=request.isolation, limits=request.limits,
+        )  # fmt: skip
+        # The records around a match are of any batch.
+        rows_to_read = None if request.has_context else self._matcher.rows_to_read
+        return LogRead(self._fs, self._partition, read, self._choice, view, rows_to_read=rows_to_read)
+
+    def _start_of_last(self, view: PartitionState, start: int) -> int | None:
+        """Return the offset from which on to read for the last matches, None if there is no match and no damage.
+
+        The segments are searched from the last to the first, until there are enough matches, and records before them.
+        """
+        request, segments = self._request, self._partition.segments
+        assert request.last is not None
+        limit = NO_END if request.to_offset is None else request.to_offset
+        known: list[_Match] = []
+        before, is_damaged = 0, False
+        for number in range(len(segments) - 1, -1, -1):
+            base = max(start, segments[number].base_offset)
+            end = min(limit, segments[number + 1].base_offset if number + 1 < len(segments) else limit)
+            if base >= end:
+                continue
+            is_enough = len(known) == request.last
+            found = self._matches_of(base, end, view)
+            is_damaged |= found.is_damaged
+            if is_enough:
+                before += found.records
+            else:
+                known = [*found.matches, *known][-request.last :]
+                before = known[0].records_before if known else 0
+            self._first_match = known[0].offset if known else 0
+            if len(known) == request.last and before >= request.before:
+                return base
+        return start if known or is_damaged else None
+
+    def _matches_of(self, base: int, end: int, view: PartitionState) -> _MatchesOfSegment:
+        """Return the last matches between two offsets, which are those of one segment."""
+        matches: deque[_Match] = deque(maxlen=self._request.last)
+        records, is_damaged = 0, False
+        try:
+            log = self._log(base, view, end)
+        except OffsetOutOfRange:  # the log ends at damage before this segment
+            return _MatchesOfSegment([], 0, is_damaged=True)
+        with closing(log.segments()) as segments:
+            for segment in segments:
+                for block in segment.blocks():
+                    if isinstance(block, Fault):
+                        is_damaged = True
+                        continue
+                    rows = self._matcher.rows(block)
+                    matches.extend(_Match(int(block.records.offset[row]), records + row) for row in rows)
+                    records += len(block.records)
+        return _MatchesOfSegment([*matches], records, is_damaged=is_damaged)
+
+    def _read(self, log: LogRead, *, copies: bool) -> Iterator[FindEvent]:
+        with closing(log.segments()) as segments:
+            for segment in segments:
+                try:
+                    yield from self._segment(log, segment, copies=copies)
+                except BrokenPipeError:
+                    raise
+                except (KafkalogError, OSError) as error:
+                    yield self._not_read(segment.segment.log.path, error)
+                if self._is_enough:
+                    break
+        yield from _notes(log)
+        self._codes |= set(log.codes)
+
+    def _segment(self, log: LogRead, segment: SegmentRead, *, copies: bool) -> Iterator[FindEvent]:
+        is_damaged = False
+        with closing(segment.blocks()) as blocks:
+            for found in blocks:
+                if isinstance(found, Fault):
+                    is_damaged = True
+                    yield DamagedPart(segment.segment.log.path, found)
+                elif len(found.records):
+                    for shown in self._found(found, copies=copies):
+                        yield FoundRecords(segment.segment, shown)
+                yield from _notes(log)
+                if self._is_enough:
+                    if is_damaged:  # a good record follows the damage, so a broker does not cut it off
+                        self._codes.add(ExitCode.CORRUPTION)
+                    return
+
+    @property
+    def _is_enough(self) -> bool:
+        return self._request.first is not None and self.result.matches >= self._request.first and self._context.is_over
+
+    def _found(self, block: RecordBlock, *, copies: bool) -> Iterator[FoundBlock]:
+        """Yield the records of a block to show, and count the matches."""
+        request = self._request
+        rows = self._matcher.rows(block)
+        if self._first_match:
+            rows = [row for row in rows if block.records.offset[row] >= self._first_match]
+        if request.first is not None:
+            rows = rows[: request.first - self.result.matches]
+        self.result.matches += len(rows)
+        if request.only_counts:
+            return
+        if request.has_context:
+            yield from self._context.shown(block, rows)
+        elif rows and len(rows) == len(block.records) and not copies:
+            yield FoundBlock(replace(block, faults={}))
+        else:
+            yield from map(FoundBlock, chosen_records(block, rows))
+
+    def _not_read(self, path: str, error: KafkalogError | OSError) -> NotRead:
+        self._codes.add(error.exit_code if isinstance(error, KafkalogError) else ExitCode.FAILURE)
+        return NotRead(path, error)
+
+
+class _Match(NamedTuple):
+    """A matching record, and the number of records before it in its segment."""
+
+    offset: int
+    records_before: int
+
+
+class _MatchesOfSegment(NamedTuple):
+    """The last matches of a segment, and the number of its records that were decoded."""
+
+    matches: list[_Match]
+    records: int
+    is_damaged: bool
+
+
+def _notes(log: LogRead) -> Iterator[ReadNote]:
+    while log.notes:
+        yield log.notes.popleft()
+
+
+def _worst(codes: set[ExitCode]) -> ExitCode:
+    for code in (ExitCode.FAILURE, ExitCode.CORRUPTION):
+        if code in codes:
+            return code
+    return max(codes, default=ExitCode.OK)

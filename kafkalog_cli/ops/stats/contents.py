@@ -1,0 +1,151 @@
+"""The numbers of a log, and those of several logs together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from heapq import nlargest
+from typing import NamedTuple, TypeVar
+
+from kafkalog_cli.ops.audit.keys import KeyTotal
+from kafkalog_cli.ops.stats.over_time import TimeCounts, added_up
+
+
+class CodecContents(NamedTuple):
+    """The batches with one codec: `bytes` on disk, `raw_bytes` of the keys and values after decompression."""
+
+    codec: str
+    batches: int
+    bytes: int
+    raw_bytes: int
+
+
+class LargeRecord(NamedTuple):
+    """A record, and the bytes of its key and value. `timestamp_ms` is None for a record without a timestamp."""
+
+    bytes: int
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int | None
+
+
+class ProducerCounts(NamedTuple):
+    """The batches of one producer id, and the records in them; `epochs` is the number of its epochs."""
+
+    producer_id: int
+    epochs: int
+    batches: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogContents:
+    """The contents of one or more logs, of all batches with a correct CRC. Sizes are in bytes, times in epoch ms.
+
+    `bytes` are those of the log files. `raw_bytes` are the keys and values after decompression. `records` excludes
+    control records. `keys` is exact if `keys_relative_error` is 0, else an estimate with this standard error; those of
+    several logs are added up. `duplicates` are records with a key that an earlier record has. `tombstones` have a key
+    and a null value. `producers` is a lower bound if `more_producers`. `out_of_order` are records with a timestamp
+    below that of an earlier record. `largest`, `top_producers` and `frequent_keys` are in descending order. Each log
+    keeps the first of them; several logs add them up.
+    """
+
+    bytes: int = 0
+    raw_bytes: int = 0
+    batches: int = 0
+    records: int = 0
+    control_records: int = 0
+    codecs: tuple[CodecContents, ...] = ()
+    smallest_batch: int | None = None
+    largest_batch: int | None = None
+    most_batch_records: int | None = None
+    keys: int = 0
+    keys_relative_error: float = 0.0
+    null_keys: int = 0
+    duplicates: int = 0
+    tombstones: int = 0
+    frequent_keys: tuple[KeyTotal, ...] = ()
+    producers: int = 0
+    more_producers: bool = False
+    top_producers: tuple[ProducerCounts, ...] = ()
+    first_timestamp_ms: int | None = None
+    last_timestamp_ms: int | None = None
+    out_of_order: int = 0
+    largest: tuple[LargeRecord, ...] = ()
+    times: TimeCounts = field(default_factory=TimeCounts)
+
+    @property
+    def batch_bytes(self) -> int:
+        """The size of all batches that were counted."""
+        return sum(codec.bytes for codec in self.codecs)
+
+
+def together(logs: Sequence[LogContents], top: int) -> LogContents:
+    """Return the contents of several logs together, with at most `top` records."""
+    keys = sum(log.keys for log in logs)
+    spread = sum((log.keys * log.keys_relative_error) ** 2 for log in logs) ** 0.5
+    firsts = [log.first_timestamp_ms for log in logs if log.first_timestamp_ms is not None]
+    lasts = [log.last_timestamp_ms for log in logs if log.last_timestamp_ms is not None]
+    return LogContents(
+        bytes=sum(log.bytes for log in logs),
+        raw_bytes=sum(log.raw_bytes for log in logs),
+        batches=sum(log.batches for log in logs),
+        records=sum(log.records for log in logs),
+        control_records=sum(log.control_records for log in logs),
+        codecs=_codecs(codec for log in logs for codec in log.codecs),
+        smallest_batch=min((log.smallest_batch for log in logs if log.smallest_batch is not None), default=None),
+        largest_batch=max((log.largest_batch for log in logs if log.largest_batch is not None), default=None),
+        most_batch_records=max(
+            (log.most_batch_records for log in logs if log.most_batch_records is not None), default=None
+        ),
+        keys=keys,
+        keys_relative_error=spread / keys if keys else 0.0,
+        null_keys=sum(log.null_keys for log in logs),
+        duplicates=sum(log.duplicates for log in logs),
+        tombstones=sum(log.tombstones for log in logs),
+        frequent_keys=_frequent(key for log in logs for key in log.frequent_keys),
+        producers=sum(log.producers for log in logs),
+        more_producers=any(log.more_producers for log in logs),
+        top_producers=_producers(one for log in logs for one in log.top_producers),
+        first_timestamp_ms=min(firsts, default=None),
+        last_timestamp_ms=max(lasts, default=None),
+        out_of_order=sum(log.out_of_order for log in logs),
+        largest=tuple(nlargest(top, (one for log in logs for one in log.largest), key=_size)),
+        times=added_up(log.times for log in logs),
+    )
+
+
+def _size(record: LargeRecord) -> int:
+    return record.bytes
+
+
+ItemT = TypeVar("ItemT")
+
+
+def _codecs(parts: Iterable[CodecContents]) -> tuple[CodecContents, ...]:
+    found: dict[str, CodecContents] = {}
+    for part in parts:
+        known = found.get(part.codec, CodecContents(part.codec, 0, 0, 0))
+        found[part.codec] = CodecContents(part.codec, *map(sum, zip(known[1:], part[1:], strict=True)))
+    return tuple(sorted(found.values(), key=lambda one: -one.bytes))
+
+
+def _frequent(parts: Iterable[KeyTotal]) -> tuple[KeyTotal, ...]:
+    found: dict[tuple[bytes, int], KeyTotal] = {}
+    for part in parts:
+        known = found.get(part[:2])
+        found[part[:2]] = (
+            part if known is None else KeyTotal(*part[:2], *map(sum, zip(known[2:], part[2:], strict=True)))
+        )
+    return tuple(sorted(found.values(), key=lambda one: -one.records))
+
+
+def _producers(parts: Iterable[ProducerCounts]) -> tuple[ProducerCounts, ...]:
+    found: dict[int, ProducerCounts] = {}
+    for part in parts:
+        known = found.get(part.producer_id, ProducerCounts(part.producer_id, 0, 0, 0))
+        found[part.producer_id] = ProducerCounts(
+            part.producer_id, max(known.epochs, part.epochs), known.batches + part.batches, known.records + part.records
+        )
+    return tuple(sorted(found.values(), key=lambda one: -one.records))

@@ -1,0 +1,208 @@
+"""`stats` against a twin that decodes every record, and against what `audit` counts in the same directory."""
+
+import io
+import json
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import kafkalog_cli as kl
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.ops.audit.audit import AuditTask, audit_partition
+from kafkalog_cli.ops.checks.segment_reports import ReadContext
+from kafkalog_cli.ops.stats.over_time import MOST_PERIODS, TimeCounter, added_up
+from kafkalog_cli.ops.verify.partition import Level, VerifyTask
+from tests.ops.test_find import numbered, partition, some_logs
+from tests.support.commands import kafkalog
+from tests.support.faulty_fs import FaultyFilesystem
+from tests.support.logs import BASE_TIME_MS, R, batch_v2
+from tests.support.naive_reader import read_batches, read_records
+
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+CONTROL = 0x20
+
+
+def measured(files, *options, compiled=False):
+    """Objects of a run by (scope, topic, partition), and its exit code."""
+    out, err = io.BytesIO(), io.BytesIO()
+    environment = Environment(out, err, FaultyFilesystem(files), kernels=KernelChoice(forced=compiled))
+    code = run(["stats", "/logs", "--format", "json", *options], environment)
+    assert not err.getvalue()
+    *found, summary = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert summary["exit_code"] == code
+    return {(one["scope"], one["topic"], one["partition"]): one for one in found}, code
+
+
+def counted(segments):
+    """What a twin counts in the bytes of the segments of one partition."""
+    batches = [(data, batch) for data in segments for batch in read_batches(data)]
+    data = [(part, batch) for part, batch in batches if not (batch.magic >= 2 and batch.attributes & CONTROL)]
+    records = [(record, batch) for part, batch in data for record in read_records(part, batch)]
+    keys = Counter(record.key for record, _ in records if record.key is not None)
+    times = [record.timestamp for record, _ in records if record.timestamp != -1]
+    codecs = {}
+    for part, batch in batches:
+        known = codecs.setdefault(CODECS[batch.attributes & 7], [0, 0, 0])
+        known[0] += 1
+        known[1] += batch.size_bytes
+        if not (batch.magic >= 2 and batch.attributes & CONTROL):
+            known[2] += sum(len(record.key or b"") + len(record.value or b"") for record in read_records(part, batch))
+    producers = Counter()
+    for _, batch in data:
+        if batch.magic >= 2 and batch.producer_id >= 0:
+            producers[batch.producer_id] += batch.records_count
+    sizes = sorted((len(record.key or b"") + len(record.value or b"") for record, _ in records), reverse=True)
+    return {
+        "bytes": sum(map(len, segments)),
+        "raw_bytes": sum(sizes),
+        "batches": len(batches),
+        "records": len(records),
+        "control_records": len(batches) - len(data),
+        "codecs": codecs,
+        "smallest_batch_bytes": min(batch.size_bytes for _, batch in batches),
+        "largest_batch_bytes": max(batch.size_bytes for _, batch in batches),
+        "keys": len(keys),
+        "null_keys": sum(record.key is None for record, _ in records),
+        "duplicates": sum(keys.values()) - len(keys),
+        "tombstones": sum(record.key is not None and record.value is None for record, _ in records),
+        "frequent": sorted(keys.values(), reverse=True)[:3],
+        "producers": dict(producers),
+        "first_timestamp_ms": min(times, default=None),
+        "last_timestamp_ms": max(times, default=None),
+        "out_of_order": sum(time < max(times[: at + 1]) for at, time in enumerate(times)),
+        "largest": sizes[:3],
+        "over_time": Counter(time // 1000 * 1000 for time in times),
+    }
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_logs_against_a_decoder_of_everything(seed, evidence):
+    generator, logs_measured = random.Random(seed), 0
+    for _ in range(5):
+        files, logs = some_logs(generator, "/logs")
+        found, code = measured(
+            files, "--top", "3", "--jobs", generator.choice("12"), compiled=generator.random() < 0.5
+        )  # fmt: skip
+        assert code == 0
+        sums = Counter()
+        for path, segments in logs.items():
+            topic, _, number = path.rpartition("/")[2].rpartition("-")
+            got, wanted = found["partition", topic, int(number)], counted(segments)
+            codecs = {one["codec"]: [one["batches"], one["bytes"], one["raw_bytes"]] for one in got["codecs"]}
+            assert codecs == wanted.pop("codecs")
+            assert [one["records"] for one in got["frequent_keys"]] == wanted.pop("frequent")
+            assert [one["bytes"] for one in got["largest_records"]] == wanted.pop("largest")
+            producers = wanted.pop("producers")
+            assert got["producers"] == len(producers)
+            top = {one["producer_id"]: one["records"] for one in got["top_producers"]}
+            assert top == producers
+            assert {one["start_ms"]: one["records"] for one in got["over_time"]} == wanted.pop("over_time")
+            assert {name: got[name] for name in wanted} == wanted
+            for name in (
+                "bytes",
+                "raw_bytes",
+                "batches",
+                "records",
+                "keys",
+                "duplicates",
+                "tombstones",
+                "out_of_order",
+            ):
+                sums[topic, name] += got[name]
+                sums[None, name] += got[name]
+            logs_measured += 1
+        for (topic, name), total in sums.items():
+            scope = "total" if topic is None else "topic"
+            assert found[scope, topic, None][name] == total
+    evidence("R56b", logs_measured, 20)
+
+
+def test_what_audit_counts():
+    """The verification and statistics of `audit`, which Spark's tasks make, of the same partitions."""
+    results = {one.partition.path: one.contents for one in kl.stats("docs/example").results}
+    assert len(results) == 3
+    for path, contents in results.items():
+        fs = RealFilesystem()
+        task = VerifyTask(open_partition(fs, path), Level.NORMAL, 0)
+        audited = audit_partition(ReadContext(fs), fs, AuditTask(task, top=5)).statistics
+        assert (audited.bytes, audited.batches, audited.records) == (contents.bytes, contents.batches, contents.records)
+        assert audited.control_records == contents.control_records
+        assert {(one.codec, one.batches, one.bytes) for one in audited.codecs} == {
+            (one.codec, one.batches, one.bytes) for one in contents.codecs
+        }
+        keys = audited.keys
+        assert (keys.keys, keys.null_keys, keys.tombstones) == (contents.keys, contents.null_keys, contents.tombstones)
+        assert keys.most_frequent == contents.frequent_keys[:5]
+
+
+def test_text(tmp_path):
+    partition(tmp_path, [numbered(0, 50, 4), numbered(50, 1)])
+    partition(
+        tmp_path, [(batch_v2([R(0, BASE_TIME_MS, b"\x1b[1m", None), R(1, BASE_TIME_MS + 9000, b"")]), 1)], "odd-0"
+    )
+    code, out, err = kafkalog("stats", tmp_path)
+    lines = out.splitlines()
+    assert (code, err) == (0, "")
+    assert [line.split()[0] for line in lines[:4]] == ["TOPIC", "orders", "odd", "total"]
+    lines = kafkalog("stats", tmp_path, "--topic", "odd")[1].splitlines()
+    assert "  odd-0:0  4 bytes, 2023-11-14T22:13:20.000Z" in lines
+    assert "  \\x1b[1m: 1 record, 4 bytes" in lines
+    assert "  (empty): 1 record, 0 bytes" in lines
+    assert f"  |█{' ' * 58}█|" in lines
+    code, out, _ = kafkalog("stats", tmp_path / "orders-0", "--partitions", "--top", "1")
+    assert [line.split()[0] for line in out.splitlines()[:2]] == ["PARTITION", "orders-0"]
+    assert "total" not in out
+    assert kafkalog("stats", tmp_path / "none")[0] == 10
+    assert kafkalog("stats", tmp_path, "--top", "0")[0] == 2
+
+
+def test_keys_of_several_partitions_are_added_up(tmp_path):
+    for number in range(3):
+        keys = [b"own-%d" % number] * 3 + [b"shared"] * 2
+        records = [R(n, BASE_TIME_MS, key) for n, key in enumerate(keys)]
+        partition(tmp_path, [(batch_v2(records, producer=(7, number, 0)), 4)], f"orders-{number}")
+    lines = kafkalog("stats", tmp_path, "--top", "1")[1].splitlines()
+    assert "  shared: 6 records, 36 bytes" in lines
+    assert lines[-1] == "  7: 15 records in 3 batches, 1 epoch"
+
+
+def test_an_empty_log(tmp_path):
+    partition(tmp_path, [])
+    code, out, err = kafkalog("stats", tmp_path)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[1].split()[:6] == ["orders", "1", "0", "bytes", "0", "bytes"]
+
+
+def test_damage_is_left_out_and_reported(tmp_path):
+    batches = [numbered(0, 5), numbered(5, 5, 4), numbered(10, 5)]
+    path = partition(tmp_path, batches) / f"{0:020d}.log"
+    data = bytearray(path.read_bytes())
+    data[len(batches[0][0]) + 70] ^= 1
+    path.write_bytes(data)
+    code, out, err = kafkalog("stats", tmp_path)
+    assert (code, out.splitlines()[1].split()[6]) == (4, "10")
+    assert "offsets 5 to 9 are not counted" in err
+    with pytest.warns(kl.LogWarning, match="not counted"):
+        assert kl.stats(tmp_path).results[0].contents.records == 10
+    path.write_bytes(path.read_bytes()[: len(batches[0][0])] + b"\0" * 100)
+    assert kafkalog("stats", tmp_path)[0] == 3
+
+
+def test_periods_stay_bounded_and_lose_no_record():
+    generator = random.Random(5)
+    counters, times = [TimeCounter(), TimeCounter()], []
+    for counter in counters:
+        for _ in range(40):
+            some = np.array([generator.choice([0, 10**9, 10**13]) + generator.randrange(10**8) for _ in range(500)])
+            counter.add(some)
+            times += some.tolist()
+    found = added_up(counter.result() for counter in counters)
+    assert len(found.counts) <= MOST_PERIODS
+    assert found.counts == Counter(time // found.period_ms for time in times)
+    assert sum(found.bars(min(times), max(times), 60)) == len(times)

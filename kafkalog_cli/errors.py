@@ -157,8 +157,16 @@ class OffsetOutOfRange(KafkalogError):
     """{path}: {what} is outside the log, valid range is {first} to {last}"""
 
 
-class NoTimestamps(OffsetOutOfRange):
-    """{path}: {what} finds no record: no record has a timestamp"""
+class NoRecordAtTime(OffsetOutOfRange):
+    """{path}: no record{where} is at or after {what}{damage}"""
+
+
+class AfterLastTime(NoRecordAtTime):
+    """{path}: no record{where} is at or after {what}: the largest timestamp is {newest}{damage}"""
+
+
+class NoTimestamps(NoRecordAtTime):
+    """{path}: {what} finds no record{where}: no record has a timestamp{damage}"""
 
 
 class BadInput(KafkalogError):

@@ -158,15 +158,15 @@ class OffsetOutOfRange(KafkalogError):
 
 
 class NoRecordAtTime(OffsetOutOfRange):
-    """{path}: no record{where} is at or after {what}{damage}"""
+    """{path}: no record is at or after {what}"""
 
 
 class AfterLastTime(NoRecordAtTime):
-    """{path}: no record{where} is at or after {what}: the largest timestamp is {newest}{damage}"""
+    """{path}: no record is at or after {what}: the largest timestamp is {newest}"""
 
 
 class NoTimestamps(NoRecordAtTime):
-    """{path}: {what} finds no record{where}: no record has a timestamp{damage}"""
+    """{path}: {what} finds no record: no record has a timestamp"""
 
 
 class BadInput(KafkalogError):

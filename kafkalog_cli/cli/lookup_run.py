@@ -168,7 +168,7 @@ def no_record(
 ) -> NoRecordAtTime:
     """Return the error that there is no such record."""
     if question.time_ms is None:
-        damage = "".join(f"; {note}" for note in answer.notes)
-        what = "--max-timestamp"
-        return NoTimestamps(path=partition.path, where="", what=what, damage=damage, first="none", last="none")
+        damage = "; ".join(answer.notes)
+        what = f"--max-timestamp ({damage})" if damage else "--max-timestamp"
+        return NoTimestamps(path=partition.path, what=what, damage=damage, first="none", last="none")
     return lookup_time.outside_times(environment.fs, partition, time_words(question.time_ms), answer)

@@ -78,14 +78,14 @@ def outside_times(fs: Filesystem, partition: Partition, what: str, answer: TimeF
 
     `what` is the time in words, and `answer` the result of its look-up.
     """
-    damage = "".join(f"; {note}" for note in answer.notes)
-    details = {"path": partition.path, "where": "", "what": what, "damage": damage}
+    damage = "; ".join(answer.notes)
     largest = lookup_max_timestamp(fs, partition).found
     record = None if largest is None else largest.record
     if record is None:
-        return NoTimestamps(**details, first="none", last="none")
-    last, newest = record.timestamp, time_words(record.timestamp)
-    return AfterLastTime(**details, first="any time", last=last, newest=newest)
+        what = f"{what} ({damage})" if damage else what
+        return NoTimestamps(path=partition.path, what=what, damage=damage, first="none", last="none")
+    last, newest = record.timestamp, "; ".join((time_words(record.timestamp), *answer.notes))
+    return AfterLastTime(path=partition.path, what=what, damage=damage, first="any time", last=last, newest=newest)
 
 
 def joined_errors(errors: Sequence[NoRecordAtTime]) -> list[NoRecordAtTime]:
@@ -103,7 +103,9 @@ def joined_errors(errors: Sequence[NoRecordAtTime]) -> list[NoRecordAtTime]:
     for (kind, directory), group in groups.items():
         newest = max(group, key=_last_ms)
         if len(group) > 1:
-            newest = kind(**{**newest.details, "path": directory, "where": f" of {len(group)} partitions"})
+            newest = kind(
+                **{**newest.details, "path": directory, "what": f"{newest.details['what']} in {len(group)} partitions"}
+            )
         found.append(newest)
     return found
 

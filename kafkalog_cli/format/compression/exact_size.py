@@ -25,6 +25,8 @@ def compress_to(codec: int, data: bytes, size_bytes: int, *, magic: int, is_bare
         found = compress(codec, data, level=level, magic=magic)
         if codec == Codec.SNAPPY:
             return grown_snappy(found, data, size_bytes, is_bare=is_bare)
+        if codec == Codec.LZ4 and (stored := _stored_lz4(found, data)) and len(stored) == size_bytes:
+            return stored
         if len(found) <= size_bytes:
             return _PADDED[Codec(codec)](found, data, size_bytes - len(found))
     return None
@@ -43,6 +45,12 @@ def _zstd(found: bytes, _: bytes, pad: int) -> bytes:
     empty_blocks, dictionary = divmod(pad, 3)  # a dictionary id 0 of one or two bytes: no dictionary
     head = found[:4] + bytes((found[4] | dictionary,)) + found[5:_ZSTD_HEAD] + bytes(dictionary)
     return head + bytes(3 * empty_blocks) + found[_ZSTD_HEAD:]
+
+
+def _stored_lz4(found: bytes, data: bytes) -> bytes:
+    """Return a frame of blocks that are not compressed."""
+    blocks = [data[at : at + _LZ4_BLOCK] for at in range(0, len(data), _LZ4_BLOCK)]
+    return found[:_LZ4_HEAD] + b"".join(struct.pack("<I", len(one) | _LZ4_STORED) + one for one in blocks) + bytes(4)
 
 
 class _Sequence(NamedTuple):

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import struct
+from typing import NamedTuple
 
 _HEADER_BYTES = 16
 _BLOCK_BYTES = 32 << 10
 
-_Element = tuple[int, int]
-"""An element: its bytes of output, and its own size as a copy; 0 for a literal."""
+
+class _Element(NamedTuple):
+    """A part of a block: its bytes of output, and its own bytes as a copy; b"" for a literal."""
+
+    size: int
+    copy: bytes
 
 
 def grown_snappy(stream: bytes, data: bytes, size_bytes: int, *, is_bare: bool) -> bytes | None:
@@ -51,29 +56,46 @@ def _blocks(stream: bytes) -> list[bytes]:
 def _grown(block: bytes, raw: bytes, pad: int) -> bytes:
     """Return the block of `raw` with at most `pad` more bytes."""
     at = next(at for at, byte in enumerate(block) if byte < 0x80) + 1  # after the length of the output
-    elements, room = _elements(block, at), 0
     pieces: list[_Element] = []
-    for size, copy in elements:
-        if copy and room < pad and (growth := size + _tag(size) - copy) <= pad - room:
-            pad, copy = pad - growth, 0
-        room += 0 if copy else _most_pieces(size)
-        pieces.append((size, copy))
-    return block[:at] + _written(block, at, raw, pieces, elements, pad)
+    room = 0
+    for one in _elements(block, at):
+        made = [one]
+        if one.copy and room < pad:
+            made = _with_literal(one, pad)
+        pad -= sum(map(_own_size, made)) - _own_size(one)
+        room += sum(_most_pieces(each.size) for each in made if not each.copy)
+        pieces += made
+    return block[:at] + _written(pieces, raw, pad)
 
 
-def _written(block: bytes, at: int, raw: bytes, pieces: list[_Element], elements: list[_Element], pad: int) -> bytes:  # noqa: PLR0913, PLR0917
+def _own_size(one: _Element) -> int:
+    return len(one.copy) or one.size + _tag(one.size)
+
+
+def _with_literal(one: _Element, pad: int) -> list[_Element]:
+    """Return a copy as a literal, or a literal and the rest as a copy, with at most `pad` more bytes."""
+    if one.size + _tag(one.size) - len(one.copy) <= pad:
+        return [_Element(one.size, b"")]
+    first = min(one.size - 1, 60, pad - 1 - (3 - len(one.copy)))
+    if first < 1 or len(one.copy) > 3:
+        return [one]
+    low = one.copy[1] if len(one.copy) > 1 else 0
+    distance = (one.copy[0] >> 5) << 8 | low if one.copy[0] & 3 == 1 else int.from_bytes(one.copy[1:3], "little")
+    rest = bytes((one.size - first - 1 << 2 | 2,)) + distance.to_bytes(2, "little")
+    return [_Element(first, b""), _Element(one.size - first, rest)]
+
+
+def _written(pieces: list[_Element], raw: bytes, pad: int) -> bytes:
     out, position = bytearray(), 0
-    for (size, copy), (_, old_copy) in zip(pieces, elements, strict=True):
-        old = old_copy or size + _tag(size)
+    for size, copy in pieces:
         if copy:
-            out += block[at : at + copy]
+            out += copy
         else:
             single = min(pad, _most_pieces(size))  # each literal of one byte adds its tag
-            pad -= single + (_tag(size - single) - _tag(size))
+            pad -= single
             for byte in raw[position : position + single]:
                 out += bytes((0, byte))
             out += _literal(raw[position + single : position + size])
-        at += old
         position += size
     return bytes(out)
 
@@ -102,10 +124,10 @@ def _elements(block: bytes, at: int) -> list[_Element]:
         if kind == 0:
             more = max(upper - 59, 0)
             size = (int.from_bytes(block[at + 1 : at + 1 + more], "little") if more else upper) + 1
-            found.append((size, 0))
+            found.append(_Element(size, b""))
             at += 1 + more + size
         else:
             width = (0, 2, 3, 5)[kind]
-            found.append(((upper & 7) + 4 if kind == 1 else upper + 1, width))
+            found.append(_Element((upper & 7) + 4 if kind == 1 else upper + 1, block[at : at + width]))
             at += width
     return found

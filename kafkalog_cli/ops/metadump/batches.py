@@ -44,7 +44,7 @@ class BatchRedactor:
     def redacted(self, batch: bytes, magic: int) -> bytes:
         """Return a whole batch or entry of a message set with other contents."""
         self.batches += 1
-        return self._batch(batch) if magic == 2 else self._message(batch)
+        return self._batch(batch) if magic >= 2 else self._message(batch)
 
     def _batch(self, batch: bytes) -> bytes:
         head, body = batch[: RECORD_BATCH.size], batch[RECORD_BATCH.size :]

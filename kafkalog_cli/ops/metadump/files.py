@@ -131,7 +131,9 @@ class FileCopier:
         if not self.pseudonyms.hashes_names:
             return data
         lines = data.splitlines(keepends=True)
-        return b"".join(line if at < 2 and line.strip().isdigit() else self._line(line) for at, line in enumerate(lines))
+        return b"".join(
+            line if at < 2 and line.strip().isdigit() else self._line(line) for at, line in enumerate(lines)
+        )
 
     def _line(self, line: bytes) -> bytes:
         found = _LINE.fullmatch(line)

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
     from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
     from kafkalog_cli.ops.cluster.describe import ClusterDescription
-    from kafkalog_cli.ops.metadump.copying import Metadump
     from kafkalog_cli.ops.compact.plan import CompactPlan
     from kafkalog_cli.ops.coordinators import LogDirs
     from kafkalog_cli.ops.delete_records import DeleteRecordsPlan
     from kafkalog_cli.ops.doctor.examination import Examination
     from kafkalog_cli.ops.groups.describe import GroupDescription
     from kafkalog_cli.ops.groups.history import OffsetChange
+    from kafkalog_cli.ops.metadump.copying import Metadump
     from kafkalog_cli.ops.open_transactions import OpenInLog, TransactionalId
     from kafkalog_cli.ops.purge import PurgePlan
     from kafkalog_cli.ops.recover.verb import Recovered

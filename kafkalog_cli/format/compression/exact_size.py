@@ -20,7 +20,7 @@ _LEAST_MATCH, _LAST_MATCH_START = 4, 12
 
 
 def compress_to(codec: int, data: bytes, size_bytes: int, *, magic: int, is_bare: bool = False) -> bytes | None:
-    """Return `data` compressed into exactly `size_bytes`, None if there is no way. `is_bare`: snappy without framing."""
+    """Return `data` compressed to `size_bytes`, None if there is no way. `is_bare`: snappy without framing."""
     for level in (None, _STRONGEST[Codec(codec)]):
         found = compress(codec, data, level=level, magic=magic)
         if codec == Codec.SNAPPY:

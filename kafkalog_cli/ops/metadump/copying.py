@@ -51,7 +51,7 @@ class Metadump:
     left_out: tuple[str, ...]
 
 
-def metadump(
+def metadump(  # noqa: PLR0913
     fs: WritableFilesystem,
     log_dirs: Sequence[str],
     out: str,

@@ -1,4 +1,4 @@
-"""Copies the files of a log directory: logs without their contents, checkpoints with hashed names, others as they are."""
+"""Copies the files of a log directory: logs without their contents, checkpoints with hashed names, others as such."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def _head_bytes(piece: bytes, last_offset: int | None) -> int:
     offset = int.from_bytes(piece[:8], "big", signed=True)
     if last_offset is not None and not last_offset < offset < last_offset + _NEAR:
         return 0
-    if last_offset is None and not 0 <= offset:
+    if last_offset is None and not offset >= 0:
         return 0
     size = int.from_bytes(piece[8:LOG_OVERHEAD_BYTES], "big", signed=True)
     known = _HEAD_BYTES.get(piece[16])

@@ -1,12 +1,16 @@
 """`kafkalog metadump`: copy log directories without the data in them."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kafkalog_cli.cli.environment import environment_of
 from kafkalog_cli.cli.options import Format, OutputFormat
 from kafkalog_cli.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from kafkalog_cli.ops.metadump.copying import Metadump
+    from kafkalog_cli.output.stream import ResultStream
 
 command = typer.Typer(add_completion=False)
 
@@ -61,7 +65,13 @@ def metadump(
             begin=progress.expect,
             report=progress.advance,
         )
-    if output.is_json:
+    _print(out, made, environment.clock() - began, is_json=output.is_json)
+    out.flush()
+    return ExitCode.OK
+
+
+def _print(out: "ResultStream", made: "Metadump", seconds: float, *, is_json: bool) -> None:
+    if is_json:
         from kafkalog_cli.output.metadump_view import METADUMP, metadump_object
         from kafkalog_cli.output.ndjson import JsonLines
 
@@ -71,7 +81,5 @@ def metadump(
     else:
         from kafkalog_cli.output.metadump_view import metadump_lines
 
-        for line in metadump_lines(made, environment.clock() - began):
+        for line in metadump_lines(made, seconds):
             out.write(f"{line}\n")
-    out.flush()
-    return ExitCode.OK

@@ -25,7 +25,7 @@ class MetadumpObject(TypedDict):
     records: Annotated[Count, "whose contents were replaced"]
     opaque_batches: Annotated[Count, "batches whose records cannot be read, in the log or in the copy only"]
     opaque_records: Annotated[Count, "records of internal topics that have lost their structure"]
-    damaged_bytes: Annotated[Count, "bytes of logs that are no batches"]
+    damaged_bytes: Annotated[Count, "bytes of logs outside of batches"]
     left_out: Annotated[list[PathText], "files and directories that were not copied"]
 
 
@@ -52,7 +52,7 @@ def metadump_object(made: Metadump) -> MetadumpObject:
 
 
 def metadump_lines(made: Metadump, seconds: float) -> Iterator[str]:
-    """Return the lines of text: what is not in the copy or not as it was, what it still tells, and the counts."""
+    """Return the lines of text: what is not in the copy or not as it was, and the counts."""
     counts = made.counts
     for path in made.left_out:
         yield f"not copied: {printable(path)}"

@@ -63,7 +63,7 @@ def log_dir(path, rng, kinds, damage):
     partition.mkdir(parents=True)
     data, first = b"", 0
     for _ in range(8):
-        count = rng.randrange(1, 12)
+        count = rng.randrange(25, 40)  # a few records may have no form of their old size
         data += written(rng, *rng.choice(kinds), first, count)
         first += count
     if damage == "torn":

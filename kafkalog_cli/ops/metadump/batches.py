@@ -11,7 +11,7 @@ from kafkalog_cli.format.compression import decompress
 from kafkalog_cli.format.compression.exact_size import compress_to
 from kafkalog_cli.format.crc import crc32, crc32c
 from kafkalog_cli.format.limits import Limits
-from kafkalog_cli.format.varint import decode_zigzag_32, decode_zigzag_64
+from kafkalog_cli.format.varint import BadVarint, decode_zigzag_32, decode_zigzag_64
 from kafkalog_cli.ops.metadump.pseudonyms import filler
 
 Rewrite = Callable[[bytes | None, bytes | None, bool], tuple[bytes | None, bytes | None]]
@@ -57,7 +57,7 @@ class BatchRedactor:
         return bytes(made)
 
     def _contents(self, body: bytes, codec: int, magic: int, change: Callable[[bytes], bytes]) -> bytes:
-        """Return the new contents of a batch; `change` replaces those that are not compressed. Never raises."""
+        """Return the new contents of a batch; `change` replaces contents that are not compressed. Never raises."""
         try:
             if not codec:
                 return change(body)
@@ -90,7 +90,7 @@ class BatchRedactor:
         if size < 0 or end > len(data):
             raise _Unparsable
         found = decode_zigzag_64(data, at + 1)  # after the attributes
-        if not isinstance(found, tuple):
+        if isinstance(found, BadVarint):
             raise _Unparsable
         _, at = _varint(data, found[1])
         key, key_at, at = _field(data, at, end)
@@ -153,9 +153,9 @@ class BatchRedactor:
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     found = decode_zigzag_32(data, at)
-    if not isinstance(found, tuple):
+    if isinstance(found, BadVarint):
         raise _Unparsable
-    return found[0], found[1]
+    return found
 
 
 def _field(data: bytes, at: int, end: int) -> tuple[bytes | None, int, int]:

@@ -40,7 +40,7 @@ _UP_TO_MAGIC, _NEAR = 17, 1 << 31
 
 @dataclass(slots=True)
 class Counts:
-    """What a copy has done."""
+    """The counts of a copy."""
 
     files: int = 0
     size_bytes: int = 0
@@ -131,9 +131,8 @@ class FileCopier:
         if not self.pseudonyms.hashes_names:
             return data
         lines = data.splitlines(keepends=True)
-        return b"".join(
-            line if at < 2 and line.strip().isdigit() else self._line(line) for at, line in enumerate(lines)
-        )
+        heads = [at for at, line in enumerate(lines[:2]) if line.strip().isdigit()]
+        return b"".join(line if at in heads else self._line(line) for at, line in enumerate(lines))
 
     def _line(self, line: bytes) -> bytes:
         found = _LINE.fullmatch(line)
@@ -182,7 +181,7 @@ def _head_bytes(piece: bytes, last_offset: int | None) -> int:
     offset = int.from_bytes(piece[:8], "big", signed=True)
     if last_offset is not None and not last_offset < offset < last_offset + _NEAR:
         return 0
-    if last_offset is None and not offset >= 0:
+    if last_offset is None and offset < 0:
         return 0
     size = int.from_bytes(piece[8:LOG_OVERHEAD_BYTES], "big", signed=True)
     known = _HEAD_BYTES.get(piece[16])

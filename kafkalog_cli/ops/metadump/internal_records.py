@@ -15,7 +15,7 @@ from kafkalog_cli.format.internal_topics.decode import Malformed, decode_message
 from kafkalog_cli.format.internal_topics.encode import encode_message
 from kafkalog_cli.format.internal_topics.records import API_MESSAGE_TOPICS, COORDINATOR_TOPICS
 from kafkalog_cli.format.internal_topics.schema import Message, SchemaField, definitions, message_schema
-from kafkalog_cli.format.varint import decode_unsigned
+from kafkalog_cli.format.varint import BadVarint, decode_unsigned
 from kafkalog_cli.log.settings.topic_config_table import TOPIC_KEYS
 from kafkalog_cli.ops.metadump.pseudonyms import NameKind, Pseudonyms, filler
 
@@ -79,8 +79,8 @@ class InternalRecords:
         """Return key and value of a record of a metadata topic, whose value begins with frame, type and version."""
         numbers, at = [], 0
         for _ in range(3):
-            found = decode_unsigned(value, at) if value is not None else None
-            if not isinstance(found, tuple):
+            found = decode_unsigned(value or b"", at)
+            if isinstance(found, BadVarint):
                 return self._unreadable(key), self._unreadable(value)
             numbers.append(found[0])
             at = found[1]

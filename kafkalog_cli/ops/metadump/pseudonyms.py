@@ -1,4 +1,4 @@
-"""Stand-ins for keys, texts and names: of the same size, equal where the originals are equal, by a secret of one run."""
+"""Stand-ins for keys, texts and names: of equal size, equal for equal originals, by a secret of one run."""
 
 from __future__ import annotations
 

@@ -157,7 +157,15 @@ class OffsetOutOfRange(KafkalogError):
     """{path}: {what} is outside the log, valid range is {first} to {last}"""
 
 
-class NoTimestamps(OffsetOutOfRange):
+class NoRecordAtTime(OffsetOutOfRange):
+    """{path}: no record is at or after {what}"""
+
+
+class AfterLastTime(NoRecordAtTime):
+    """{path}: no record is at or after {what}: the largest timestamp is {newest}"""
+
+
+class NoTimestamps(NoRecordAtTime):
     """{path}: {what} finds no record: no record has a timestamp"""
 
 

@@ -54,6 +54,8 @@ MAY_CHANGE_THE_DISK = {
 MAY_ASK_FOR_CHANGES = {
     "ops/recover/salvage.py": "writes into directories that it makes, outside of any log directory",
     "ops/demo/making.py": "makes a log directory of its own",
+    "ops/metadump/copying.py": "writes into a directory that it makes, outside of any log directory",
+    "ops/metadump/files.py": "writes the files of that directory",
 }
 THE_DOORS_CHANGES = {
     *("create", "open_write", "rename", "link", "unlink", "make_directory", "remove_directory", "sync_directory"),

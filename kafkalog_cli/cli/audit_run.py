@@ -64,6 +64,7 @@ class AuditRun:
         self._options = options
         self._out = ResultStream(environment.stdout)
         self._messages = Messages(environment.stderr, as_json=options.json)
+        self._began = environment.clock()
 
     def run(self, paths: list[str]) -> int:
         """Audit the `paths`; return the exit code. Raises UsageError, and KafkalogError without Spark."""
@@ -131,7 +132,8 @@ class AuditRun:
     def _tell(
         self, audited: Sequence[Audited], found: Sequence[AuditChange] | None, failure: KafkalogError | None
     ) -> ExitCode:
-        locks = LockWarnings(self._environment.fs, self._messages.report)
+        environment = self._environment
+        locks = LockWarnings(environment.fs, self._messages.report)
         for one in audited:
             if isinstance(one.result, Failed):
                 self._messages.exception(one.result.error)
@@ -141,7 +143,7 @@ class AuditRun:
         if self._options.json:
             self._write_objects(audited, found or (), code)
         else:
-            write_audit(self._out, audited, quiet=self._options.quiet)
+            write_audit(self._out, audited, environment.clock() - self._began, quiet=self._options.quiet)
             if found is not None:
                 write_changes(self._out, found, quiet=self._options.quiet)
         self._out.flush()

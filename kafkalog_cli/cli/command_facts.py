@@ -30,6 +30,7 @@ SUMMARIES = {
     "truncate": "Remove the records at the end of a log",
     "export": "Write records as Parquet, Arrow or NDJSON files",
     "import": "Build new partitions from the records in files",
+    "metadump": "Copy log directories without keys, values and secrets, to send",
     "sql": "Query topics, groups and cluster metadata in SQL",
     "audit": "Verify all partitions, and report sizes, times, keys, codecs",
     "undo": "Restore the files from before a run",
@@ -240,6 +241,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("See what can be removed", f"kafkalog purge {_LOG_DIR} --dry-run"),
         ("Remove what runs of more than a day ago kept", f"kafkalog purge {_LOG_DIR} --older-than 1d"),
     ),
+    "metadump": (
+        ("Make a copy that has no keys, values and secrets", f"kafkalog metadump {_LOG_DIR} /mnt/for-support"),
+        ("Replace names of topics and groups, too", f"kafkalog metadump {_LOG_DIR} /mnt/for-support --hash-names"),
+    ),
     "demo": (
         ("Make a log directory, and print commands to try on it", "kafkalog demo shop"),
         ("Make the same log directory again, with the same times", "kafkalog demo shop2 --now 2026-11-23T14:00:00Z"),
@@ -284,6 +289,7 @@ _CODES: dict[str, tuple[ExitCode, ...]] = {
     "audit": (*_READ, _E.LOCKED, _E.UNSUPPORTED, _E.REFUSED),
     "undo": _CHANGE,
     "purge": _CHANGE,
+    "metadump": (*_PATHS, _E.UNSUPPORTED, _E.REFUSED),
     "demo": _ANY,
     "warmup": _ANY,
 }

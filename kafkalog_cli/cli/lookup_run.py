@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.errors import ExitCode, NoTimestamps, OffsetOutOfRange
+from kafkalog_cli.errors import ExitCode, NoRecordAtTime, NoTimestamps
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.lookup import by_offset as lookup
 from kafkalog_cli.ops.lookup import by_time as lookup_time
 from kafkalog_cli.ops.partition_state import log_bounds
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
-from kafkalog_cli.output.human import iso_time
+from kafkalog_cli.ops.time_spec import time_words
 from kafkalog_cli.output.lookup_text import broker_note, found_lines
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.stream import ResultStream
@@ -134,11 +134,10 @@ def found_by_question(environment: Environment, partition: Partition, question: 
 
 def no_record(
     environment: Environment, partition: Partition, question: TimeQuestion, answer: lookup_time.TimeFound
-) -> OffsetOutOfRange:
+) -> NoRecordAtTime:
     """Return the error that there is no such record."""
     if question.time_ms is None:
-        damage = f" ({'; '.join(answer.notes)})" if answer.notes else ""
-        return NoTimestamps(path=partition.path, what=f"--max-timestamp{damage}", first="none", last="none")
-    time, number = iso_time(question.time_ms), str(question.time_ms)
-    what = number if time == number else f"{time} ({number})"
-    return lookup_time.outside_times(environment.fs, partition, what, answer)
+        damage = "; ".join(answer.notes)
+        what = f"--max-timestamp ({damage})" if damage else "--max-timestamp"
+        return NoTimestamps(path=partition.path, what=what, damage=damage, first="none", last="none")
+    return lookup_time.outside_times(environment.fs, partition, time_words(question.time_ms), answer)

@@ -12,8 +12,9 @@ from kafkalog_cli.cli.lookup_run import (
     no_record,
     offsets_before_time,
 )
-from kafkalog_cli.errors import ExitCode, KafkalogError, OffsetOutOfRange, combined_exit_code
+from kafkalog_cli.errors import ExitCode, KafkalogError, NoRecordAtTime, combined_exit_code
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.lookup.by_time import joined_errors
 from kafkalog_cli.ops.partition_state import log_bounds
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
 from kafkalog_cli.output.lookup_text import broker_note, partition_line, topic_line
@@ -33,7 +34,7 @@ class TopicAnswers:
         self._as_json = as_json
         self._out = ResultStream(environment.stdout)
         self._messages = Messages(environment.stderr, as_json=as_json)
-        self._outside: list[OffsetOutOfRange] = []
+        self._outside: list[NoRecordAtTime] = []
         self._codes: list[ExitCode] = []
         self._answered = 0
 
@@ -44,11 +45,11 @@ class TopicAnswers:
             locks.about_partition(partition.path)
             self._print_one(partition)
         self._out.flush()
-        for error in self._outside:
-            if len(self._outside) == len(partitions):
+        if self._outside and len(self._outside) == len(partitions):
+            for error in joined_errors(self._outside):
                 self._failed(error)
-            else:
-                self._codes.append(ExitCode.OK)
+        elif self._outside:
+            self._codes.append(ExitCode.OK)
         code = combined_exit_code(self._codes)
         if self._as_json:
             from kafkalog_cli.output.ndjson import JsonLines

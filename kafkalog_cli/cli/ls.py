@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from kafkalog_cli.cli.configuration import is_typed
 from kafkalog_cli.cli.environment import Environment, environment_of
 from kafkalog_cli.cli.groups import Safety, SettingSources, Topics, grouped, session_options
 from kafkalog_cli.cli.options import Format, Now, OutputFormat, PathsArgument, selection_of
@@ -91,7 +92,9 @@ def ls(  # noqa: PLR0913
 
     environment = environment_of(context)
     selection = selection_of(topics.topic, topics.partition, topics.topic_pattern) or Selection()
-    usage = _usage_options(paths or [], space, _planning(environment, topics, settings, space))
+    if segments and not is_typed(context, "--sort"):
+        space = space._replace(sort=None)  # a configured order is not a question about space
+    usage = _usage_options(paths or [], space, _planning(context, environment, topics, settings, space))
     if usage is not None and segments:
         raise UsageError(reason="--segments cannot be combined with --topics, --sort and --freeable")
     # The tables of space have no transactions, the objects of partitions have.
@@ -101,7 +104,7 @@ def ls(  # noqa: PLR0913
 
 
 def _planning(
-    environment: Environment, topics: Topics, settings: SettingSources, space: Space
+    context: typer.Context, environment: Environment, topics: Topics, settings: SettingSources, space: Space
 ) -> "SessionOptions | None":
     """Return the options of the session that plans, None without --freeable. Raises UsageError."""
     if space.freeable:
@@ -114,7 +117,7 @@ def _planning(
         ("--broker-config", settings.broker_config),
         ("--metadata", settings.metadata),
     ):
-        if value:
+        if value and is_typed(context, name):
             raise UsageError(reason=f"{name} needs --freeable")
     return None
 

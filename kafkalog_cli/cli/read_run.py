@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.read_partition import PartitionRead, RecordOutput
 from kafkalog_cli.cli.times import time_of
-from kafkalog_cli.errors import ExitCode, KafkalogError, OffsetOutOfRange, UsageError, combined_exit_code
+from kafkalog_cli.errors import ExitCode, KafkalogError, NoRecordAtTime, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.lookup.by_time import joined_errors
 from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.read.merged import merged_by_time
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start
@@ -68,7 +69,7 @@ class ReadRun:
         self._output = RecordOutput(self._out, self._messages, fields, kcat_format, options.is_json)
         self._reads: list[PartitionRead] = []
         self._codes: list[ExitCode] = []
-        self._outside: list[OffsetOutOfRange] = []
+        self._outside: list[NoRecordAtTime] = []
 
     def run(self, paths: list[str], topics: list[str] | None, partitions: list[int] | None) -> int:
         """Read; return the exit code.
@@ -142,11 +143,8 @@ class ReadRun:
         """Return the log of one of several partitions; None if it cannot be read, or has no record of the time."""
         try:
             return self._log(partition, request)
-        except OffsetOutOfRange as error:
-            if request.from_time_ms is not None:
-                self._outside.append(error)
-            else:
-                self._failed(error)
+        except NoRecordAtTime as error:
+            self._outside.append(error)
         except KafkalogError as error:
             self._failed(error)
         except OSError as error:
@@ -163,11 +161,11 @@ class ReadRun:
 
     def _end_outside(self, selected: int) -> None:
         """Report partitions without a record at or after --from-time, if no selected partition has such a record."""
-        for error in self._outside:
-            if len(self._outside) == selected:
+        if self._outside and len(self._outside) == selected:
+            for error in joined_errors(self._outside):
                 self._failed(error)
-            else:
-                self._codes.append(ExitCode.OK)
+        elif self._outside:
+            self._codes.append(ExitCode.OK)
 
     def _check(self) -> None:
         options = self._options

@@ -15,6 +15,7 @@ from kafkalog_cli.library.verbs import (
     doctor,
     group_history,
     groups,
+    metadump,
     purge,
     recover,
     retain,
@@ -26,12 +27,15 @@ from kafkalog_cli.library.verbs import (
 )
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from kafkalog_cli.ops.cluster.describe import ClusterDescription
     from kafkalog_cli.ops.compact.plan import CompactPlan
     from kafkalog_cli.ops.delete_records import DeleteRecordsPlan
     from kafkalog_cli.ops.doctor.examination import Examination
     from kafkalog_cli.ops.groups.describe import GroupDescription
     from kafkalog_cli.ops.groups.history import OffsetChange
+    from kafkalog_cli.ops.metadump.copying import Metadump
     from kafkalog_cli.ops.open_transactions import OpenInLog, TransactionalId
     from kafkalog_cli.ops.purge import PurgePlan
     from kafkalog_cli.ops.recover.verb import Recovered
@@ -63,6 +67,10 @@ class OnPath:
     def stats(self, **what: Any) -> Run[MeasuredPartition]:
         """See `kafkalog_cli.stats`."""
         return stats(self.path, **what)
+
+    def metadump(self, out: str | PathLike[str], **what: Any) -> Metadump:
+        """See `kafkalog_cli.metadump`."""
+        return metadump(self.path, out, **what)
 
     def cluster(self, **what: Any) -> ClusterDescription:
         """See `kafkalog_cli.cluster`."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.doctor.examination import Examination
     from kafkalog_cli.ops.groups.describe import GroupDescription
     from kafkalog_cli.ops.groups.history import OffsetChange
+    from kafkalog_cli.ops.metadump.copying import Metadump
     from kafkalog_cli.ops.open_transactions import OpenInLog, TransactionalId
     from kafkalog_cli.ops.purge import PurgePlan
     from kafkalog_cli.ops.recover.verb import Recovered
@@ -221,6 +222,16 @@ def _point(point: int | datetime | None) -> MetadataPoint | None:
     if point is None:
         return None
     return MetadataPoint(point) if isinstance(point, int) else MetadataPoint(None, epoch_ms(point))
+
+
+def metadump(paths: Paths, out: str | PathLike[str], *, hash_names: bool = False) -> Metadump:
+    """Copy log directories without their data into the new directory `out`, as `kafkalog metadump` does.
+
+    Raises UsageError, Refused, UnsupportedFormat, PathNotFound, NotKafkaLayout, Unreadable, NoSpace.
+    """
+    from kafkalog_cli.ops.metadump.copying import metadump as copy_without_data
+
+    return copy_without_data(RealFilesystem(), _texts(paths), fspath(out), hash_names=hash_names)
 
 
 def doctor(  # noqa: PLR0913 options

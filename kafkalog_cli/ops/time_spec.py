@@ -12,6 +12,26 @@ _SECONDS = re.compile(r"\d{1,12}(\.\d{1,9})?")
 _INTEGER = re.compile(r"-?\d{1,19}")
 
 
+_MAX_MS = 253_402_300_799_999
+"""The end of the year 9999, the last that `datetime` can represent."""
+
+
+def iso_time(timestamp_ms: int) -> str:
+    """Return epoch ms as ISO 8601 in UTC; the number itself before 1970 and after the year 9999."""
+    if not 0 <= timestamp_ms <= _MAX_MS:
+        return str(timestamp_ms)
+    from datetime import datetime, timezone
+
+    seconds, milliseconds = divmod(timestamp_ms, 1000)
+    return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%dT%H:%M:%S}.{milliseconds:03d}Z"
+
+
+def time_words(timestamp_ms: int) -> str:
+    """Return epoch ms as ISO 8601 followed by the number, as in messages."""
+    time, number = iso_time(timestamp_ms), str(timestamp_ms)
+    return number if time == number else f"{time} ({number})"
+
+
 def parse_time_ms(text: str, now_ms: int) -> int:
     """Parse an integer as epoch ms, ISO 8601 (UTC without a zone), or `-90s -15m -2h -7d` before now, into epoch ms.
 

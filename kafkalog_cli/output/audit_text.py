@@ -13,7 +13,7 @@ from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.verify.partition import Verification
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
 from kafkalog_cli.output.paint import paint_of
-from kafkalog_cli.output.progress import sized
+from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import ResultStream, printable
 from kafkalog_cli.output.verify_text import finding_lines
 
@@ -35,8 +35,8 @@ _COLUMNS = (
 _SHOWN_KEY_BYTES = 64
 
 
-def write_audit(out: ResultStream, audited: Sequence[Audited], *, quiet: bool) -> None:
-    """Write the whole audit; with `quiet` only results with a warning or worse, and nothing if there are none."""
+def write_audit(out: ResultStream, audited: Sequence[Audited], seconds: float, *, quiet: bool) -> None:
+    """Write the whole audit, which took `seconds`; with `quiet` only results with a warning or worse, if any."""
     shown = [one for one in audited if not quiet or _verdict(one) != NOTHING]
     if quiet and not shown:
         return
@@ -51,7 +51,7 @@ def write_audit(out: ResultStream, audited: Sequence[Audited], *, quiet: bool) -
     for one in shown:
         if one.statistics is not None and one.statistics.keys is not None and one.statistics.keys.largest:
             _write_keys(out, one.path, one.statistics.keys)
-    out.write(_totals(audited) + "\n")
+    out.write(_totals(audited, seconds) + "\n")
 
 
 def _directory(audited: Audited) -> str:
@@ -120,7 +120,7 @@ def _verdict(audited: Audited) -> str:
     return ", ".join([*words, counted(warnings, "warning", "warnings")] if warnings else words) or NOTHING
 
 
-def _totals(audited: Iterable[Audited]) -> str:
+def _totals(audited: Iterable[Audited], seconds: float) -> str:
     audited = [*audited]
     found = [one.statistics for one in audited if one.statistics is not None]
     checked = [one.result for one in audited if isinstance(one.result, Verification)]
@@ -142,6 +142,7 @@ def _totals(audited: Iterable[Audited]) -> str:
     failed = len(audited) - len(checked)
     if failed:
         parts.append(f"{failed} not checked")
+    parts.append(spent(seconds))
     left_out = sorted({what for result in checked for what in result.not_looked_at})
     if left_out:
         parts.append(f"not checked: {printable(', '.join(left_out))}")

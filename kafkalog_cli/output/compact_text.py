@@ -124,10 +124,17 @@ def _cleaning(plan: CompactPlan) -> str:
         return _outcome(plan.outcome)
     sources = sum(map(len, plan.groups))
     segments = f"{counted(sources, 'segment', 'segments')} into {len(plan.groups)}"
-    parts = [f"clean {segments}, up to offset {dirt.first_uncleanable} ({_UP_TO[dirt.up_to]})"]
+    parts = [f"clean {segments}{_WHY[plan.choice]}"]
     if plan.estimate is not None:
         parts.append(f"{plan.estimate.gone} of {plan.estimate.records} records would be removed")
-    return ", ".join([*parts, f"{_dirt(plan)}{_WHY[plan.choice]}"])
+    return ", ".join(parts)
+
+
+def dirt_lines(plan: CompactPlan) -> Iterator[str]:
+    """Return a line of a dry run about the part of the log that would be cleaned."""
+    dirt = plan.dirt
+    if dirt is not None and plan.choice.is_cleaned and plan.outcome is None:
+        yield f"  cleanable up to offset {dirt.first_uncleanable} ({_UP_TO[dirt.up_to]}), {_dirt(plan)}"
 
 
 def _outcome(outcome: Compaction) -> str:

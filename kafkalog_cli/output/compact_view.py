@@ -13,6 +13,7 @@ from kafkalog_cli.ops.session.work import Changed
 from kafkalog_cli.output.compact_text import (
     compaction_undo_words,
     compaction_words,
+    dirt_lines,
     dry_run_table,
     erasure_lines,
     explain_lines,
@@ -186,6 +187,7 @@ def compact_view(
             return
         said = Said(compaction_words(plan), compaction_undo_words(plan, changed.done))
         yield from changed_lines(changed, said, lists_changes=not explains)
+        yield from dirt_lines(plan)
         yield from explain_lines(plan)
         yield from erasure_lines(plan)
 

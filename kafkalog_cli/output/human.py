@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalog_cli.errors import counted
+from kafkalog_cli.ops import time_spec
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import ResultStream, has_styles, printable, terminal_columns
 
@@ -20,8 +22,6 @@ NOTHING = "-"
 _GAP = "  "
 _MOST_TERMINAL_ROWS = 5000
 """Rows of the largest table that rich lays out, with some kilobytes for each cell."""
-_MAX_MS = 253_402_300_799_999
-"""The end of the year 9999, the last that `datetime` can represent."""
 
 
 class TextColumn(NamedTuple):
@@ -47,17 +47,17 @@ class TextTable:
 def write_table(out: ResultStream, table: TextTable) -> None:
     """Write a table: all of it in a pipe, on a terminal only the columns that have values and fit.
 
-    A last line on the terminal names columns that do not fit. A very long table is written there as in a pipe.
+    A last line on the terminal counts columns that do not fit. A very long table is written there as in a pipe.
     """
     if not out.is_terminal or len(table.rows) > _MOST_TERMINAL_ROWS:
-        for line in _plain(table):
+        for line in plain_lines(table):
             out.write(line)
         return
     width = terminal_columns()
     shown, left_out = _fitting(_with_values(table), width)
     out.write(_rich(shown, width))
     if left_out:
-        out.write(f"(no room for {', '.join(left_out)}; a pipe gets all columns)\n")
+        out.write(f"{counted(len(left_out), 'column', 'columns')} more in a pipe\n")
 
 
 def cell(value: object) -> str:
@@ -69,12 +69,7 @@ def iso_time(timestamp_ms: int | None) -> str:
     """Return epoch ms as ISO 8601 in UTC; the number itself before 1970 and after the year 9999; None as `-`."""
     if timestamp_ms is None:
         return NOTHING
-    if not 0 <= timestamp_ms <= _MAX_MS:
-        return str(timestamp_ms)
-    from datetime import datetime, timezone
-
-    seconds, milliseconds = divmod(timestamp_ms, 1000)
-    return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%dT%H:%M:%S}.{milliseconds:03d}Z"
+    return time_spec.iso_time(timestamp_ms)
 
 
 def time_span(milliseconds: int) -> str:
@@ -99,7 +94,8 @@ def setting_words(setting: Setting) -> str:
 _MS_PER_S, _BYTES_PER_KIB = 1000, 1024
 
 
-def _plain(table: TextTable) -> Iterator[str]:
+def plain_lines(table: TextTable) -> Iterator[str]:
+    """Return the lines of a table as in a pipe, with line ends."""
     widths = _widths(table)
     for row in chain([[column.title for column in table.columns]], table.rows):
         cells = (

@@ -12,7 +12,7 @@ from kafkalog_cli.ops.retain.free import Freed
 from kafkalog_cli.ops.retain.plan import RetainPlan, SegmentFate, Stay
 from kafkalog_cli.ops.session.work import Changed
 from kafkalog_cli.ops.verify.times import TimestampOddity
-from kafkalog_cli.output.human import iso_time, setting_words
+from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, iso_time, plain_lines, setting_words
 from kafkalog_cli.output.log_change_text import Said, retention_question, retention_words, undo_words
 from kafkalog_cli.output.log_plan_view import (
     PlanObject,
@@ -250,54 +250,59 @@ def explain_lines(plan: RetainPlan) -> Iterator[str]:
         yield f"  {setting_words(setting)}"
     if plan.is_refused and plan.fates:
         yield "  without that refusal:"
-    for fate in plan.fates:
-        offsets = f"offsets {fate.base_offset} to {fate.next_offset}"
-        size = f"{sized(fate.size_bytes)}{_newest(fate.largest)}"
-        yield f"  segment {fate.base_offset}: {offsets}, {size}: {_fate_line(fate)}"
+    if plan.fates:
+        rows = [[*_offsets_and_size(fate), _newest(fate.largest), _result(fate)] for fate in plan.fates]
+        yield from (f"  {line.rstrip()}" for line in plain_lines(TextTable(_COLUMNS, rows)))
 
 
-_ORIGINS = {
-    TimestampOrigin.BATCHES: "from its batches",
-    TimestampOrigin.TIME_INDEX: "from its time index",
-    TimestampOrigin.MTIME: "from the file's mtime, its records have no timestamp",
-}
+_COLUMNS = (
+    TextColumn("OFFSETS"),
+    TextColumn("SIZE", is_number=True),
+    TextColumn("NEWEST"),
+    TextColumn("RESULT"),
+)
+_ORIGINS = {TimestampOrigin.BATCHES: "", TimestampOrigin.TIME_INDEX: " (index)", TimestampOrigin.MTIME: " (mtime)"}
+
+
+def _offsets_and_size(fate: SegmentFate) -> tuple[str, str]:
+    return f"{fate.base_offset} to {fate.next_offset}", sized(fate.size_bytes)
 
 
 def _newest(largest: LargestTimestamp | None) -> str:
-    return "" if largest is None else f", newest {iso_time(largest.timestamp_ms)} ({_ORIGINS[largest.origin]})"
+    return NOTHING if largest is None else f"{iso_time(largest.timestamp_ms)}{_ORIGINS[largest.origin]}"
 
 
-def _fate_line(fate: SegmentFate) -> str:
-    by = "" if fate.setting is None else f" by {fate.setting.name}={printable(fate.setting.text)}"
+def _result(fate: SegmentFate) -> str:
+    """Return the fate of a segment, and the name of the setting that decides; the settings are printed above."""
+    setting = "" if fate.setting is None else printable(fate.setting.name)
     if fate.goes is RetentionPass.LOG_START:
-        return "removed, it is before the log's start"
+        return "removed: before log start"
     if fate.goes is not None:
-        return f"removed{by}"
-    reason = _REASONS[fate.stays or Stay.LIMITS].format(odd=fate.odd.value if fate.odd else "")
-    return f"kept, {reason}{_due(fate, by)}"
+        return f"removed: {setting}"
+    due = _due(fate)
+    if fate.stays in (None, Stay.LIMITS):
+        return f"due {due}" if due else "kept: within the limits"
+    if fate.stays is Stay.POLICY and fate.setting is not None:
+        return f"kept: {setting}={printable(fate.setting.text)}"
+    reason = _REASONS[fate.stays].format(odd=fate.odd.value if fate.odd else "")
+    return f"kept: {reason}" + (f"; due {due}" if due else "")
 
 
 _REASONS = {
-    Stay.EMPTY: "the active segment has no records",
+    Stay.EMPTY: "active, no records",
     Stay.POLICY: "nothing is deleted",
     Stay.NO_LIMIT: "no limit is set",
-    Stay.LIMITS: "within the limits",
-    Stay.FUTURE: "its newest timestamp is in the future",
-    Stay.UNIT: "its newest timestamp is {odd}",
-    Stay.NOT_REPLICATED: "it reaches past the high watermark",
+    Stay.FUTURE: "newest is in the future",
+    Stay.UNIT: "newest is {odd}",
+    Stay.NOT_REPLICATED: "past the high watermark",
     Stay.BEHIND: "an earlier segment is kept",
 }
 
 
-def _due(fate: SegmentFate, by: str) -> str:
-    """Return when a segment that stays would be removed."""
-    if fate.stays in (Stay.POLICY, Stay.NO_LIMIT):
-        return by
-    if fate.stays is Stay.EMPTY:
+def _due(fate: SegmentFate) -> str:
+    """Return when a segment that stays would be removed; "" if never."""
+    if fate.stays in (Stay.POLICY, Stay.NO_LIMIT, Stay.EMPTY):
         return ""
-    parts = []
-    if fate.due_ms is not None:
-        parts.append(f"at {iso_time(fate.due_ms)}")
-    if fate.due_after_bytes is not None:
-        parts.append(f"after {sized(fate.due_after_bytes)} more")
-    return f"; due {' or '.join(parts)}{by}" if parts else by
+    parts = [] if fate.due_ms is None else [iso_time(fate.due_ms)]
+    parts += [] if fate.due_after_bytes is None else [f"after {sized(fate.due_after_bytes)} more"]
+    return " or ".join(parts)

@@ -211,6 +211,7 @@ NEVER = {
         "history",
         "include-control",
     ),
+    "hash-names",
     *("index-sanity-check", "indexes-only", "input", "keep", "keep-bytes", "keep-ms", "keep-offsets", "key"),
     *("key-decoder-class", "key-separator", "keys", "latest", "leader-epoch", "like-broker", "log-dir", "master"),
     *("max-bytes", "max-records", "max-timestamp", "merge-by-time", "metrics", "mode", "new-offsets", "now"),
@@ -257,7 +258,7 @@ def test_no_writer_takes_a_path_from_outside():
             assert configuration.is_configurable(command, option) == (command in READERS), (command, option)
     assert set(COMMANDS) - READERS == {
         *("recover", "roll", "retain", "compact", "truncate", "delete-records", "append", "undo", "purge"),
-        *("export", "import", "demo"),
+        *("export", "import", "metadump", "demo"),
     }
 
 

@@ -346,3 +346,24 @@ def test_names_reach_no_terminal_raw(tmp_path):
     shutil.move(root / "levels-0", root / "le\x1b[31mvels-0")
     _, out, err = kafkalog("ls", root, "--topics", "--freeable", *LATER)
     assert "\x1b" not in out + err
+
+
+def test_configured_values_do_not_stop_other_listings(data, monkeypatch, tmp_path):
+    """A configured --metadata or --sort is no question; typed, it needs --freeable, or excludes --segments."""
+    plain = kafkalog("ls", data)
+    config = tmp_path / "config.toml"
+    config.write_text(f'metadata = "{data}"\nbroker-config = "{tmp_path}/server.properties"\n')
+    monkeypatch.setenv("KAFKALOG_CONFIG", str(config))
+    assert kafkalog("ls", data) == plain
+    assert kafkalog("ls", data, "--metadata", data)[::2] == (2, "kafkalog: --metadata needs --freeable\n")
+    segments = kafkalog("ls", data, "--segments")
+    monkeypatch.setenv("KAFKALOG_SORT", "size")
+    assert kafkalog("ls", data, "--segments") == segments
+    assert kafkalog("ls", data, "--segments", "--sort", "size")[0] == 2
+
+
+def test_only_controllers_free_space_of_the_metadata_log(data):
+    _, found, _ = objects(data, "--freeable", *LATER)
+    (metadata,) = (each for each in found["partition"] if each["topic"] == "__cluster_metadata")
+    assert metadata["freeable"]["retention_bytes"] == metadata["freeable"]["compaction_bytes"] == 0
+    assert metadata["freeable"]["unknown_because"] == []

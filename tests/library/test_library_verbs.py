@@ -135,7 +135,8 @@ def test_verify_finds_what_the_command_finds(tmp_path):
 def test_every_verb_is_there():
     """Of the commands that change logs, and of some that check or describe; each also as a method."""
     names = {name.replace("-", "_") for name in COMMANDS if name not in OTHER_COMMANDS}
-    assert names == {*CALLS, *ONE, "undo", "verify", "groups", "transactions", "doctor", "cluster", "find", "stats"}
+    described = {"groups", "transactions", "doctor", "cluster", "find", "stats", "metadump"}
+    assert names == {*CALLS, *ONE, "undo", "verify", *described}
     for name in names:
         assert callable(getattr(kl, name))
         assert name in dict(inspect.getmembers(OnPath, inspect.isfunction))

@@ -100,7 +100,9 @@ class _Plans:
     unknown: list[str] = field(default_factory=list)
 
     def freeable(self) -> Freeable:
-        """Return the sums of both plans."""
+        """Return the sums of both plans; nothing for the metadata log, which only controllers change."""
+        if self.facts.is_metadata_log:
+            return Freeable(0, 0, 0, (), 1, 0)
         retention = self._planned("retention", self._retention)
         due_bytes, retention_bytes, gone = retention or (0, None, frozenset[int]())
         compaction_bytes = self._compaction_of(gone, is_retention_known=retention is not None)

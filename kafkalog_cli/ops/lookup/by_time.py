@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.errors import NoTimestamps, OffsetOutOfRange
+from kafkalog_cli.errors import AfterLastTime, NoRecordAtTime, NoTimestamps
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.segments.log_end import LogBounds
@@ -13,6 +14,7 @@ from kafkalog_cli.ops.lookup.broker_answers import BrokerAnswer, BrokerSearch
 from kafkalog_cli.ops.lookup.by_offset import Found, with_remarks
 from kafkalog_cli.ops.lookup.time_search import TimeSearch
 from kafkalog_cli.ops.partition_state import PartitionState, broker_view, log_bounds
+from kafkalog_cli.ops.time_spec import time_words
 
 
 class TimeFound(NamedTuple):
@@ -71,18 +73,46 @@ def lookup_max_timestamp(fs: Filesystem, partition: Partition, limits: Limits = 
     return _compared(best, said, search, partition, log_bounds(fs, partition, view))
 
 
-def outside_times(fs: Filesystem, partition: Partition, what: str, answer: TimeFound) -> OffsetOutOfRange:
+def outside_times(fs: Filesystem, partition: Partition, what: str, answer: TimeFound) -> NoRecordAtTime:
     """Return the error that no record is at or after a time.
 
     `what` is the time in words, and `answer` the result of its look-up.
     """
-    damage = f" ({'; '.join(answer.notes)})" if answer.notes else ""
+    damage = "; ".join(answer.notes)
     largest = lookup_max_timestamp(fs, partition).found
     record = None if largest is None else largest.record
-    what = f"{what}{damage}"
     if record is None:
-        return NoTimestamps(path=partition.path, what=what, first="none", last="none")
-    return OffsetOutOfRange(path=partition.path, what=what, first="any time", last=record.timestamp)
+        what = f"{what} ({damage})" if damage else what
+        return NoTimestamps(path=partition.path, what=what, damage=damage, first="none", last="none")
+    last, newest = record.timestamp, "; ".join((time_words(record.timestamp), *answer.notes))
+    return AfterLastTime(path=partition.path, what=what, damage=damage, first="any time", last=last, newest=newest)
+
+
+def joined_errors(errors: Sequence[NoRecordAtTime]) -> list[NoRecordAtTime]:
+    """Return one error for all partitions of a log directory that have no such record, and no damage.
+
+    `errors` are those of one question. Damaged partitions keep errors of their own.
+    """
+    groups: dict[tuple[type[NoRecordAtTime], str], list[NoRecordAtTime]] = {}
+    found: list[NoRecordAtTime] = []
+    for error in errors:
+        if error.details["damage"]:
+            found.append(error)
+        else:
+            groups.setdefault((type(error), str(error.details["path"]).rpartition("/")[0] or "/"), []).append(error)
+    for (kind, directory), group in groups.items():
+        newest = max(group, key=_last_ms)
+        if len(group) > 1:
+            newest = kind(
+                **{**newest.details, "path": directory, "what": f"{newest.details['what']} in {len(group)} partitions"}
+            )
+        found.append(newest)
+    return found
+
+
+def _last_ms(error: NoRecordAtTime) -> int:
+    last = error.details["last"]
+    return last if isinstance(last, int) else -1
 
 
 def offsets_before(partition: Partition, timestamp_ms: int, most: int, bounds: LogBounds, now_ms: int) -> list[int]:

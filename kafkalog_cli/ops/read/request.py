@@ -14,6 +14,7 @@ from kafkalog_cli.log.reading.scan import CHUNK_BYTES as DEFAULT_CHUNK_BYTES
 from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.lookup.by_time import lookup_time, outside_times
 from kafkalog_cli.ops.partition_state import PartitionState, broker_view, log_bounds
+from kafkalog_cli.ops.time_spec import time_words
 
 NO_END = (1 << 63) - 1
 
@@ -90,7 +91,7 @@ def _first(fs: Filesystem, partition: Partition, request: ReadRequest, bounds: L
     if request.from_time_ms is not None:
         answer = lookup_time(fs, partition, request.from_time_ms, request.limits, view)
         if answer.offset is None:
-            raise outside_times(fs, partition, f"time {request.from_time_ms}", answer)
+            raise outside_times(fs, partition, time_words(request.from_time_ms), answer)
         return answer.offset
     if isinstance(request.start, Start):
         return bounds.start if request.start is Start.EARLIEST else bounds.end

@@ -1,0 +1,85 @@
+"""`kafkalog metadump`: copy log directories without the data in them."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.options import Format, OutputFormat
+from kafkalog_cli.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from kafkalog_cli.ops.metadump.copying import Metadump
+    from kafkalog_cli.output.stream import ResultStream
+
+command = typer.Typer(add_completion=False)
+
+
+@command.command("metadump")
+def metadump(
+    context: typer.Context,
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="LOG_DIR... OUT",
+            help="Log directories, and the directory to make. Several log directories become directories in it.",
+            show_default=False,
+        ),
+    ] = None,
+    hash_names: Annotated[
+        bool,
+        typer.Option("--hash-names", help="Replace names of topics, groups and transactional ids, too."),
+    ] = False,
+    output: Format = OutputFormat.TEXT,
+) -> int:
+    """Copy log directories without keys, values and secrets, to send.
+
+    Keys, values and headers are replaced by other bytes of the same size. Equal keys stay equal. Headers of batches,
+    offsets, timestamps, positions, indexes, snapshots and checkpoints stay. Damage stays the same damage, so verify
+    says the same of the copy, and a broker starts on it. A compressed batch has its old size.
+
+    Internal topics keep their structure, but no users, hosts, client ids, secrets, principals or metadata of commits.
+    Settings of topics and numbers stay; other settings may be passwords and are replaced. Names of topics, groups and
+    transactional ids stay unless --hash-names is given. Stop the broker first. The source is only read.
+    """
+    from kafkalog_cli.ops.metadump.copying import metadump as copy_without_data
+    from kafkalog_cli.ops.session.lock_warnings import LockWarnings
+    from kafkalog_cli.output.messages import Messages
+    from kafkalog_cli.output.progress import Progress
+    from kafkalog_cli.output.stream import ResultStream
+
+    environment = environment_of(context)
+    if paths is None or len(paths) < 2:
+        raise UsageError(reason="metadump needs a LOG_DIR and OUT; see kafkalog metadump --help")
+    out, messages = ResultStream(environment.stdout), Messages(environment.stderr, as_json=output.is_json)
+    began = environment.clock()
+    locks = LockWarnings(environment.fs, messages.report)
+    for path in paths[:-1]:
+        locks.about(path.rstrip("/") or "/")
+    with Progress(environment.stderr, "metadump", as_json=output.is_json, clock=environment.clock) as progress:
+        made = copy_without_data(
+            environment.fs,
+            paths[:-1],
+            paths[-1],
+            hash_names=hash_names,
+            begin=progress.expect,
+            report=progress.advance,
+        )
+    _print(out, made, environment.clock() - began, is_json=output.is_json)
+    out.flush()
+    return ExitCode.OK
+
+
+def _print(out: "ResultStream", made: "Metadump", seconds: float, *, is_json: bool) -> None:
+    if is_json:
+        from kafkalog_cli.output.metadump_view import METADUMP, metadump_object
+        from kafkalog_cli.output.ndjson import JsonLines
+
+        lines = JsonLines(out)
+        lines.object(METADUMP, metadump_object(made))
+        lines.summary(ExitCode.OK, partitions=made.partitions, records=made.counts.records, files=made.counts.files)
+    else:
+        from kafkalog_cli.output.metadump_view import metadump_lines
+
+        for line in metadump_lines(made, seconds):
+            out.write(f"{line}\n")

@@ -1,0 +1,190 @@
+"""Copies the files of a log directory: logs without their contents, checkpoints with hashed names, others as such."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from os import getegid, geteuid
+
+from kafkalog_cli.disk.durable import sync, write_with_holes
+from kafkalog_cli.disk.fs import ReadableFile, WritableFilesystem, file_pieces, read_all
+from kafkalog_cli.disk.names import FileKind
+from kafkalog_cli.format.batch import LOG_OVERHEAD_BYTES, RECORD_BATCH, Batch
+from kafkalog_cli.format.internal_topics.records import API_MESSAGE_TOPICS, CLUSTER_METADATA, COORDINATOR_TOPICS
+from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
+from kafkalog_cli.ops.metadump.batches import BatchRedactor, Rewrite
+from kafkalog_cli.ops.metadump.internal_records import InternalRecords
+from kafkalog_cli.ops.metadump.pseudonyms import FILLER, Pseudonyms, filler
+
+LOG_KINDS = frozenset({FileKind.LOG, FileKind.METADATA_SNAPSHOT, FileKind.BOOTSTRAP_SNAPSHOT})
+NAMED_KINDS = frozenset({
+    FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT, FileKind.LOG_START_CHECKPOINT,
+    FileKind.CLEANER_CHECKPOINT,
+})  # fmt: skip
+"""Checkpoints with a topic in each line."""
+
+COPIED_KINDS = LOG_KINDS | NAMED_KINDS | {
+    FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX, FileKind.PRODUCER_SNAPSHOT,
+    FileKind.LEADER_EPOCH_CHECKPOINT, FileKind.PARTITION_METADATA, FileKind.META_PROPERTIES, FileKind.CLEAN_SHUTDOWN,
+    FileKind.HELD_CLEAN_SHUTDOWN, FileKind.QUORUM_STATE,
+}  # fmt: skip
+
+_GATHERED_BYTES = 1 << 20
+_LINE = re.compile(rb"(?P<topic>\S+) (?P<rest>-?\d+ -?\d+)\s*")
+_NOT_ZERO = bytes((0, *([FILLER] * 255)))
+_HEAD_BYTES = {0: 18, 1: 26, 2: RECORD_BATCH.size}
+_UP_TO_MAGIC, _NEAR = 17, 1 << 31
+
+
+@dataclass(slots=True)
+class Counts:
+    """The counts of a copy."""
+
+    files: int = 0
+    size_bytes: int = 0
+    batches: int = 0
+    records: int = 0
+    opaque_batches: int = 0
+    opaque_records: int = 0
+    damaged_bytes: int = 0
+
+
+@dataclass(slots=True)
+class FileCopier:
+    """Copies files. `report` gets the number of bytes and the path of each piece."""
+
+    fs: WritableFilesystem
+    pseudonyms: Pseudonyms
+    internal: InternalRecords
+    limits: Limits
+    report: Callable[[int, str], None]
+    counts: Counts = field(default_factory=Counts)
+
+    def copy(self, path: str, new_path: str, kind: FileKind, topic: str | None) -> None:
+        """Copy one file, and sync it. Raises OSError, SyncFailed, and as `open_read`."""
+        with self.fs.open_read(path) as source, self.fs.create(new_path) as target:
+            if kind in LOG_KINDS:
+                pieces = self._log(source, topic if kind is FileKind.LOG else CLUSTER_METADATA)
+            elif kind in NAMED_KINDS:
+                pieces = iter((self._checkpoint(path),))
+            else:
+                pieces = file_pieces(source)
+            size = write_with_holes(target, 0, self._reported(_gathered(pieces), path))
+            sync(target)
+        self.counts.files += 1
+        self.counts.size_bytes += size
+        found = self.fs.attributes(path)
+        own = found._replace(owner_id=geteuid(), group_id=getegid(), xattrs=())
+        self.fs.set_attributes(new_path, own)
+
+    def _reported(self, pieces: Iterable[bytes], path: str) -> Iterator[bytes]:
+        for piece in pieces:
+            yield piece
+            self.report(len(piece), path)
+
+    def _log(self, file: ReadableFile, topic: str | None) -> Iterator[bytes]:
+        opaque_records = self.internal.opaque
+        redactor = BatchRedactor(self._rewrite(topic), self.pseudonyms.header_name, self.limits)
+        at, last_offset = 0, None
+        for batch in _batches(file, self.limits):
+            if batch.position > at:
+                yield from self._damage(file, at, batch.position, last_offset)
+            yield redactor.redacted(_read(file, batch.position, batch.size_bytes), batch.magic)
+            at = batch.position + batch.size_bytes
+            last_offset = batch.last_offset
+        yield from self._damage(file, at, file.size_bytes, last_offset)
+        counts = self.counts
+        counts.batches += redactor.batches
+        counts.records += redactor.records
+        counts.opaque_batches += redactor.opaque
+        counts.opaque_records += self.internal.opaque - opaque_records
+
+    def _rewrite(self, topic: str | None) -> Rewrite:
+        internal, key_of = self.internal, self.pseudonyms.key
+
+        def rewrite(key: bytes | None, value: bytes | None, is_control: bool) -> tuple[bytes | None, bytes | None]:
+            if is_control:
+                return internal.control(key, value)
+            if topic in COORDINATOR_TOPICS:
+                return internal.coordinator(topic, key, value)
+            if topic in API_MESSAGE_TOPICS:
+                return internal.api_message(topic, key, value)
+            return None if key is None else key_of(key), None if value is None else filler(len(value))
+
+        return rewrite
+
+    def _damage(self, file: ReadableFile, start: int, end: int, last_offset: int | None) -> Iterator[bytes]:
+        """Yield bytes that are not batches: zeros stay, and the header of an incomplete batch; the rest is filler."""
+        at = start
+        while at < end:
+            piece = _read(file, at, min(end - at, _GATHERED_BYTES))
+            head = _head_bytes(piece, last_offset) if at == start else 0
+            self.counts.damaged_bytes += len(piece)
+            yield piece[:head] + piece[head:].translate(_NOT_ZERO)
+            at += len(piece)
+
+    def _checkpoint(self, path: str) -> bytes:
+        """Return a checkpoint with other names of topics. A line that is not one of a checkpoint is hidden."""
+        data = read_all(self.fs, path)
+        if not self.pseudonyms.hashes_names:
+            return data
+        lines = data.splitlines(keepends=True)
+        heads = [at for at, line in enumerate(lines[:2]) if line.strip().isdigit()]
+        return b"".join(line if at in heads else self._line(line) for at, line in enumerate(lines))
+
+    def _line(self, line: bytes) -> bytes:
+        found = _LINE.fullmatch(line)
+        if found is None:
+            return bytes(byte if chr(byte).isspace() else ord("x") for byte in line)
+        topic = self.internal.topic_name(found["topic"].decode("utf-8", "surrogateescape"))
+        return topic.encode("utf-8", "surrogateescape") + line[found.end("topic") :]
+
+
+def _batches(file: ReadableFile, limits: Limits) -> Iterator[Batch]:
+    """Yield the batches of a file in order. Batches with wrong checksums count if the chain through them holds."""
+    held: list[Batch] = []
+    for columns in SegmentReader(file, DamagePolicy.RESYNC, limits=limits).batches():
+        for batch in columns.rows():
+            if held and batch.position < held[-1].position + held[-1].size_bytes:
+                held = []  # the chain went astray in them
+            held.append(batch)
+            if batch.valid:
+                yield from held
+                held = []
+    yield from held
+
+
+def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    gathered = bytearray()
+    for piece in pieces:
+        gathered += piece
+        if len(gathered) >= _GATHERED_BYTES:
+            yield bytes(gathered)
+            gathered.clear()
+    yield bytes(gathered)
+
+
+def _read(file: ReadableFile, position: int, size_bytes: int) -> bytes:
+    data = bytearray(size_bytes)
+    got = file.read_into(position, memoryview(data))
+    if got < size_bytes:
+        raise EOFError(f"{file.path} is shorter than when it was opened")
+    return bytes(data)
+
+
+def _head_bytes(piece: bytes, last_offset: int | None) -> int:
+    """Return how many bytes at the start of damage are the header of a batch, by its offset and its magic or size."""
+    if len(piece) < _UP_TO_MAGIC:
+        return min(len(piece), LOG_OVERHEAD_BYTES)
+    offset = int.from_bytes(piece[:8], "big", signed=True)
+    if last_offset is not None and not last_offset < offset < last_offset + _NEAR:
+        return 0
+    if last_offset is None and offset < 0:
+        return 0
+    size = int.from_bytes(piece[8:LOG_OVERHEAD_BYTES], "big", signed=True)
+    known = _HEAD_BYTES.get(piece[16])
+    if known is not None:
+        return known
+    return _UP_TO_MAGIC if 0 < size < 1 << 27 else 0

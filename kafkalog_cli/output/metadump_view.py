@@ -1,0 +1,73 @@
+"""The output of metadump: the lines of text, and the object of a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, TypedDict
+
+from kafkalog_cli.errors import counted, shell_word
+from kafkalog_cli.ops.metadump.copying import Metadump
+from kafkalog_cli.output.progress import sized, spent
+from kafkalog_cli.output.records import Count, ObjectKind, PathText
+from kafkalog_cli.output.stream import printable
+
+
+class MetadumpObject(TypedDict):
+    """A copy of log directories without their data."""
+
+    path: Annotated[PathText, "the copy"]
+    log_dirs: Annotated[list[PathText], "the directories that were copied"]
+    names_hashed: Annotated[bool, "whether names of topics, groups and transactional ids were replaced"]
+    partitions: Annotated[Count, "their directories"]
+    files: Count
+    size_bytes: Annotated[Count, "of all files"]
+    batches: Count
+    records: Annotated[Count, "whose contents were replaced"]
+    opaque_batches: Annotated[Count, "batches whose records cannot be read, in the log or in the copy only"]
+    opaque_records: Annotated[Count, "records of internal topics that have lost their structure"]
+    damaged_bytes: Annotated[Count, "bytes of logs outside of batches"]
+    left_out: Annotated[list[PathText], "files and directories that were not copied"]
+
+
+METADUMP = ObjectKind("kafkalog.metadump/1", MetadumpObject)
+
+
+def metadump_object(made: Metadump) -> MetadumpObject:
+    """Return the fields of a copy."""
+    counts = made.counts
+    return {
+        "path": PathText(made.path),
+        "log_dirs": [PathText(path) for path in made.log_dirs],
+        "names_hashed": made.hashes_names,
+        "partitions": made.partitions,
+        "files": counts.files,
+        "size_bytes": counts.size_bytes,
+        "batches": counts.batches,
+        "records": counts.records,
+        "opaque_batches": counts.opaque_batches,
+        "opaque_records": counts.opaque_records,
+        "damaged_bytes": counts.damaged_bytes,
+        "left_out": [PathText(path) for path in made.left_out],
+    }
+
+
+def metadump_lines(made: Metadump, seconds: float) -> Iterator[str]:
+    """Return the lines of text: what is not in the copy or not as it was, and the counts."""
+    counts = made.counts
+    for path in made.left_out:
+        yield f"not copied: {printable(path)}"
+    if counts.opaque_batches:
+        batches = counted(counts.opaque_batches, "batch", "batches")
+        yield f"{batches} without readable records: verify --level deep reports them in the copy"
+    if counts.opaque_records:
+        yield f"{counted(counts.opaque_records, 'record', 'records')} of internal topics without structure"
+    if not made.hashes_names:
+        yield "names of topics, groups and transactional ids are as they were (--hash-names replaces them)"
+    parts = (
+        counted(made.partitions, "partition", "partitions"),
+        f"{counted(counts.records, 'record', 'records')} without data",
+        sized(counts.size_bytes),
+        spent(seconds),
+    )
+    yield f"{printable(made.path)}: {', '.join(parts)}"
+    yield f"next: `kafkalog verify {shell_word(made.path)}`"

@@ -148,6 +148,46 @@ Format = Annotated[
     ),
 ]
 
+class ContentsFormat(Enum):
+    """How keys or values were written: the names of ValueFormat."""
+
+    AUTO = "auto"
+    AVRO = "avro"
+    PROTOBUF = "protobuf"
+    JSON = "json"
+    STRING = "string"
+    INT = "int"
+    LONG = "long"
+    SHORT = "short"
+    FLOAT = "float"
+    DOUBLE = "double"
+    UUID = "uuid"
+    HEX = "hex"
+    BASE64 = "base64"
+
+
+_CONTENTS = "auto (contents with a Schema Registry's framing), avro, protobuf, json, or another format."
+KeyFormatOption = Annotated[
+    ContentsFormat | None,
+    typer.Option("--key-format", help=f"Decode keys: {_CONTENTS}", rich_help_panel=OUTPUT_PANEL, show_default=False),
+]
+ValueFormatOption = Annotated[
+    ContentsFormat | None,
+    typer.Option(
+        "--value-format", help=f"Decode values: {_CONTENTS}", rich_help_panel=OUTPUT_PANEL, show_default=False
+    ),
+]
+SchemasOption = Annotated[
+    str | None,
+    typer.Option(
+        "--schemas",
+        metavar="DIR",
+        help="Schemas of keys and values: a log directory with _schemas-0, that partition's directory, or files"
+        " ID.avsc, SUBJECT.proto or IMPORT.proto. Default: _schemas-0 beside the partitions.",
+        rich_help_panel=OUTPUT_PANEL,
+    ),
+]
+
 TopicOption = Annotated[
     list[str] | None,
     typer.Option(

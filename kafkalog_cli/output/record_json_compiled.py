@@ -37,7 +37,7 @@ class CompiledRecordJson:
     @staticmethod
     def can_render(options: RecordJsonOptions) -> bool:
         """Whether the compiled kernels support these options: no decoder, no hashes."""
-        return options.decode_shown is None and not options.redaction.has_hash
+        return options.decode_shown is None and options.values_shown is None and not options.redaction.has_hash
 
     def batches(self, columns: BatchArrays, write: WriteBytes, plain: Callable[[int], None]) -> None:
         """Write the lines of all batches; `plain` renders one row with the plain twin."""

@@ -148,6 +148,7 @@ Format = Annotated[
     ),
 ]
 
+
 class ContentsFormat(Enum):
     """How keys or values were written: the names of ValueFormat."""
 

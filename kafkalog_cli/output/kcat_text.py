@@ -81,7 +81,7 @@ _NAMES = {"s": "value", "k": "key"}
 class KcatText:
     """Renders records in a parsed format. `escape` and `values` are those of ReadText."""
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         tokens: tuple[Token, ...],
         topic: str,

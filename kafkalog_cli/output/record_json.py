@@ -112,8 +112,8 @@ class RecordObject(SegmentPlaceObject):
     decoded: NotRequired[
         Annotated[
             dict[str, Any] | None,
-            "the record by Kafka's schemas; null if it cannot be read; only with a decoder or in an internal topic. With"
-            " --key-format and --value-format, the members key and value",
+            "the record by Kafka's schemas; null if it cannot be read; only with a decoder or in an internal topic."
+            " With --key-format and --value-format, the members key and value",
         ]
     ]
 

@@ -40,7 +40,7 @@ class AvroNames:
     def parse(self, text: str) -> AvroNode:
         """Parse a schema; its named types are known to schemas parsed later. Raises ValueError."""
         try:
-            value = json.loads(text)
+            value = text.strip() if text.strip() in PRIMITIVES else json.loads(text)
         except RecursionError as error:
             raise ValueError("the schema is nested too deeply") from error
         except ValueError:

@@ -139,9 +139,7 @@ class ValueDecoder:
             if schema is None:
                 return Undecoded(f"it has no framing of a Schema Registry, and there is no schema {subject}")
             return Decoded(self._read(schema, data, (0,)), schema.kind.lower(), schema)
-        schema = (
-            self.schemas.by_guid(framing.guid) if framing.guid else self.schemas.by_id(framing.schema_id or 0)
-        )
+        schema = self.schemas.by_guid(framing.guid) if framing.guid else self.schemas.by_id(framing.schema_id or 0)
         if schema is None:
             return Undecoded(f"no {framing.name} in {' or '.join(self.schemas.places) or 'any place'}")
         if kind is not None and schema.kind != kind:
@@ -158,7 +156,7 @@ class ValueDecoder:
         """Return the value. Raises ValueError."""
         reader = self._reader(schema)
         if isinstance(reader, Undecoded):
-            raise ValueError(reader.reason)  # noqa: TRY004 - of the schema
+            raise ValueError(reader.reason)
         return decode_avro(data, reader) if isinstance(reader, AvroNode) else reader.decode(indexes, data)
 
     def _reader(self, schema: StoredSchema) -> Any:

@@ -56,7 +56,7 @@ def _syntax_tree(text: str) -> Any:
 class _ErrorListener:
     """Receives the errors of ANTLR's parsers: the first one ends the parsing."""
 
-    def syntaxError(self, _recognizer: Any, _symbol: Any, line: int, column: int, message: str, _error: Any) -> None:  # noqa: N802, PLR0913, PLR0917
+    def syntaxError(self, _recognizer: Any, _symbol: Any, line: int, column: int, message: str, _error: Any) -> None:  # noqa: N802
         raise ValueError(f"line {line} of the schema, column {column}: {message[:200]}")
 
     def reportAmbiguity(self, *_: Any) -> None:  # noqa: N802

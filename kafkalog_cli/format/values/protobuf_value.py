@@ -81,9 +81,7 @@ class ProtobufSchema:
         return self._classes[indexes]
 
     def _all_messages(self) -> list[Any]:
-        found = [
-            one for name in self._added for one in self._pool.FindFileByName(name).message_types_by_name.values()
-        ]
+        found = [one for name in self._added for one in self._pool.FindFileByName(name).message_types_by_name.values()]
         for one in found:
             found.extend(one.nested_types)
         return found

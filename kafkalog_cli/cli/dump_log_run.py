@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalog_cli.cli.dumped_values import ContentsFormats, DumpedValues, advancing
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.disk.names import FileKind, classify_file
@@ -32,7 +33,6 @@ from kafkalog_cli.output.stream import ResultStream, printable
 
 if TYPE_CHECKING:
     from kafkalog_cli.cli.dump_sidecar_run import SidecarDump
-    from kafkalog_cli.format.values.decoder import ValueDecoder
     from kafkalog_cli.ops.ranges import Range
     from kafkalog_cli.ops.selection import Selection
     from kafkalog_cli.output.dump_compiled import CompiledLogText
@@ -49,14 +49,6 @@ TOPIC_OF_DECODER = {
 }
 SEGMENT_SUFFIXES = (".log", ".checkpoint", ".kafka")
 SIDECAR_SUFFIXES = (".index", ".timeindex", ".snapshot", ".txnindex")
-
-
-class ContentsFormats(NamedTuple):
-    """How keys and values are decoded in JSON output, and where their schemas are. None: not given."""
-
-    key_format: str | None = None
-    value_format: str | None = None
-    schemas: str | None = None
 
 
 class DumpRequest(NamedTuple):
@@ -113,7 +105,7 @@ class DumpLogRun:
         self._choice = environment.kernels
         self._locks = LockWarnings(environment.fs, self._messages.report)
         self._sidecars: SidecarDump | None = None
-        self._decoder_of_contents: ValueDecoder | None = None
+        self._values = DumpedValues(environment.fs, self._messages, request.contents_formats)
 
     def run(self, files: str | None, paths: list[str], selection: Selection | None = None) -> int:
         """Dump `files` (comma separated, unchanged) and the files that `paths` select; return the exit code."""
@@ -124,7 +116,7 @@ class DumpLogRun:
         if any(request.contents_formats) and not request.is_json:
             raise UsageError(reason="--key-format, --value-format and --schemas of dump-log need --format json")
         chosen = named + self._select(paths, selection)
-        self._decoder_of_contents = self._contents_decoder(chosen)
+        self._values.read_schemas(chosen)
         self._progress = self._progress_of(chosen)
         for path in chosen:
             if request.max_records is not None and self._shown >= request.max_records:
@@ -139,27 +131,6 @@ class DumpLogRun:
         if self._request.is_json:
             self._write_summary(code)
         return code
-
-    def _contents_decoder(self, paths: list[str]) -> ValueDecoder | None:
-        formats = self._request.contents_formats
-        if formats.key_format is None and formats.value_format is None:
-            return None
-        from kafkalog_cli.ops.values.schema_sources import value_decoder, value_format
-
-        directories = [java_path(path).rpartition("/")[0] or "." for path in paths]
-        chosen = value_format(formats.key_format), value_format(formats.value_format)
-        decoder, notes = value_decoder(self._fs, *chosen, directories, formats.schemas)
-        for note in notes:
-            self._messages.warn(note.kind, note.message, path=note.path)
-        return decoder
-
-    def _report_undecoded(self, path: str, printer: JsonPrinter) -> None:
-        from kafkalog_cli.output.decoded_values import failure_message
-
-        for failures in printer.values.failures() if printer.values is not None else ():
-            self._flush()
-            self._messages.warn("undecoded", failure_message(failures), path=path)
-            self._codes[-1] = self._codes[-1] or ExitCode.WARNINGS
 
     def _progress_of(self, paths: list[str]) -> Progress | None:
         """Return the progress of a dump into a file or pipe. A dump on the terminal itself shows where it is."""
@@ -291,7 +262,8 @@ class DumpLogRun:
             if request.is_json:
                 printer = self._json_printer(path, name)
                 self._print(path, dump, printer)
-                self._report_undecoded(path, printer)
+                if self._values.report(path, printer, self._flush):
+                    self._codes[-1] = self._codes[-1] or ExitCode.WARNINGS
                 self._batch_count += printer.batch_count
                 self._record_count += printer.record_count
             else:
@@ -306,7 +278,7 @@ class DumpLogRun:
     def _print(self, path: str, dump: SegmentDump, printer: SegmentPrinter) -> None:
         gave_up = False
         parts = self._parts(dump, printer)
-        for part in parts if self._progress is None else _advancing(self._progress, parts, path):
+        for part in parts if self._progress is None else advancing(self._progress, parts, path):
             if isinstance(part, Fault):
                 self._fail(path, part.position, part.message, part.kind.value)
             elif isinstance(part, RecordBlock):
@@ -375,13 +347,10 @@ class DumpLogRun:
         directory = directory_name(path.rpartition("/")[0] or ("/" if path.startswith("/") else "."))
         context = SegmentContext(directory.topic, directory.partition, name, name.endswith(".kafka"))
         topic = TOPIC_OF_DECODER.get(self._request.topic_decoder or "", directory.topic or "")
-        values = None
-        if self._decoder_of_contents is not None and directory.topic is not None:
-            from kafkalog_cli.output.decoded_values import DecodedValues
-
-            values = DecodedValues(self._decoder_of_contents, directory.topic)
         redaction = self._request.redaction or NO_REDACTION
-        options = RecordJsonOptions(redaction, decode=topic_decode(topic), values=values)
+        options = RecordJsonOptions(
+            redaction, decode=topic_decode(topic), values=self._values.of_topic(directory.topic)
+        )
         if self._request.deep and CompiledRecordJson.can_render(options):
             self._choice.need(*JSON_LINES)
         return JsonPrinter(self._out, context, options)
@@ -453,20 +422,6 @@ class DumpLogRun:
         lines = JsonLines(self._out)
         lines.summary(code, files=len(self._codes), batches=self._batch_count, records=self._record_count)
         lines.flush()
-
-
-def _advancing(
-    progress: Progress, parts: Iterable[RecordBlock | BatchColumns | Fault], path: str
-) -> Iterator[RecordBlock | BatchColumns | Fault]:
-    """Yield the parts of a segment; the progress follows the end of their last batches."""
-    done_bytes = 0
-    for part in parts:
-        yield part
-        if not isinstance(part, Fault):
-            batches, end = (part.batches, part.end_row) if isinstance(part, RecordBlock) else (part, len(part))
-            end_bytes = int(batches.position[end - 1]) + int(batches.size_bytes[end - 1]) if end else done_bytes
-            progress.advance(end_bytes - done_bytes, path)
-            done_bytes = end_bytes
 
 
 def java_split(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Decoded keys and values in the output of records: as text, or in the member `decoded` of their objects."""
+"""DecodedContents keys and values in the output of records: as text, or in the member `decoded` of their objects."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Annotated, Any, NamedTuple, TypedDict
 
 from kafkalog_cli.errors import counted
 from kafkalog_cli.format.records import header_views, view_of
-from kafkalog_cli.format.values.decoder import Decoded, Undecoded, ValueDecoder
+from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded, ValueDecoder
 from kafkalog_cli.output.ndjson import json_text
 from kafkalog_cli.output.records import NotRequired
 
 _MOST_REASONS = 20
-"""The most reasons that are kept for each partition; further ones are counted."""
+"""The most reasons that are kept for each partition; further reasons are counted."""
 
 
 class DecodedContentsObject(TypedDict):
@@ -28,12 +28,12 @@ class DecodedContentsObject(TypedDict):
 
 
 class Failures(NamedTuple):
-    """Keys or values that were not decoded for one reason: how many, and the offset of the first one."""
+    """Keys or values that were not decoded for one reason: how many, and the first offset."""
 
     what: str
     reason: str
     first_offset: int
-    count: int
+    records: int
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class DecodedValues:
         return found
 
     def json_object(self, buffer: memoryview, row: tuple[int, ...]) -> dict[str, DecodedContentsObject]:
-        """Return the member `decoded`: key and value, without those that have no schema and need none."""
+        """Return the member `decoded`: key and value, as far as a decoder applies to them."""
         found = {}
         for what in ("key", "value"):
             decoded = self._decoded(what, buffer, row)
@@ -65,11 +65,11 @@ class DecodedValues:
     def text(self, what: str, buffer: memoryview, row: tuple[int, ...]) -> str | None:
         """Return the key or value (`what`) as text; None if it is to be shown as it is stored."""
         found = self._decoded(what, buffer, row)
-        if not isinstance(found, Decoded):
+        if not isinstance(found, DecodedContents):
             return None
         return str(found.value) if found.is_text else json_text(found.value)
 
-    def _decoded(self, what: str, buffer: memoryview, row: tuple[int, ...]) -> Decoded | Undecoded | None:
+    def _decoded(self, what: str, buffer: memoryview, row: tuple[int, ...]) -> DecodedContents | Undecoded | None:
         key_at, key_size, value_at, value_size, headers_at, header_count = row[3:9]
         headers: Callable[[], Iterator[Any]] | None = None
         if header_count:
@@ -95,13 +95,13 @@ class DecodedValues:
 def failure_message(failures: Failures) -> str:
     """Return the warning about keys or values that were not decoded."""
     if failures.first_offset < 0:
-        return f"{counted(failures.count, 'key or value is', 'keys or values are')} not decoded for other reasons"
-    first = "" if failures.count == 1 else f" and {failures.count - 1} more"
-    verb = "is" if failures.count == 1 else "are"
+        return f"{counted(failures.records, 'key or value is', 'keys or values are')} not decoded for other reasons"
+    first = "" if failures.records == 1 else f" and {failures.records - 1} more"
+    verb = "is" if failures.records == 1 else "are"
     return f"the {failures.what} of offset {failures.first_offset}{first} {verb} not decoded: {failures.reason}"
 
 
-def _object(found: Decoded | Undecoded) -> DecodedContentsObject:
+def _object(found: DecodedContents | Undecoded) -> DecodedContentsObject:
     if isinstance(found, Undecoded):
         return {"error": found.reason}
     made: DecodedContentsObject = {"format": found.format, "data": found.value}

@@ -11,7 +11,7 @@ import uuid
 
 import pytest
 
-from kafkalog_cli.format.values.decoder import Decoded, Undecoded, ValueDecoder, ValueFormat
+from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded, ValueDecoder, ValueFormat
 from kafkalog_cli.format.values.framing import VALUE_HEADER
 from kafkalog_cli.format.values.schema_set import Reference, SchemaSet, StoredSchema
 
@@ -45,8 +45,8 @@ def framed(schema_id, payload):
 
 def value_of(known, payload, **how):
     found = decoder(*known, **how).value("orders", framed(known[-1].schema_id, payload), None)
-    assert isinstance(found, (Decoded, Undecoded))
-    return found.value if isinstance(found, Decoded) else found.reason
+    assert isinstance(found, (DecodedContents, Undecoded))
+    return found.value if isinstance(found, DecodedContents) else found.reason
 
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
@@ -211,7 +211,7 @@ def test_avro_as_the_deserialiser_of_confluent(block):
             held.append(avro(schema, schema_id, (reference,), f"t{seed}-value", version))
             theirs = reads(bytes(data), SerializationContext(f"t{seed}", MessageField.VALUE))
             found = decoder(*held).value(f"t{seed}", data, None)
-            assert isinstance(found, Decoded), (seed, found, schema)
+            assert isinstance(found, DecodedContents), (seed, found, schema)
             assert same(found.value, theirs, schema, types), (seed, found.value, theirs)
             json.dumps(found.value, allow_nan=False)
 
@@ -366,7 +366,7 @@ def test_protobuf_as_the_deserialiser_of_confluent(block, tmp_path):
         theirs = reads(bytes(data), SerializationContext("t", MessageField.VALUE))
         assert theirs == message
         found = decoder(*known).value("t", data, None)
-        assert isinstance(found, Decoded), (number, found, text)
+        assert isinstance(found, DecodedContents), (number, found, text)
         assert found.value == json_format.MessageToDict(
             theirs, always_print_fields_with_no_presence=True, descriptor_pool=pool
         ), text
@@ -497,7 +497,7 @@ def test_random_bytes_never_raise():
     held = decoder(*known)
     for _ in range(3000):
         data = bytes((0, 0, 0, 0, draw.randrange(5))) + draw.randbytes(draw.randrange(30))
-        assert isinstance(held.value("t", memoryview(data), None), (Decoded, Undecoded))
+        assert isinstance(held.value("t", memoryview(data), None), (DecodedContents, Undecoded))
 
 
 def test_plain_formats():

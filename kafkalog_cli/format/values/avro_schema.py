@@ -16,7 +16,7 @@ _MOST_FIXED_BYTES = 1 << 20
 class AvroNode:
     """A type. `kind` is its name in Avro; `label` is what the JSON encoding calls it as a branch of a union.
 
-    `parts`: the types of fields, of the branches, or of the items. `names`: those of fields, or the symbols.
+    `parts`: the types of fields, of the branches, or of the items. `names`: the names of the fields, or the symbols.
     """
 
     __slots__ = ("kind", "label", "names", "parts", "size")
@@ -30,7 +30,7 @@ class AvroNode:
 
 
 class AvroNames:
-    """The named types that schemas define, for a schema and those that it refers to."""
+    """The named types that schemas define, for a schema and the schemas that it refers to."""
 
     def __init__(self) -> None:
         self._named: dict[str, AvroNode] = {}

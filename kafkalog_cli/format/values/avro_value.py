@@ -1,7 +1,7 @@
 """Avro's binary encoding, read into the values of Avro's JSON encoding.
 
-Avro's own libraries either follow lengths and recursive types as far as the bytes say, or do not report which branch
-of a union was written, which the JSON encoding names. This reader counts the values and the nesting, and stops.
+The JSON encoding names the branch of a union, which fastavro does not report. Libraries of Avro follow lengths and
+recursive types as far as the bytes say. This reader counts the values and the nesting, and stops.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def decode_avro(data: memoryview, schema: AvroNode) -> Any:
 
 
 def json_double(value: float) -> float | str:
-    """Return a number of JSON, or the text with which Java's encoder writes what is none."""
+    """Return a number of JSON, or the text with which Java's encoder writes a number that is not finite."""
     return _NOT_NUMBERS[str(value)] if value != value or value in (float("inf"), float("-inf")) else value  # noqa: PLR0124
 
 

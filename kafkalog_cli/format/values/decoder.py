@@ -16,8 +16,8 @@ from kafkalog_cli.format.values.avro_value import decode_avro, json_double, json
 from kafkalog_cli.format.values.framing import (
     KEY_HEADER,
     VALUE_HEADER,
-    Framing,
     Headers,
+    SchemaFraming,
     framing_of,
     message_indexes,
 )
@@ -60,8 +60,8 @@ _NUMBERS = {
 }  # fmt: skip
 
 
-class Decoded(NamedTuple):
-    """A key or value as JSON has it. `schema`: that which it was written with; None for formats without one.
+class DecodedContents(NamedTuple):
+    """A key or value as JSON has it. `schema`: the schema of the writer; None for formats without schemas.
 
     `is_text`: the value is plain text, which a line of text shows without quotes.
     """
@@ -81,7 +81,8 @@ class Undecoded(NamedTuple):
 class ValueDecoder:
     """Decodes keys and values in the given formats; None: not at all. It can be pickled, for tasks of Spark.
 
-    Nothing raises: what cannot be decoded gives an `Undecoded`. In the format AUTO, contents without framing give None.
+    Nothing raises: contents that cannot be decoded give an `Undecoded`. In the format AUTO, contents without framing
+    give None.
     """
 
     def __init__(self, schemas: SchemaSet, key_format: ValueFormat | None, value_format: ValueFormat | None) -> None:
@@ -94,11 +95,11 @@ class ValueDecoder:
         """Pickle without the schemas that were parsed."""
         return ValueDecoder, (self.schemas, self.key_format, self.value_format)
 
-    def key(self, topic: str, data: memoryview | None, headers: Headers | None) -> Decoded | Undecoded | None:
+    def key(self, topic: str, data: memoryview | None, headers: Headers | None) -> DecodedContents | Undecoded | None:
         """Decode a key. `topic` names the subject of schemas for contents without framing."""
         return self._decode(self.key_format, f"{topic}-key", data, headers, KEY_HEADER)
 
-    def value(self, topic: str, data: memoryview | None, headers: Headers | None) -> Decoded | Undecoded | None:
+    def value(self, topic: str, data: memoryview | None, headers: Headers | None) -> DecodedContents | Undecoded | None:
         """Decode a value, as `key`."""
         return self._decode(self.value_format, f"{topic}-value", data, headers, VALUE_HEADER)
 
@@ -109,7 +110,7 @@ class ValueDecoder:
         data: memoryview | None,
         headers: Headers | None,
         header: bytes,
-    ) -> Decoded | Undecoded | None:
+    ) -> DecodedContents | Undecoded | None:
         if wanted is None or data is None:
             return None
         if len(data) > MOST_PAYLOAD_BYTES:
@@ -119,7 +120,7 @@ class ValueDecoder:
                 return self._by_schema(wanted, subject, data, framing_of(data, headers, header))
             if wanted is ValueFormat.JSON:
                 framing = framing_of(data, headers, header)
-                return Decoded(_json(data if framing is None else _payload(framing)), "json")
+                return DecodedContents(_json(data if framing is None else _payload(framing)), "json")
             return _PLAIN[wanted](data)
         except ValueError as error:
             return Undecoded(str(error))
@@ -129,8 +130,8 @@ class ValueDecoder:
             return Undecoded(f"it is nested more than {MOST_DEPTH} deep")
 
     def _by_schema(
-        self, wanted: ValueFormat, subject: str, data: memoryview, framing: Framing | None
-    ) -> Decoded | Undecoded | None:
+        self, wanted: ValueFormat, subject: str, data: memoryview, framing: SchemaFraming | None
+    ) -> DecodedContents | Undecoded | None:
         kind = _KINDS.get(wanted)
         if framing is None:
             schema = None if kind is None else self.schemas.latest(subject)
@@ -138,19 +139,19 @@ class ValueDecoder:
                 return None
             if schema is None:
                 return Undecoded(f"it has no framing of a Schema Registry, and there is no schema {subject}")
-            return Decoded(self._read(schema, data, (0,)), schema.kind.lower(), schema)
+            return DecodedContents(self._read(schema, data, (0,)), schema.kind.lower(), schema)
         schema = self.schemas.by_guid(framing.guid) if framing.guid else self.schemas.by_id(framing.schema_id or 0)
         if schema is None:
             return Undecoded(f"no {framing.name} in {' or '.join(self.schemas.places) or 'any place'}")
         if kind is not None and schema.kind != kind:
             return Undecoded(f"{framing.name} is of the type {schema.kind}, not {kind}")
         if schema.kind == JSON:
-            return Decoded(_json(_payload(framing)), "json", schema)
+            return DecodedContents(_json(_payload(framing)), "json", schema)
         if schema.kind != PROTOBUF:
-            return Decoded(self._read(schema, _payload(framing), ()), schema.kind.lower(), schema)
+            return DecodedContents(self._read(schema, _payload(framing), ()), schema.kind.lower(), schema)
         indexes, rest = message_indexes(framing.rest)
         payload = rest if framing.payload is None else framing.payload
-        return Decoded(self._read(schema, payload, indexes), "protobuf", schema)
+        return DecodedContents(self._read(schema, payload, indexes), "protobuf", schema)
 
     def _read(self, schema: StoredSchema, data: memoryview, indexes: tuple[int, ...]) -> Any:
         """Return the value. Raises ValueError."""
@@ -185,7 +186,7 @@ class ValueDecoder:
         raise ValueError(f"its type is {schema.kind[:50]}")
 
     def _referenced(self, schema: StoredSchema) -> list[StoredSchema]:
-        """Return the schemas that a schema refers to, each after those that it refers to itself."""
+        """Return the schemas that a schema refers to, each after the schemas that it refers to itself."""
         found: dict[StoredSchema, None] = {}
         waiting: list[tuple[StoredSchema, bool]] = [(schema, False)]
         begun = {schema}
@@ -223,7 +224,7 @@ class ValueDecoder:
         return found
 
 
-def _payload(framing: Framing) -> memoryview:
+def _payload(framing: SchemaFraming) -> memoryview:
     return framing.rest if framing.payload is None else framing.payload
 
 
@@ -248,38 +249,38 @@ def _json(data: memoryview) -> Any:
         raise ValueError(f"it is not JSON: {error}") from error
 
 
-def _number(wanted: ValueFormat) -> Callable[[memoryview], Decoded]:
+def _number(wanted: ValueFormat) -> Callable[[memoryview], DecodedContents]:
     form = struct.Struct(_NUMBERS[wanted])
     shown = {ValueFormat.FLOAT: json_float, ValueFormat.DOUBLE: json_double}.get(wanted)
 
-    def decode(data: memoryview) -> Decoded:
+    def decode(data: memoryview) -> DecodedContents:
         if len(data) != form.size:
             raise ValueError(f"it has {len(data)} bytes, and a {wanted.value} has {form.size}")
         value = form.unpack(data)[0]
-        return Decoded(value if shown is None else shown(value), wanted.value, is_text=True)
+        return DecodedContents(value if shown is None else shown(value), wanted.value, is_text=True)
 
     return decode
 
 
-def _uuid(data: memoryview) -> Decoded:
+def _uuid(data: memoryview) -> DecodedContents:
     """Decode the text that Kafka's UUIDSerializer writes, or 16 bytes."""
     try:
         found = UUID(bytes=bytes(data)) if len(data) == 16 else UUID(bytes(data).decode())
     except ValueError as error:
         raise ValueError("it is not a UUID") from error
-    return Decoded(str(found), "uuid", is_text=True)
+    return DecodedContents(str(found), "uuid", is_text=True)
 
 
-def _base64(data: memoryview) -> Decoded:
+def _base64(data: memoryview) -> DecodedContents:
     import base64
 
-    return Decoded(base64.b64encode(data).decode(), "base64", is_text=True)
+    return DecodedContents(base64.b64encode(data).decode(), "base64", is_text=True)
 
 
-_PLAIN: dict[ValueFormat, Callable[[memoryview], Decoded]] = {
-    ValueFormat.STRING: lambda data: Decoded(java_string(bytes(data)), "string", is_text=True),
+_PLAIN: dict[ValueFormat, Callable[[memoryview], DecodedContents]] = {
+    ValueFormat.STRING: lambda data: DecodedContents(java_string(bytes(data)), "string", is_text=True),
     ValueFormat.UUID: _uuid,
-    ValueFormat.HEX: lambda data: Decoded(data.hex(), "hex", is_text=True),
+    ValueFormat.HEX: lambda data: DecodedContents(data.hex(), "hex", is_text=True),
     ValueFormat.BASE64: _base64,
     **{wanted: _number(wanted) for wanted in _NUMBERS},
 }

@@ -1,6 +1,6 @@
 """The framing of Confluent's serialisers: which schema a key or value was written with.
 
-Before the payload: the byte 0 and a schema id of four bytes, or the byte 1 and a GUID of 16 bytes. For Protobuf, the
+The payload follows the byte 0 and a schema id of four bytes, or the byte 1 and a GUID of 16 bytes. For Protobuf, the
 indexes of the message in its file follow. The same bytes may be in a header of the record instead, which goes first
 (DualSchemaIdDeserializer).
 """
@@ -19,7 +19,7 @@ _MOST_INDEXES = 64
 _MOST_VARINT_BYTES = 10
 
 
-class Framing(NamedTuple):
+class SchemaFraming(NamedTuple):
     """A schema id or a GUID (the other is None), and the bytes that follow it: indexes or the payload."""
 
     schema_id: int | None
@@ -38,7 +38,7 @@ Headers = Callable[[], Iterable[tuple[bytes, bytes | None]]]
 """Returns the headers of a record; it is called for records that may have the framing in a header."""
 
 
-def framing_of(data: memoryview, headers: Headers | None, header_name: bytes) -> Framing | None:
+def framing_of(data: memoryview, headers: Headers | None, header_name: bytes) -> SchemaFraming | None:
     """Return the framing of a key or value; None if it has none."""
     if headers is not None:
         found = [value for key, value in headers() if key == header_name]
@@ -48,18 +48,18 @@ def framing_of(data: memoryview, headers: Headers | None, header_name: bytes) ->
     return _read(data)
 
 
-def _read(data: memoryview) -> Framing | None:
+def _read(data: memoryview) -> SchemaFraming | None:
     if len(data) > _ID_BYTES and data[0] == 0:
-        return Framing(int.from_bytes(data[1 : 1 + _ID_BYTES], "big"), None, data[1 + _ID_BYTES :])
+        return SchemaFraming(int.from_bytes(data[1 : 1 + _ID_BYTES], "big"), None, data[1 + _ID_BYTES :])
     if len(data) > _GUID_BYTES and data[0] == 1:
-        return Framing(None, str(UUID(bytes=bytes(data[1 : 1 + _GUID_BYTES]))), data[1 + _GUID_BYTES :])
+        return SchemaFraming(None, str(UUID(bytes=bytes(data[1 : 1 + _GUID_BYTES]))), data[1 + _GUID_BYTES :])
     return None
 
 
 def message_indexes(data: memoryview) -> tuple[tuple[int, ...], memoryview]:
     """Return the indexes of a Protobuf message in its file, from the outermost message in, and the bytes after them.
 
-    Raises ValueError for bytes that are no indexes.
+    Raises ValueError for bytes that are not indexes.
     """
     count, position = _zigzag(data, 0)
     if count == 0:

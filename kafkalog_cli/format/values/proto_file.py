@@ -76,7 +76,7 @@ class _FileBuilder:
         self._fields = 0
         self._is_proto3 = False
 
-    def build(self, tree: Any) -> Any:
+    def build(self, tree: Any) -> Any:  # noqa: C901 - a case for each kind of element
         file = self._file
         self._is_proto3 = tree.syntax == "proto3"
         if tree.edition:
@@ -108,7 +108,7 @@ class _FileBuilder:
         return int(found.number)
 
     def _features(self, owner: Any, option: Any) -> None:
-        """Set an option `features.NAME`; other options do not change how values are read."""
+        """Set an option of an edition's features; other options do not change how values are read."""
         prefix, _, name = option.name.partition(".")
         if prefix != "features":
             return
@@ -119,7 +119,7 @@ class _FileBuilder:
             return
         setattr(features, name, field.enum_type.values_by_name[value].number)
 
-    def _message(self, message: Any, tree: Any) -> None:
+    def _message(self, message: Any, tree: Any) -> None:  # noqa: C901, PLR0912 - as build
         message.name = tree.name
         optional = []
         for one in tree.elements:

@@ -12,8 +12,8 @@ from kafkalog_cli.format.values.proto_file import parse_proto
 
 _KNOWN = ("any", "api", "duration", "empty", "field_mask", "source_context", "struct", "timestamp", "type", "wrappers")
 """The files google/protobuf/NAME.proto that the library brings; descriptor.proto is another."""
-_DECIMAL = 'syntax = "proto3"; package confluent.type;' \
-    " message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }"  # fmt: skip
+_DECIMAL = """syntax = "proto3"; package confluent.type;
+message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }"""
 _BUILT_IN = {"confluent/type/decimal.proto": _DECIMAL, "confluent/meta.proto": 'syntax = "proto3";'}
 """Files that a registry knows without a reference. The second one has only options, which do not change values."""
 _MOST_FILES = 500
@@ -46,7 +46,7 @@ class ProtobufSchema:
             raise ValueError(f"protobuf rejects the schema: {str(error)[:300]}{missing}") from error
 
     def decode(self, indexes: Iterable[int], data: memoryview) -> Any:
-        """Return a message as JSON. Raises ValueError for bytes that are no such message."""
+        """Return a message as JSON. Raises ValueError for bytes that are not a message of this kind."""
         from google.protobuf import json_format, message
 
         kind = self._class(tuple(indexes))

@@ -113,7 +113,7 @@ class SchemaSet:
             return True
         return schema.is_in_default_context and not held.is_in_default_context
 
-    def apply(self, key: bytes | None, value: bytes | None) -> str:
+    def apply(self, key: bytes | None, value: bytes | None) -> str:  # noqa: C901 - a reason for each form
         """Apply a record of `_schemas`; return what is wrong with it, or "".
 
         Raises nothing: a record that is not the registry's changes nothing.

@@ -44,7 +44,7 @@ def value_decoder(
     """Return the decoder for these formats, and what was wrong with the schemas; None if no format is given.
 
     `partitions` are the directories of the partitions that are read: without `schemas`, the topic `_schemas` beside
-    them is read. Raises PathNotFound if `schemas` is no directory, OSError.
+    them is read. Raises PathNotFound if `schemas` is not a directory, OSError.
     """
     wanted = [one for one in (key_format, value_format) if one is not None]
     if not wanted:

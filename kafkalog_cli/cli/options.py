@@ -167,16 +167,17 @@ class ContentsFormat(Enum):
     BASE64 = "base64"
 
 
-_CONTENTS = "auto (contents with a Schema Registry's framing), avro, protobuf, json, or another format."
+_CONTENTS = (
+    "auto (contents with a Schema Registry's framing), avro, protobuf, json, string, int, long, short, float, double,"
+    " uuid, hex or base64."
+)
 KeyFormatOption = Annotated[
     ContentsFormat | None,
-    typer.Option("--key-format", help=f"Decode keys: {_CONTENTS}", rich_help_panel=OUTPUT_PANEL, show_default=False),
+    typer.Option("--key-format", metavar="FORMAT", help=f"Decode keys: {_CONTENTS}", rich_help_panel=OUTPUT_PANEL),
 ]
 ValueFormatOption = Annotated[
     ContentsFormat | None,
-    typer.Option(
-        "--value-format", help=f"Decode values: {_CONTENTS}", rich_help_panel=OUTPUT_PANEL, show_default=False
-    ),
+    typer.Option("--value-format", metavar="FORMAT", help=f"Decode values: {_CONTENTS}", rich_help_panel=OUTPUT_PANEL),
 ]
 SchemasOption = Annotated[
     str | None,

@@ -11,6 +11,7 @@ from kafkalog_cli.cli.options import (
     SELECTION_PANEL,
     Format,
     FromOffset,
+    KeyFormatOption,
     MaxBatchBytes,
     MaxOutputBytes,
     MaxRatio,
@@ -18,11 +19,13 @@ from kafkalog_cli.cli.options import (
     OutputFormat,
     PartitionOption,
     PathsArgument,
+    SchemasOption,
     Since,
     ToOffset,
     TopicOption,
     TopicPatternOption,
     Until,
+    ValueFormatOption,
     selection_of,
     wanted_range,
 )
@@ -141,6 +144,9 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
     strict: Annotated[bool, _flag("strict", "Exit with 3 on tail damage and with 4 on corruption.")] = False,
     resync: Annotated[bool, _flag("resync", "Continue after damage with the next valid batch of the file.")] = False,
     output_format: Format = OutputFormat.TEXT,
+    key_format: KeyFormatOption = None,
+    value_format: ValueFormatOption = None,
+    schemas: SchemasOption = None,
     redact: Annotated[str | None, typer.Option(metavar="WHAT", rich_help_panel=OUTPUT_PANEL,
         help="Leave out contents: keys,values,headers[=hash|len]. Keys of headers stay.")] = None,
     max_batch_bytes: MaxBatchBytes = DEFAULT_LIMITS.max_batch_bytes,
@@ -153,6 +159,7 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
     NDJSON are additions. The exit code is 1 if a file could not be read to its end.
     """
     from kafkalog_cli.cli.dump_log_run import DumpLogRun, DumpRequest
+    from kafkalog_cli.cli.dumped_values import ContentsFormats
 
     topic_decoder = next((name for name, wanted in (
         ("offsets", offsets_decoder),
@@ -183,6 +190,7 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
         wanted=wanted_range(environment, from_offset, to_offset, since, until, now, key),
         max_records=max_records,
         version=dump_version(kafka_version),
+        contents_formats=ContentsFormats(key_format and key_format.value, value_format and value_format.value, schemas),
     )
     selection = selection_of(topic, partition, topic_pattern)
     return DumpLogRun(environment, request).run(files, paths or [], selection)

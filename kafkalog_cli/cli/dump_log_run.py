@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalog_cli.cli.dumped_values import ContentsFormats, DumpedValues, advancing
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.disk.names import FileKind, classify_file
@@ -71,6 +72,7 @@ class DumpRequest(NamedTuple):
     wanted: Range | None = None
     max_records: int | None = None
     version: DumpVersion = NEWEST
+    contents_formats: ContentsFormats = ContentsFormats()
 
     @property
     def is_plain_strings(self) -> bool:
@@ -103,6 +105,7 @@ class DumpLogRun:
         self._choice = environment.kernels
         self._locks = LockWarnings(environment.fs, self._messages.report)
         self._sidecars: SidecarDump | None = None
+        self._values = DumpedValues(environment.fs, self._messages, request.contents_formats)
 
     def run(self, files: str | None, paths: list[str], selection: Selection | None = None) -> int:
         """Dump `files` (comma separated, unchanged) and the files that `paths` select; return the exit code."""
@@ -110,7 +113,10 @@ class DumpLogRun:
         named = java_split(files) if files is not None else []
         if not named and not paths:
             raise UsageError(reason="dump-log needs --files or a PATH; see kafkalog dump-log --help")
+        if any(request.contents_formats) and not request.is_json:
+            raise UsageError(reason="--key-format, --value-format and --schemas of dump-log need --format json")
         chosen = named + self._select(paths, selection)
+        self._values.read_schemas(chosen)
         self._progress = self._progress_of(chosen)
         for path in chosen:
             if request.max_records is not None and self._shown >= request.max_records:
@@ -256,6 +262,8 @@ class DumpLogRun:
             if request.is_json:
                 printer = self._json_printer(path, name)
                 self._print(path, dump, printer)
+                if self._values.report(path, printer, self._flush):
+                    self._codes[-1] = self._codes[-1] or ExitCode.WARNINGS
                 self._batch_count += printer.batch_count
                 self._record_count += printer.record_count
             else:
@@ -270,7 +278,7 @@ class DumpLogRun:
     def _print(self, path: str, dump: SegmentDump, printer: SegmentPrinter) -> None:
         gave_up = False
         parts = self._parts(dump, printer)
-        for part in parts if self._progress is None else _advancing(self._progress, parts, path):
+        for part in parts if self._progress is None else advancing(self._progress, parts, path):
             if isinstance(part, Fault):
                 self._fail(path, part.position, part.message, part.kind.value)
             elif isinstance(part, RecordBlock):
@@ -339,7 +347,10 @@ class DumpLogRun:
         directory = directory_name(path.rpartition("/")[0] or ("/" if path.startswith("/") else "."))
         context = SegmentContext(directory.topic, directory.partition, name, name.endswith(".kafka"))
         topic = TOPIC_OF_DECODER.get(self._request.topic_decoder or "", directory.topic or "")
-        options = RecordJsonOptions(self._request.redaction or NO_REDACTION, decode=topic_decode(topic))
+        redaction = self._request.redaction or NO_REDACTION
+        options = RecordJsonOptions(
+            redaction, decode=topic_decode(topic), values=self._values.of_topic(directory.topic)
+        )
         if CompiledRecordJson.can_render(options):
             self._choice.need(*JSON_LINES)
         return JsonPrinter(self._out, context, options)
@@ -411,20 +422,6 @@ class DumpLogRun:
         lines = JsonLines(self._out)
         lines.summary(code, files=len(self._codes), batches=self._batch_count, records=self._record_count)
         lines.flush()
-
-
-def _advancing(
-    progress: Progress, parts: Iterable[RecordBlock | BatchColumns | Fault], path: str
-) -> Iterator[RecordBlock | BatchColumns | Fault]:
-    """Yield the parts of a segment; the progress follows the end of their last batches."""
-    done_bytes = 0
-    for part in parts:
-        yield part
-        if not isinstance(part, Fault):
-            batches, end = (part.batches, part.end_row) if isinstance(part, RecordBlock) else (part, len(part))
-            end_bytes = int(batches.position[end - 1]) + int(batches.size_bytes[end - 1]) if end else done_bytes
-            progress.advance(end_bytes - done_bytes, path)
-            done_bytes = end_bytes
 
 
 def java_split(text: str) -> list[str]:

@@ -148,6 +148,48 @@ Format = Annotated[
     ),
 ]
 
+
+class ContentsFormat(Enum):
+    """How keys or values were written: the names of ValueFormat."""
+
+    AUTO = "auto"
+    AVRO = "avro"
+    PROTOBUF = "protobuf"
+    JSON = "json"
+    STRING = "string"
+    INT = "int"
+    LONG = "long"
+    SHORT = "short"
+    FLOAT = "float"
+    DOUBLE = "double"
+    UUID = "uuid"
+    HEX = "hex"
+    BASE64 = "base64"
+
+
+_CONTENTS = (
+    "auto (contents with a Schema Registry's framing), avro, protobuf, json, string, int, long, short, float, double,"
+    " uuid, hex or base64."
+)
+KeyFormatOption = Annotated[
+    ContentsFormat | None,
+    typer.Option("--key-format", metavar="FORMAT", help=f"Decode keys: {_CONTENTS}", rich_help_panel=OUTPUT_PANEL),
+]
+ValueFormatOption = Annotated[
+    ContentsFormat | None,
+    typer.Option("--value-format", metavar="FORMAT", help=f"Decode values: {_CONTENTS}", rich_help_panel=OUTPUT_PANEL),
+]
+SchemasOption = Annotated[
+    str | None,
+    typer.Option(
+        "--schemas",
+        metavar="DIR",
+        help="Schemas of keys and values: a log directory with _schemas-0, that partition's directory, or files"
+        " ID.avsc, SUBJECT.proto or IMPORT.proto. Default: _schemas-0 beside the partitions.",
+        rich_help_panel=OUTPUT_PANEL,
+    ),
+]
+
 TopicOption = Annotated[
     list[str] | None,
     typer.Option(

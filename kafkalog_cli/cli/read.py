@@ -14,14 +14,17 @@ from kafkalog_cli.cli.options import (
     Format,
     IsolationLevel,
     IsolationOption,
+    KeyFormatOption,
     MaxOutputBytes,
     MaxRatio,
     Now,
     OutputFormat,
     PartitionOption,
+    SchemasOption,
     ToOffset,
     TopicOption,
     Until,
+    ValueFormatOption,
 )
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 
@@ -69,6 +72,9 @@ def read(  # noqa: PLR0913, PLR0917 options
         help="Print each record in kcat's format: %t topic, %p partition, %o offset, %T timestamp, %k key, %s payload, "
         r"%K and %S their lengths, %h headers; \n, \t, \r, \xHH, \NNN. It adds no line feed.")] = None,
     output_format: Format = OutputFormat.TEXT,
+    key_format: KeyFormatOption = None,
+    value_format: ValueFormatOption = None,
+    schemas: SchemasOption = None,
     framing: Annotated[Framing, typer.Option(rich_help_panel=OUTPUT_PANEL,
         help="fetch: whole batches as stored, in the fetch responses of 0.7 (MessageSetSend).")] = Framing.LINES,
     chunk_bytes: Annotated[int, typer.Option(metavar="BYTES", min=1, max=LARGEST_CHUNK_BYTES,
@@ -87,6 +93,9 @@ def read(  # noqa: PLR0913, PLR0917 options
     A log directory with --topic gives all partitions of the topic, in their order. Control records and records before
     the log's start are left out. Damaged batches are left out too: each is reported on stderr, and the exit code is 3
     at the end of the log, else 4.
+
+    With --value-format or --key-format, contents are decoded. Contents that cannot be decoded are printed as they are
+    stored. The reason is a warning, and the exit code is 3.
     """
     from kafkalog_cli.cli.read_run import ReadOptions, ReadRun
 
@@ -94,6 +103,6 @@ def read(  # noqa: PLR0913, PLR0917 options
     options = ReadOptions(
         start, from_time, to_offset, until, now, max_records, isolation.value, key, merge_by_time, print_,
         kcat_format, output_format.is_json, framing is Framing.FETCH, chunk_bytes, max_chunk_bytes,
-        max_output_bytes, max_ratio,
+        max_output_bytes, max_ratio, key_format and key_format.value, value_format and value_format.value, schemas,
     )  # fmt: skip
     return ReadRun(environment, options).run(paths, topic, partition)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format.fault import Fault
@@ -18,6 +19,10 @@ from kafkalog_cli.output.read_printer import CompiledReadText, ReadPrinter, Reco
 from kafkalog_cli.output.read_text import ReadText
 from kafkalog_cli.output.stream import ResultStream
 
+if TYPE_CHECKING:
+    from kafkalog_cli.format.values.decoder import ValueDecoder
+    from kafkalog_cli.output.decoded_values import DecodedValues
+
 
 @dataclass(frozen=True, slots=True)
 class RecordOutput:
@@ -28,8 +33,17 @@ class RecordOutput:
     fields: frozenset[str]
     kcat_format: tuple[Token, ...] | None = None
     is_json: bool = False
+    decoder: ValueDecoder | None = None
 
-    def printer(self, partition: Partition, segment: Segment) -> RecordPrinter:
+    def values(self, partition: Partition) -> DecodedValues | None:
+        """Return what decodes the keys and values of a partition; None if they are printed as they are stored."""
+        if self.decoder is None:
+            return None
+        from kafkalog_cli.output.decoded_values import DecodedValues
+
+        return DecodedValues(self.decoder, partition.topic)
+
+    def printer(self, partition: Partition, segment: Segment, values: DecodedValues | None) -> RecordPrinter:
         """Return the printer for the records of a segment."""
         if self.is_json:
             from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, topic_decode
@@ -37,13 +51,14 @@ class RecordOutput:
 
             directory, name = partition.directory, segment.log.path.rpartition("/")[2]
             context = SegmentContext(directory.topic, directory.partition, name, segment.is_seven)
-            options = RecordJsonOptions(with_batches=False, decode=topic_decode(directory.topic))
+            options = RecordJsonOptions(with_batches=False, decode=topic_decode(directory.topic), values=values)
             return JsonPrinter(self.out, context, options)
         escape, number = self.out.is_terminal, partition.number
         if self.kcat_format is not None:
-            return ReadPrinter(self.out, KcatText(self.kcat_format, partition.topic, number, escape=escape), None)
-        text = ReadText(self.fields, number, escape=escape, is_seven=segment.is_seven)
-        return ReadPrinter(self.out, text, None if escape else CompiledReadText(self.fields, number))
+            kcat = KcatText(self.kcat_format, partition.topic, number, escape=escape, values=values)
+            return ReadPrinter(self.out, kcat, None)
+        text = ReadText(self.fields, number, escape=escape, is_seven=segment.is_seven, values=values)
+        return ReadPrinter(self.out, text, None if escape or values else CompiledReadText(self.fields, number))
 
 
 class PartitionRead:
@@ -52,6 +67,8 @@ class PartitionRead:
     def __init__(self, log: LogRead, output: RecordOutput) -> None:
         self._log = log
         self._output = output
+        self._values = output.values(log.partition)
+        self._undecoded = False
         self._printer: RecordPrinter | None = None
         self._failed = False
         self._merged_records = 0
@@ -94,7 +111,7 @@ class PartitionRead:
         self._merged_end = int(block.records.offset[count - 1]) + 1
 
     def _blocks(self, segment: SegmentRead, *, prints: bool) -> Iterator[RecordBlock]:
-        self._printer = self._output.printer(self._log.partition, segment.segment)
+        self._printer = self._output.printer(self._log.partition, segment.segment, self._values)
         for found in segment.blocks(self._printer.ahead if prints else None):
             if isinstance(found, Fault):
                 self._report(found.kind.value, found.message, segment, found.position)
@@ -107,10 +124,22 @@ class PartitionRead:
     @property
     def code(self) -> ExitCode:
         """The exit code of this partition."""
-        codes = set(self._log.codes)
+        self.report_undecoded()
+        codes = {*self._log.codes, *((ExitCode.WARNINGS,) if self._undecoded else ())}
         if self._failed or ExitCode.FAILURE in codes:
             return ExitCode.FAILURE
         return ExitCode.CORRUPTION if ExitCode.CORRUPTION in codes else max(codes, default=ExitCode.OK)
+
+    def report_undecoded(self) -> None:
+        """Report the keys and values that were not decoded."""
+        if self._values is None:
+            return
+        from kafkalog_cli.output.decoded_values import failure_message
+
+        for failures in self._values.failures():
+            self._undecoded = True
+            self._output.out.flush()
+            self._output.messages.warn("undecoded", failure_message(failures), path=self._log.partition.path)
 
     def counts(self, *, is_cut: bool = False) -> dict[str, int | None]:
         """Return the members of the summary. `is_cut`: a merge ended before all records of `blocks` were printed."""

@@ -231,7 +231,7 @@ def metadump(paths: Paths, out: str | PathLike[str], *, hash_names: bool = False
     """
     from kafkalog_cli.ops.metadump.copying import metadump as copy_without_data
 
-    return copy_without_data(RealFilesystem(), _texts(paths), fspath(out), hash_names=hash_names)
+    return copy_without_data(RealFilesystem(), path_texts(paths), fspath(out), hash_names=hash_names)
 
 
 def doctor(  # noqa: PLR0913 options

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.records import OUTSIDE, RecordBlock, header_views, view_of
 from kafkalog_cli.output.large_fields import is_large, pieces, utf8_pieces
 from kafkalog_cli.output.stream import printable
+
+if TYPE_CHECKING:
+    from kafkalog_cli.output.decoded_values import DecodedValues
 
 FIELDS = {
     "s": "payload",
@@ -71,11 +75,23 @@ def _escaped(escape: str) -> bytes:
     return _raw(escape)
 
 
-class KcatText:
-    """Renders records in a parsed format. `escape`: for a terminal, control characters of records are escaped."""
+_NAMES = {"s": "value", "k": "key"}
 
-    def __init__(self, tokens: tuple[Token, ...], topic: str, partition: int, *, escape: bool) -> None:
+
+class KcatText:
+    """Renders records in a parsed format. `escape` and `values` are those of ReadText."""
+
+    def __init__(
+        self,
+        tokens: tuple[Token, ...],
+        topic: str,
+        partition: int,
+        *,
+        escape: bool,
+        values: DecodedValues | None = None,
+    ) -> None:
         self._escape = escape
+        self._values = values
         name = printable(topic).encode() if escape else _raw(topic)
         constant: dict[Token, bytes] = {"t": name, "p": b"%d" % partition}
         self._tokens = [constant.get(token, token) for token in tokens if token]
@@ -93,10 +109,14 @@ class KcatText:
         for token in self._tokens:
             if isinstance(token, bytes):
                 yield token
-            elif token == "s":
-                yield from self._contents(view_of(buffer, value_at, value_size))
-            elif token == "k":
-                yield from self._contents(view_of(buffer, key_at, key_size))
+            elif token in ("s", "k"):
+                text = None if self._values is None else self._values.text(_NAMES[token], buffer, row)
+                if text is not None:
+                    yield (printable(text) if self._escape else text).encode("utf-8", "replace")
+                elif token == "s":
+                    yield from self._contents(view_of(buffer, value_at, value_size))
+                else:
+                    yield from self._contents(view_of(buffer, key_at, key_size))
             elif token == "h":
                 yield from self._headers(buffer, headers_at, header_count)
             elif token == "R":

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.java_string import java_string
 from kafkalog_cli.format.records import Header, RecordBlock, field_bytes, header_views, read_headers, view_of
 from kafkalog_cli.output.large_fields import is_large, java_pieces, pieces, utf8_pieces
 from kafkalog_cli.output.stream import printable
+
+if TYPE_CHECKING:
+    from kafkalog_cli.output.decoded_values import DecodedValues
 
 FIELDS = ("timestamp", "partition", "offset", "epoch", "headers", "key", "value")
 """The possible fields of a line, in the order in which the real tool prints them."""
@@ -18,13 +22,25 @@ NO_HEADERS = b"NO_HEADERS"
 
 
 class ReadText:
-    """Renders records with some of FIELDS. `escape`: for a terminal, control characters of records are escaped."""
+    """Renders records with some of FIELDS. `escape`: for a terminal, control characters of records are escaped.
 
-    def __init__(self, fields: frozenset[str], partition: int, *, escape: bool, is_seven: bool = False) -> None:
+    `values` decodes keys and values; what it cannot decode is shown as it is stored.
+    """
+
+    def __init__(
+        self,
+        fields: frozenset[str],
+        partition: int,
+        *,
+        escape: bool,
+        is_seven: bool = False,
+        values: DecodedValues | None = None,
+    ) -> None:
         self._fields = fields
         self._partition = b"Partition:%d" % partition
         self._escape = escape
         self._is_seven = is_seven
+        self._values = values
 
     def lines(self, block: RecordBlock) -> Iterator[bytes]:
         """Iterate over the lines of records; a large record's line comes in pieces."""
@@ -36,7 +52,7 @@ class ReadText:
 
     def line(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> Iterator[bytes]:
         """Yield the line of one record, in pieces if it is large."""
-        if is_large(buffer, row):
+        if self._values is not None or is_large(buffer, row):
             yield from self._large_line(buffer, row, batch)
         else:
             yield self._line(buffer, row, batch)
@@ -84,7 +100,11 @@ class ReadText:
             if name in large:
                 yield separator
                 separator = b"\t"
-                yield from self._pieces(view_of(buffer, position, size))
+                text = None if self._values is None else self._values.text(name, buffer, row)
+                if text is None:
+                    yield from self._pieces(view_of(buffer, position, size))
+                else:
+                    yield (printable(text) if self._escape else text).encode("utf-8", "replace")
         yield b"\n"
 
     def _pieces(self, data: memoryview | None) -> Iterator[bytes]:

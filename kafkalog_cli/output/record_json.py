@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.format.compression import codec_name
@@ -15,6 +15,9 @@ from kafkalog_cli.output.large_fields import is_large, json_pieces
 from kafkalog_cli.output.ndjson import BytesObject, json_bytes, json_quoted, json_text
 from kafkalog_cli.output.records import OPEN, CodecWord, Count, NotRequired, ObjectKind, PathText, keywords
 from kafkalog_cli.output.redact import NO_REDACTION, Redaction, Showing, redacted_json
+
+if TYPE_CHECKING:
+    from kafkalog_cli.output.decoded_values import DecodedValues
 
 TimestampType = Annotated[str, keywords(enum=("CreateTime", "LogAppendTime", "NoTimestampType"))]
 
@@ -109,7 +112,8 @@ class RecordObject(SegmentPlaceObject):
     decoded: NotRequired[
         Annotated[
             dict[str, Any] | None,
-            "the record by Kafka's schemas; null if it cannot be read; only with a decoder or in an internal topic",
+            "the record by Kafka's schemas; null if it cannot be read; only with a decoder or in an internal topic."
+            " With --key-format and --value-format, the members key and value",
         ]
     ]
     match: NotRequired[
@@ -139,11 +143,20 @@ class SegmentContext:
 
 @dataclass(frozen=True, slots=True)
 class RecordJsonOptions:
-    """`with_batches`: each batch has a line before the lines of its records. `decode` adds the field `decoded`."""
+    """`with_batches`: each batch has a line before the lines of its records.
+
+    `decode` adds the field `decoded`, and so does `values`, which goes first.
+    """
 
     redaction: Redaction = NO_REDACTION
     with_batches: bool = True
     decode: Decode | None = None
+    values: DecodedValues | None = None
+
+    @property
+    def values_shown(self) -> DecodedValues | None:
+        """`values`; None if its result would show redacted contents."""
+        return None if self.redaction.keys or self.redaction.values else self.values
 
     @property
     def decode_shown(self) -> Decode | None:
@@ -168,6 +181,7 @@ class RecordJson:
         self._redaction = options.redaction
         self._with_batches = options.with_batches
         self._decode = options.decode_shown
+        self._values = options.values_shown
         self._is_seven = context.is_seven
         self._batch_start = line_start(BATCH, context)
         self._record_start = line_start(RECORD, context)
@@ -274,7 +288,9 @@ class RecordJson:
         text = "null"
         if batch.magic < 2:
             text += f',"crc_valid":{_bool(row[10])}'
-        if self._decode is not None:
+        if self._values is not None:
+            text += f',"decoded":{json_text(self._values.json_object(buffer, row))}'
+        elif self._decode is not None:
             decoded = self._decode(view_of(buffer, row[3], row[4]), view_of(buffer, row[5], row[6]))
             text += f',"decoded":{json_text(decoded)}'
         return text

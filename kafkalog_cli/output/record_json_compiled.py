@@ -32,7 +32,7 @@ class CompiledRecordJson:
     @staticmethod
     def can_render(options: RecordJsonOptions) -> bool:
         """Whether the compiled kernels support these options: no decoder, no hashes."""
-        return options.decode_shown is None and not options.redaction.has_hash
+        return options.decode_shown is None and options.values_shown is None and not options.redaction.has_hash
 
     def at_once(self, out: Octets) -> AtOnce:
         """See BlockRenderer."""

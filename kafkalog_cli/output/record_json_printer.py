@@ -28,6 +28,7 @@ class JsonPrinter:
         self._out = out
         self._context = context
         self._options = options
+        self.values = options.values_shown
         self._plain = RecordJson(context, options)
         self._lines: BlockLines | None = None
 

@@ -1,0 +1,171 @@
+"""Avro's binary encoding, read into the values of Avro's JSON encoding.
+
+The JSON encoding names the branch of a union, which fastavro does not report. Libraries of Avro follow lengths and
+recursive types as far as the bytes say. This reader counts the values and the nesting, and stops.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from kafkalog_cli.format.values.avro_schema import AvroNode
+from kafkalog_cli.format.values.limits import MOST_DEPTH, MOST_VALUES
+
+_FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
+_NOT_NUMBERS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+def decode_avro(data: memoryview, schema: AvroNode) -> Any:
+    """Return the value as JSON has it. Raises ValueError for bytes that the schema cannot have written.
+
+    A union at the top has no name of its branch, as kafka-avro-console-consumer prints it.
+    """
+    reader = _Reader(data)
+    found = reader.branch(schema) if schema.kind == "union" else schema
+    value = reader.value(found, 0)
+    if reader.position != len(data):
+        raise ValueError(f"{len(data) - reader.position} bytes follow the value")
+    return value
+
+
+def json_double(value: float) -> float | str:
+    """Return a number of JSON, or the text with which Java's encoder writes a number that is not finite."""
+    return _NOT_NUMBERS[str(value)] if value != value or value in (float("inf"), float("-inf")) else value  # noqa: PLR0124
+
+
+def json_float(value: float) -> float | str:
+    """Return the shortest decimal number that is this number of 32 bits, as Java prints it."""
+    for digits in range(6, 9):
+        short = float(f"{value:.{digits}g}")
+        try:
+            if _FLOAT.unpack(_FLOAT.pack(short))[0] == value:
+                return json_double(short)
+        except OverflowError:
+            continue
+    return json_double(float(f"{value:.9g}"))
+
+
+class _Reader:
+    """The bytes of one value, and how far they are read."""
+
+    def __init__(self, data: memoryview) -> None:
+        self.position = 0
+        self._data = bytes(data)
+        self._left = MOST_VALUES
+        self._readers: dict[str, Callable[[AvroNode, int], Any]] = {
+            "null": lambda *_: None,
+            "boolean": self._boolean,
+            "int": self._int,
+            "long": lambda *_: self._varint(),
+            "float": lambda *_: json_float(_FLOAT.unpack(self._take(4))[0]),
+            "double": lambda *_: json_double(_DOUBLE.unpack(self._take(8))[0]),
+            "bytes": lambda *_: self._sized().decode("latin-1"),
+            "string": lambda *_: self._text(),
+            "fixed": lambda node, _: self._take(node.size).decode("latin-1"),
+            "enum": self._enum,
+            "union": self._union,
+            "array": self._array,
+            "map": self._map,
+            "record": self._record,
+        }
+
+    def value(self, node: AvroNode, depth: int) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            raise ValueError(f"it has more than {MOST_VALUES} values")
+        if depth > MOST_DEPTH:
+            raise ValueError(f"it is nested more than {MOST_DEPTH} deep")
+        return self._readers[node.kind](node, depth)
+
+    def branch(self, node: AvroNode) -> AvroNode:
+        index = self._varint()
+        if not 0 <= index < len(node.parts):
+            raise ValueError(f"branch {index} of a union with {len(node.parts)}")
+        return node.parts[index]
+
+    def _union(self, node: AvroNode, depth: int) -> Any:
+        found = self.branch(node)
+        value = self.value(found, depth + 1)
+        return None if found.kind == "null" else {found.label: value}
+
+    def _record(self, node: AvroNode, depth: int) -> dict[str, Any]:
+        return {name: self.value(part, depth + 1) for name, part in zip(node.names, node.parts, strict=True)}
+
+    def _array(self, node: AvroNode, depth: int) -> list[Any]:
+        found: list[Any] = []
+        while count := self._block():
+            found.extend(self.value(node.parts[0], depth + 1) for _ in range(count))
+        return found
+
+    def _map(self, node: AvroNode, depth: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        while count := self._block():
+            for _ in range(count):
+                key = self._text()
+                found[key] = self.value(node.parts[0], depth + 1)
+        return found
+
+    def _block(self) -> int:
+        """Return the number of items of the next block of an array or map; 0 after the last one."""
+        self._left -= 1
+        if self._left < 0:
+            raise ValueError(f"it has more than {MOST_VALUES} values")
+        count = self._varint()
+        if count < 0:
+            self._varint()  # the bytes of the block, for readers that skip it
+            count = -count
+        return count
+
+    def _enum(self, node: AvroNode, _: int) -> str:
+        index = self._varint()
+        if not 0 <= index < len(node.names):
+            raise ValueError(f"symbol {index} of an enum with {len(node.names)}")
+        return node.names[index]
+
+    def _boolean(self, *_: Any) -> bool:
+        found = self._take(1)[0]
+        if found > 1:
+            raise ValueError(f"a boolean with the value {found}")
+        return found == 1
+
+    def _int(self, *_: Any) -> int:
+        value = self._varint()
+        if not -(1 << 31) <= value < 1 << 31:
+            raise ValueError(f"an int with the value {value}")
+        return value
+
+    def _text(self) -> str:
+        try:
+            return self._sized().decode()
+        except UnicodeDecodeError as error:
+            raise ValueError("a string that is not UTF-8") from error
+
+    def _sized(self) -> bytes:
+        size = self._varint()
+        if size < 0:
+            raise ValueError(f"a length of {size}")
+        return self._take(size)
+
+    def _take(self, size: int) -> bytes:
+        start = self.position
+        if size > len(self._data) - start:
+            raise ValueError(f"it ends after {len(self._data)} bytes, and {size} were to follow byte {start}")
+        self.position = start + size
+        return self._data[start : self.position]
+
+    def _varint(self) -> int:
+        data, position, result, shift = self._data, self.position, 0, 0
+        end = min(len(data), position + 10)
+        while position < end:
+            byte = data[position]
+            position += 1
+            result |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                if result >> 64:
+                    break
+                self.position = position
+                return (result >> 1) ^ -(result & 1)
+            shift += 7
+        raise ValueError(f"no number at byte {self.position}")

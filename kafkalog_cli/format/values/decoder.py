@@ -1,0 +1,286 @@
+"""Decodes keys and values: one object that a command makes, and asks for every record."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Callable
+from enum import Enum, unique
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from kafkalog_cli.format.java_string import java_string
+from kafkalog_cli.format.values.avro_schema import AvroNames, AvroNode
+from kafkalog_cli.format.values.avro_value import decode_avro, json_double, json_float
+from kafkalog_cli.format.values.framing import (
+    KEY_HEADER,
+    VALUE_HEADER,
+    Headers,
+    SchemaFraming,
+    framing_of,
+    message_indexes,
+)
+from kafkalog_cli.format.values.limits import MOST_DEPTH, MOST_PAYLOAD_BYTES, MOST_VALUES
+from kafkalog_cli.format.values.schema_set import AVRO, JSON, PROTOBUF, Reference, SchemaSet, StoredSchema
+
+NEEDED = "Protobuf needs two libraries: pip install 'kafkalog-cli[values]'"
+_MOST_CACHED = 2000
+_MOST_REFERENCES = 1000
+
+
+@unique
+class ValueFormat(Enum):
+    """How keys or values were written."""
+
+    AUTO = "auto"
+    AVRO = "avro"
+    PROTOBUF = "protobuf"
+    JSON = "json"
+    STRING = "string"
+    INT = "int"
+    LONG = "long"
+    SHORT = "short"
+    FLOAT = "float"
+    DOUBLE = "double"
+    UUID = "uuid"
+    HEX = "hex"
+    BASE64 = "base64"
+
+    @property
+    def needs_schemas(self) -> bool:
+        """Whether a value of this format cannot be decoded without its schema."""
+        return self in (ValueFormat.AUTO, ValueFormat.AVRO, ValueFormat.PROTOBUF)
+
+
+_KINDS = {ValueFormat.AVRO: AVRO, ValueFormat.PROTOBUF: PROTOBUF}
+_NUMBERS = {
+    ValueFormat.SHORT: ">h", ValueFormat.INT: ">i", ValueFormat.LONG: ">q", ValueFormat.FLOAT: ">f",
+    ValueFormat.DOUBLE: ">d",
+}  # fmt: skip
+
+
+class DecodedContents(NamedTuple):
+    """A key or value as JSON has it. `schema`: the schema of the writer; None for formats without schemas.
+
+    `is_text`: the value is plain text, which a line of text shows without quotes.
+    """
+
+    value: Any
+    format: str
+    schema: StoredSchema | None = None
+    is_text: bool = False
+
+
+class Undecoded(NamedTuple):
+    """Why a key or value could not be decoded."""
+
+    reason: str
+
+
+class ValueDecoder:
+    """Decodes keys and values in the given formats; None: not at all. It can be pickled, for tasks of Spark.
+
+    Nothing raises: contents that cannot be decoded give an `Undecoded`. In the format AUTO, contents without framing
+    give None.
+    """
+
+    def __init__(self, schemas: SchemaSet, key_format: ValueFormat | None, value_format: ValueFormat | None) -> None:
+        self.schemas = schemas
+        self.key_format = key_format
+        self.value_format = value_format
+        self._readers: dict[tuple[str, int, str], Any] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle without the schemas that were parsed."""
+        return ValueDecoder, (self.schemas, self.key_format, self.value_format)
+
+    def key(self, topic: str, data: memoryview | None, headers: Headers | None) -> DecodedContents | Undecoded | None:
+        """Decode a key. `topic` names the subject of schemas for contents without framing."""
+        return self._decode(self.key_format, f"{topic}-key", data, headers, KEY_HEADER)
+
+    def value(self, topic: str, data: memoryview | None, headers: Headers | None) -> DecodedContents | Undecoded | None:
+        """Decode a value, as `key`."""
+        return self._decode(self.value_format, f"{topic}-value", data, headers, VALUE_HEADER)
+
+    def _decode(
+        self,
+        wanted: ValueFormat | None,
+        subject: str,
+        data: memoryview | None,
+        headers: Headers | None,
+        header: bytes,
+    ) -> DecodedContents | Undecoded | None:
+        if wanted is None or data is None:
+            return None
+        if len(data) > MOST_PAYLOAD_BYTES:
+            return Undecoded(f"it has {len(data)} bytes, and at most {MOST_PAYLOAD_BYTES} are decoded")
+        try:
+            if wanted.needs_schemas:
+                return self._by_schema(wanted, subject, data, framing_of(data, headers, header))
+            if wanted is ValueFormat.JSON:
+                framing = framing_of(data, headers, header)
+                return DecodedContents(_json(data if framing is None else _payload(framing)), "json")
+            return _PLAIN[wanted](data)
+        except ValueError as error:
+            return Undecoded(str(error))
+        except ImportError:
+            return Undecoded(NEEDED)
+        except RecursionError:
+            return Undecoded(f"it is nested more than {MOST_DEPTH} deep")
+
+    def _by_schema(
+        self, wanted: ValueFormat, subject: str, data: memoryview, framing: SchemaFraming | None
+    ) -> DecodedContents | Undecoded | None:
+        kind = _KINDS.get(wanted)
+        if framing is None:
+            schema = None if kind is None else self.schemas.latest(subject)
+            if kind is None:
+                return None
+            if schema is None:
+                return Undecoded(f"it has no framing of a Schema Registry, and there is no schema {subject}")
+            return DecodedContents(self._read(schema, data, (0,)), schema.kind.lower(), schema)
+        schema = self.schemas.by_guid(framing.guid) if framing.guid else self.schemas.by_id(framing.schema_id or 0)
+        if schema is None:
+            return Undecoded(f"no {framing.name} in {' or '.join(self.schemas.places) or 'any place'}")
+        if kind is not None and schema.kind != kind:
+            return Undecoded(f"{framing.name} is of the type {schema.kind}, not {kind}")
+        if schema.kind == JSON:
+            return DecodedContents(_json(_payload(framing)), "json", schema)
+        if schema.kind != PROTOBUF:
+            return DecodedContents(self._read(schema, _payload(framing), ()), schema.kind.lower(), schema)
+        indexes, rest = message_indexes(framing.rest)
+        payload = rest if framing.payload is None else framing.payload
+        return DecodedContents(self._read(schema, payload, indexes), "protobuf", schema)
+
+    def _read(self, schema: StoredSchema, data: memoryview, indexes: tuple[int, ...]) -> Any:
+        """Return the value. Raises ValueError."""
+        reader = self._reader(schema)
+        if isinstance(reader, Undecoded):
+            raise ValueError(reader.reason)
+        return decode_avro(data, reader) if isinstance(reader, AvroNode) else reader.decode(indexes, data)
+
+    def _reader(self, schema: StoredSchema) -> Any:
+        """Return what reads the values of a schema, or the reason why nothing does; both are remembered."""
+        place = (schema.subject, schema.version, schema.text)
+        if place not in self._readers:
+            if len(self._readers) >= _MOST_CACHED:
+                self._readers.clear()
+            try:
+                self._readers[place] = self._parsed(schema)
+            except ValueError as error:
+                self._readers[place] = Undecoded(f"the schema cannot be used: {error}")
+        return self._readers[place]
+
+    def _parsed(self, schema: StoredSchema) -> Any:
+        if schema.kind == AVRO:
+            names = AvroNames()
+            for one in self._referenced(schema):
+                names.parse(one.text)
+            return names.parse(schema.text)
+        if schema.kind == PROTOBUF:
+            from kafkalog_cli.format.values.protobuf_value import ProtobufSchema
+
+            found = self._imports(schema)
+            return ProtobufSchema(schema.text, found.get)
+        raise ValueError(f"its type is {schema.kind[:50]}")
+
+    def _referenced(self, schema: StoredSchema) -> list[StoredSchema]:
+        """Return the schemas that a schema refers to, each after the schemas that it refers to itself."""
+        found: dict[StoredSchema, None] = {}
+        waiting: list[tuple[StoredSchema, bool]] = [(schema, False)]
+        begun = {schema}
+        while waiting:
+            one, is_done = waiting.pop()
+            if is_done:
+                if one is not schema:
+                    found[one] = None
+                continue
+            waiting.append((one, True))
+            for reference in one.references:
+                other = self._reference(reference)
+                if other not in begun:
+                    begun.add(other)
+                    waiting.append((other, False))
+            if len(begun) > _MOST_REFERENCES:
+                raise ValueError(f"it refers to more than {_MOST_REFERENCES} schemas")
+        return list(found)
+
+    def _imports(self, schema: StoredSchema) -> dict[str, str]:
+        """Return the texts of the imported files by their names in the imports."""
+        texts: dict[str, str] = {}
+        for one in (*self._referenced(schema), schema):
+            for reference in one.references:
+                texts.setdefault(reference.name, self._reference(reference).text)
+        return texts
+
+    def _reference(self, reference: Reference) -> StoredSchema:
+        found = self.schemas.version(reference.subject, reference.version)
+        if found is None:
+            raise ValueError(
+                f"it refers to version {reference.version} of {reference.subject}, which is not in"
+                f" {' or '.join(self.schemas.places)}"
+            )
+        return found
+
+
+def _payload(framing: SchemaFraming) -> memoryview:
+    return framing.rest if framing.payload is None else framing.payload
+
+
+def _json(data: memoryview) -> Any:
+    def refuse(word: str) -> None:
+        raise ValueError(f"{word} is not JSON")
+
+    def number(text: str) -> float:
+        found = float(text)
+        if math.isinf(found):
+            raise ValueError("a number is larger than a double can be")
+        return found
+
+    raw = bytes(data)
+    if sum(raw.count(character) for character in (b",", b"[", b"{")) > MOST_VALUES:
+        raise ValueError(f"it has more than {MOST_VALUES} values")
+    try:
+        return json.loads(raw.decode(), parse_constant=refuse, parse_float=number)
+    except UnicodeDecodeError as error:
+        raise ValueError("it is not UTF-8, which JSON is") from error
+    except ValueError as error:
+        raise ValueError(f"it is not JSON: {error}") from error
+
+
+def _number(wanted: ValueFormat) -> Callable[[memoryview], DecodedContents]:
+    form = struct.Struct(_NUMBERS[wanted])
+    shown = {ValueFormat.FLOAT: json_float, ValueFormat.DOUBLE: json_double}.get(wanted)
+
+    def decode(data: memoryview) -> DecodedContents:
+        if len(data) != form.size:
+            raise ValueError(f"it has {len(data)} bytes, and a {wanted.value} has {form.size}")
+        value = form.unpack(data)[0]
+        return DecodedContents(value if shown is None else shown(value), wanted.value, is_text=True)
+
+    return decode
+
+
+def _uuid(data: memoryview) -> DecodedContents:
+    """Decode the text that Kafka's UUIDSerializer writes, or 16 bytes."""
+    try:
+        found = UUID(bytes=bytes(data)) if len(data) == 16 else UUID(bytes(data).decode())
+    except ValueError as error:
+        raise ValueError("it is not a UUID") from error
+    return DecodedContents(str(found), "uuid", is_text=True)
+
+
+def _base64(data: memoryview) -> DecodedContents:
+    import base64
+
+    return DecodedContents(base64.b64encode(data).decode(), "base64", is_text=True)
+
+
+_PLAIN: dict[ValueFormat, Callable[[memoryview], DecodedContents]] = {
+    ValueFormat.STRING: lambda data: DecodedContents(java_string(bytes(data)), "string", is_text=True),
+    ValueFormat.UUID: _uuid,
+    ValueFormat.HEX: lambda data: DecodedContents(data.hex(), "hex", is_text=True),
+    ValueFormat.BASE64: _base64,
+    **{wanted: _number(wanted) for wanted in _NUMBERS},
+}

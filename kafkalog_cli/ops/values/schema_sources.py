@@ -1,0 +1,163 @@
+"""Reads schemas: from partitions of a registry's topic `_schemas`, or from a directory of schema files."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+
+from kafkalog_cli.disk.directory_contents import looks_like_partition
+from kafkalog_cli.disk.fs import Filesystem, read_all
+from kafkalog_cli.errors import KafkalogError, PathNotFound
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.values.decoder import ValueDecoder, ValueFormat
+from kafkalog_cli.format.values.schema_set import AVRO, JSON, PROTOBUF, Reference, SchemaSet, StoredSchema
+from kafkalog_cli.log.partition import directory_name, open_partition
+from kafkalog_cli.ops.read.committed import ReadNote
+from kafkalog_cli.ops.read.log_read import LogRead
+from kafkalog_cli.ops.read.request import ReadRequest
+
+SCHEMAS_TOPIC = "_schemas"
+"""The default of kafkastore.topic, in which a registry keeps its schemas."""
+
+_KINDS = {".avsc": AVRO, ".proto": PROTOBUF, ".json": JSON}
+_MOST_FILE_BYTES = 1 << 20
+_MOST_FILES = 20_000
+_MOST_DEPTH = 20
+_IMPORT = re.compile(r'^\s*import\s+(?:public\s+|weak\s+)?"([^"\n]{1,1000})"\s*;', re.MULTILINE)
+_GUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_NAME_IN_AVRO = re.compile(r'"([A-Za-z_][A-Za-z0-9_.]{0,500})"')
+
+
+def value_format(name: str | None) -> ValueFormat | None:
+    """Return the format with this name."""
+    return None if name is None else ValueFormat(name)
+
+
+def value_decoder(
+    fs: Filesystem,
+    key_format: ValueFormat | None,
+    value_format: ValueFormat | None,
+    partitions: Iterable[str],
+    schemas: str | None,
+) -> tuple[ValueDecoder | None, list[ReadNote]]:
+    """Return the decoder for these formats, and what was wrong with the schemas; None if no format is given.
+
+    `partitions` are the directories of the partitions that are read: without `schemas`, the topic `_schemas` beside
+    them is read. Raises PathNotFound if `schemas` is not a directory, OSError.
+    """
+    wanted = [one for one in (key_format, value_format) if one is not None]
+    if not wanted:
+        return None, []
+    found, notes = SchemaSet(), list[ReadNote]()
+    if any(one.needs_schemas for one in wanted):
+        if schemas is not None:
+            _read_given(fs, schemas, found, notes)
+        else:
+            for log_dir in dict.fromkeys(os.path.dirname(os.path.abspath(path)) for path in partitions):  # noqa: PTH100, PTH120
+                _read_log_dir(fs, log_dir, found, notes)
+        if found.is_full:
+            notes.append(ReadNote("schemas", found.places[-1], "there are more schemas than fit into memory"))
+    return ValueDecoder(found, key_format, value_format), notes
+
+
+def _read_given(fs: Filesystem, path: str, found: SchemaSet, notes: list[ReadNote]) -> None:
+    status = fs.status(path)
+    if status is None or not status.is_directory:
+        raise PathNotFound(path=path)
+    entries = fs.list_directory(path)
+    if looks_like_partition(entries) or directory_name(path).topic == SCHEMAS_TOPIC:
+        _read_partition(fs, path, found, notes)
+    elif not _read_log_dir(fs, path, found, notes):
+        found.places[:] = [path]
+        _SchemaFiles(fs, path, found, notes).read()
+
+
+def _read_log_dir(fs: Filesystem, log_dir: str, found: SchemaSet, notes: list[ReadNote]) -> bool:
+    """Read the partitions of `_schemas` in a log directory; return whether there are any."""
+    paths = sorted(one.path for one in fs.list_directory(log_dir) if one.is_directory)
+    read = False
+    for path in paths:
+        name = directory_name(path)
+        if name.topic == SCHEMAS_TOPIC and name.partition is not None and path.endswith(f"-{name.partition}"):
+            _read_partition(fs, path, found, notes)
+            read = True
+    if not read:
+        found.places.append(f"{log_dir}, which has no {SCHEMAS_TOPIC}-0 (--schemas DIR names another place)")
+    return read
+
+
+def _read_partition(fs: Filesystem, path: str, found: SchemaSet, notes: list[ReadNote]) -> None:
+    """Apply the records of a partition in their order. Damage and foreign records become notes."""
+    found.places.append(path)
+    problems: list[str] = []
+    try:
+        log = LogRead(fs, open_partition(fs, path), ReadRequest(read_ahead=False))
+        for segment in log.segments():
+            for block in segment.blocks():
+                if isinstance(block, Fault):
+                    problems.append(block.message)
+                    continue
+                for record in block.rows():
+                    key = None if record.key is None else bytes(record.key)
+                    why = found.apply(key, None if record.value is None else bytes(record.value))
+                    if why:
+                        problems.append(f"offset {record.offset}: {why}")
+                del problems[100:]
+    except KafkalogError as error:
+        problems.append(str(error))
+    if problems:
+        more = "; so are others" if len(problems) > 1 else ""
+        notes.append(ReadNote("schemas", path, f"schemas may be missing: {problems[0]}{more}"))
+
+
+class _SchemaFiles:
+    """The files of a directory: ID.avsc, GUID.proto or SUBJECT.json, and files that others import by their path."""
+
+    def __init__(self, fs: Filesystem, root: str, found: SchemaSet, notes: list[ReadNote]) -> None:
+        self._fs = fs
+        self._root = root
+        self._found = found
+        self._notes = notes
+        self._kinds: dict[str, str] = {}
+        self._texts: dict[str, str] = {}
+
+    def read(self) -> None:
+        """Add all files: the name of a file without its ending is an id, a GUID or a subject."""
+        self._collect(self._root, "", 0)
+        avro: dict[str, list[str]] = {}
+        for name in (name for name, kind in self._kinds.items() if kind == AVRO):
+            avro.setdefault(name.rpartition(".")[0].rpartition(".")[2], []).append(name)
+        for number, (name, text) in enumerate(self._texts.items()):
+            stem, kind = name.rpartition(".")[0], self._kinds[name]
+            uses: list[str] = []
+            if kind == PROTOBUF:
+                uses = [use for use in _IMPORT.findall(text) if use in self._texts]
+            elif kind == AVRO:
+                words = {word.rpartition(".")[2] for word in _NAME_IN_AVRO.findall(text)}
+                uses = [file for word in words for file in avro.get(word, ())]
+            references = tuple(Reference(use, use, 1) for use in dict.fromkeys(uses) if use != name)
+            schema_id = int(stem) if stem.isascii() and stem.isdigit() and len(stem) < 11 else None
+            guid = stem if _GUID.fullmatch(stem) else None
+            # Each file is a subject under its name, which references use, and under its name without the ending.
+            self._found.add(StoredSchema(kind, text, references, schema_id, guid, name, 1))
+            if schema_id is None and guid is None:
+                self._found.add(StoredSchema(kind, text, references, None, None, stem, number + 1))
+
+    def _collect(self, directory: str, prefix: str, depth: int) -> None:
+        for entry in sorted(self._fs.list_directory(directory), key=lambda one: one.path):
+            name = f"{prefix}{entry.path.rpartition('/')[2]}"
+            if entry.is_directory and depth < _MOST_DEPTH:
+                self._collect(entry.path, f"{name}/", depth + 1)
+            kind = _KINDS.get(f".{name.rpartition('.')[2]}")
+            if not entry.is_file or kind is None:
+                continue
+            if len(self._texts) >= _MOST_FILES or entry.size_bytes > _MOST_FILE_BYTES:
+                limit = f"{_MOST_FILE_BYTES} bytes" if entry.size_bytes > _MOST_FILE_BYTES else f"{_MOST_FILES} files"
+                self._notes.append(ReadNote("schemas", entry.path, f"left out: the limit is {limit}"))
+                continue
+            try:
+                self._texts[name] = read_all(self._fs, entry.path, _MOST_FILE_BYTES).decode()
+                self._kinds[name] = kind
+            except UnicodeDecodeError:
+                self._notes.append(ReadNote("schemas", entry.path, "left out: it is not UTF-8"))

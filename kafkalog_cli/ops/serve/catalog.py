@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from kafkalog_cli.disk.names import METADATA_TOPIC, DirectoryKind, DirectoryName, FileKind
-from kafkalog_cli.errors import KafkalogError, Unreadable
+from kafkalog_cli.errors import ExitCode, KafkalogError, Unreadable
 from kafkalog_cli.format.kafka_uuid import ZERO_UUID
 from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.ops.coordinators import LogDirs
@@ -121,7 +121,8 @@ class Catalog:
                     self.fs, copy, self._request.on_damage, self._tell_damage, self._context.kernels
                 )
             except (KafkalogError, OSError) as error:
-                self._report(Note("unreadable", f"not served: {unreadable(error).message}", path, is_error=True))
+                self._report(Note("unreadable", f"not served: {unreadable(error).message}", path, is_error=True,
+                                  exit_code=ExitCode.PARTIAL))
                 continue
             found.setdefault(copy.partition.topic, {})[copy.partition.number] = served
         ids = self._topic_ids()
@@ -139,7 +140,7 @@ class Catalog:
                 continue
             if any(segment.is_seven for segment in copy.partition.segments):
                 message = "not served: it is a log of Kafka 0.7, which no client since 0.8 reads"
-                self._report(Note("unsupported", message, copy.partition.path))
+                self._report(Note("unsupported", message, copy.partition.path, exit_code=ExitCode.PARTIAL))
                 continue
             best.append(copy)
         return best
@@ -173,7 +174,7 @@ class Catalog:
     def _tell_damage(self, path: str, damage: Damage, is_skipped: bool) -> None:
         what = "are skipped" if is_skipped else "are not served: consumers get the error CORRUPT_MESSAGE there"
         message = f"bytes {damage.start} to {damage.end} {what}: {damage.reason}"
-        self._report(Note("damage", message, path))
+        self._report(Note("damage", message, path, exit_code=ExitCode.CORRUPTION))
 
 
 class _Named(NamedTuple):

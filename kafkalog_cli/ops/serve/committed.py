@@ -9,7 +9,7 @@ from threading import Lock, Thread
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import WritableFile, WritableFilesystem, read_all
-from kafkalog_cli.errors import BadInput, KafkalogError, Refused, UsageError
+from kafkalog_cli.errors import BadInput, ExitCode, KafkalogError, Refused, UsageError
 from kafkalog_cli.format.internal_topics.records import CONSUMER_OFFSETS
 from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.ops.coordinators import CoordinatorTopic, LogDirs
@@ -144,7 +144,7 @@ class CommittedStore:
                     self._held |= dict(map(_commit_on_disk, offsets))
         except (KafkalogError, OSError) as error:
             message = f"committed offsets are incomplete: {unreadable(error).message}"
-            self._report(Note("unreadable", message, CONSUMER_OFFSETS, is_error=True))
+            self._report(Note("unreadable", message, CONSUMER_OFFSETS, is_error=True, exit_code=ExitCode.PARTIAL))
 
 
 def _replayed(number: int, entries: Iterator[CoordinatorEntry]) -> list[CommittedOffset]:

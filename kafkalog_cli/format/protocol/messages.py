@@ -15,7 +15,7 @@ from kafkalog_cli.format.internal_topics.encode import Spliced, encode_pieces
 from kafkalog_cli.format.internal_topics.schema import Message, MessageSchema, Versions, schema_of
 from kafkalog_cli.format.internal_topics.wire import Undecodable, WireReader
 
-API_VERSIONS = 18
+PRODUCE, API_VERSIONS = 0, 18
 _INT32 = struct.Struct(">i")
 
 

@@ -11,6 +11,7 @@ from threading import Event
 from kafkalog_cli.format.internal_topics.encode import Spliced
 from kafkalog_cli.format.protocol.messages import (
     API_VERSIONS,
+    PRODUCE,
     BadRequest,
     apis,
     read_header,
@@ -116,6 +117,8 @@ class Connection:
                 caller = Caller(header.client_id or "", self.peer_host, self._host, self._port)
                 request = Request(version, read_request(api, version, reader), caller)
                 message = self._answers[api.key](self._broker, request)
+                if api.key == PRODUCE and not request.body["acks"]:
+                    raise BadRequest("a producer without acks gets no errors, and kafkalog serve is read-only")
         except BadRequest as error:
             raise Gone(f"a request is not answered: {error}") from error
         for piece in response_pieces(api, version, header.correlation_id, message):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.protocol.errors import ErrorCode
-from kafkalog_cli.format.protocol.messages import API_VERSIONS, Api, RequestHeader, apis
+from kafkalog_cli.format.protocol.messages import API_VERSIONS, PRODUCE, Api, RequestHeader, apis
 from kafkalog_cli.ops.serve.catalog import Catalog
 from kafkalog_cli.ops.serve.committed import CommittedStore
 from kafkalog_cli.ops.serve.groups import GroupCoordinator
@@ -53,10 +53,11 @@ def answers() -> dict[int, Answer]:
         answer_fetch,
         answer_groups,
         answer_offsets,
+        answer_produce,
     )
 
     found: dict[int, Answer] = {API_VERSIONS: _api_versions}
-    for module in (answer_cluster, answer_descriptions, answer_fetch, answer_groups, answer_offsets):
+    for module in (answer_cluster, answer_descriptions, answer_fetch, answer_groups, answer_offsets, answer_produce):
         found |= module.ANSWERS
     return found
 
@@ -82,7 +83,15 @@ def _api_versions(_broker: Broker, _request: Request) -> Message:
 
 
 def _api_keys() -> list[Message]:
+    """Return the served versions. Those of Produce begin with 0, as in Kafka.
+
+    Without version 0 of Produce, librdkafka would fetch in no version, and old clients would not compress (KAFKA-18659).
+    """
     return [
-        {"apiKey": api.key, "minVersion": api.versions.first, "maxVersion": api.versions.last}
+        {
+            "apiKey": api.key,
+            "minVersion": 0 if api.key == PRODUCE else api.versions.first,
+            "maxVersion": api.versions.last,
+        }
         for api in apis().values()
     ]

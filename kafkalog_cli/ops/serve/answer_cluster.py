@@ -61,7 +61,7 @@ def _partition(broker: Broker, topic: ServedTopic, number: int) -> Message:
             "leaderEpoch": NO_EPOCH, "replicaNodes": [node], "isrNodes": [], "offlineReplicas": [node],
         }  # fmt: skip
     return {
-        "partitionIndex": number, "leaderId": node, "leaderEpoch": served.epochs.latest, "replicaNodes": [node],
+        "partitionIndex": number, "leaderId": node, "leaderEpoch": served.epochs.of_leader, "replicaNodes": [node],
         "isrNodes": [node], "offlineReplicas": [],
     }  # fmt: skip
 

@@ -109,7 +109,7 @@ def _failed(number: int, error: ErrorCode) -> Message:
 
 def epoch_error(partition: ServedPartition, epoch: int) -> ErrorCode:
     """Return the error for the leader epoch that a client knows; -1: it knows none."""
-    latest = partition.epochs.latest
+    latest = partition.epochs.of_leader
     if epoch in (NO_EPOCH, latest):
         return ErrorCode.NONE
     return ErrorCode.FENCED_LEADER_EPOCH if epoch < latest else ErrorCode.UNKNOWN_LEADER_EPOCH

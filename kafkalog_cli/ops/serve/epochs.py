@@ -44,6 +44,11 @@ class LeaderEpochs:
         """The last epoch, -1 without any."""
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
+    @property
+    def of_leader(self) -> int:
+        """The epoch of the leader. It is 0 for a log without epochs: librdkafka reads from no leader without an epoch."""
+        return max(self.latest, 0)
+
     def of(self, offset: int) -> int:
         """Return the epoch of the record at an offset, -1 if it is not known."""
         place = bisect_right(self._starts, offset) - 1

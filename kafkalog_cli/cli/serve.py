@@ -8,7 +8,6 @@ import typer
 from kafkalog_cli.cli.environment import environment_of
 from kafkalog_cli.cli.options import (
     LIMITS_PANEL,
-    SELECTION_PANEL,
     BrokerConfigOption,
     Format,
     LogDirs,

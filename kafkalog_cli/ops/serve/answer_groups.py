@@ -31,7 +31,9 @@ def _join(broker: Broker, request: Request) -> Message:
             [(one["name"], one["metadata"]) for one in body["protocols"]], request.version >= _KNOWN_ID,
         )
     )  # fmt: skip
-    members = [{"memberId": one, "groupInstanceId": instance, "metadata": data} for one, instance, data in found.members]
+    members = [
+        {"memberId": one, "groupInstanceId": instance, "metadata": data} for one, instance, data in found.members
+    ]
     nullable = request.version >= 7
     return {
         "errorCode": found.error, "generationId": found.generation, "protocolType": found.protocol_type,

@@ -17,8 +17,8 @@ from kafkalog_cli.ops.selection import Selection, nothing_selected, partition_pa
 from kafkalog_cli.ops.serve.held_files import HeldFilesystem
 from kafkalog_cli.ops.serve.segment_map import Damage
 from kafkalog_cli.ops.serve.served_partition import OnDamage, ServedPartition
-from kafkalog_cli.ops.session.options import Context
 from kafkalog_cli.ops.session.observer import Note
+from kafkalog_cli.ops.session.options import Context
 from kafkalog_cli.ops.settings import SettingsSource, read_meta
 
 _FREE_DESCRIPTORS = 64
@@ -121,8 +121,15 @@ class Catalog:
                     self.fs, copy, self._request.on_damage, self._tell_damage, self._context.kernels
                 )
             except (KafkalogError, OSError) as error:
-                self._report(Note("unreadable", f"not served: {unreadable(error).message}", path, is_error=True,
-                                  exit_code=ExitCode.PARTIAL))
+                self._report(
+                    Note(
+                        "unreadable",
+                        f"not served: {unreadable(error).message}",
+                        path,
+                        is_error=True,
+                        exit_code=ExitCode.PARTIAL,
+                    )
+                )
                 continue
             found.setdefault(copy.partition.topic, {})[copy.partition.number] = served
         ids = self._topic_ids()

@@ -89,9 +89,7 @@ class Server:
                 client.close()
                 return
             try:
-                connection = Connection(
-                    client, self._broker, self._answers, self._limits.idle_seconds, self._clock
-                )
+                connection = Connection(client, self._broker, self._answers, self._limits.idle_seconds, self._clock)
                 thread = Thread(target=self._serve, args=(client, connection), name="kafkalog-client", daemon=True)
                 self._threads[thread] = client
                 thread.start()
@@ -104,7 +102,7 @@ class Server:
 
         try:
             reason = connection.serve()
-        except Exception as error:  # noqa: BLE001 a bug ends this connection, not the server
+        except Exception as error:
             reason = f"{type(error).__name__}: {error}"
         finally:
             with self._changing:

@@ -16,8 +16,8 @@ from kafkalog_cli.ops.serve.dispatch import Broker
 from kafkalog_cli.ops.serve.groups import GroupCoordinator
 from kafkalog_cli.ops.serve.served_partition import OnDamage
 from kafkalog_cli.ops.serve.server import Limits, Server
-from kafkalog_cli.ops.session.options import Context
 from kafkalog_cli.ops.session.observer import Note
+from kafkalog_cli.ops.session.options import Context
 
 LOOPBACK = "127.0.0.1"
 DEFAULT_PORT = 9092

@@ -65,6 +65,7 @@ def serve(  # noqa: PLR0913, PLR0917 options
     served.
     """
     import signal
+    from contextlib import suppress
     from threading import Lock, current_thread, main_thread
 
     from kafkalog_cli.errors import ExitCode, combined_exit_code
@@ -105,10 +106,8 @@ def serve(  # noqa: PLR0913, PLR0917 options
         else:
             lines.object(SERVING, serving_object(serving))
         out.flush()
-        try:
+        with suppress(KeyboardInterrupt):  # the usual end: all connections are closed
             serving.run()
-        except KeyboardInterrupt:
-            pass  # the usual end: all connections are closed
         counts = {"topics": len(serving.catalog.topics), "partitions": len(serving.catalog.partitions)}
     code = combined_exit_code(codes)
     if lines is not None:

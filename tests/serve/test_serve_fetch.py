@@ -6,7 +6,7 @@ import pytest
 
 from kafkalog_cli.errors import ExitCode
 from tests.support.kafka_client import KafkaClient
-from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker, write_segment
+from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
 from tests.support.serving import serving
 
 OUT_OF_RANGE, CORRUPT, UNKNOWN_TOPIC, SESSION_UNKNOWN, FENCED, NEWER, READ_ONLY = 1, 2, 3, 70, 74, 75, 29
@@ -17,13 +17,17 @@ def records(first, count=COUNT, size=5):
     return [R(first + i, BASE_TIME_MS + first + i, b"k", b"v" * size) for i in range(count)]
 
 
+def write_segment(folder, base, parts):
+    (folder / f"{base:020d}.log").write_bytes(b"".join(parts))
+
+
 def batches(first, number, size=5):
     return [batch_v2(records(first + COUNT * i, size=size)) for i in range(number)]
 
 
 @pytest.fixture
 def log_dir(tmp_path):
-    """orders-0 with two segments of three batches each, and a log start of 2 that no checkpoint names."""
+    """orders-0 with two segments of three batches each."""
     folder = tmp_path / "logs" / "orders-0"
     folder.mkdir(parents=True)
     write_segment(folder, 0, batches(0, 3))
@@ -85,6 +89,7 @@ def test_sessions_and_leader_epochs(log_dir):
 
 def test_offsets_by_time(log_dir):
     with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+
         def offset(timestamp, version=10):
             asked = [{"partitionIndex": 0, "timestamp": timestamp}]
             topics = [{"name": "orders", "partitions": asked}]
@@ -116,7 +121,9 @@ def test_aborted_and_open_transactions(tmp_path):
         assert found["abortedTransactions"] == [
             {"producerId": 1, "firstOffset": 0}, {"producerId": 3, "firstOffset": 7},
         ]  # fmt: skip
-        assert [one["producerId"] for one in partition(fetch(client, 11, isolationLevel=1))["abortedTransactions"]] == []
+        assert [
+            one["producerId"] for one in partition(fetch(client, 11, isolationLevel=1))["abortedTransactions"]
+        ] == []
         assert partition(fetch(client, 12, isolationLevel=1))["records"] == b""
         assert partition(fetch(client, 12))["records"] != b""
 

@@ -26,8 +26,8 @@ def _join(broker: Broker, request: Request) -> Message:
     rebalance = body.get("rebalanceTimeoutMs", -1)
     found = broker.groups.join(
         Joining(
-            body["groupId"], body["memberId"], body.get("groupInstanceId"), caller.client_id, caller.client_host, session,
-            session if rebalance < 0 else rebalance, body["protocolType"],
+            body["groupId"], body["memberId"], body.get("groupInstanceId"), caller.client_id, caller.client_host,
+            session, session if rebalance < 0 else rebalance, body["protocolType"],
             [(one["name"], one["metadata"]) for one in body["protocols"]], request.version >= _KNOWN_ID,
         )
     )  # fmt: skip

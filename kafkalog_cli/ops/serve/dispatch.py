@@ -85,7 +85,7 @@ def _api_versions(_broker: Broker, _request: Request) -> Message:
 def _api_keys() -> list[Message]:
     """Return the served versions. Those of Produce begin with 0, as in Kafka.
 
-    Without version 0 of Produce, librdkafka would fetch in no version, and old clients would not compress (KAFKA-18659).
+    Without version 0 of Produce, librdkafka would fetch in no version, and old clients not compress (KAFKA-18659).
     """
     return [
         {

@@ -46,7 +46,7 @@ class LeaderEpochs:
 
     @property
     def of_leader(self) -> int:
-        """The epoch of the leader. It is 0 for a log without epochs: librdkafka reads from no leader without an epoch."""
+        """The epoch of the leader. 0 for a log without epochs: librdkafka reads from no leader without an epoch."""
         return max(self.latest, 0)
 
     def of(self, offset: int) -> int:

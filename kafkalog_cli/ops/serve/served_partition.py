@@ -124,9 +124,8 @@ class ServedPartition:
     ) -> RecordsPart | NoRecords | None:
         segment, mapped = self.segments[number], self._map(number)
         damage = mapped.damage_at(offset)
-        if damage is not None and not self._is_torn_end(number, offset):
-            if self._on_damage is OnDamage.STOP:
-                return NoRecords.DAMAGED
+        if damage is not None and self._on_damage is OnDamage.STOP and not self._is_torn_end(number, offset):
+            return NoRecords.DAMAGED
         found = mapped.slice(offset, end_offset, most_bytes, first_is_whole=first_is_whole)
         if found is None:
             return None

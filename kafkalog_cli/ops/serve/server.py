@@ -33,7 +33,7 @@ class Server:
     Raises UsageError for an unknown host, KafkalogError if the port cannot be had.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 what a server needs
         self, host: str, port: int, broker: Broker, limits: Limits, clock: Callable[[], float],
         report: Callable[[Note], None],
     ) -> None:  # fmt: skip

@@ -81,8 +81,8 @@ def _configs_of(broker: Broker, asked: Message) -> Message:
     except KafkalogError as error:
         return {**result, "errorCode": ErrorCode.UNKNOWN_SERVER_ERROR, "errorMessage": str(error)}
     if settings is None:
-        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if kind == _TOPIC else ErrorCode.INVALID_REQUEST
-        return {**result, "errorCode": error, "errorMessage": f"{name} is not served"}
+        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if kind == _TOPIC else ErrorCode.INVALID_REQUEST
+        return {**result, "errorCode": missing, "errorMessage": f"{name} is not served"}
     keys = asked["configurationKeys"]
     return {**result, "configs": [_config(one) for one in settings if keys is None or one.name in keys]}
 

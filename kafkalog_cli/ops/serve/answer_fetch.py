@@ -85,7 +85,7 @@ def _records(partition: ServedPartition, request: Request, asked: Message, budge
     found = partition.records(offset, end, most, first_is_whole=not budget.used)
     if isinstance(found, NoRecords):
         return _failed(asked["partition"], _ERRORS[found])
-    aborted = [] if is_committed else None
+    aborted: list[Message] | None = [] if is_committed else None
     if isinstance(found, RecordsPart):
         budget.take(found.size_bytes)
         if aborted is not None and found.is_transactional:

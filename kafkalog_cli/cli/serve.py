@@ -24,7 +24,7 @@ _SERVER_PANEL = "Server"
 
 
 class OnDamageOption(Enum):
-    """What a fetch does at damaged bytes."""
+    """The answer of a fetch at damaged bytes."""
 
     STOP = "stop"
     SKIP = "skip"
@@ -64,53 +64,14 @@ def serve(  # noqa: PLR0913, PLR0917 options
     log directories may have copies of a partition: the copy with the last leader epoch, and of these the longest, is
     served.
     """
-    import signal
-    from contextlib import suppress
-    from threading import Lock, current_thread, main_thread
-
-    from kafkalog_cli.errors import ExitCode, combined_exit_code
+    from kafkalog_cli.cli.serve_run import run_server
     from kafkalog_cli.ops.selection import Selection
-    from kafkalog_cli.ops.serve.served_partition import OnDamage
-    from kafkalog_cli.ops.serve.server import Limits
-    from kafkalog_cli.ops.serve.serving import ServeOptions, Serving
-    from kafkalog_cli.ops.session.lock_warnings import LockWarnings
-    from kafkalog_cli.ops.session.observer import Note
-    from kafkalog_cli.output.messages import Messages
-    from kafkalog_cli.output.ndjson import JsonLines
-    from kafkalog_cli.output.serve_view import SERVING, serving_line, serving_object
-    from kafkalog_cli.output.stream import ResultStream
-
-    environment = environment_of(context)
-    out, messages = ResultStream(environment.stdout), Messages(environment.stderr, as_json=output.is_json)
-    writing, codes = Lock(), [ExitCode.OK]
-
-    def report(note: Note) -> None:
-        with writing:
-            messages.report(note)
-            if note.exit_code is not None:
-                codes.append(note.exit_code)
+    from kafkalog_cli.ops.serve.served_partition import DamageAnswer
+    from kafkalog_cli.ops.serve.server import ServerLimits
+    from kafkalog_cli.ops.serve.serving import ServeOptions
 
     options = ServeOptions(
         paths, selection_of(topic, None, topic_pattern) or Selection(), listen, port, commit_to,
-        OnDamage(on_damage.value), metadata, broker_config, Limits(max_connections, idle),
+        DamageAnswer(on_damage.value), metadata, broker_config, ServerLimits(max_connections, idle),
     )  # fmt: skip
-    lines = JsonLines(out) if output.is_json else None
-    with Serving(environment.context, options, report) as serving:
-        locks = LockWarnings(environment.fs, report)
-        for log_dir in serving.catalog.log_dirs.replicas.log_dirs:
-            locks.about(log_dir)
-        if current_thread() is main_thread():
-            signal.signal(signal.SIGTERM, lambda *_: serving.stop())
-        if lines is None:
-            out.write(serving_line(serving))
-        else:
-            lines.object(SERVING, serving_object(serving))
-        out.flush()
-        with suppress(KeyboardInterrupt):  # the usual end: all connections are closed
-            serving.run()
-        counts = {"topics": len(serving.catalog.topics), "partitions": len(serving.catalog.partitions)}
-    code = combined_exit_code(codes)
-    if lines is not None:
-        lines.summary(code, **counts)
-    out.flush()
-    return code
+    return run_server(environment_of(context), options, is_json=output.is_json)

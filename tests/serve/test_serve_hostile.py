@@ -61,9 +61,9 @@ def test_unknown_keys_and_versions_end_the_connection(log_dir, key, version):  #
 
 
 def test_half_requests_and_too_many_connections(log_dir):  # noqa: F811
-    from kafkalog_cli.ops.serve.server import Limits
+    from kafkalog_cli.ops.serve.server import ServerLimits
 
-    with serving(log_dir, limits=Limits(connections=3, idle_seconds=1.0)) as server:
+    with serving(log_dir, limits=ServerLimits(connections=3, idle_seconds=1.0)) as server:
         held = [socket.create_connection(server.server.address, 10) for _ in range(3)]
         for client in held:
             client.sendall(b"\0\0")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.ops.serve.served_partition import OnDamage
+from kafkalog_cli.ops.serve.served_partition import DamageAnswer
 from kafkalog_cli.ops.serve.serving import ServeOptions, Serving
 from kafkalog_cli.ops.session.options import Context
 
@@ -17,7 +17,7 @@ from kafkalog_cli.ops.session.options import Context
 def serving(*paths, on_damage="stop", context=None, **options):
     """A running server; `notes` collects its reports. Its threads have ended after the block."""
     notes = []
-    made = ServeOptions([str(path) for path in paths], port=0, on_damage=OnDamage(on_damage), **options)
+    made = ServeOptions([str(path) for path in paths], port=0, on_damage=DamageAnswer(on_damage), **options)
     with Serving(context or Context(), made, notes.append) as server:
         thread = threading.Thread(target=server.run)
         thread.start()

@@ -6,7 +6,7 @@ from enum import IntEnum, unique
 
 
 @unique
-class ErrorCode(IntEnum):
+class ApiError(IntEnum):
     """An error code; the name is Kafka's."""
 
     UNKNOWN_SERVER_ERROR = -1

@@ -24,7 +24,7 @@ class BadRequest(Exception):
 
 
 class Api(NamedTuple):
-    """An API of the protocol. `versions` are those that are served."""
+    """An API of the protocol. `versions` are the served versions."""
 
     key: int
     name: str

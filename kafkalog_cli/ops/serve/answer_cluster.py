@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.kafka_uuid import ZERO_UUID
-from kafkalog_cli.format.protocol.errors import ErrorCode
+from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.serve.catalog import ServedTopic
 from kafkalog_cli.ops.serve.dispatch import Answer, Broker, Caller, Request
 from kafkalog_cli.ops.serve.epochs import NO_EPOCH
@@ -38,7 +38,7 @@ def _asked_topic(broker: Broker, asked: Message) -> Message:
     found = broker.catalog.by_id.get(topic_id) if by_id else broker.catalog.topics.get(name or "")
     if found is not None:
         return _topic(broker, found)
-    error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    error = ApiError.UNKNOWN_TOPIC_ID if by_id else ApiError.UNKNOWN_TOPIC_OR_PARTITION
     return {"errorCode": error, "name": name or ("" if not by_id else None), "topicId": topic_id, "partitions": []}
 
 
@@ -57,7 +57,7 @@ def _partition(broker: Broker, topic: ServedTopic, number: int) -> Message:
     served = topic.partitions.get(number)
     if served is None:
         return {
-            "errorCode": ErrorCode.LEADER_NOT_AVAILABLE, "partitionIndex": number, "leaderId": -1,
+            "errorCode": ApiError.LEADER_NOT_AVAILABLE, "partitionIndex": number, "leaderId": -1,
             "leaderEpoch": NO_EPOCH, "replicaNodes": [node], "isrNodes": [], "offlineReplicas": [node],
         }  # fmt: skip
     return {
@@ -84,7 +84,7 @@ def _describe_cluster(broker: Broker, request: Request) -> Message:
 def _find_coordinator(broker: Broker, request: Request) -> Message:
     node = _node(broker, request.caller)
     is_group = request.body.get("keyType", _GROUP) == _GROUP
-    error = ErrorCode.NONE if is_group else ErrorCode.INVALID_REQUEST
+    error = ApiError.NONE if is_group else ApiError.INVALID_REQUEST
     message = None if is_group else "kafkalog serves only coordinators of groups"
     found = {**node, "errorCode": error, "errorMessage": message}
     keys = request.body.get("coordinatorKeys", [])

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.internal_topics.schema import Message
-from kafkalog_cli.format.protocol.errors import ErrorCode
+from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.log.settings.topic_config import Origin, Setting
 from kafkalog_cli.ops.serve.dispatch import Answer, Broker, Request
 from kafkalog_cli.ops.serve.groups import ClassicGroup, ClassicMember, ClassicState
@@ -23,7 +23,7 @@ _CONSUMER = "consumer"
 
 def _list_groups(broker: Broker, request: Request) -> Message:
     if broker.committed.is_loading:
-        return {"errorCode": ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "groups": []}
+        return {"errorCode": ApiError.COORDINATOR_LOAD_IN_PROGRESS, "groups": []}
     live = {group.group_id: group for group in broker.groups.groups()}
     states = {one.lower() for one in request.body.get("statesFilter", ())}
     types = {one.lower() for one in request.body.get("typesFilter", ())}
@@ -48,7 +48,7 @@ def _described(broker: Broker, group_id: str) -> Message:
         "authorizedOperations": _NO_OPERATIONS,
     }  # fmt: skip
     if broker.committed.is_loading:
-        return {**found, "errorCode": ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "groupState": ""}
+        return {**found, "errorCode": ApiError.COORDINATOR_LOAD_IN_PROGRESS, "groupState": ""}
     group = broker.groups.describe(group_id)
     if group is not None and group.members:
         return {
@@ -79,9 +79,9 @@ def _configs_of(broker: Broker, asked: Message) -> Message:
     try:
         settings = _settings(broker, kind, name)
     except KafkalogError as error:
-        return {**result, "errorCode": ErrorCode.UNKNOWN_SERVER_ERROR, "errorMessage": str(error)}
+        return {**result, "errorCode": ApiError.UNKNOWN_SERVER_ERROR, "errorMessage": str(error)}
     if settings is None:
-        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if kind == _TOPIC else ErrorCode.INVALID_REQUEST
+        missing = ApiError.UNKNOWN_TOPIC_OR_PARTITION if kind == _TOPIC else ApiError.INVALID_REQUEST
         return {**result, "errorCode": missing, "errorMessage": f"{name} is not served"}
     keys = asked["configurationKeys"]
     return {**result, "configs": [_config(one) for one in settings if keys is None or one.name in keys]}

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.kafka_uuid import ZERO_UUID
-from kafkalog_cli.format.protocol.errors import ErrorCode
+from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.serve.dispatch import Answer, Broker, Request
 from kafkalog_cli.ops.serve.epochs import NO_EPOCH, NO_OFFSET
 from kafkalog_cli.ops.serve.served_partition import NoRecords, RecordsPart, ServedPartition
@@ -16,7 +16,7 @@ _BY_ID = 13
 _READ_COMMITTED = 1
 _MOST_WAIT_MS = 30_000
 _NO_OFFSETS = {"highWatermark": NO_OFFSET, "lastStableOffset": NO_OFFSET, "logStartOffset": NO_OFFSET}
-_ERRORS = {NoRecords.OUT_OF_RANGE: ErrorCode.OFFSET_OUT_OF_RANGE, NoRecords.DAMAGED: ErrorCode.CORRUPT_MESSAGE}
+_ERRORS = {NoRecords.OUT_OF_RANGE: ApiError.OFFSET_OUT_OF_RANGE, NoRecords.DAMAGED: ApiError.CORRUPT_MESSAGE}
 
 
 class _Budget:
@@ -33,13 +33,13 @@ class _Budget:
 
 class _Place(NamedTuple):
     partition: ServedPartition | None
-    unknown: ErrorCode
+    unknown: ApiError
 
 
 def _fetch(broker: Broker, request: Request) -> Message:
     body = request.body
     if body.get("sessionId", 0):  # no session is ever opened: the client sends all partitions each time
-        return {"errorCode": ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "responses": []}
+        return {"errorCode": ApiError.FETCH_SESSION_ID_NOT_FOUND, "responses": []}
     budget = _Budget(body["maxBytes"])
     responses, has_error = [], False
     for topic in body["topics"]:
@@ -60,21 +60,21 @@ def _partition(broker: Broker, request: Request, topic: Message, asked: Message,
         return _failed(number, place.unknown)
     partition = place.partition
     stale = epoch_error(partition, asked.get("currentLeaderEpoch", NO_EPOCH))
-    if stale is not ErrorCode.NONE:
+    if stale is not ApiError.NONE:
         return _failed(number, stale)
     try:
         return _records(partition, request, asked, budget)
     except OSError:
-        return _failed(number, ErrorCode.KAFKA_STORAGE_ERROR)
+        return _failed(number, ApiError.KAFKA_STORAGE_ERROR)
 
 
 def _place(broker: Broker, request: Request, topic: Message, number: int) -> _Place:
     if request.version < _BY_ID:
-        return _Place(broker.catalog.find(topic["topic"], number), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return _Place(broker.catalog.find(topic["topic"], number), ApiError.UNKNOWN_TOPIC_OR_PARTITION)
     found = broker.catalog.by_id.get(topic["topicId"])
     if found is None:
-        return _Place(None, ErrorCode.UNKNOWN_TOPIC_ID)
-    return _Place(found.partitions.get(number), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return _Place(None, ApiError.UNKNOWN_TOPIC_ID)
+    return _Place(found.partitions.get(number), ApiError.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def _records(partition: ServedPartition, request: Request, asked: Message, budget: _Budget) -> Message:
@@ -103,16 +103,16 @@ def _records(partition: ServedPartition, request: Request, asked: Message, budge
     }
 
 
-def _failed(number: int, error: ErrorCode) -> Message:
+def _failed(number: int, error: ApiError) -> Message:
     return {"partitionIndex": number, "errorCode": error, **_NO_OFFSETS, "abortedTransactions": [], "records": b""}
 
 
-def epoch_error(partition: ServedPartition, epoch: int) -> ErrorCode:
+def epoch_error(partition: ServedPartition, epoch: int) -> ApiError:
     """Return the error for the leader epoch that a client knows; -1: it knows none."""
     latest = partition.epochs.of_leader
     if epoch in (NO_EPOCH, latest):
-        return ErrorCode.NONE
-    return ErrorCode.FENCED_LEADER_EPOCH if epoch < latest else ErrorCode.UNKNOWN_LEADER_EPOCH
+        return ApiError.NONE
+    return ApiError.FENCED_LEADER_EPOCH if epoch < latest else ApiError.UNKNOWN_LEADER_EPOCH
 
 
 ANSWERS: dict[int, Answer] = {1: _fetch}

@@ -6,7 +6,7 @@ import time
 
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.internal_topics.schema import Message
-from kafkalog_cli.format.protocol.errors import ErrorCode
+from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.serve.committed import MOST_METADATA_BYTES, Commit, OffsetKey, offsets_in
 from kafkalog_cli.ops.serve.dispatch import Answer, Broker, Request
 from kafkalog_cli.ops.serve.epochs import NO_EPOCH, NO_OFFSET
@@ -81,24 +81,24 @@ def _commit(broker: Broker, request: Request) -> Message:
         body.get("groupInstanceId"),
     )  # fmt: skip
     if broker.committed.is_loading:
-        refused = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        refused = ApiError.COORDINATOR_LOAD_IN_PROGRESS
     if not group_id:
-        refused = ErrorCode.INVALID_GROUP_ID
+        refused = ApiError.INVALID_GROUP_ID
     taken: dict[OffsetKey, Commit] = {}
-    errors: dict[OffsetKey, ErrorCode] = {}
+    errors: dict[OffsetKey, ApiError] = {}
     for topic in body["topics"]:
         for one in topic["partitions"]:
             key = (group_id, topic["name"], one["partitionIndex"])
             metadata = one["committedMetadata"] or ""
-            errors[key] = refused if refused is not ErrorCode.NONE else _commit_error(broker, key, metadata)
-            if errors[key] is ErrorCode.NONE:
+            errors[key] = refused if refused is not ApiError.NONE else _commit_error(broker, key, metadata)
+            if errors[key] is ApiError.NONE:
                 epoch = one.get("committedLeaderEpoch", NO_EPOCH)
                 taken[key] = Commit(one["committedOffset"], epoch, metadata, time.time_ns() // 1_000_000)
     if taken:
         try:
             broker.committed.commit(taken)
         except (KafkalogError, OSError):
-            errors |= dict.fromkeys(taken, ErrorCode.UNKNOWN_SERVER_ERROR)
+            errors |= dict.fromkeys(taken, ApiError.UNKNOWN_SERVER_ERROR)
     return {
         "topics": [
             {
@@ -116,17 +116,17 @@ def _commit(broker: Broker, request: Request) -> Message:
     }
 
 
-def _commit_error(broker: Broker, key: OffsetKey, metadata: str) -> ErrorCode:
+def _commit_error(broker: Broker, key: OffsetKey, metadata: str) -> ApiError:
     topic = broker.catalog.topics.get(key[1])
     if topic is None or not 0 <= key[2] < topic.partition_count:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ApiError.UNKNOWN_TOPIC_OR_PARTITION
     is_large = len(metadata.encode("utf-8", "surrogatepass")) > MOST_METADATA_BYTES
-    return ErrorCode.OFFSET_METADATA_TOO_LARGE if is_large else ErrorCode.NONE
+    return ApiError.OFFSET_METADATA_TOO_LARGE if is_large else ApiError.NONE
 
 
 def _offset_fetch(broker: Broker, request: Request) -> Message:
     body = request.body
-    error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if broker.committed.is_loading else ErrorCode.NONE
+    error = ApiError.COORDINATOR_LOAD_IN_PROGRESS if broker.committed.is_loading else ApiError.NONE
     if request.version < _SEVERAL_GROUPS:
         topics = _offsets(broker, body["groupId"], body["topics"], error)
         return {"errorCode": error, "topics": topics}
@@ -141,9 +141,9 @@ def _offset_fetch(broker: Broker, request: Request) -> Message:
     return {"groups": groups}
 
 
-def _offsets(broker: Broker, group_id: str, asked: list[Message] | None, error: ErrorCode) -> list[Message]:
+def _offsets(broker: Broker, group_id: str, asked: list[Message] | None, error: ApiError) -> list[Message]:
     """Return the offsets of the asked partitions; None asks for all. A partition without an offset has -1."""
-    if error is not ErrorCode.NONE:
+    if error is not ApiError.NONE:
         known: dict[tuple[str, int], Commit] = {}
     else:
         known = broker.committed.of_group(group_id)
@@ -157,7 +157,7 @@ def _offsets(broker: Broker, group_id: str, asked: list[Message] | None, error: 
     ]
 
 
-def _committed(found: Commit | None, number: int, error: ErrorCode) -> Message:
+def _committed(found: Commit | None, number: int, error: ApiError) -> Message:
     if found is None:
         found = Commit(NO_OFFSET, NO_EPOCH, "", -1)
     return {

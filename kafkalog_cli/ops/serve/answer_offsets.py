@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.internal_topics.schema import Message
-from kafkalog_cli.format.protocol.errors import ErrorCode
+from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.lookup.by_offset import Found
 from kafkalog_cli.ops.serve.answer_fetch import epoch_error
 from kafkalog_cli.ops.serve.dispatch import Answer, Broker, Request
@@ -23,7 +23,7 @@ _READ_COMMITTED = 1
 class _Answer(NamedTuple):
     offset: int = NO_OFFSET
     timestamp: int = _NO_TIMESTAMP
-    error: ErrorCode = ErrorCode.NONE
+    error: ApiError = ApiError.NONE
 
 
 def _list_offsets(broker: Broker, request: Request) -> Message:
@@ -38,27 +38,27 @@ def _offset(broker: Broker, request: Request, topic: str, asked: Message) -> Mes
     number = asked["partitionIndex"]
     partition = broker.catalog.find(topic, number)
     if partition is None:
-        return _said(number, _Answer(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        return _said(number, _Answer(error=ApiError.UNKNOWN_TOPIC_OR_PARTITION))
     error = epoch_error(partition, asked.get("currentLeaderEpoch", NO_EPOCH))
-    if error is not ErrorCode.NONE:
+    if error is not ApiError.NONE:
         return _said(number, _Answer(error=error))
     try:
         found = _found(partition, request, asked["timestamp"])
     except (KafkalogError, OSError):
-        return _said(number, _Answer(error=ErrorCode.KAFKA_STORAGE_ERROR))
+        return _said(number, _Answer(error=ApiError.KAFKA_STORAGE_ERROR))
     epoch = NO_EPOCH if found.offset < 0 else partition.epochs.of(found.offset)
     return {**_said(number, found), "leaderEpoch": epoch}
 
 
 def _found(partition: ServedPartition, request: Request, timestamp: int) -> _Answer:
     if timestamp < _LATEST and request.version < _SINCE.get(timestamp, 0):
-        return _Answer(error=ErrorCode.UNSUPPORTED_VERSION)
+        return _Answer(error=ApiError.UNSUPPORTED_VERSION)
     if timestamp in (_EARLIEST, _EARLIEST_LOCAL):
         return _Answer(partition.start)
     if timestamp == _LATEST_TIERED:
         return _Answer()
     if timestamp < _LARGEST_TIME:
-        return _Answer(error=ErrorCode.INVALID_REQUEST)
+        return _Answer(error=ApiError.INVALID_REQUEST)
     is_committed = request.body.get("isolationLevel", 0) == _READ_COMMITTED
     end = partition.last_stable_offset if is_committed else partition.high_watermark
     if timestamp == _LATEST:
@@ -94,10 +94,10 @@ def _epoch_end(broker: Broker, topic: str, asked: Message) -> Message:
     number = asked["partition"]
     partition = broker.catalog.find(topic, number)
     if partition is None:
-        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        error = ApiError.UNKNOWN_TOPIC_OR_PARTITION
     else:
         error = epoch_error(partition, asked.get("currentLeaderEpoch", NO_EPOCH))
-    if partition is None or error is not ErrorCode.NONE:
+    if partition is None or error is not ApiError.NONE:
         return {"errorCode": error, "partition": number}
     epoch, end = partition.epochs.end_of(asked["leaderEpoch"], partition.end)
     return {"partition": number, "leaderEpoch": epoch, "endOffset": end}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.kafka_uuid import ZERO_UUID
-from kafkalog_cli.format.protocol.errors import ErrorCode
+from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.serve.dispatch import Answer, Broker, Request
 
 _REASON = "kafkalog serve is read-only"
@@ -15,7 +15,7 @@ def _produce(_broker: Broker, request: Request) -> Message:
     for topic in request.body["topicData"]:
         refused = [
             {
-                "index": one["index"], "errorCode": ErrorCode.TOPIC_AUTHORIZATION_FAILED, "baseOffset": -1,
+                "index": one["index"], "errorCode": ApiError.TOPIC_AUTHORIZATION_FAILED, "baseOffset": -1,
                 "errorMessage": _REASON,
             }
             for one in topic["partitionData"]

@@ -15,8 +15,8 @@ from kafkalog_cli.ops.partition_facts import topic_id_on_disk
 from kafkalog_cli.ops.replicas import Copy
 from kafkalog_cli.ops.selection import Selection, nothing_selected, partition_paths
 from kafkalog_cli.ops.serve.held_files import HeldFilesystem
-from kafkalog_cli.ops.serve.segment_map import Damage
-from kafkalog_cli.ops.serve.served_partition import OnDamage, ServedPartition
+from kafkalog_cli.ops.serve.segment_map import DamagedPart
+from kafkalog_cli.ops.serve.served_partition import DamageAnswer, ServedPartition
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import Context
 from kafkalog_cli.ops.settings import SettingsSource, read_meta
@@ -45,17 +45,17 @@ class ServedTopic(NamedTuple):
 
 
 class CatalogRequest(NamedTuple):
-    """What is to be served: `connections` is the number of descriptors that are kept for connections."""
+    """The logs to serve. `connections` is the number of descriptors that are kept for connections."""
 
     paths: Sequence[str]
     selection: Selection
     metadata: str | None
     broker_properties: Mapping[str, str]
-    on_damage: OnDamage
+    on_damage: DamageAnswer
     connections: int
 
 
-class Catalog:
+class ServedCatalog:
     """The topics that are served. `report` hears of copies that cannot be served, and of damage when it is met.
 
     Raises as `LogDirs`; NothingSelected; Unreadable if there are too many segments to keep open.
@@ -178,7 +178,7 @@ class Catalog:
             found |= {topic.name: topic.topic_id for topic in self.log_dirs.metadata.topics.values()}
         return found
 
-    def _tell_damage(self, path: str, damage: Damage, is_skipped: bool) -> None:
+    def _tell_damage(self, path: str, damage: DamagedPart, is_skipped: bool) -> None:
         what = "are skipped" if is_skipped else "are not served: consumers get the error CORRUPT_MESSAGE there"
         message = f"bytes {damage.start} to {damage.end} {what}: {damage.reason}"
         self._report(Note("damage", message, path, exit_code=ExitCode.CORRUPTION))

@@ -78,7 +78,7 @@ class CommitFile:
 
 
 class CommittedStore:
-    """Offsets by group, topic and partition. Those on the disk are loaded in a thread of its own.
+    """Offsets by group, topic and partition. The offsets on the disk are loaded in another thread.
 
     A commit while serving hides the offset on the disk. `file` None: commits are in memory only.
     """

@@ -32,7 +32,7 @@ _SIZE = struct.Struct(">i")
 _PIECE_BYTES = 64 << 10
 _SEND_BYTES = 4 << 20
 MOST_REQUEST_BYTES = 1 << 20
-"""The largest request. Clients of a broker without writers send far smaller ones."""
+"""The largest request. Clients of a broker without writers send far smaller requests."""
 _REQUEST_SECONDS = 30.0
 """Time in which a request must arrive after its first byte."""
 _STALL_SECONDS = 60.0

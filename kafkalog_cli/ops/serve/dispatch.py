@@ -8,9 +8,9 @@ from threading import Event
 from typing import NamedTuple
 
 from kafkalog_cli.format.internal_topics.schema import Message
-from kafkalog_cli.format.protocol.errors import ErrorCode
+from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.format.protocol.messages import API_VERSIONS, PRODUCE, Api, RequestHeader, apis
-from kafkalog_cli.ops.serve.catalog import Catalog
+from kafkalog_cli.ops.serve.catalog import ServedCatalog
 from kafkalog_cli.ops.serve.committed import CommittedStore
 from kafkalog_cli.ops.serve.groups import GroupCoordinator
 
@@ -34,9 +34,9 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Broker:
-    """What all requests share. `stopping` is set when the server ends."""
+    """The state that all requests share. `stopping` is set when the server ends."""
 
-    catalog: Catalog
+    catalog: ServedCatalog
     groups: GroupCoordinator
     committed: CommittedStore
     stopping: Event
@@ -64,7 +64,7 @@ def answers() -> dict[int, Answer]:
 
 def unknown_api_versions() -> tuple[Api, int, Message]:
     """Return the answer to a version of ApiVersions that is not served: version 0, with the served versions."""
-    return apis()[API_VERSIONS], 0, {"errorCode": ErrorCode.UNSUPPORTED_VERSION, "apiKeys": _api_keys()}
+    return apis()[API_VERSIONS], 0, {"errorCode": ApiError.UNSUPPORTED_VERSION, "apiKeys": _api_keys()}
 
 
 def why_refused(header: RequestHeader) -> str | None:

@@ -28,7 +28,7 @@ class EpochEnd(NamedTuple):
     end: int
 
 
-class LeaderEpochs:
+class EpochHistory:
     """Leader epochs with ascending numbers and offsets."""
 
     def __init__(self, entries: Sequence[EpochStart]) -> None:
@@ -66,12 +66,12 @@ class LeaderEpochs:
         return EpochEnd(self._epochs[place - 1], self._starts[place])
 
 
-def leader_epochs_of(fs: Filesystem, partition: Partition) -> LeaderEpochs:
+def leader_epochs_of(fs: Filesystem, partition: Partition) -> EpochHistory:
     """Read the leader-epoch-checkpoint of a partition. A file that a broker refuses gives no epochs.
 
     Raises as `open_read`.
     """
     if partition.leader_epochs is None:
-        return LeaderEpochs(())
+        return EpochHistory(())
     entries, faults = checkpoint.decode_leader_epochs(read_all(fs, partition.leader_epochs.path))
-    return LeaderEpochs(() if faults else [EpochStart(entry.epoch, entry.start_offset) for entry in entries])
+    return EpochHistory(() if faults else [EpochStart(entry.epoch, entry.start_offset) for entry in entries])

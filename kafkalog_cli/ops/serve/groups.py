@@ -1,6 +1,6 @@
 """Classic groups in memory: members join, the leader assigns partitions, heartbeats keep members alive.
 
-The states and errors are those of Kafka's GroupMetadataManager for classic groups.
+The states and errors follow Kafka's GroupMetadataManager for classic groups.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from enum import Enum, unique
 from threading import Condition
 from typing import NamedTuple
 
-from kafkalog_cli.format.protocol.errors import ErrorCode
+from kafkalog_cli.format.protocol.errors import ApiError
 
 _SHORTEST_SESSION_MS, _LONGEST_SESSION_MS = 6_000, 1_800_000
 _FIRST_WAIT_SECONDS = 1.0
 """How long a new group waits for more members (group.initial.rebalance.delay.ms)."""
 _MOST_MEMBERS = 1000
-"""Members of all groups together, with those that have asked for an id only."""
+"""Members of all groups together, and clients that have only asked for an id."""
 NO_GENERATION = -1
 
 
@@ -50,7 +50,7 @@ class Joining(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class ClassicMember:
-    """A member of a group. `deadline` is the time at which its session ends."""
+    """A member of a group. `deadline` is when its session ends, in seconds of the clock."""
 
     member_id: str
     joining: Joining
@@ -66,7 +66,7 @@ class ClassicMember:
 class Joined(NamedTuple):
     """The answer to a request to join."""
 
-    error: ErrorCode
+    error: ApiError
     member_id: str
     generation: int = NO_GENERATION
     protocol_type: str | None = None
@@ -78,7 +78,7 @@ class Joined(NamedTuple):
 class Synced(NamedTuple):
     """The answer to a request for an assignment."""
 
-    error: ErrorCode
+    error: ApiError
     assignment: bytes = b""
     protocol_type: str | None = None
     protocol: str | None = None
@@ -145,9 +145,9 @@ class GroupCoordinator:
     def join(self, asked: Joining) -> Joined:
         """Join a group; return when the rebalance has begun its last step, or with an error."""
         if not asked.group_id:
-            return Joined(ErrorCode.INVALID_GROUP_ID, asked.member_id)
+            return Joined(ApiError.INVALID_GROUP_ID, asked.member_id)
         if not _SHORTEST_SESSION_MS <= asked.session_ms <= _LONGEST_SESSION_MS:
-            return Joined(ErrorCode.INVALID_SESSION_TIMEOUT, asked.member_id)
+            return Joined(ApiError.INVALID_SESSION_TIMEOUT, asked.member_id)
         with self._changed:
             group = self._groups.get(asked.group_id) or ClassicGroup(asked.group_id)
             refused = self._refusal(group, asked)
@@ -169,7 +169,7 @@ class GroupCoordinator:
         """Take the leader's assignments; return the member's own when they are there."""
         with self._changed:
             group, error = self._member_of(group_id, generation, member_id, instance_id)
-            if group is None or error is not ErrorCode.NONE:
+            if group is None or error is not ApiError.NONE:
                 return Synced(error)
             member = group.members[member_id]
             member.deadline = self._deadline(member)
@@ -184,50 +184,50 @@ class GroupCoordinator:
                 self._expire(group)
                 self._changed.wait(0.5)
             if group.generation != generation or member_id not in group.members:
-                return Synced(ErrorCode.REBALANCE_IN_PROGRESS)
+                return Synced(ApiError.REBALANCE_IN_PROGRESS)
             if group.state is not ClassicState.STABLE:
-                return Synced(ErrorCode.REBALANCE_IN_PROGRESS)
-            return Synced(ErrorCode.NONE, member.assignment, group.protocol_type, group.protocol)
+                return Synced(ApiError.REBALANCE_IN_PROGRESS)
+            return Synced(ApiError.NONE, member.assignment, group.protocol_type, group.protocol)
 
-    def heartbeat(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> ErrorCode:
+    def heartbeat(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> ApiError:
         """Prolong a member's session."""
         with self._changed:
             group, error = self._member_of(group_id, generation, member_id, instance_id)
-            if group is None or error is not ErrorCode.NONE:
+            if group is None or error is not ApiError.NONE:
                 return error
             member = group.members[member_id]
             member.deadline = self._deadline(member)
             is_waiting = group.state is ClassicState.PREPARING
-            return ErrorCode.REBALANCE_IN_PROGRESS if is_waiting else ErrorCode.NONE
+            return ApiError.REBALANCE_IN_PROGRESS if is_waiting else ApiError.NONE
 
-    def leave(self, group_id: str, member_id: str, instance_id: str | None) -> tuple[ErrorCode, str]:
+    def leave(self, group_id: str, member_id: str, instance_id: str | None) -> tuple[ApiError, str]:
         """Remove a member, named by its id or by its instance id; return the id of the member that left."""
         with self._changed:
             group = self._groups.get(group_id)
             if group is None:
-                return ErrorCode.UNKNOWN_MEMBER_ID, member_id
+                return ApiError.UNKNOWN_MEMBER_ID, member_id
             group.pending.pop(member_id, None)
             static = group.by_instance(instance_id)
             if instance_id is not None and static is None:
-                return ErrorCode.UNKNOWN_MEMBER_ID, member_id
+                return ApiError.UNKNOWN_MEMBER_ID, member_id
             if static is not None and member_id not in ("", static.member_id):
-                return ErrorCode.FENCED_INSTANCE_ID, member_id
+                return ApiError.FENCED_INSTANCE_ID, member_id
             found = static or group.members.get(member_id)
             if found is None:
-                return ErrorCode.UNKNOWN_MEMBER_ID, member_id
+                return ApiError.UNKNOWN_MEMBER_ID, member_id
             self._remove(group, [found])
-            return ErrorCode.NONE, found.member_id
+            return ApiError.NONE, found.member_id
 
-    def may_commit(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> ErrorCode:
+    def may_commit(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> ApiError:
         """Return the error of a commit by this member; without an id it is a consumer outside of the group."""
         with self._changed:
             group = self._groups.get(group_id)
             if group is None or not group.members:
-                return ErrorCode.NONE if generation < 0 else ErrorCode.ILLEGAL_GENERATION
+                return ApiError.NONE if generation < 0 else ApiError.ILLEGAL_GENERATION
             if generation < 0 and not member_id:
-                return ErrorCode.UNKNOWN_MEMBER_ID
+                return ApiError.UNKNOWN_MEMBER_ID
             _, error = self._member_of(group_id, generation, member_id, instance_id)
-            if error is ErrorCode.NONE:
+            if error is ApiError.NONE:
                 group.members[member_id].deadline = self._deadline(group.members[member_id])
             return error
 
@@ -239,25 +239,25 @@ class GroupCoordinator:
         is_other_type = bool(group.members) and group.protocol_type != asked.protocol_type
         common = group.common_protocols(but=asked.member_id)
         if not names or not asked.protocol_type or is_other_type or (common is not None and not names & common):
-            return Joined(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, asked.member_id)
+            return Joined(ApiError.INCONSISTENT_GROUP_PROTOCOL, asked.member_id)
         static = group.by_instance(asked.instance_id)
         if asked.member_id:
             if static is not None and static.member_id != asked.member_id:
-                return Joined(ErrorCode.FENCED_INSTANCE_ID, asked.member_id)
+                return Joined(ApiError.FENCED_INSTANCE_ID, asked.member_id)
             if asked.member_id not in group.members and asked.member_id not in group.pending:
-                return Joined(ErrorCode.UNKNOWN_MEMBER_ID, asked.member_id)
+                return Joined(ApiError.UNKNOWN_MEMBER_ID, asked.member_id)
             return None
         if static is None and self._count() >= _MOST_MEMBERS:
-            return Joined(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+            return Joined(ApiError.GROUP_MAX_SIZE_REACHED, "")
         if asked.needs_known_id and asked.instance_id is None:
             member_id = _new_id(asked)
             group.pending[member_id] = self._clock() + asked.session_ms / 1000
             self._groups[asked.group_id] = group
-            return Joined(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+            return Joined(ApiError.MEMBER_ID_REQUIRED, member_id)
         return None
 
     def _admit(self, group: ClassicGroup, asked: Joining) -> ClassicMember:
-        """Return the member that asks; a static member with a new id takes the place of the old one."""
+        """Return the member that asks; a static member with a new id replaces the old member."""
         static = group.by_instance(asked.instance_id)
         if static is not None and static.member_id != asked.member_id:
             del group.members[static.member_id]
@@ -299,9 +299,9 @@ class GroupCoordinator:
                 break
             self._changed.wait(min(0.5, max(0.01, (group.since if now < group.since else group.until) - now)))
         if member.member_id not in group.members:
-            return Joined(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id)
+            return Joined(ApiError.UNKNOWN_MEMBER_ID, member.member_id)
         if group.generation == before:
-            return Joined(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, member.member_id)
+            return Joined(ApiError.COORDINATOR_LOAD_IN_PROGRESS, member.member_id)
         return self._joined(group, member)
 
     def _complete(self, group: ClassicGroup) -> None:
@@ -329,24 +329,24 @@ class GroupCoordinator:
                 (one.member_id, one.joining.instance_id, one.metadata(protocol)) for one in group.members.values()
             )
         return Joined(
-            ErrorCode.NONE, member.member_id, group.generation, group.protocol_type, protocol, group.leader, members
+            ApiError.NONE, member.member_id, group.generation, group.protocol_type, protocol, group.leader, members
         )  # fmt: skip
 
     def _member_of(
         self, group_id: str, generation: int, member_id: str, instance_id: str | None
-    ) -> tuple[ClassicGroup | None, ErrorCode]:
+    ) -> tuple[ClassicGroup | None, ApiError]:
         group = self._groups.get(group_id)
         if group is None:
-            return None, ErrorCode.UNKNOWN_MEMBER_ID
+            return None, ApiError.UNKNOWN_MEMBER_ID
         self._expire(group)
         static = group.by_instance(instance_id)
         if static is not None and static.member_id != member_id:
-            return group, ErrorCode.FENCED_INSTANCE_ID
+            return group, ApiError.FENCED_INSTANCE_ID
         if member_id not in group.members:
-            return group, ErrorCode.UNKNOWN_MEMBER_ID
+            return group, ApiError.UNKNOWN_MEMBER_ID
         if generation != group.generation:
-            return group, ErrorCode.ILLEGAL_GENERATION
-        return group, ErrorCode.NONE
+            return group, ApiError.ILLEGAL_GENERATION
+        return group, ApiError.NONE
 
     def _expire(self, group: ClassicGroup) -> None:
         now = self._clock()

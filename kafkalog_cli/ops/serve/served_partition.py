@@ -14,15 +14,15 @@ from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.ops.lookup.by_offset import Found
 from kafkalog_cli.ops.lookup.time_search import TimeSearch
 from kafkalog_cli.ops.replicas import Copy
-from kafkalog_cli.ops.serve.epochs import LeaderEpochs, leader_epochs_of
+from kafkalog_cli.ops.serve.epochs import EpochHistory, leader_epochs_of
 from kafkalog_cli.ops.serve.held_files import HeldFile, HeldFilesystem
-from kafkalog_cli.ops.serve.segment_map import Damage, SegmentMap
+from kafkalog_cli.ops.serve.segment_map import DamagedPart, SegmentMap
 from kafkalog_cli.ops.serve.transactions import Aborted, aborted_transactions, first_open_offset
 
 
 @unique
-class OnDamage(Enum):
-    """What a fetch does at damaged bytes. STOP answers an error, SKIP continues with the next good batch."""
+class DamageAnswer(Enum):
+    """The answer of a fetch at damaged bytes. STOP answers an error, SKIP continues with the next good batch."""
 
     STOP = "stop"
     SKIP = "skip"
@@ -46,7 +46,7 @@ class RecordsPart(NamedTuple):
     is_transactional: bool
 
 
-TellDamage = Callable[[str, Damage, bool], None]
+TellDamage = Callable[[str, DamagedPart, bool], None]
 """Called with the path of a log, its damage, and whether the damage is skipped."""
 
 
@@ -54,13 +54,13 @@ class ServedPartition:
     """A partition of the view. Its segments are read and checked at the first request that needs them."""
 
     def __init__(
-        self, fs: HeldFilesystem, copy: Copy, on_damage: OnDamage, tell: TellDamage, kernels: KernelChoice | None
+        self, fs: HeldFilesystem, copy: Copy, on_damage: DamageAnswer, tell: TellDamage, kernels: KernelChoice | None
     ) -> None:
         """Raises as `open_read`."""
         self.copy = copy
         self.segments = copy.partition.segments
         self.start = copy.bounds.start
-        self.epochs: LeaderEpochs = leader_epochs_of(fs, copy.partition)
+        self.epochs: EpochHistory = leader_epochs_of(fs, copy.partition)
         self._fs = fs
         self._on_damage = on_damage
         self._tell = tell
@@ -76,7 +76,7 @@ class ServedPartition:
         that a consumer reaches the end.
         """
         end = self.copy.bounds.next_offset
-        if self._on_damage is OnDamage.STOP:
+        if self._on_damage is DamageAnswer.STOP:
             return end
         good = self._map(len(self.segments) - 1).next_offset
         return end if good is None else min(max(good, self.start), end)
@@ -124,7 +124,7 @@ class ServedPartition:
     ) -> RecordsPart | NoRecords | None:
         segment, mapped = self.segments[number], self._map(number)
         damage = mapped.damage_at(offset)
-        if damage is not None and self._on_damage is OnDamage.STOP and not self._is_torn_end(number, offset):
+        if damage is not None and self._on_damage is DamageAnswer.STOP and not self._is_torn_end(number, offset):
             return NoRecords.DAMAGED
         found = mapped.slice(offset, end_offset, most_bytes, first_is_whole=first_is_whole)
         if found is None:
@@ -172,5 +172,5 @@ class ServedPartition:
                 found = SegmentMap(self._fs.held(segment.log.path), self._kernels)
                 self._maps[number] = found
                 for damage in found.damage:
-                    self._tell(segment.log.path, damage, self._on_damage is OnDamage.SKIP)
+                    self._tell(segment.log.path, damage, self._on_damage is DamageAnswer.SKIP)
             return self._maps[number]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import select
 import socket
 from collections.abc import Callable
@@ -20,8 +19,8 @@ _END_SECONDS = 5.0
 _BACKLOG = 128
 
 
-class Limits(NamedTuple):
-    """Limits of a server: connections at a time, and seconds without a request."""
+class ServerLimits(NamedTuple):
+    """ServerLimits of a server: connections at a time, and seconds without a request."""
 
     connections: int = 100
     idle_seconds: float = 600.0
@@ -34,7 +33,7 @@ class Server:
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 what a server needs
-        self, host: str, port: int, broker: Broker, limits: Limits, clock: Callable[[], float],
+        self, host: str, port: int, broker: Broker, limits: ServerLimits, clock: Callable[[], float],
         report: Callable[[Note], None],
     ) -> None:  # fmt: skip
         self._broker = broker
@@ -45,7 +44,7 @@ class Server:
         self._socket = _listening(host, port)
         self._threads: dict[Thread, socket.socket] = {}
         self._changing = Lock()
-        self._wake, self._waker = os.pipe()
+        self._wake, self._waker = socket.socketpair()
 
     @property
     def address(self) -> tuple[str, int]:
@@ -76,7 +75,7 @@ class Server:
     def stop(self) -> None:
         """End `run`; any thread may call this."""
         self._broker.stopping.set()
-        os.write(self._waker, b"x")
+        self._waker.send(b"x")
 
     def _accept(self) -> None:
         try:
@@ -126,8 +125,8 @@ class Server:
         until = self._clock() + _END_SECONDS
         for thread, _ in threads:
             thread.join(max(0.0, until - self._clock()))
-        os.close(self._wake)
-        os.close(self._waker)
+        self._wake.close()
+        self._waker.close()
 
 
 def _listening(host: str, port: int) -> socket.socket:

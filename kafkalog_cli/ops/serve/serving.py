@@ -10,12 +10,12 @@ from types import TracebackType
 
 from kafkalog_cli.log.settings.topic_config import read_broker_properties
 from kafkalog_cli.ops.selection import Selection
-from kafkalog_cli.ops.serve.catalog import Catalog, CatalogRequest
+from kafkalog_cli.ops.serve.catalog import CatalogRequest, ServedCatalog
 from kafkalog_cli.ops.serve.committed import CommitFile, CommittedStore
 from kafkalog_cli.ops.serve.dispatch import Broker
 from kafkalog_cli.ops.serve.groups import GroupCoordinator
-from kafkalog_cli.ops.serve.served_partition import OnDamage
-from kafkalog_cli.ops.serve.server import Limits, Server
+from kafkalog_cli.ops.serve.served_partition import DamageAnswer
+from kafkalog_cli.ops.serve.server import Server, ServerLimits
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import Context
 
@@ -25,23 +25,26 @@ DEFAULT_PORT = 9092
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """What is served, and how. `commit_to` is the path of a file for commits; None keeps them in memory."""
+    """The logs to serve, and the server's settings.
+
+    `commit_to` is the path of a file for commits; None keeps them in memory.
+    """
 
     paths: Sequence[str]
     selection: Selection = field(default=Selection())
     host: str = LOOPBACK
     port: int = DEFAULT_PORT
     commit_to: str | None = None
-    on_damage: OnDamage = OnDamage.STOP
+    on_damage: DamageAnswer = DamageAnswer.STOP
     metadata: str | None = None
     broker_config: str | None = None
-    limits: Limits = field(default=Limits())
+    limits: ServerLimits = field(default=ServerLimits())
 
 
 class Serving:
     """A server that is ready to run. `report` is called from several threads.
 
-    Raises as `Catalog`, `CommitFile`, `Server` and `read_broker_properties`.
+    Raises as `ServedCatalog`, `CommitFile`, `Server` and `read_broker_properties`.
     """
 
     def __init__(self, context: Context, options: ServeOptions, report: Callable[[Note], None]) -> None:
@@ -53,7 +56,7 @@ class Serving:
                 options.paths, options.selection, options.metadata, properties, options.on_damage,
                 options.limits.connections,
             )  # fmt: skip
-            self.catalog = Catalog(context, request, report)
+            self.catalog = ServedCatalog(context, request, report)
             opened.callback(self.catalog.close)
             file = None if options.commit_to is None else CommitFile(context.fs, options.commit_to)
             self.committed = CommittedStore(self.catalog.log_dirs, file, report)

@@ -27,7 +27,7 @@ class Aborted(NamedTuple):
 
 
 def aborted_transactions(fs: Filesystem, partition: Partition, maps: Maps) -> list[Aborted]:
-    """Return all aborted transactions by first offset: those in the log, and those of the transaction indexes.
+    """Return all aborted transactions by first offset, from the log and the transaction indexes.
 
     The log decides. An entry of an index counts if it has no marker in the log, because damage may hide the marker.
     """

@@ -72,7 +72,6 @@ LIBRARIES = {
 }
 
 LARGE_FUNCTIONS = {
-    "cli/serve.py:serve": "declares its options, one a line",
     "cli/append.py:append": "declares its options, one a line",
     "cli/dump_log.py:dump_log": "declares its options, one a line",
     "cli/recover.py:recover": "declares its options, one a line",

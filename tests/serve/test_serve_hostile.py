@@ -140,7 +140,7 @@ def test_random_requests_leave_nothing_behind(log_dir, evidence):  # noqa: F811
         wait_until(lambda: server.server.connections == 0)
         grown = tracemalloc.get_traced_memory()[0] - before
         tracemalloc.stop()
-        wait_until(lambda: (threading.active_count(), descriptors()) == (threads, files))
+        wait_until(lambda: threading.active_count() <= threads and descriptors() <= files)
         assert grown < 8 << 20
         assert not [note.message for note in server.notes if re.search(r"closed: \w+(Error|Exception): ", note.message)]
         assert is_well(server)

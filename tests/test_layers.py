@@ -25,6 +25,7 @@ DISK_CALLS = re.compile(
 DISK_CALLS_OF_OS = re.compile("replace|remove|truncate|link|stat|write|pwrite|copy2?|move")
 """Names that methods of strings, lists, arrays and streams have too."""
 MAY_TOUCH_DISK = {
+    "format/protocol/messages.py": "reads the message definitions of the package",
     "__main__.py": "standard descriptors: the version, and the null device where one is closed",
     "disk/fs.py": "the door",
     "disk/fs_changes.py": "its changing half",
@@ -52,6 +53,7 @@ MAY_CHANGE_THE_DISK = {
     "__main__.py": "prints the version to a descriptor, and opens the null device where one is closed",
 }
 MAY_ASK_FOR_CHANGES = {
+    "ops/serve/committed.py": "writes the file of --commit-to, outside of logs",
     "ops/recover/salvage.py": "writes into directories that it makes, outside of any log directory",
     "ops/demo/making.py": "makes a log directory of its own",
     "ops/metadump/copying.py": "writes into a directory that it makes, outside of any log directory",

@@ -28,6 +28,7 @@ SUMMARIES = {
     "compact": "Keep only the last record of each key, as a log cleaner does",
     "delete-records": "Move the start of a log forward",
     "truncate": "Remove the records at the end of a log",
+    "serve": "Serve log directories to Kafka clients, read-only",
     "export": "Write records as Parquet, Arrow or NDJSON files",
     "import": "Build new partitions from the records in files",
     "metadump": "Copy log directories without keys, values and secrets, to send",
@@ -196,6 +197,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("Cut the log", f"kafkalog truncate {_PARTITION} --to 100 --single-replica"),
     ),
+    "serve": (
+        ("Let Kafka clients read a dead broker's disk at 127.0.0.1:9092", f"kafkalog serve {_LOG_DIR}"),
+        (
+            "Serve one topic from two brokers' disks, and keep the commits of consumers",
+            f"kafkalog serve {_LOG_DIR} /mnt/backup --topic orders --commit-to commits.ndjson",
+        ),
+        ("Skip damaged batches, and take a free port", f"kafkalog serve {_LOG_DIR} --port 0 --on-damage skip"),
+    ),
     "export": (
         ("Write a topic as Parquet files", f"kafkalog export {_LOG_DIR} --topic orders --output lake"),
         (
@@ -283,6 +292,7 @@ _CODES: dict[str, tuple[ExitCode, ...]] = {
     "compact": _WITH_DAMAGE,
     "delete-records": _CHANGE,
     "truncate": _CHANGE,
+    "serve": (*_READ, _E.REFUSED),
     "export": _WITH_DAMAGE,
     "import": _WITH_DAMAGE,
     "sql": (*_READ, _E.REFUSED),
@@ -300,6 +310,8 @@ _OWN_MEANINGS: dict[tuple[str, ExitCode], str] = {
     ("find", _E.FAILURE): "no record matches, or an error",
     ("doctor", _E.OK): "no damage found",
     ("doctor", _E.WARNINGS): "only warnings, a damaged tail that a broker cuts off, or an unknown ERROR-TEXT",
+    ("serve", _E.OK): "stopped by Ctrl-C or SIGTERM",
+    ("serve", _E.CORRUPTION): "stopped, and damaged bytes were met",
     ("verify", _E.OK): "no damage found",
     ("verify", _E.WARNINGS): "only warnings, or a damaged tail that a broker cuts off",
 }

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from kafkalog_cli.disk.followed_links import LinkNotFollowed, NotRegular, check_regular, open_directory, open_file
 from kafkalog_cli.disk.fs_changes import (
@@ -32,6 +32,7 @@ __all__ = [
     "ReadableFile",
     "RealFilesystem",
     "Room",
+    "SendableFile",
     "WritableFile",
     "WritableFilesystem",
     "check_size",
@@ -73,6 +74,17 @@ class ReadableFile(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None: ...
+
+
+@runtime_checkable
+class SendableFile(ReadableFile, Protocol):
+    """An open file whose bytes the kernel can send to a socket."""
+
+    def send_to(self, descriptor: int, position: int, size_bytes: int) -> int:
+        """Send at most `size_bytes` from byte `position`; return the number of bytes sent, 0 at the end of the file.
+
+        Raises OSError, and BlockingIOError for a socket that takes no more bytes now.
+        """
 
 
 class Filesystem(Protocol):
@@ -153,6 +165,13 @@ class RealFile:
         if self._cold is not None:
             self._cold.read(done)
         return done
+
+    def send_to(self, descriptor: int, position: int, size_bytes: int) -> int:
+        """See SendableFile."""
+        sent = os.sendfile(descriptor, self._descriptor, position, size_bytes)
+        if self._cold is not None:
+            self._cold.read(sent)
+        return sent
 
     def close(self) -> None:
         if self._descriptor >= 0:

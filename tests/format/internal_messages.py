@@ -30,16 +30,18 @@ VALUES = {
     "float64": st.floats(allow_nan=False),
     "string": st.text(max_size=10),
     "bytes": st.binary(max_size=10),
+    "records": st.binary(max_size=10),
     "uuid": st.binary(min_size=16, max_size=16).map(uuid_text),
 }
 
 
 def messages(name, version):
     """Messages as the decoder gives them: a tagged field is there if it is not at its default."""
-    return _structs(message_schema(name).fields, version)
+    return fields_of(message_schema(name).fields, version)
 
 
-def _structs(fields, version):
+def fields_of(fields, version):
+    """Values of the fields of a schema."""
     present = {field.name: _values(field, version) for field in fields if field.tag < 0 and version in field.versions}
     tagged = {
         field.name: _values(field, version).filter(lambda value, default=field.default: value != default)
@@ -54,10 +56,10 @@ def _structs(fields, version):
 
 def _values(field, version):
     if field.kind == "array":
-        elements = _structs(field.fields, version) if field.items == "struct" else VALUES[field.items]
+        elements = fields_of(field.fields, version) if field.items == "struct" else VALUES[field.items]
         values = st.lists(elements, max_size=3)
     elif field.kind == "struct":
-        values = _structs(field.fields, version)
+        values = fields_of(field.fields, version)
     else:
         values = VALUES[field.kind]
     return st.none() | values if version in field.nullable else values

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kafkalog_cli.format.batch import wrap_int32
-from kafkalog_cli.format.internal_topics.schema import NEWEST_RELEASE, Message, Release, SchemaField, message_schema
+from kafkalog_cli.format.internal_topics.schema import (
+    NEWEST_RELEASE,
+    Message,
+    MessageSchema,
+    Release,
+    SchemaField,
+    message_schema,
+)
 from kafkalog_cli.format.internal_topics.wire import Undecodable, UnknownTag, WireReader
 
 _MAX_STRING = 0x7FFF
@@ -48,7 +55,11 @@ def read_message(name: str, version: int, reader: WireReader, release: Release =
 
     Raises Undecodable, with the message of Java's exception, if the bytes do not fit.
     """
-    schema = message_schema(name, release)
+    return read_fields(message_schema(name, release), version, reader)
+
+
+def read_fields(schema: MessageSchema, version: int, reader: WireReader) -> Message:
+    """Read the message of `schema` at the reader's position. Raises as `read_message`."""
     return _read_struct(schema.fields, version, version in schema.flexible, reader)
 
 
@@ -110,7 +121,7 @@ def _read_tagged(field: SchemaField, version: int, reader: WireReader) -> Any:
 def _read_value(field: SchemaField, kind: str, version: int, flexible: bool, reader: WireReader) -> Any:
     if kind == "string":
         return _read_string(field.name, version in field.nullable, flexible, reader)
-    if kind == "bytes":
+    if kind in ("bytes", "records"):
         size = _size(field.name, version in field.nullable, flexible, "int32", reader)
         return None if size < 0 else reader.array(size)
     if kind == "array":

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
-from kafkalog_cli.format.internal_topics.schema import Message, SchemaField, message_schema
+from kafkalog_cli.format.internal_topics.schema import Message, MessageSchema, SchemaField, message_schema
 from kafkalog_cli.format.internal_topics.wire import NUMBERS
 from kafkalog_cli.format.kafka_uuid import parse_uuid
 from kafkalog_cli.format.varint import encode_unsigned
@@ -21,49 +21,91 @@ def encode_message(name: str, version: int, message: Message) -> bytes:
     A tagged field is written if `message` contains it. Raises KeyError for an unknown message name. Raises ValueError
     or struct.error for a version that the message does not have, and for a value that does not fit in its field.
     """
-    schema = message_schema(name)
+    return b"".join(encode_pieces(message_schema(name), version, message))  # type: ignore[arg-type]
+
+
+class Spliced(Protocol):
+    """Bytes that are inserted into an encoded message later, such as a part of a file."""
+
+    @property
+    def size_bytes(self) -> int:
+        """The number of bytes."""
+
+
+def encode_pieces(schema: MessageSchema, version: int, message: Message) -> Iterator[bytes | Spliced]:
+    """Yield the pieces of an encoded message. A field of kind `records` may be Spliced; its size is encoded before it.
+
+    Raises as `encode_message`.
+    """
     if version not in schema.versions:
-        raise ValueError(f"{name} has no version {version}")
-    return b"".join(_struct(schema.fields, version, version in schema.flexible, message))
+        raise ValueError(f"{schema.name} has no version {version}")
+    yield from _struct(schema.fields, version, version in schema.flexible, message)
 
 
-def _struct(fields: tuple[SchemaField, ...], version: int, flexible: bool, message: Message) -> Iterator[bytes]:
+def _struct(
+    fields: tuple[SchemaField, ...], version: int, flexible: bool, message: Message
+) -> Iterator[bytes | Spliced]:
     tagged = []
     for field in fields:
         if field.tag >= 0:
             if field.name in message:
                 tagged.append(field)
         elif version in field.versions:
-            yield _value(field, field.kind, version, flexible, message.get(field.name, field.default))
+            yield from _value(field, field.kind, version, flexible, message.get(field.name, field.default))
     if tagged and not flexible:
         raise ValueError(f"version {version} has no tagged fields")
     if flexible:
         yield encode_unsigned(len(tagged))
     for field in sorted(tagged, key=lambda field: field.tag):
-        data = _tagged(field, version, message[field.name])
+        data = b"".join(_tagged(field, version, message[field.name]))  # type: ignore[arg-type]
         yield encode_unsigned(field.tag) + encode_unsigned(len(data)) + data
 
 
-def _tagged(field: SchemaField, version: int, value: Any) -> bytes:
+def _tagged(field: SchemaField, version: int, value: Any) -> Iterator[bytes | Spliced]:
     if version not in field.tagged:
         raise ValueError(f"version {version} has no field {field.name}")
-    if field.kind == "struct" and version in field.nullable:
-        return b"\0" if value is None else b"\1" + b"".join(_struct(field.fields, version, True, value))
-    return _value(field, field.kind, version, True, value)
+    if field.kind != "struct" or version not in field.nullable:
+        yield from _value(field, field.kind, version, True, value)
+    elif value is None:
+        yield b"\0"
+    else:
+        yield b"\1"
+        yield from _struct(field.fields, version, True, value)
 
 
-def _value(field: SchemaField, kind: str, version: int, flexible: bool, value: Any) -> bytes:
+def _value(field: SchemaField, kind: str, version: int, flexible: bool, value: Any) -> Iterator[bytes | Spliced]:
     if value is None and version not in field.nullable:
         raise ValueError(f"field {field.name} cannot be null in version {version}")
     if kind == "array":
-        if value is None:
-            return b"\0" if flexible else _NULL_LIST
-        head = encode_unsigned(len(value) + 1) if flexible else struct.pack(">i", len(value))
-        return head + b"".join(_element(field, version, flexible, element) for element in value)
-    if kind == "struct":
-        mark = b"" if version not in field.nullable else (b"\xff" if value is None else b"\1")
-        return mark if value is None else mark + b"".join(_struct(field.fields, version, flexible, value))
-    if kind in ("string", "bytes"):
+        yield from _array(field, version, flexible, value)
+    elif kind == "struct":
+        if version in field.nullable:
+            yield b"\xff" if value is None else b"\1"
+        if value is not None:
+            yield from _struct(field.fields, version, flexible, value)
+    elif kind == "records" and hasattr(value, "size_bytes"):
+        yield encode_unsigned(value.size_bytes + 1) if flexible else struct.pack(">i", value.size_bytes)
+        yield value
+    else:
+        yield _plain(kind, flexible, value)
+
+
+def _array(field: SchemaField, version: int, flexible: bool, value: Any) -> Iterator[bytes | Spliced]:
+    if value is None:
+        yield b"\0" if flexible else _NULL_LIST
+        return
+    yield encode_unsigned(len(value) + 1) if flexible else struct.pack(">i", len(value))
+    for element in value:
+        if element is None:
+            raise ValueError(f"an element of {field.name} cannot be null")
+        if field.items == "struct":
+            yield from _struct(field.fields, version, flexible, element)
+        else:
+            yield _plain(field.items, flexible, element)
+
+
+def _plain(kind: str, flexible: bool, value: Any) -> bytes:
+    if kind in ("string", "bytes", "records"):
         return _sized(kind, flexible, value)
     if kind == "uuid":
         raw = parse_uuid(value)
@@ -71,14 +113,6 @@ def _value(field: SchemaField, kind: str, version: int, flexible: bool, value: A
             raise ValueError(f"{value!r} is not a UUID")
         return raw
     return NUMBERS[kind].pack(value)
-
-
-def _element(field: SchemaField, version: int, flexible: bool, value: Any) -> bytes:
-    if value is None:
-        raise ValueError(f"an element of {field.name} cannot be null")
-    if field.items == "struct":
-        return b"".join(_struct(field.fields, version, flexible, value))
-    return _value(field, field.items, version, flexible, value)
 
 
 def _sized(kind: str, flexible: bool, value: str | bytes | None) -> bytes:

@@ -79,7 +79,11 @@ def message_schema(name: str, release: Release = NEWEST_RELEASE) -> MessageSchem
 
     Releases before 4.2 are treated as 4.2.
     """
-    found = definitions()["messages"][name]
+    return schema_of(name, definitions()["messages"][name], release)
+
+
+def schema_of(name: str, found: dict[str, Any], release: Release = NEWEST_RELEASE) -> MessageSchema:
+    """Return the schema of a message from its definition in the form of schemas.json."""
     versions = _versions(_versions_in(found, release))
     fields = tuple(_field(field, versions, release) for field in found["fields"] if is_in(field, release))
     return MessageSchema(name, versions, _asked(_versions(found["flexible"]), versions), fields)

@@ -1,0 +1,77 @@
+"""`kafkalog serve`: a read-only Kafka broker over log directories."""
+
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.options import (
+    LIMITS_PANEL,
+    BrokerConfigOption,
+    Format,
+    LogDirs,
+    MetadataOption,
+    OutputFormat,
+    TopicOption,
+    TopicPatternOption,
+    selection_of,
+)
+
+command = typer.Typer(add_completion=False)
+
+_SERVER_PANEL = "Server"
+
+
+class OnDamageOption(Enum):
+    """The answer of a fetch at damaged bytes."""
+
+    STOP = "stop"
+    SKIP = "skip"
+
+
+@command.command("serve")
+def serve(  # noqa: PLR0913, PLR0917 options
+    context: typer.Context,
+    paths: LogDirs,
+    listen: Annotated[str, typer.Option("--listen", metavar="HOST", rich_help_panel=_SERVER_PANEL,
+        help="Address to listen on. There is no authentication: other machines reach all records.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, rich_help_panel=_SERVER_PANEL,
+        help="Port to listen on. 0 takes a free port.")] = 9092,
+    commit_to: Annotated[str | None, typer.Option("--commit-to", metavar="FILE", rich_help_panel=_SERVER_PANEL,
+        help="Keep commits of consumers in FILE, a line per commit. Default: in memory.", show_default=False)] = None,
+    on_damage: Annotated[OnDamageOption, typer.Option("--on-damage", rich_help_panel=_SERVER_PANEL,
+        help="At damage, answer an error (stop), or continue with the next good batch (skip).")] = OnDamageOption.STOP,
+    topic: TopicOption = None,
+    topic_pattern: TopicPatternOption = None,
+    max_connections: Annotated[int, typer.Option("--max-connections", metavar="N", min=1, max=10_000,
+        rich_help_panel=LIMITS_PANEL, help="Connections at a time.")] = 100,
+    idle: Annotated[float, typer.Option("--idle", metavar="SECONDS", min=1, rich_help_panel=LIMITS_PANEL,
+        help="Close a connection after SECONDS without a request.")] = 600.0,
+    broker_config: BrokerConfigOption = None,
+    metadata: MetadataOption = None,
+    output: Format = OutputFormat.TEXT,
+) -> int:  # fmt: skip
+    """Serve log directories to Kafka clients, read-only.
+
+    kafkalog speaks Kafka's protocol as a broker that leads all partitions. Consumers fetch the batches as they are on
+    the disk, and consumer groups work. Committed offsets come from __consumer_offsets. Nothing on the disk is changed:
+    commits stay in memory, or in the file of --commit-to. Producing is refused.
+
+    Each segment is read and its CRCs are checked before its first batch is sent. A damaged batch is never sent.
+
+    The logs are those of the start: later changes by other commands are not seen. The segment files stay open. Several
+    log directories may have copies of a partition: the copy with the last leader epoch, and of these the longest, is
+    served.
+    """
+    from kafkalog_cli.cli.serve_run import run_server
+    from kafkalog_cli.ops.selection import Selection
+    from kafkalog_cli.ops.serve.served_partition import DamageAnswer
+    from kafkalog_cli.ops.serve.server import ServerLimits
+    from kafkalog_cli.ops.serve.serving import ServeOptions
+
+    options = ServeOptions(
+        paths, selection_of(topic, None, topic_pattern) or Selection(), listen, port, commit_to,
+        DamageAnswer(on_damage.value), metadata, broker_config, ServerLimits(max_connections, idle),
+    )  # fmt: skip
+    return run_server(environment_of(context), options, is_json=output.is_json)

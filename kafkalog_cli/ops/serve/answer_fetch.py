@@ -1,0 +1,118 @@
+"""Fetch: whole batches of the logs, sent from the files as they are."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kafkalog_cli.format.internal_topics.schema import Message
+from kafkalog_cli.format.kafka_uuid import ZERO_UUID
+from kafkalog_cli.format.protocol.errors import ApiError
+from kafkalog_cli.ops.serve.dispatch import Answer, Broker, Request
+from kafkalog_cli.ops.serve.epochs import NO_EPOCH, NO_OFFSET
+from kafkalog_cli.ops.serve.served_partition import NoRecords, RecordsPart, ServedPartition
+
+_BY_ID = 13
+"""The first version in which a request names topics by their ids."""
+_READ_COMMITTED = 1
+_MOST_WAIT_MS = 30_000
+_NO_OFFSETS = {"highWatermark": NO_OFFSET, "lastStableOffset": NO_OFFSET, "logStartOffset": NO_OFFSET}
+_ERRORS = {NoRecords.OUT_OF_RANGE: ApiError.OFFSET_OUT_OF_RANGE, NoRecords.DAMAGED: ApiError.CORRUPT_MESSAGE}
+
+
+class _Budget:
+    """The bytes that a response may still have. `has_records`: the response has a batch already."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self.left = max(0, most_bytes)
+        self.used = 0
+
+    def take(self, size_bytes: int) -> None:
+        self.used += size_bytes
+        self.left = max(0, self.left - size_bytes)
+
+
+class _Place(NamedTuple):
+    partition: ServedPartition | None
+    unknown: ApiError
+
+
+def _fetch(broker: Broker, request: Request) -> Message:
+    body = request.body
+    if body.get("sessionId", 0):  # no session is ever opened: the client sends all partitions each time
+        return {"errorCode": ApiError.FETCH_SESSION_ID_NOT_FOUND, "responses": []}
+    budget = _Budget(body["maxBytes"])
+    responses, has_error = [], False
+    for topic in body["topics"]:
+        partitions = [_partition(broker, request, topic, one, budget) for one in topic["partitions"]]
+        has_error |= any(one.get("errorCode", 0) for one in partitions)
+        responses.append({
+            "topic": topic.get("topic", ""), "topicId": topic.get("topicId", ZERO_UUID), "partitions": partitions,
+        })  # fmt: skip
+    if budget.used < body["minBytes"] and not has_error and responses:
+        broker.stopping.wait(max(0, min(body["maxWaitMs"], _MOST_WAIT_MS)) / 1000)
+    return {"responses": responses}
+
+
+def _partition(broker: Broker, request: Request, topic: Message, asked: Message, budget: _Budget) -> Message:
+    number = asked["partition"]
+    place = _place(broker, request, topic, number)
+    if place.partition is None:
+        return _failed(number, place.unknown)
+    partition = place.partition
+    stale = epoch_error(partition, asked.get("currentLeaderEpoch", NO_EPOCH))
+    if stale is not ApiError.NONE:
+        return _failed(number, stale)
+    try:
+        return _records(partition, request, asked, budget)
+    except OSError:
+        return _failed(number, ApiError.KAFKA_STORAGE_ERROR)
+
+
+def _place(broker: Broker, request: Request, topic: Message, number: int) -> _Place:
+    if request.version < _BY_ID:
+        return _Place(broker.catalog.find(topic["topic"], number), ApiError.UNKNOWN_TOPIC_OR_PARTITION)
+    found = broker.catalog.by_id.get(topic["topicId"])
+    if found is None:
+        return _Place(None, ApiError.UNKNOWN_TOPIC_ID)
+    return _Place(found.partitions.get(number), ApiError.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def _records(partition: ServedPartition, request: Request, asked: Message, budget: _Budget) -> Message:
+    is_committed = request.body.get("isolationLevel", 0) == _READ_COMMITTED
+    end = partition.last_stable_offset if is_committed else partition.high_watermark
+    offset = asked["fetchOffset"]
+    most = max(0, min(asked["partitionMaxBytes"], budget.left))
+    found = partition.records(offset, end, most, first_is_whole=not budget.used)
+    if isinstance(found, NoRecords):
+        return _failed(asked["partition"], _ERRORS[found])
+    aborted: list[Message] | None = [] if is_committed else None
+    if isinstance(found, RecordsPart):
+        budget.take(found.size_bytes)
+        if aborted is not None and found.is_transactional:
+            aborted += [
+                {"producerId": one.producer_id, "firstOffset": one.first_offset}
+                for one in partition.aborted(offset, found.next_offset)
+            ]
+    return {
+        "partitionIndex": asked["partition"],
+        "highWatermark": partition.high_watermark,
+        "lastStableOffset": partition.last_stable_offset if is_committed else NO_OFFSET,
+        "logStartOffset": partition.start,
+        "abortedTransactions": aborted,
+        "records": b"" if found is None else found,
+    }
+
+
+def _failed(number: int, error: ApiError) -> Message:
+    return {"partitionIndex": number, "errorCode": error, **_NO_OFFSETS, "abortedTransactions": [], "records": b""}
+
+
+def epoch_error(partition: ServedPartition, epoch: int) -> ApiError:
+    """Return the error for the leader epoch that a client knows; -1: it knows none."""
+    latest = partition.epochs.of_leader
+    if epoch in (NO_EPOCH, latest):
+        return ApiError.NONE
+    return ApiError.FENCED_LEADER_EPOCH if epoch < latest else ApiError.UNKNOWN_LEADER_EPOCH
+
+
+ANSWERS: dict[int, Answer] = {1: _fetch}

@@ -1,0 +1,106 @@
+"""ListOffsets and OffsetForLeaderEpoch: offsets by time, the ends of a log, and the ends of leader epochs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format.internal_topics.schema import Message
+from kafkalog_cli.format.protocol.errors import ApiError
+from kafkalog_cli.ops.lookup.by_offset import Found
+from kafkalog_cli.ops.serve.answer_fetch import epoch_error
+from kafkalog_cli.ops.serve.dispatch import Answer, Broker, Request
+from kafkalog_cli.ops.serve.epochs import NO_EPOCH, NO_OFFSET
+from kafkalog_cli.ops.serve.served_partition import ServedPartition
+
+_LATEST, _EARLIEST, _LARGEST_TIME, _EARLIEST_LOCAL, _LATEST_TIERED = -1, -2, -3, -4, -5
+_SINCE = {_LARGEST_TIME: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9}
+"""The first version of a request with these words for an offset."""
+_NO_TIMESTAMP = -1
+_READ_COMMITTED = 1
+
+
+class _Answer(NamedTuple):
+    offset: int = NO_OFFSET
+    timestamp: int = _NO_TIMESTAMP
+    error: ApiError = ApiError.NONE
+
+
+def _list_offsets(broker: Broker, request: Request) -> Message:
+    topics = []
+    for topic in request.body["topics"]:
+        found = [_offset(broker, request, topic["name"], asked) for asked in topic["partitions"]]
+        topics.append({"name": topic["name"], "partitions": found})
+    return {"topics": topics}
+
+
+def _offset(broker: Broker, request: Request, topic: str, asked: Message) -> Message:
+    number = asked["partitionIndex"]
+    partition = broker.catalog.find(topic, number)
+    if partition is None:
+        return _said(number, _Answer(error=ApiError.UNKNOWN_TOPIC_OR_PARTITION))
+    error = epoch_error(partition, asked.get("currentLeaderEpoch", NO_EPOCH))
+    if error is not ApiError.NONE:
+        return _said(number, _Answer(error=error))
+    try:
+        found = _found(partition, request, asked["timestamp"])
+    except (KafkalogError, OSError):
+        return _said(number, _Answer(error=ApiError.KAFKA_STORAGE_ERROR))
+    epoch = NO_EPOCH if found.offset < 0 else partition.epochs.of(found.offset)
+    return {**_said(number, found), "leaderEpoch": epoch}
+
+
+def _found(partition: ServedPartition, request: Request, timestamp: int) -> _Answer:
+    if timestamp < _LATEST and request.version < _SINCE.get(timestamp, 0):
+        return _Answer(error=ApiError.UNSUPPORTED_VERSION)
+    if timestamp in (_EARLIEST, _EARLIEST_LOCAL):
+        return _Answer(partition.start)
+    if timestamp == _LATEST_TIERED:
+        return _Answer()
+    if timestamp < _LARGEST_TIME:
+        return _Answer(error=ApiError.INVALID_REQUEST)
+    is_committed = request.body.get("isolationLevel", 0) == _READ_COMMITTED
+    end = partition.last_stable_offset if is_committed else partition.high_watermark
+    if timestamp == _LATEST:
+        return _Answer(end)
+    record = partition.latest() if timestamp == _LARGEST_TIME else partition.first_at(timestamp)
+    return _below(record, end)
+
+
+def _below(record: Found | None, end: int) -> _Answer:
+    """Return the place of a record if a consumer can fetch it, else no offset."""
+    offset = None if record is None else record.record_offset
+    if record is None or offset is None or offset >= end:
+        return _Answer()
+    return _Answer(offset, _NO_TIMESTAMP if record.record_timestamp is None else record.record_timestamp)
+
+
+def _said(number: int, found: _Answer) -> Message:
+    return {
+        "partitionIndex": number, "errorCode": found.error, "timestamp": found.timestamp, "offset": found.offset,
+        "leaderEpoch": NO_EPOCH,
+    }  # fmt: skip
+
+
+def _epoch_ends(broker: Broker, request: Request) -> Message:
+    topics = []
+    for topic in request.body["topics"]:
+        found = [_epoch_end(broker, topic["topic"], asked) for asked in topic["partitions"]]
+        topics.append({"topic": topic["topic"], "partitions": found})
+    return {"topics": topics}
+
+
+def _epoch_end(broker: Broker, topic: str, asked: Message) -> Message:
+    number = asked["partition"]
+    partition = broker.catalog.find(topic, number)
+    if partition is None:
+        error = ApiError.UNKNOWN_TOPIC_OR_PARTITION
+    else:
+        error = epoch_error(partition, asked.get("currentLeaderEpoch", NO_EPOCH))
+    if partition is None or error is not ApiError.NONE:
+        return {"errorCode": error, "partition": number}
+    epoch, end = partition.epochs.end_of(asked["leaderEpoch"], partition.end)
+    return {"partition": number, "leaderEpoch": epoch, "endOffset": end}
+
+
+ANSWERS: dict[int, Answer] = {2: _list_offsets, 23: _epoch_ends}

@@ -1,0 +1,210 @@
+"""The view that is served: the best copy of each partition, opened once, and the names and ids of topics."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from kafkalog_cli.disk.names import METADATA_TOPIC, DirectoryKind, DirectoryName, FileKind
+from kafkalog_cli.errors import ExitCode, KafkalogError, Unreadable
+from kafkalog_cli.format.kafka_uuid import ZERO_UUID
+from kafkalog_cli.log.reading.unreadable import unreadable
+from kafkalog_cli.ops.coordinators import LogDirs
+from kafkalog_cli.ops.partition_facts import topic_id_on_disk
+from kafkalog_cli.ops.replicas import Copy
+from kafkalog_cli.ops.selection import Selection, nothing_selected, partition_paths
+from kafkalog_cli.ops.serve.held_files import HeldFilesystem
+from kafkalog_cli.ops.serve.segment_map import DamagedPart
+from kafkalog_cli.ops.serve.served_partition import DamageAnswer, ServedPartition
+from kafkalog_cli.ops.session.observer import Note
+from kafkalog_cli.ops.session.options import Context
+from kafkalog_cli.ops.settings import SettingsSource, read_meta
+
+_FREE_DESCRIPTORS = 64
+"""Descriptors that are left for files beside the logs and the connections."""
+_DEFAULT_NODE = 1
+
+
+class ServedTopic(NamedTuple):
+    """A topic: `topic_id` is the zero id if no source has it. Partitions are by number; numbers may be missing."""
+
+    name: str
+    topic_id: str
+    partitions: dict[int, ServedPartition]
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether the brokers themselves write the topic."""
+        return self.name.startswith("__")
+
+    @property
+    def partition_count(self) -> int:
+        """The number of partitions from 0 to the largest number in the log directories."""
+        return max(self.partitions) + 1
+
+
+class CatalogRequest(NamedTuple):
+    """The logs to serve. `connections` is the number of descriptors that are kept for connections."""
+
+    paths: Sequence[str]
+    selection: Selection
+    metadata: str | None
+    broker_properties: Mapping[str, str]
+    on_damage: DamageAnswer
+    connections: int
+
+
+class ServedCatalog:
+    """The topics that are served. `report` hears of copies that cannot be served, and of damage when it is met.
+
+    Raises as `LogDirs`; NothingSelected; Unreadable if there are too many segments to keep open.
+    """
+
+    def __init__(self, context: Context, request: CatalogRequest, report: Callable[[Note], None]) -> None:
+        self.fs = HeldFilesystem(context.fs)
+        self._report = report
+        self._context = context
+        self._request = request
+        self.log_dirs = LogDirs(self.fs, request.paths, request.metadata, context.kernels)
+        self.topics: dict[str, ServedTopic] = {}
+        try:
+            self._open()
+        except BaseException:
+            self.fs.close()
+            raise
+        self.by_id = {topic.topic_id: topic for topic in self.topics.values() if topic.topic_id != ZERO_UUID}
+        dirs = self.log_dirs.replicas.log_dirs
+        self.settings = SettingsSource(
+            context.fs, {}, request.broker_properties, metadata_path=request.metadata, log_dirs=dirs,
+            kernels=context.kernels,
+        )  # fmt: skip
+        meta = [read_meta(context.fs, path) for path in dirs]
+        self.cluster_id = next((one.cluster_id for one in meta if one is not None and one.cluster_id), None)
+        nodes = (one.node_id for one in meta if one is not None and one.node_id is not None and one.node_id >= 0)
+        self.node_id = next(nodes, _DEFAULT_NODE)
+
+    @property
+    def partitions(self) -> list[ServedPartition]:
+        """All partitions."""
+        return [one for topic in self.topics.values() for one in topic.partitions.values()]
+
+    def find(self, topic: str | None, number: int) -> ServedPartition | None:
+        """Return a partition by the name of its topic, None if it is not served."""
+        found = None if topic is None else self.topics.get(topic)
+        return None if found is None else found.partitions.get(number)
+
+    def copies_in(self, log_dir: str) -> list[Copy]:
+        """Return the copies of served partitions in a log directory."""
+        start = f"{log_dir.rstrip('/')}/"
+        copies = (
+            copy
+            for topic in self.topics.values()
+            for number in topic.partitions
+            for copy in self.log_dirs.replicas.copies(topic.name, number)
+        )
+        return [copy for copy in copies if copy.partition.path.startswith(start)]
+
+    def close(self) -> None:
+        """Close all files."""
+        self.fs.close()
+
+    def _open(self) -> None:
+        best = self._best_copies()
+        self._make_room(sum(len(copy.partition.segments) for copy in best))
+        found: dict[str, dict[int, ServedPartition]] = {}
+        for copy in best:
+            path = copy.partition.path
+            try:
+                self.fs.hold(copy.partition)
+                served = ServedPartition(
+                    self.fs, copy, self._request.on_damage, self._tell_damage, self._context.kernels
+                )
+            except (KafkalogError, OSError) as error:
+                self._report(
+                    Note(
+                        "unreadable",
+                        f"not served: {unreadable(error).message}",
+                        path,
+                        is_error=True,
+                        exit_code=ExitCode.PARTIAL,
+                    )
+                )
+                continue
+            found.setdefault(copy.partition.topic, {})[copy.partition.number] = served
+        ids = self._topic_ids()
+        for name, partitions in sorted(found.items()):
+            self.topics[name] = ServedTopic(name, ids.get(name, ZERO_UUID), dict(sorted(partitions.items())))
+        if not self.topics:
+            raise nothing_selected(self.fs, list(self._request.paths), self._request.selection)
+
+    def _best_copies(self) -> list[Copy]:
+        names = {(one.topic, one.number) for one in _names_of_topics(self.log_dirs, self._request.selection)}
+        best = []
+        for topic, number in sorted(names):
+            copy = self.log_dirs.replicas.best(topic, number)
+            if copy is None:
+                continue
+            if any(segment.is_seven for segment in copy.partition.segments):
+                message = "not served: it is a log of Kafka 0.7, which no client since 0.8 reads"
+                self._report(Note("unsupported", message, copy.partition.path, exit_code=ExitCode.PARTIAL))
+                continue
+            best.append(copy)
+        return best
+
+    def _make_room(self, logs: int) -> None:
+        wanted = logs + self._request.connections + _FREE_DESCRIPTORS
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft != resource.RLIM_INFINITY and wanted > soft:
+            if hard != resource.RLIM_INFINITY and wanted > hard:
+                reason = (
+                    f"{logs} segments stay open while they are served, and this process may open {hard} files."
+                    " Serve fewer topics with --topic, or raise the limit with ulimit -n"
+                )
+                raise Unreadable(path=self._request.paths[0], reason=reason)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+    def _topic_ids(self) -> dict[str, str]:
+        """Return the ids of topics by name, from the metadata log and else from partition.metadata."""
+        found: dict[str, str] = {}
+        for log_dir in self.log_dirs.replicas.log_dirs:
+            for one in partition_paths(self.fs, log_dir):
+                topic = one.directory.topic
+                if topic is not None and topic not in found and one.directory.kind is DirectoryKind.PARTITION:
+                    topic_id = topic_id_on_disk(self.fs, f"{one.path}/{FileKind.PARTITION_METADATA.value}")
+                    if topic_id is not None:
+                        found[topic] = topic_id
+        if self.log_dirs.metadata is not None:
+            found |= {topic.name: topic.topic_id for topic in self.log_dirs.metadata.topics.values()}
+        return found
+
+    def _tell_damage(self, path: str, damage: DamagedPart, is_skipped: bool) -> None:
+        what = "are skipped" if is_skipped else "are not served: consumers get the error CORRUPT_MESSAGE there"
+        message = f"bytes {damage.start} to {damage.end} {what}: {damage.reason}"
+        self._report(Note("damage", message, path, exit_code=ExitCode.CORRUPTION))
+
+
+class _Named(NamedTuple):
+    topic: str
+    number: int
+
+
+def _names_of_topics(log_dirs: LogDirs, selection: Selection) -> list[_Named]:
+    """Return the names of the selected partitions of topics in all log directories; the metadata log is none of them.
+
+    Raises as `partition_paths`; NothingSelected.
+    """
+
+    def takes(name: DirectoryName) -> bool:
+        is_topic = name.kind is DirectoryKind.PARTITION and name.topic is not None and name.topic != METADATA_TOPIC
+        return is_topic and selection.takes(name)
+
+    found = {
+        _Named(one.directory.topic or "", one.directory.partition or 0)
+        for log_dir in log_dirs.replicas.log_dirs
+        for one in partition_paths(log_dirs.fs, log_dir, takes)
+        if takes(one.directory)
+    }
+    if not found:
+        raise nothing_selected(log_dirs.fs, log_dirs.paths, selection)
+    return sorted(found)

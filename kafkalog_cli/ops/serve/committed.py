@@ -1,0 +1,190 @@
+"""The committed offsets of groups: those of `__consumer_offsets` on the disk, and those committed while serving."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from threading import Lock, Thread
+from typing import NamedTuple
+
+from kafkalog_cli.disk.fs import WritableFile, WritableFilesystem, read_all
+from kafkalog_cli.errors import BadInput, ExitCode, KafkalogError, Refused, UsageError
+from kafkalog_cli.format.internal_topics.records import CONSUMER_OFFSETS
+from kafkalog_cli.log.reading.unreadable import unreadable
+from kafkalog_cli.ops.coordinators import CoordinatorTopic, LogDirs
+from kafkalog_cli.ops.serve.epochs import NO_EPOCH
+from kafkalog_cli.ops.session.observer import Note
+from kafkalog_cli.ops.tables.committed_offsets import CommittedOffset, committed_offsets
+from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry
+
+MOST_METADATA_BYTES = 4096
+"""The largest metadata of a commit (offset.metadata.max.bytes)."""
+_MOST_OFFSETS = 1_000_000
+_MOST_FILE_BYTES = 1 << 30
+_INT64 = 1 << 63
+
+OffsetKey = tuple[str, str, int]
+"""A group id, a topic and a partition."""
+
+
+class Commit(NamedTuple):
+    """A committed offset. `time_ms` is when it was committed, in epoch ms."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    time_ms: int
+
+
+class CommitFile:
+    """A file with a JSON object per commit. A commit is in the file, on the disk, before it is answered."""
+
+    def __init__(self, fs: WritableFilesystem, path: str) -> None:
+        """Create the file, or continue an existing one. Raises UsageError, BadInput, OSError, as `read_all`."""
+        self.path = path
+        self.known: dict[OffsetKey, Commit] = {}
+        parent = path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
+        if fs.status(parent) is None:
+            raise UsageError(reason=f"--commit-to {path}: there is no directory {parent}")
+        if fs.status(path) is None:
+            self._file: WritableFile = fs.create(path)
+            self._file.sync()
+            fs.sync_directory(parent)
+            self._size = 0
+        else:
+            data = read_all(fs, path, _MOST_FILE_BYTES)
+            self._size = data.rfind(b"\n") + 1  # an incomplete last line was never answered
+            for number, line in enumerate(data[: self._size].splitlines(), 1):
+                key, commit = _parsed(path, number, line)
+                self.known[key] = commit
+            self._file = fs.open_write(path)
+
+    def append(self, commits: dict[OffsetKey, Commit]) -> None:
+        """Write commits and sync them. Raises OSError; the file then ends where it ended before."""
+        data = b"".join(_line(key, commit) for key, commit in commits.items())
+        try:
+            self._file.write(self._size, data)
+            self._file.truncate(self._size + len(data))
+            self._file.sync()
+        except OSError:
+            self._file.truncate(self._size)
+            raise
+        self._size += len(data)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class CommittedStore:
+    """Offsets by group, topic and partition. The offsets on the disk are loaded in another thread.
+
+    A commit while serving hides the offset on the disk. `file` None: commits are in memory only.
+    """
+
+    def __init__(self, log_dirs: LogDirs, file: CommitFile | None, report: Callable[[Note], None]) -> None:
+        self._log_dirs = log_dirs
+        self._file = file
+        self._report = report
+        self._held: dict[OffsetKey, Commit] = {}
+        self._new: dict[OffsetKey, Commit] = {} if file is None else dict(file.known)
+        self._changing = Lock()
+        self._loading = Thread(target=self._load, name="kafkalog-load-offsets", daemon=True)
+
+    def start(self) -> None:
+        """Begin to load the offsets on the disk."""
+        self._loading.start()
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether the offsets on the disk are not all known yet."""
+        return self._loading.is_alive()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until the offsets are loaded; return whether they are."""
+        self._loading.join(seconds)
+        return not self.is_loading
+
+    def of_group(self, group_id: str) -> dict[tuple[str, int], Commit]:
+        """Return the offsets of a group by topic and partition."""
+        with self._changing:
+            both = {**self._held, **self._new} if self._new else self._held
+            return {(topic, number): one for (group, topic, number), one in both.items() if group == group_id}
+
+    def groups(self) -> set[str]:
+        """Return the ids of the groups that have offsets."""
+        with self._changing:
+            return {key[0] for key in self._held} | {key[0] for key in self._new}
+
+    def commit(self, commits: dict[OffsetKey, Commit]) -> None:
+        """Commit offsets. Raises OSError if they cannot be written: none of them is committed then.
+
+        Raises Refused for too many offsets.
+        """
+        with self._changing:
+            if len(self._new) + len(commits) > _MOST_OFFSETS:
+                raise Refused(path=CONSUMER_OFFSETS, reason=f"more than {_MOST_OFFSETS} offsets were committed")
+            if self._file is not None:
+                self._file.append(commits)
+            self._new |= commits
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._changing:
+            if self._file is not None:
+                self._file.close()
+
+    def _load(self) -> None:
+        try:
+            topic = CoordinatorTopic(self._log_dirs, CONSUMER_OFFSETS)
+            for number in topic.numbers:
+                _, offsets = topic.load(number, partial(_replayed, number))
+                with self._changing:
+                    self._held |= dict(map(_commit_on_disk, offsets))
+        except (KafkalogError, OSError) as error:
+            message = f"committed offsets are incomplete: {unreadable(error).message}"
+            self._report(Note("unreadable", message, CONSUMER_OFFSETS, is_error=True, exit_code=ExitCode.PARTIAL))
+
+
+def _replayed(number: int, entries: Iterator[CoordinatorEntry]) -> list[CommittedOffset]:
+    return list(committed_offsets(entries, number))
+
+
+def _commit_on_disk(found: CommittedOffset) -> tuple[OffsetKey, Commit]:
+    epoch = NO_EPOCH if found.leader_epoch is None else found.leader_epoch
+    time_ms = -1 if found.commit_timestamp is None else found.commit_timestamp
+    key = (found.group_id, found.topic, found.partition)
+    return key, Commit(found.offset, epoch, found.metadata, time_ms)
+
+
+def _line(key: OffsetKey, commit: Commit) -> bytes:
+    names = ("group", "topic", "partition", *Commit._fields)
+    return json.dumps(dict(zip(names, (*key, *commit), strict=True))).encode() + b"\n"
+
+
+def _parsed(path: str, number: int, line: bytes) -> tuple[OffsetKey, Commit]:
+    try:
+        found = json.loads(line)
+        texts = [found[name] for name in ("group", "topic", "metadata")]
+        numbers = [found[name] for name in ("partition", "offset", "leader_epoch", "time_ms")]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        texts, numbers = [], []
+    is_sound = len(texts) == 3 and all(isinstance(text, str) for text in texts) and all(map(_is_number, numbers))
+    if not is_sound:
+        raise BadInput(path=path, reason=f"line {number} is not a commit that kafkalog serve wrote")
+    group, topic, metadata = texts
+    partition, offset, epoch, time_ms = numbers
+    return (group, topic, partition), Commit(offset, epoch, metadata, time_ms)
+
+
+def _is_number(value: object) -> bool:
+    return type(value) is int and -_INT64 <= value < _INT64
+
+
+def offsets_in(found: dict[tuple[str, int], Commit]) -> Iterator[tuple[str, list[int]]]:
+    """Yield the topics of a group's offsets with their partitions, by name."""
+    topics: dict[str, list[int]] = {}
+    for topic, number in sorted(found):
+        topics.setdefault(topic, []).append(number)
+    yield from topics.items()

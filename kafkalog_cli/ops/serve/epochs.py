@@ -1,0 +1,77 @@
+"""The leader epochs of a log, and the answers of a leader to questions about them (LeaderEpochFileCache)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kafkalog_cli.disk.fs import Filesystem, read_all
+from kafkalog_cli.format import checkpoint
+from kafkalog_cli.log.partition import Partition
+
+NO_EPOCH = -1
+NO_OFFSET = -1
+
+
+class EpochStart(NamedTuple):
+    """An epoch, and the offset of its first record."""
+
+    epoch: int
+    start: int
+
+
+class EpochEnd(NamedTuple):
+    """The end of an epoch: the offset after its last record. Both are -1 if the epoch is not known."""
+
+    epoch: int
+    end: int
+
+
+class EpochHistory:
+    """Leader epochs with ascending numbers and offsets."""
+
+    def __init__(self, entries: Sequence[EpochStart]) -> None:
+        kept: list[EpochStart] = []
+        for entry in entries:
+            if not kept or (entry.epoch > kept[-1].epoch and entry.start >= kept[-1].start):
+                kept.append(entry)
+        self._epochs = [entry.epoch for entry in kept]
+        self._starts = [entry.start for entry in kept]
+
+    @property
+    def latest(self) -> int:
+        """The last epoch, -1 without any."""
+        return self._epochs[-1] if self._epochs else NO_EPOCH
+
+    @property
+    def of_leader(self) -> int:
+        """The epoch of the leader. 0 for a log without epochs: librdkafka reads from no leader without an epoch."""
+        return max(self.latest, 0)
+
+    def of(self, offset: int) -> int:
+        """Return the epoch of the record at an offset, -1 if it is not known."""
+        place = bisect_right(self._starts, offset) - 1
+        return self._epochs[place] if place >= 0 else NO_EPOCH
+
+    def end_of(self, epoch: int, log_end: int) -> EpochEnd:
+        """Return the largest epoch up to `epoch`, and its end."""
+        if epoch == NO_EPOCH or not self._epochs or epoch > self._epochs[-1]:
+            return EpochEnd(NO_EPOCH, NO_OFFSET)
+        if epoch == self._epochs[-1]:
+            return EpochEnd(epoch, log_end)
+        place = bisect_right(self._epochs, epoch)
+        if place == 0:
+            return EpochEnd(epoch, self._starts[0])
+        return EpochEnd(self._epochs[place - 1], self._starts[place])
+
+
+def leader_epochs_of(fs: Filesystem, partition: Partition) -> EpochHistory:
+    """Read the leader-epoch-checkpoint of a partition. A file that a broker refuses gives no epochs.
+
+    Raises as `open_read`.
+    """
+    if partition.leader_epochs is None:
+        return EpochHistory(())
+    entries, faults = checkpoint.decode_leader_epochs(read_all(fs, partition.leader_epochs.path))
+    return EpochHistory(() if faults else [EpochStart(entry.epoch, entry.start_offset) for entry in entries])

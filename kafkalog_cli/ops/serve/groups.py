@@ -1,0 +1,381 @@
+"""Classic groups in memory: members join, the leader assigns partitions, heartbeats keep members alive.
+
+The states and errors follow Kafka's GroupMetadataManager for classic groups.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, unique
+from threading import Condition
+from typing import NamedTuple
+
+from kafkalog_cli.format.protocol.errors import ApiError
+
+_SHORTEST_SESSION_MS, _LONGEST_SESSION_MS = 6_000, 1_800_000
+_FIRST_WAIT_SECONDS = 1.0
+"""How long a new group waits for more members (group.initial.rebalance.delay.ms)."""
+_MOST_MEMBERS = 1000
+"""Members of all groups together, and clients that have only asked for an id."""
+NO_GENERATION = -1
+
+
+@unique
+class ClassicState(Enum):
+    """The state of a group. The value is Kafka's name."""
+
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+class Joining(NamedTuple):
+    """A request to join. `protocols` are pairs of a name and the member's metadata, the preferred first."""
+
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_ms: int
+    rebalance_ms: int
+    protocol_type: str
+    protocols: Sequence[tuple[str, bytes]]
+    needs_known_id: bool
+
+
+@dataclass(slots=True, eq=False)
+class ClassicMember:
+    """A member of a group. `deadline` is when its session ends, in seconds of the clock."""
+
+    member_id: str
+    joining: Joining
+    deadline: float
+    has_joined: bool = False
+    assignment: bytes = b""
+
+    def metadata(self, protocol: str) -> bytes:
+        """Return the member's metadata for a protocol."""
+        return next((data for name, data in self.joining.protocols if name == protocol), b"")
+
+
+class Joined(NamedTuple):
+    """The answer to a request to join."""
+
+    error: ApiError
+    member_id: str
+    generation: int = NO_GENERATION
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str = ""
+    members: tuple[tuple[str, str | None, bytes], ...] = ()
+
+
+class Synced(NamedTuple):
+    """The answer to a request for an assignment."""
+
+    error: ApiError
+    assignment: bytes = b""
+    protocol_type: str | None = None
+    protocol: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class ClassicGroup:
+    """A group. `until` is the time at which a rebalance stops waiting for members."""
+
+    group_id: str
+    state: ClassicState = ClassicState.EMPTY
+    generation: int = 0
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str = ""
+    members: dict[str, ClassicMember] = field(default_factory=dict)
+    pending: dict[str, float] = field(default_factory=dict)
+    since: float = 0.0
+    until: float = 0.0
+
+    def by_instance(self, instance_id: str | None) -> ClassicMember | None:
+        """Return the static member with an instance id."""
+        if instance_id is None:
+            return None
+        return next((one for one in self.members.values() if one.joining.instance_id == instance_id), None)
+
+    def common_protocols(self, but: str = "") -> set[str] | None:
+        """Return the protocols of all members except `but`; None without members."""
+        named = [{name for name, _ in one.joining.protocols} for one in self.members.values() if one.member_id != but]
+        return set.intersection(*named) if named else None
+
+
+class GroupCoordinator:
+    """All groups. Threads share it; a thread that waits for other members holds no lock. `clock` gives seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._changed = Condition()
+        self._groups: dict[str, ClassicGroup] = {}
+        self._is_stopping = False
+
+    def stop(self) -> None:
+        """Let all waiting threads end."""
+        with self._changed:
+            self._is_stopping = True
+            self._changed.notify_all()
+
+    def expire(self) -> None:
+        """Remove the members whose sessions have ended, and forget groups without members."""
+        with self._changed:
+            for group in list(self._groups.values()):
+                self._expire(group)
+
+    def describe(self, group_id: str) -> ClassicGroup | None:
+        """Return a group with members, None without any."""
+        with self._changed:
+            return self._groups.get(group_id)
+
+    def groups(self) -> list[ClassicGroup]:
+        """Return all groups with members."""
+        with self._changed:
+            return [group for group in self._groups.values() if group.members]
+
+    def join(self, asked: Joining) -> Joined:
+        """Join a group; return when the rebalance has begun its last step, or with an error."""
+        if not asked.group_id:
+            return Joined(ApiError.INVALID_GROUP_ID, asked.member_id)
+        if not _SHORTEST_SESSION_MS <= asked.session_ms <= _LONGEST_SESSION_MS:
+            return Joined(ApiError.INVALID_SESSION_TIMEOUT, asked.member_id)
+        with self._changed:
+            group = self._groups.get(asked.group_id) or ClassicGroup(asked.group_id)
+            refused = self._refusal(group, asked)
+            if refused is not None:
+                return refused
+            self._groups[asked.group_id] = group
+            member = self._admit(group, asked)
+            if self._is_unchanged(group, member, asked):
+                return self._joined(group, member)
+            member.joining = asked
+            group.protocol_type = asked.protocol_type
+            if group.state is not ClassicState.PREPARING:
+                self._begin_rebalance(group)
+            member.has_joined = True
+            return self._wait_for_all(group, member)
+
+    def sync(self, group_id: str, generation: int, member_id: str, instance_id: str | None,
+             assignments: Sequence[tuple[str, bytes]]) -> Synced:  # fmt: skip
+        """Take the leader's assignments; return the member's own when they are there."""
+        with self._changed:
+            group, error = self._member_of(group_id, generation, member_id, instance_id)
+            if group is None or error is not ApiError.NONE:
+                return Synced(error)
+            member = group.members[member_id]
+            member.deadline = self._deadline(member)
+            if group.state is ClassicState.COMPLETING and member_id == group.leader:
+                given = dict(assignments)
+                for one in group.members.values():
+                    one.assignment = given.get(one.member_id, b"")
+                    one.deadline = self._deadline(one)
+                group.state = ClassicState.STABLE
+                self._changed.notify_all()
+            while group.state is ClassicState.COMPLETING and group.generation == generation and not self._is_stopping:
+                self._expire(group)
+                self._changed.wait(0.5)
+            if group.generation != generation or member_id not in group.members:
+                return Synced(ApiError.REBALANCE_IN_PROGRESS)
+            if group.state is not ClassicState.STABLE:
+                return Synced(ApiError.REBALANCE_IN_PROGRESS)
+            return Synced(ApiError.NONE, member.assignment, group.protocol_type, group.protocol)
+
+    def heartbeat(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> ApiError:
+        """Prolong a member's session."""
+        with self._changed:
+            group, error = self._member_of(group_id, generation, member_id, instance_id)
+            if group is None or error is not ApiError.NONE:
+                return error
+            member = group.members[member_id]
+            member.deadline = self._deadline(member)
+            is_waiting = group.state is ClassicState.PREPARING
+            return ApiError.REBALANCE_IN_PROGRESS if is_waiting else ApiError.NONE
+
+    def leave(self, group_id: str, member_id: str, instance_id: str | None) -> tuple[ApiError, str]:
+        """Remove a member, named by its id or by its instance id; return the id of the member that left."""
+        with self._changed:
+            group = self._groups.get(group_id)
+            if group is None:
+                return ApiError.UNKNOWN_MEMBER_ID, member_id
+            group.pending.pop(member_id, None)
+            static = group.by_instance(instance_id)
+            if instance_id is not None and static is None:
+                return ApiError.UNKNOWN_MEMBER_ID, member_id
+            if static is not None and member_id not in ("", static.member_id):
+                return ApiError.FENCED_INSTANCE_ID, member_id
+            found = static or group.members.get(member_id)
+            if found is None:
+                return ApiError.UNKNOWN_MEMBER_ID, member_id
+            self._remove(group, [found])
+            return ApiError.NONE, found.member_id
+
+    def may_commit(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> ApiError:
+        """Return the error of a commit by this member; without an id it is a consumer outside of the group."""
+        with self._changed:
+            group = self._groups.get(group_id)
+            if group is None or not group.members:
+                return ApiError.NONE if generation < 0 else ApiError.ILLEGAL_GENERATION
+            if generation < 0 and not member_id:
+                return ApiError.UNKNOWN_MEMBER_ID
+            _, error = self._member_of(group_id, generation, member_id, instance_id)
+            if error is ApiError.NONE:
+                group.members[member_id].deadline = self._deadline(group.members[member_id])
+            return error
+
+    # -- with the lock
+
+    def _refusal(self, group: ClassicGroup, asked: Joining) -> Joined | None:
+        """Return the answer to a request that does not join."""
+        names = {name for name, _ in asked.protocols}
+        is_other_type = bool(group.members) and group.protocol_type != asked.protocol_type
+        common = group.common_protocols(but=asked.member_id)
+        if not names or not asked.protocol_type or is_other_type or (common is not None and not names & common):
+            return Joined(ApiError.INCONSISTENT_GROUP_PROTOCOL, asked.member_id)
+        static = group.by_instance(asked.instance_id)
+        if asked.member_id:
+            if static is not None and static.member_id != asked.member_id:
+                return Joined(ApiError.FENCED_INSTANCE_ID, asked.member_id)
+            if asked.member_id not in group.members and asked.member_id not in group.pending:
+                return Joined(ApiError.UNKNOWN_MEMBER_ID, asked.member_id)
+            return None
+        if static is None and self._count() >= _MOST_MEMBERS:
+            return Joined(ApiError.GROUP_MAX_SIZE_REACHED, "")
+        if asked.needs_known_id and asked.instance_id is None:
+            member_id = _new_id(asked)
+            group.pending[member_id] = self._clock() + asked.session_ms / 1000
+            self._groups[asked.group_id] = group
+            return Joined(ApiError.MEMBER_ID_REQUIRED, member_id)
+        return None
+
+    def _admit(self, group: ClassicGroup, asked: Joining) -> ClassicMember:
+        """Return the member that asks; a static member with a new id replaces the old member."""
+        static = group.by_instance(asked.instance_id)
+        if static is not None and static.member_id != asked.member_id:
+            del group.members[static.member_id]
+            group.leader = "" if group.leader == static.member_id else group.leader
+        member_id = asked.member_id or _new_id(asked)
+        group.pending.pop(member_id, None)
+        if member_id not in group.members:
+            group.members[member_id] = ClassicMember(member_id, asked, 0.0)
+        member = group.members[member_id]
+        member.deadline = self._deadline(member)
+        return member
+
+    def _is_unchanged(self, group: ClassicGroup, member: ClassicMember, asked: Joining) -> bool:
+        """Whether the member repeats a request of this generation, so that no rebalance is needed."""
+        same = list(member.joining.protocols) == list(asked.protocols)
+        if not same or not member.has_joined:
+            return False
+        is_follower = member.member_id != group.leader
+        return group.state is ClassicState.COMPLETING or (group.state is ClassicState.STABLE and is_follower)
+
+    def _begin_rebalance(self, group: ClassicGroup) -> None:
+        is_new = group.state is ClassicState.EMPTY
+        group.state = ClassicState.PREPARING
+        for one in group.members.values():
+            one.has_joined = False
+        now = self._clock()
+        longest = max((one.joining.rebalance_ms for one in group.members.values()), default=0) / 1000
+        group.since = now + (min(_FIRST_WAIT_SECONDS, longest) if is_new else 0)
+        group.until = max(group.since, now + longest)
+        self._changed.notify_all()
+
+    def _wait_for_all(self, group: ClassicGroup, member: ClassicMember) -> Joined:
+        before = group.generation
+        while group.generation == before and not self._is_stopping and member.member_id in group.members:
+            now = self._clock()
+            is_whole = all(one.has_joined for one in group.members.values()) and now >= group.since
+            if is_whole or now >= group.until:
+                self._complete(group)
+                break
+            self._changed.wait(min(0.5, max(0.01, (group.since if now < group.since else group.until) - now)))
+        if member.member_id not in group.members:
+            return Joined(ApiError.UNKNOWN_MEMBER_ID, member.member_id)
+        if group.generation == before:
+            return Joined(ApiError.COORDINATOR_LOAD_IN_PROGRESS, member.member_id)
+        return self._joined(group, member)
+
+    def _complete(self, group: ClassicGroup) -> None:
+        """Begin the next generation with the members that have joined."""
+        group.members = {
+            key: one for key, one in group.members.items() if one.has_joined or one.joining.instance_id is not None
+        }
+        group.generation += 1
+        common = group.common_protocols() or set()
+        first = next(iter(group.members.values()))
+        group.protocol = next((name for name, _ in first.joining.protocols if name in common), None)
+        if group.leader not in group.members or not group.members[group.leader].has_joined:
+            group.leader = next(one.member_id for one in group.members.values() if one.has_joined)
+        group.state = ClassicState.COMPLETING
+        for one in group.members.values():
+            one.assignment = b""
+            one.deadline = self._deadline(one)
+        self._changed.notify_all()
+
+    def _joined(self, group: ClassicGroup, member: ClassicMember) -> Joined:
+        protocol = group.protocol or ""
+        members: tuple[tuple[str, str | None, bytes], ...] = ()
+        if member.member_id == group.leader:
+            members = tuple(
+                (one.member_id, one.joining.instance_id, one.metadata(protocol)) for one in group.members.values()
+            )
+        return Joined(
+            ApiError.NONE, member.member_id, group.generation, group.protocol_type, protocol, group.leader, members
+        )  # fmt: skip
+
+    def _member_of(
+        self, group_id: str, generation: int, member_id: str, instance_id: str | None
+    ) -> tuple[ClassicGroup | None, ApiError]:
+        group = self._groups.get(group_id)
+        if group is None:
+            return None, ApiError.UNKNOWN_MEMBER_ID
+        self._expire(group)
+        static = group.by_instance(instance_id)
+        if static is not None and static.member_id != member_id:
+            return group, ApiError.FENCED_INSTANCE_ID
+        if member_id not in group.members:
+            return group, ApiError.UNKNOWN_MEMBER_ID
+        if generation != group.generation:
+            return group, ApiError.ILLEGAL_GENERATION
+        return group, ApiError.NONE
+
+    def _expire(self, group: ClassicGroup) -> None:
+        now = self._clock()
+        group.pending = {key: until for key, until in group.pending.items() if until > now}
+        # A member that waits in a rebalance sends no heartbeats.
+        is_waiting = group.state is ClassicState.PREPARING
+        late = [one for one in group.members.values() if one.deadline <= now and not (is_waiting and one.has_joined)]
+        self._remove(group, late)
+        if not group.members and not group.pending:
+            self._groups.pop(group.group_id, None)
+
+    def _remove(self, group: ClassicGroup, members: Sequence[ClassicMember]) -> None:
+        for member in members:
+            group.members.pop(member.member_id, None)
+        if not members:
+            return
+        if not group.members:
+            group.state, group.leader = ClassicState.EMPTY, ""
+            group.generation += 1
+        elif group.state in (ClassicState.STABLE, ClassicState.COMPLETING):
+            self._begin_rebalance(group)
+        self._changed.notify_all()
+
+    def _deadline(self, member: ClassicMember) -> float:
+        return self._clock() + member.joining.session_ms / 1000
+
+    def _count(self) -> int:
+        return sum(len(group.members) + len(group.pending) for group in self._groups.values())
+
+
+def _new_id(asked: Joining) -> str:
+    return f"{asked.instance_id or asked.client_id}-{uuid.uuid4()}"

@@ -1,0 +1,104 @@
+"""A file system whose segment files stay open: other programs may remove or replace them, and reads go on."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile, SendableFile
+from kafkalog_cli.errors import PathNotFound
+from kafkalog_cli.log.partition import Partition
+
+
+class HeldFile:
+    """A file that stays open when a reader closes it. Threads share it: all reads have a position."""
+
+    def __init__(self, file: ReadableFile) -> None:
+        self.path = file.path
+        self.size_bytes = file.size_bytes
+        self._file = file
+
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        """See ReadableFile. Bytes that were appended since the file was opened are not read."""
+        wanted = max(0, min(len(buffer), self.size_bytes - position))
+        return self._file.read_into(position, buffer[:wanted]) if wanted else 0
+
+    def send_to(self, descriptor: int, position: int, size_bytes: int) -> int:
+        """See SendableFile. Raises NotImplementedError if the file cannot be sent without reading it."""
+        if not isinstance(self._file, SendableFile):
+            raise NotImplementedError
+        return self._file.send_to(descriptor, position, size_bytes)
+
+    def close(self) -> None:
+        """Keep the file open."""
+
+    def close_for_good(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def __enter__(self) -> HeldFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        self.close()
+
+
+class HeldFilesystem:
+    """Reads the logs of held partitions from the files that were open when the view was made.
+
+    An index that has been replaced since does not belong to the held log: it counts as missing.
+    """
+
+    def __init__(self, below: Filesystem) -> None:
+        self._below = below
+        self._held: dict[str, HeldFile] = {}
+        self._sidecars: dict[str, FileStatus] = {}
+
+    def hold(self, partition: Partition) -> None:
+        """Open the logs of a partition. Raises as `open_read`; then none of them stays open."""
+        opened: dict[str, HeldFile] = {}
+        try:
+            for segment in partition.segments:
+                opened[segment.log.path] = HeldFile(self._below.open_read(segment.log.path))
+        except BaseException:
+            for file in opened.values():
+                file.close_for_good()
+            raise
+        self._held |= opened
+        for segment in partition.segments:
+            for sidecar in (segment.offset_index, segment.time_index, segment.txn_index):
+                if sidecar is not None:
+                    self._sidecars[sidecar.path] = sidecar
+
+    def held(self, path: str) -> HeldFile:
+        """Return a held log. Raises KeyError."""
+        return self._held[path]
+
+    def close(self) -> None:
+        """Close all files."""
+        for file in self._held.values():
+            file.close_for_good()
+        self._held.clear()
+
+    def open_read(self, path: str) -> ReadableFile:
+        """See Filesystem."""
+        held = self._held.get(path)
+        if held is not None:
+            return held
+        known = self._sidecars.get(path)
+        if known is not None:
+            now = self._below.status(path)
+            if now is None or (now.inode, now.size_bytes, now.mtime_ms) != (
+                known.inode, known.size_bytes, known.mtime_ms,
+            ):  # fmt: skip
+                raise PathNotFound(path=path)
+        return self._below.open_read(path)
+
+    def status(self, path: str) -> FileStatus | None:
+        """See Filesystem."""
+        return self._below.status(path)
+
+    def list_directory(self, path: str) -> list[FileStatus]:
+        """See Filesystem."""
+        return self._below.list_directory(path)

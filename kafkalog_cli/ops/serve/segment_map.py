@@ -1,0 +1,224 @@
+"""The contents of a segment: its runs of good batches, places to start reading from, and its transactions.
+
+All bytes of a segment are read and their CRCs checked once, before a byte of it is served.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+from enum import Enum, unique
+from typing import NamedTuple
+
+from kafkalog_cli.disk.fs import ReadableFile
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, TRANSACTIONAL_MASK, Batch, BatchColumns
+from kafkalog_cli.format.columns import integers, rows_where
+from kafkalog_cli.format.control import ABORT
+from kafkalog_cli.log.reading.header import control_type_at, header_at
+from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
+
+_STEP_BYTES = 16 << 10
+"""Distance of two places in the map: more places need more memory, fewer need longer walks over headers."""
+
+
+@unique
+class TransactionEvent(Enum):
+    """A transaction of a producer begins, or its marker ends it."""
+
+    BEGIN = "begin"
+    COMMIT = "commit"
+    ABORT = "abort"
+
+
+class Event(NamedTuple):
+    """An event at an offset: the first batch of a transaction in this segment, or a marker."""
+
+    offset: int
+    producer_id: int
+    kind: TransactionEvent
+
+
+class DamagedPart(NamedTuple):
+    """Bytes `start` to `end` of a segment that are not served, and the reason."""
+
+    start: int
+    end: int
+    reason: str
+
+
+class Slice(NamedTuple):
+    """Whole batches: bytes `start` to `end` of a segment, and the offset after the last batch."""
+
+    start: int
+    end: int
+    next_offset: int
+
+
+class _Run:
+    """Good batches without a break. Before place `i`, at byte `positions[i]`, all offsets are below `offsets[i]`."""
+
+    __slots__ = ("end", "first_offset", "next_offset", "offsets", "positions")
+
+    def __init__(self, position: int, first_offset: int) -> None:
+        self.positions = array("q", [position])
+        self.offsets = array("q", [first_offset])
+        self.first_offset = first_offset
+        self.next_offset = first_offset
+        self.end = position
+
+    def extend(self, position: int, end: int, last_offset: int) -> None:
+        if position - self.positions[-1] >= _STEP_BYTES:
+            self.positions.append(position)
+            self.offsets.append(self.next_offset)
+        self.end = end
+        self.next_offset = last_offset + 1
+
+
+class SegmentMap:
+    """The map of one segment. `damage` has the places that are not served, in the order of the file.
+
+    `is_transactional`: a batch belongs to a transaction. `events` are in the order of the log.
+    """
+
+    def __init__(self, file: ReadableFile, kernels: KernelChoice | None) -> None:
+        self.damage: list[DamagedPart] = []
+        self.events: list[Event] = []
+        self.is_transactional = False
+        self.size_bytes = file.size_bytes
+        self._file = file
+        self._runs: list[_Run] = []
+        self._open: set[int] = set()
+        self._reached = -1
+        self._build(kernels)
+
+    @property
+    def next_offset(self) -> int | None:
+        """The offset after the last good batch, None without any."""
+        return self._runs[-1].next_offset if self._runs else None
+
+    @property
+    def good_bytes(self) -> int:
+        """The byte after the last good batch."""
+        return self._runs[-1].end if self._runs else 0
+
+    def damage_at(self, offset: int) -> DamagedPart | None:
+        """Return the damage that a reader at `offset` meets before the next good batch, None if there is none."""
+        run = self._run_at(offset)
+        start = self._runs[run - 1].end if run else 0
+        if run == len(self._runs):
+            return next((one for one in self.damage if one.start >= start), None)
+        if offset >= self._runs[run].first_offset:
+            return None
+        return next((one for one in self.damage if start <= one.start < self._runs[run].positions[0]), None)
+
+    def slice(self, offset: int, end_offset: int, most_bytes: int, *, first_is_whole: bool) -> Slice | None:
+        """Return the whole batches from the batch with `offset` (or the next one) on, below `end_offset`.
+
+        They have at most `most_bytes`; `first_is_whole`: the first batch is returned even if it is larger. They do not
+        cross damage. None if there are none.
+        """
+        number = self._run_at(offset)
+        if number == len(self._runs):
+            return None
+        run = self._runs[number]
+        first = self._batch_from(run, offset)
+        if first is None or first.last_offset >= end_offset:
+            return None
+        start = first.position
+        if first.size_bytes > most_bytes:
+            found = Slice(start, start + first.size_bytes, first.last_offset + 1)
+            return found if first_is_whole else None
+        end, following = start + first.size_bytes, first.last_offset + 1
+        place = min(
+            bisect_right(run.positions, start + most_bytes), bisect_right(run.offsets, end_offset)
+        ) - 1  # fmt: skip
+        if place >= 0 and run.positions[place] > end:
+            end, following = run.positions[place], run.offsets[place]
+        for batch in _headers(self._file, end, run.end):
+            if batch.position + batch.size_bytes > start + most_bytes or batch.last_offset >= end_offset:
+                break
+            end, following = batch.position + batch.size_bytes, batch.last_offset + 1
+        return Slice(start, end, following)
+
+    def _run_at(self, offset: int) -> int:
+        """Return the number of the run that ends after `offset`; the number of runs if there is none."""
+        return next((i for i, run in enumerate(self._runs) if run.next_offset > offset), len(self._runs))
+
+    def _batch_from(self, run: _Run, offset: int) -> Batch | None:
+        place = max(0, bisect_right(run.offsets, offset) - 1)
+        headers = _headers(self._file, run.positions[place], run.end)
+        return next((batch for batch in headers if batch.last_offset >= offset), None)
+
+    def _build(self, kernels: KernelChoice | None) -> None:
+        reader = SegmentReader(self._file, DamagePolicy.RESYNC, kernels=kernels)
+        continues, at = False, 0
+        for chain in reader.chains():
+            chain.columns_only = True
+            for chunk in chain:
+                batches = chunk.batches
+                if len(batches) and int(batches.position[0]) > at:
+                    self._note(at, int(batches.position[0]), "these bytes are not batches")
+                    continues = False
+                continues = self._add(batches, continues=continues)
+                at = batches.end_position
+            continues = False
+            if chain.fault is not None and reader.is_damage(chain.fault):
+                self._note(chain.valid_bytes, chain.valid_bytes, chain.fault.message)
+        if at < self.size_bytes:
+            self._note(at, self.size_bytes, "the last bytes are not whole batches")
+
+    def _note(self, start: int, end: int, reason: str) -> None:
+        last = self.damage[-1] if self.damage else None
+        if last is not None and last.start == start:
+            self.damage[-1] = last._replace(end=max(last.end, end))  # the first reason is the more exact
+        else:
+            self.damage.append(DamagedPart(start, end, reason))
+
+    def _add(self, batches: BatchColumns, *, continues: bool) -> bool:
+        """Add batches; return whether the next batches continue the last run."""
+        columns = (batches.position, batches.size_bytes, batches.base_offset, batches.last_offset, batches.valid)
+        for position, size, base, last, valid in zip(*map(integers, columns), strict=True):
+            first = last if base == NO_OFFSET else base
+            if not valid or first <= self._reached or last < first:
+                what = "are out of order" if valid else "have a wrong CRC"
+                self._note(position, position + size, f"the offsets {first} to {last} {what}")
+                continues = False
+                continue
+            if not continues:
+                self._runs.append(_Run(position, first))
+                continues = True
+            self._runs[-1].extend(position, position + size, last)
+            self._reached = last
+        self._add_events(batches)
+        return continues
+
+    def _add_events(self, batches: BatchColumns) -> None:
+        rows = rows_where(
+            lambda bits, magic, producer, count, valid: (
+                (bits & (TRANSACTIONAL_MASK | CONTROL_MASK) != 0)
+                & (magic >= 2) & (producer >= 0) & (count > 0) & (valid != 0)
+            ),
+            batches.attributes, batches.magic, batches.producer_id, batches.records_count, batches.valid,
+        )  # fmt: skip
+        for row in rows:
+            batch = batches.row(row)
+            if batch.is_control:
+                aborts = control_type_at(self._file, batch.position) == ABORT
+                kind = TransactionEvent.ABORT if aborts else TransactionEvent.COMMIT
+                self.events.append(Event(batch.last_offset, batch.producer_id, kind))
+                self._open.discard(batch.producer_id)
+            elif batch.producer_id not in self._open:
+                self._open.add(batch.producer_id)
+                self.is_transactional = True
+                self.events.append(Event(batch.base_offset, batch.producer_id, TransactionEvent.BEGIN))
+
+
+def _headers(file: ReadableFile, position: int, end: int) -> Iterator[Batch]:
+    while position < end:
+        batch = header_at(file, position)
+        if not isinstance(batch, Batch):
+            return
+        yield batch
+        position = batch.position + batch.size_bytes

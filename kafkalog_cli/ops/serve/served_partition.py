@@ -1,0 +1,176 @@
+"""One partition as its leader would serve it: bounds, slices of records, transactions, offsets by time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum, unique
+from functools import cached_property
+from threading import RLock
+from typing import NamedTuple
+
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.format.limits import DEFAULT_LIMITS
+from kafkalog_cli.log.partition import Segment
+from kafkalog_cli.ops.lookup.by_offset import Found
+from kafkalog_cli.ops.lookup.time_search import TimeSearch
+from kafkalog_cli.ops.replicas import Copy
+from kafkalog_cli.ops.serve.epochs import EpochHistory, leader_epochs_of
+from kafkalog_cli.ops.serve.held_files import HeldFile, HeldFilesystem
+from kafkalog_cli.ops.serve.segment_map import DamagedPart, SegmentMap
+from kafkalog_cli.ops.serve.transactions import Aborted, aborted_transactions, first_open_offset
+
+
+@unique
+class DamageAnswer(Enum):
+    """The answer of a fetch at damaged bytes. STOP answers an error, SKIP continues with the next good batch."""
+
+    STOP = "stop"
+    SKIP = "skip"
+
+
+@unique
+class NoRecords(Enum):
+    """The reason why a fetch has no records."""
+
+    OUT_OF_RANGE = "out-of-range"
+    DAMAGED = "damaged"
+
+
+class RecordsPart(NamedTuple):
+    """Whole batches in a held file. `next_offset` is the offset after the last batch."""
+
+    file: HeldFile
+    position: int
+    size_bytes: int
+    next_offset: int
+    is_transactional: bool
+
+
+TellDamage = Callable[[str, DamagedPart, bool], None]
+"""Called with the path of a log, its damage, and whether the damage is skipped."""
+
+
+class ServedPartition:
+    """A partition of the view. Its segments are read and checked at the first request that needs them."""
+
+    def __init__(
+        self, fs: HeldFilesystem, copy: Copy, on_damage: DamageAnswer, tell: TellDamage, kernels: KernelChoice | None
+    ) -> None:
+        """Raises as `open_read`."""
+        self.copy = copy
+        self.segments = copy.partition.segments
+        self.start = copy.bounds.start
+        self.epochs: EpochHistory = leader_epochs_of(fs, copy.partition)
+        self._fs = fs
+        self._on_damage = on_damage
+        self._tell = tell
+        self._kernels = kernels
+        self._maps: dict[int, SegmentMap] = {}
+        self._building = RLock()
+
+    @cached_property
+    def end(self) -> int:
+        """The offset after the last record.
+
+        Incomplete bytes at the end of the log are not records. With SKIP, damage at the end is left out as well, so
+        that a consumer reaches the end.
+        """
+        end = self.copy.bounds.next_offset
+        if self._on_damage is DamageAnswer.STOP:
+            return end
+        good = self._map(len(self.segments) - 1).next_offset
+        return end if good is None else min(max(good, self.start), end)
+
+    @cached_property
+    def high_watermark(self) -> int:
+        """The offset up to which consumers read."""
+        return max(self.start, min(self.copy.latest_offset, self.end))
+
+    @cached_property
+    def last_stable_offset(self) -> int:
+        """The offset up to which read_committed consumers read."""
+        with self._building:
+            first = first_open_offset(self._fs, self.copy.partition, self.copy.bounds.next_offset, self._map)
+        return self.high_watermark if first is None else max(self.start, min(first, self.high_watermark))
+
+    def aborted(self, start: int, end: int) -> list[Aborted]:
+        """Return the aborted transactions that may have records at offsets `start` to `end`, by first offset."""
+        return [one for one in self._all_aborted if one.last_offset >= start and one.first_offset < end]
+
+    @cached_property
+    def _all_aborted(self) -> list[Aborted]:
+        with self._building:
+            return aborted_transactions(self._fs, self.copy.partition, self._map)
+
+    def records(
+        self, offset: int, end_offset: int, most_bytes: int, *, first_is_whole: bool
+    ) -> RecordsPart | NoRecords | None:
+        """Return whole batches from the batch with `offset` on, below `end_offset`; None if there are none.
+
+        `first_is_whole`: the first batch is returned even if it is larger than `most_bytes`. Raises as `read_into`.
+        """
+        if not self.start <= offset <= self.end:
+            return NoRecords.OUT_OF_RANGE
+        if offset >= end_offset:
+            return None
+        for number in range(self._segment_at(offset), len(self.segments)):
+            found = self._in_segment(number, offset, end_offset, most_bytes, first_is_whole=first_is_whole)
+            if found is not None:
+                return found
+        return None
+
+    def _in_segment(
+        self, number: int, offset: int, end_offset: int, most_bytes: int, *, first_is_whole: bool
+    ) -> RecordsPart | NoRecords | None:
+        segment, mapped = self.segments[number], self._map(number)
+        damage = mapped.damage_at(offset)
+        if damage is not None and self._on_damage is DamageAnswer.STOP and not self._is_torn_end(number, offset):
+            return NoRecords.DAMAGED
+        found = mapped.slice(offset, end_offset, most_bytes, first_is_whole=first_is_whole)
+        if found is None:
+            return None
+        file = self._fs.held(segment.log.path)
+        return RecordsPart(file, found.start, found.end - found.start, found.next_offset, mapped.is_transactional)
+
+    def _is_torn_end(self, number: int, offset: int) -> bool:
+        """Whether damage after the last good batch of a segment hides no record.
+
+        At the end of the log it is a torn end: a broker cuts it off. Elsewhere the next segment continues.
+        """
+        reached = self._map(number).next_offset
+        if reached is None or offset < reached:
+            return False
+        if number + 1 < len(self.segments):
+            return self.segments[number + 1].base_offset <= offset
+        return offset >= self.copy.bounds.next_offset
+
+    def first_at(self, timestamp_ms: int) -> Found | None:
+        """Return the first record at or after a time, from the start of the log on."""
+        search = TimeSearch(self._fs, DEFAULT_LIMITS)
+        found = (search.first(segment, timestamp_ms, self.start) for segment in self.segments)
+        return next((one for one in found if one is not None), None)
+
+    def latest(self) -> Found | None:
+        """Return the first record with the largest timestamp."""
+        search = TimeSearch(self._fs, DEFAULT_LIMITS)
+        best: Found | None = None
+        for segment in self.segments:
+            found = search.latest(segment)
+            timestamp = -1 if found is None or found.record_timestamp is None else found.record_timestamp
+            if timestamp > (-1 if best is None or best.record_timestamp is None else best.record_timestamp):
+                best = found
+        return best
+
+    def _segment_at(self, offset: int) -> int:
+        """Return the number of the last segment that begins at or below `offset`."""
+        return max((i for i, segment in enumerate(self.segments) if segment.base_offset <= offset), default=0)
+
+    def _map(self, number: int) -> SegmentMap:
+        with self._building:
+            if number not in self._maps:
+                segment: Segment = self.segments[number]
+                found = SegmentMap(self._fs.held(segment.log.path), self._kernels)
+                self._maps[number] = found
+                for damage in found.damage:
+                    self._tell(segment.log.path, damage, self._on_damage is DamageAnswer.SKIP)
+            return self._maps[number]

@@ -1,0 +1,150 @@
+"""Accepts connections on an address, with a thread for each, and ends them all in good order."""
+
+from __future__ import annotations
+
+import errno
+import select
+import socket
+from collections.abc import Callable
+from threading import Lock, Thread
+from typing import NamedTuple
+
+from kafkalog_cli.errors import KafkalogError, UsageError
+from kafkalog_cli.ops.serve.connection import Connection
+from kafkalog_cli.ops.serve.dispatch import Broker, answers
+from kafkalog_cli.ops.session.observer import Note
+
+_TICK_SECONDS = 0.5
+_END_SECONDS = 5.0
+_BACKLOG = 128
+
+
+class ServerLimits(NamedTuple):
+    """ServerLimits of a server: connections at a time, and seconds without a request."""
+
+    connections: int = 100
+    idle_seconds: float = 600.0
+
+
+class Server:
+    """Listens on `host` and `port`; port 0 takes a free one.
+
+    Raises UsageError for an unknown host, KafkalogError if the port cannot be had.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 what a server needs
+        self, host: str, port: int, broker: Broker, limits: ServerLimits, clock: Callable[[], float],
+        report: Callable[[Note], None],
+    ) -> None:  # fmt: skip
+        self._broker = broker
+        self._limits = limits
+        self._clock = clock
+        self._report = report
+        self._answers = answers()
+        self._socket = _listening(host, port)
+        self._threads: dict[Thread, socket.socket] = {}
+        self._changing = Lock()
+        self._wake, self._waker = socket.socketpair()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """The host and port."""
+        host, port = self._socket.getsockname()[:2]
+        return host, port
+
+    @property
+    def connections(self) -> int:
+        """The number of open connections."""
+        with self._changing:
+            return len(self._threads)
+
+    def run(self) -> None:
+        """Accept connections until `stop` is called, or the calling thread is interrupted. Then end all connections."""
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        poll.register(self._wake, select.POLLIN)
+        try:
+            while not self._broker.stopping.is_set():
+                for descriptor, _ in poll.poll(_TICK_SECONDS * 1000):
+                    if descriptor == self._socket.fileno():
+                        self._accept()
+                self._broker.groups.expire()
+        finally:
+            self._end()
+
+    def stop(self) -> None:
+        """End `run`; any thread may call this."""
+        self._broker.stopping.set()
+        self._waker.send(b"x")
+
+    def _accept(self) -> None:
+        try:
+            client, _ = self._socket.accept()
+        except OSError:  # the client has gone, or there is no descriptor left: it may try again
+            self._broker.stopping.wait(0.01)
+            return
+        with self._changing:
+            if len(self._threads) >= self._limits.connections:
+                client.close()
+                return
+            try:
+                connection = Connection(client, self._broker, self._answers, self._limits.idle_seconds, self._clock)
+                thread = Thread(target=self._serve, args=(client, connection), name="kafkalog-client", daemon=True)
+                self._threads[thread] = client
+                thread.start()
+            except (OSError, RuntimeError):
+                self._threads = {one: held for one, held in self._threads.items() if held is not client}
+                client.close()
+
+    def _serve(self, client: socket.socket, connection: Connection) -> None:
+        from threading import current_thread
+
+        try:
+            reason = connection.serve()
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+        finally:
+            with self._changing:
+                self._threads.pop(current_thread(), None)
+            client.close()
+        if reason and not self._broker.stopping.is_set():
+            message = f"connection of {connection.peer_host}:{connection.peer_port} closed: {reason}"
+            self._report(Note("connection", message))
+
+    def _end(self) -> None:
+        self._broker.stopping.set()
+        self._broker.groups.stop()
+        self._socket.close()
+        with self._changing:
+            threads = list(self._threads.items())
+        for _, client in threads:
+            try:
+                client.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue
+        until = self._clock() + _END_SECONDS
+        for thread, _ in threads:
+            thread.join(max(0.0, until - self._clock()))
+        self._wake.close()
+        self._waker.close()
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]  # fmt: skip
+    except (socket.gaierror, UnicodeError) as error:
+        raise UsageError(reason=f"--listen {host}: there is no such host") from error
+    listening = socket.socket(family, kind, protocol)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(place)
+        listening.listen(_BACKLOG)
+        listening.setblocking(False)
+    except OSError as error:
+        listening.close()
+        advice = "; --port 0 takes a free port" if error.errno == errno.EADDRINUSE else ""
+        reason = f"cannot listen on {host} port {port}: {error.strerror or error}{advice}"
+        raise KafkalogError(reason=reason) from error
+    return listening

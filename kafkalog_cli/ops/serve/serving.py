@@ -1,0 +1,89 @@
+"""Opens everything that a server needs, in order, and closes it: the view, the offsets, the socket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from threading import Event
+from types import TracebackType
+
+from kafkalog_cli.log.settings.topic_config import read_broker_properties
+from kafkalog_cli.ops.selection import Selection
+from kafkalog_cli.ops.serve.catalog import CatalogRequest, ServedCatalog
+from kafkalog_cli.ops.serve.committed import CommitFile, CommittedStore
+from kafkalog_cli.ops.serve.dispatch import Broker
+from kafkalog_cli.ops.serve.groups import GroupCoordinator
+from kafkalog_cli.ops.serve.served_partition import DamageAnswer
+from kafkalog_cli.ops.serve.server import Server, ServerLimits
+from kafkalog_cli.ops.session.observer import Note
+from kafkalog_cli.ops.session.options import Context
+
+LOOPBACK = "127.0.0.1"
+DEFAULT_PORT = 9092
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """The logs to serve, and the server's settings.
+
+    `commit_to` is the path of a file for commits; None keeps them in memory.
+    """
+
+    paths: Sequence[str]
+    selection: Selection = field(default=Selection())
+    host: str = LOOPBACK
+    port: int = DEFAULT_PORT
+    commit_to: str | None = None
+    on_damage: DamageAnswer = DamageAnswer.STOP
+    metadata: str | None = None
+    broker_config: str | None = None
+    limits: ServerLimits = field(default=ServerLimits())
+
+
+class Serving:
+    """A server that is ready to run. `report` is called from several threads.
+
+    Raises as `ServedCatalog`, `CommitFile`, `Server` and `read_broker_properties`.
+    """
+
+    def __init__(self, context: Context, options: ServeOptions, report: Callable[[Note], None]) -> None:
+        properties: dict[str, str] = {}
+        if options.broker_config is not None:
+            properties = read_broker_properties(context.fs, options.broker_config)
+        with ExitStack() as opened:
+            request = CatalogRequest(
+                options.paths, options.selection, options.metadata, properties, options.on_damage,
+                options.limits.connections,
+            )  # fmt: skip
+            self.catalog = ServedCatalog(context, request, report)
+            opened.callback(self.catalog.close)
+            file = None if options.commit_to is None else CommitFile(context.fs, options.commit_to)
+            self.committed = CommittedStore(self.catalog.log_dirs, file, report)
+            opened.callback(self.committed.close)
+            broker = Broker(self.catalog, GroupCoordinator(context.clock), self.committed, Event())
+            self.server = Server(options.host, options.port, broker, options.limits, context.clock, report)
+            self.committed.start()
+            self._opened = opened.pop_all()
+
+    @property
+    def bootstrap(self) -> str:
+        """The address for bootstrap.servers."""
+        host, port = self.server.address
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    def run(self) -> None:
+        """Serve until `stop` is called, or until the calling thread is interrupted."""
+        self.server.run()
+
+    def stop(self) -> None:
+        """End `run`; any thread may call this."""
+        self.server.stop()
+
+    def __enter__(self) -> Serving:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        self._opened.close()

@@ -1,0 +1,77 @@
+"""The messages of Kafka's protocol: random values of all versions go out and come back, and the limits hold."""
+
+import struct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkalog_cli.format.internal_topics.decode import read_fields
+from kafkalog_cli.format.internal_topics.encode import encode_pieces
+from kafkalog_cli.format.internal_topics.wire import WireReader
+from kafkalog_cli.format.protocol.messages import BadRequest, apis, read_header, read_request, response_pieces
+from tests.format.internal_messages import fields_of, same
+from tests.support.kafka_client import APIS, request_frame, response_of
+
+SCHEMAS = [
+    (schema, version)
+    for api in apis().values()
+    for schema in (api.request, api.response)
+    for version in range(api.versions.first, api.versions.last + 1)
+]
+
+
+@pytest.mark.parametrize(("schema", "version"), SCHEMAS, ids=lambda value: getattr(value, "name", value))
+def test_messages_go_out_and_come_back(schema, version):
+    @settings(max_examples=15, deadline=None)
+    @given(fields_of(schema.fields, version))
+    def goes_round(message):
+        data = b"".join(encode_pieces(schema, version, message))
+        reader = WireReader(data)
+        assert same(read_fields(schema, version, reader), message)
+        assert reader.remaining == 0
+
+    goes_round()
+
+
+def test_a_request_and_its_header():
+    frame = request_frame("Metadata", 9, 77, {"topics": [{"name": "orders"}]}, client_id=None)
+    assert len(frame) == 4 + struct.unpack_from(">i", frame)[0]
+    header, reader = read_header(frame[4:])
+    assert header == (3, 9, 77, None)
+    assert [topic["name"] for topic in read_request(APIS["Metadata"], 9, reader)["topics"]] == ["orders"]
+
+
+class Part:
+    size_bytes = 1000
+
+
+@pytest.mark.parametrize("version", [4, 11, 12, 17])
+def test_records_are_spliced_into_a_response(version):
+    partition = {"partitionIndex": 0, "abortedTransactions": None, "records": Part(), "highWatermark": 9}
+    message = {"responses": [{"topic": "a", "partitions": [partition, partition]}]}
+    size, *pieces = response_pieces(APIS["Fetch"], version, 5, message)
+    assert sum(isinstance(piece, Part) for piece in pieces) == 2
+    whole = b"".join(b"r" * 1000 if isinstance(piece, Part) else piece for piece in pieces)
+    assert struct.unpack(">i", size)[0] == len(whole)
+    correlation, found = response_of("Fetch", version, whole)
+    assert correlation == 5
+    assert [one["records"] for one in found["responses"][0]["partitions"]] == [b"r" * 1000] * 2
+
+
+@given(st.binary(max_size=60))
+def test_random_bytes_are_a_bad_request_or_a_request(data):
+    try:
+        header, reader = read_header(data)
+        api = apis().get(header.api_key)
+        if api is not None and header.version in api.versions:
+            read_request(api, header.version, reader)
+    except BadRequest:
+        pass
+
+
+def test_bytes_after_a_request_are_refused():
+    frame = request_frame("Heartbeat", 4, 1, {"groupId": "g"}) + b"\0"
+    header, reader = read_header(frame[4:])
+    with pytest.raises(BadRequest, match="1 bytes after its fields"):
+        read_request(APIS["Heartbeat"], header.version, reader)

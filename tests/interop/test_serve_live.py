@@ -1,0 +1,65 @@
+"""The newest Java tools on `serve`: console consumer, kafka-get-offsets, kafka-consumer-groups; and its tables."""
+
+import subprocess
+
+import pytest
+
+from kafkalog_cli.format.protocol.messages import apis
+from tests.interop.broker import JAVA
+from tests.interop.test_schemas_live import kafkas_definitions
+from tests.support.serving import read_records, serving
+
+TOOLS = "org.apache.kafka.tools"
+
+
+def tool(kafka, name, *words, code=0):
+    done = subprocess.run(
+        [*JAVA, "-cp", kafka.class_path, f"{TOOLS}.{name}", *words], capture_output=True, timeout=90, check=False
+    )
+    assert done.returncode == code, done.stderr.decode()
+    return done.stdout
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+@pytest.mark.parametrize(("case", "topic"), [("txn", "tx2"), ("upgraded", "upgraded")])
+def test_the_console_consumer_prints_all_records(newest_kafka, corpus, case, topic, isolation):
+    log_dir = corpus / case / "data"
+    wanted = read_records(log_dir, topic, committed=isolation == "read_committed")
+    values = sorted(b"null" if value is None else value for one in wanted.values() for _, _, value in one)
+    with serving(log_dir) as server:
+        words = ("--bootstrap-server", server.bootstrap, "--topic", topic, "--from-beginning")
+        more = ("--isolation-level", isolation, "--max-messages", str(len(values)))
+        out = tool(newest_kafka, "consumer.ConsoleConsumer", *words, *more)
+    assert sorted(b"".join(value + b"\n" for value in values)) == sorted(out)
+
+
+def test_offsets_and_groups(newest_kafka, corpus):
+    with serving(corpus / "txn" / "data") as server:
+        address = ("--bootstrap-server", server.bootstrap)
+        out = tool(newest_kafka, "GetOffsetShell", *address, "--topic", "tx2").decode().split()
+        ends = {f"tx2:{n}:{one.high_watermark}" for n, one in server.catalog.topics["tx2"].partitions.items()}
+        assert set(out) == ends
+        known = server.committed.groups()
+        words = ("--group", "made", "--topic", "idem", "--reset-offsets", "--to-offset", "7", "--execute")
+        tool(newest_kafka, "consumer.group.ConsumerGroupCommand", *address, *words)
+        out = tool(newest_kafka, "consumer.group.ConsumerGroupCommand", *address, "--list").decode().split()
+        assert set(out) == known | {"made"}
+        text = tool(newest_kafka, "consumer.group.ConsumerGroupCommand", *address, "--group", "made", "--describe")
+        assert ["made", "idem", "0", "7", "180", "173"] in [line.split()[:6] for line in text.decode().splitlines()]
+
+
+def test_the_tables_are_kafkas(newest_kafka):
+    real = kafkas_definitions(newest_kafka.dump_version.release)
+    for api in apis().values():
+        for kind, schema in (("Request", api.request), ("Response", api.response)):
+            found = real[f"{api.name}{kind}"]
+            first, last = api.versions
+            assert (found["apiKey"], found["name"]) == (api.key, schema.name)
+            names = [one["name"][0].lower() + one["name"][1:] for one in found["fields"] if is_in(one, first, last)]
+            assert [field.name for field in schema.fields] == names
+
+
+def is_in(field, first, last):
+    begin, _, end = (field.get("versions") or field["taggedVersions"]).rstrip("+").partition("-")
+    is_open = (field.get("versions") or field["taggedVersions"]).endswith("+")
+    return int(begin) <= last and (is_open or int(end or begin) >= first)

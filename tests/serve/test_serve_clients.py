@@ -1,0 +1,114 @@
+"""Unmodified clients read from `serve` what `kafkalog read` prints, and form groups."""
+
+import asyncio
+import time
+
+import pytest
+
+from tests.support.serving import read_records, serving
+
+TOPICS = {"txn": ("idem", "tx", "tx2", "__consumer_offsets"), "upgraded": ("upgraded",), "v2-mixed": ("mixed",)}
+CASES = [(case, topic) for case, topics in TOPICS.items() for topic in topics]
+SECONDS = 20
+
+
+def add(found, partition, message):
+    found.setdefault(partition, []).append(message)
+
+
+def by_librdkafka(address, topic, isolation):
+    confluent = pytest.importorskip("confluent_kafka")
+    settings = {"bootstrap.servers": address, "group.id": "g", "isolation.level": isolation}
+    consumer = confluent.Consumer({**settings, "enable.partition.eof": True, "enable.auto.commit": False})
+    numbers = [*consumer.list_topics(topic, timeout=SECONDS).topics[topic].partitions]
+    consumer.assign([confluent.TopicPartition(topic, number, 0) for number in numbers])
+    found, ended, until = {}, set(), time.monotonic() + SECONDS
+    while len(ended) < len(numbers) and time.monotonic() < until:
+        message = consumer.poll(0.5)
+        if message is not None and message.error():
+            assert message.error().code() == confluent.KafkaError._PARTITION_EOF, message.error()
+            ended.add(message.partition())
+        elif message is not None:
+            add(found, message.partition(), (message.offset(), message.key(), message.value()))
+    consumer.close()
+    assert len(ended) == len(numbers)
+    return found
+
+
+def by_kafka_python(address, topic, isolation):
+    kafka = pytest.importorskip("kafka")
+    consumer = kafka.KafkaConsumer(bootstrap_servers=address, isolation_level=isolation, consumer_timeout_ms=1500)
+    consumer.assign([kafka.TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic)])
+    consumer.seek_to_beginning()
+    found = {}
+    for message in consumer:
+        add(found, message.partition, (message.offset, message.key, message.value))
+    consumer.close()
+    return found
+
+
+def by_aiokafka(address, topic, isolation):
+    aiokafka = pytest.importorskip("aiokafka")
+
+    async def consume():
+        settings = {"isolation_level": isolation, "auto_offset_reset": "earliest"}
+        consumer = aiokafka.AIOKafkaConsumer(topic, bootstrap_servers=address, **settings)
+        await consumer.start()
+        found, until = {}, time.monotonic() + SECONDS
+        while time.monotonic() < until:
+            batches = await consumer.getmany(timeout_ms=1000)
+            for message in (one for messages in batches.values() for one in messages):
+                add(found, message.partition, (message.offset, message.key, message.value))
+            if not batches and found:
+                break
+        await consumer.stop()
+        return found
+
+    return asyncio.run(consume())
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+@pytest.mark.parametrize("client", [by_librdkafka, by_kafka_python, by_aiokafka])
+@pytest.mark.parametrize(("case", "topic"), CASES)
+def test_clients_read_all_records(corpus, case, topic, client, isolation):
+    if client is by_aiokafka and case == "upgraded":
+        pytest.skip("aiokafka does not decode LZ4 of message format 0")
+    log_dir = corpus / case / "data"
+    wanted = read_records(log_dir, topic, committed=isolation == "read_committed")
+    assert wanted
+    with serving(log_dir) as server:
+        assert client(server.bootstrap, topic, isolation) == wanted
+
+
+def test_three_consumers_share_a_topic_and_take_over(corpus):
+    confluent = pytest.importorskip("confluent_kafka")
+    log_dir = corpus / "txn" / "data"
+    with serving(log_dir) as server:
+        settings = {"bootstrap.servers": server.bootstrap, "group.id": "three", "session.timeout.ms": 6000}
+        consumers = [confluent.Consumer({**settings, "auto.offset.reset": "earliest"}) for _ in range(3)]
+        for consumer in consumers:
+            consumer.subscribe(["tx2", "idem"])
+
+        def owned(of):
+            return sorted((one.topic, one.partition) for consumer in of for one in consumer.assignment())
+
+        def settle(of, seen):
+            until = time.monotonic() + 30
+            while owned(of) != [("idem", 0), ("tx2", 0), ("tx2", 1)]:
+                assert time.monotonic() < until, owned(of)
+                for consumer in of:
+                    message = consumer.poll(0.1)
+                    if message is not None and not message.error():
+                        seen.add((message.topic(), message.partition(), message.offset()))
+
+        seen = set()
+        settle(consumers, seen)
+        first, *rest = consumers
+        first.close()
+        settle(rest, seen)
+        rest[0].commit(offsets=[confluent.TopicPartition("idem", 0, 42)], asynchronous=False)
+        (committed,) = rest[1].committed([confluent.TopicPartition("idem", 0)], timeout=SECONDS)
+        assert committed.offset == 42
+        for consumer in rest:
+            consumer.close()
+        assert server.server._broker.groups.groups() == []

@@ -1,0 +1,226 @@
+"""The server of `serve` with a client of its own: fetches, offsets, damage, commits, and logs that change meanwhile."""
+
+import shutil
+
+import pytest
+
+from kafkalog_cli.errors import ExitCode
+from tests.support.kafka_client import KafkaClient
+from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
+from tests.support.serving import serving
+
+OUT_OF_RANGE, CORRUPT, UNKNOWN_TOPIC, SESSION_UNKNOWN, FENCED, NEWER, READ_ONLY = 1, 2, 3, 70, 74, 75, 29
+COUNT = 5
+
+
+def records(first, count=COUNT, size=5):
+    return [R(first + i, BASE_TIME_MS + first + i, b"k", b"v" * size) for i in range(count)]
+
+
+def write_segment(folder, base, parts):
+    (folder / f"{base:020d}.log").write_bytes(b"".join(parts))
+
+
+def batches(first, number, size=5):
+    return [batch_v2(records(first + COUNT * i, size=size)) for i in range(number)]
+
+
+@pytest.fixture
+def log_dir(tmp_path):
+    """orders-0 with two segments of three batches each."""
+    folder = tmp_path / "logs" / "orders-0"
+    folder.mkdir(parents=True)
+    write_segment(folder, 0, batches(0, 3))
+    write_segment(folder, 15, batches(15, 3))
+    (folder / "leader-epoch-checkpoint").write_text("0\n2\n1 0\n4 10\n")
+    return tmp_path / "logs"
+
+
+def fetch(client, offset, version=12, most=1 << 20, topic="orders", **more):
+    asked = {"partition": 0, "fetchOffset": offset, "partitionMaxBytes": most, **more.pop("of_partition", {})}
+    whole = {"maxWaitMs": 0, "minBytes": 0, "maxBytes": 1 << 20, **more}
+    return client.ask("Fetch", version, **whole, topics=[{"topic": topic, "partitions": [asked]}])
+
+
+def partition(response):
+    return response["responses"][0]["partitions"][0]
+
+
+def file_bytes(log_dir, base, start=0, end=None):
+    return (log_dir / "orders-0" / f"{base:020d}.log").read_bytes()[start:end]
+
+
+def test_batches_are_sent_as_they_are(log_dir):
+    size = len(batches(0, 1)[0])
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        for version in range(4, 13):
+            found = partition(fetch(client, 0, version))
+            assert (found["errorCode"], found["highWatermark"]) == (0, 30)
+            assert found["records"] == file_bytes(log_dir, 0)
+        assert partition(fetch(client, 7))["records"] == file_bytes(log_dir, 0, size)
+        assert partition(fetch(client, 7, most=size))["records"] == file_bytes(log_dir, 0, size, 2 * size)
+        assert partition(fetch(client, 7, most=2 * size - 1))["records"] == file_bytes(log_dir, 0, size, 2 * size)
+        assert partition(fetch(client, 7, most=1))["records"] == file_bytes(log_dir, 0, size, 2 * size)
+        assert partition(fetch(client, 15))["records"] == file_bytes(log_dir, 15)
+        assert partition(fetch(client, 30))["records"] == b""
+        assert partition(fetch(client, 31))["errorCode"] == OUT_OF_RANGE
+        assert partition(fetch(client, 0, topic="none"))["errorCode"] == UNKNOWN_TOPIC
+
+
+def test_only_the_first_batch_may_be_too_large(log_dir):
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        both = [{"partition": 0, "fetchOffset": offset, "partitionMaxBytes": 1} for offset in (0, 5)]
+        topics = [{"topic": "orders", "partitions": both}]
+        found = client.ask("Fetch", 11, maxWaitMs=0, minBytes=0, maxBytes=1, topics=topics)
+        assert [bool(one["records"]) for one in found["responses"][0]["partitions"]] == [True, False]
+
+
+def test_sessions_and_leader_epochs(log_dir):
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        assert fetch(client, 0, sessionId=7, sessionEpoch=1)["errorCode"] == SESSION_UNKNOWN
+        assert fetch(client, 0, sessionEpoch=0)["sessionId"] == 0
+        for epoch, error in ((-1, 0), (4, 0), (3, FENCED), (5, NEWER)):
+            assert partition(fetch(client, 0, of_partition={"currentLeaderEpoch": epoch}))["errorCode"] == error
+        asked = [{"partition": 0, "currentLeaderEpoch": 4, "leaderEpoch": epoch} for epoch in (0, 1, 3, 4, 5)]
+        found = client.ask("OffsetForLeaderEpoch", 4, topics=[{"topic": "orders", "partitions": asked}])
+        ends = [(one["leaderEpoch"], one["endOffset"]) for one in found["topics"][0]["partitions"]]
+        assert ends == [(0, 0), (1, 10), (1, 10), (4, 30), (-1, -1)]
+
+
+def test_offsets_by_time(log_dir):
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+
+        def offset(timestamp, version=10):
+            asked = [{"partitionIndex": 0, "timestamp": timestamp}]
+            topics = [{"name": "orders", "partitions": asked}]
+            (one,) = client.ask("ListOffsets", version, topics=topics)["topics"][0]["partitions"]
+            return one["errorCode"], one["offset"], one["leaderEpoch"]
+
+        assert [offset(-1, version) for version in (4, 7, 10)] == [(0, 30, 4)] * 3
+        assert offset(-2) == offset(-4) == (0, 0, 1)
+        assert offset(-3) == (0, 29, 4)
+        assert offset(BASE_TIME_MS + 12) == (0, 12, 4)
+        assert offset(BASE_TIME_MS + 30) == offset(-5) == (0, -1, -1)
+        assert offset(-3, 6) == (35, -1, -1)
+
+
+def test_aborted_and_open_transactions(tmp_path):
+    def data(producer, first):
+        return batch_v2(records(first, 3), producer=(producer, 0, 0), bits=TRANSACTIONAL)
+
+    def mark(producer, offset, commits):
+        return end_marker(offset, BASE_TIME_MS, (producer, 0), commits)
+
+    folder = tmp_path / "orders-0"
+    folder.mkdir()
+    write_segment(folder, 0, [data(1, 0), data(2, 3), mark(2, 6, True), data(3, 7)])
+    write_segment(folder, 10, [mark(1, 10, False), mark(3, 11, False), data(4, 12)])
+    with serving(tmp_path) as server, KafkaClient(server.server.address) as client:
+        found = partition(fetch(client, 0, isolationLevel=1))
+        assert found["lastStableOffset"] == 12
+        assert found["abortedTransactions"] == [
+            {"producerId": 1, "firstOffset": 0}, {"producerId": 3, "firstOffset": 7},
+        ]  # fmt: skip
+        late = partition(fetch(client, 11, isolationLevel=1))["abortedTransactions"]
+        assert late == [{"producerId": 3, "firstOffset": 7}]
+        assert partition(fetch(client, 12, isolationLevel=1))["records"] == b""
+        assert partition(fetch(client, 12))["records"] != b""
+
+
+def damage(log_dir, base, position):
+    path = log_dir / "orders-0" / f"{base:020d}.log"
+    data = bytearray(path.read_bytes())
+    data[position] ^= 0x20
+    path.write_bytes(data)
+
+
+def test_a_damaged_batch_is_an_error_or_skipped_and_never_sent(log_dir):
+    size = len(batches(0, 1)[0])
+    damage(log_dir, 0, size + 70)  # the batch of offsets 5 to 9
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        assert partition(fetch(client, 0))["records"] == file_bytes(log_dir, 0, 0, size)
+        assert [partition(fetch(client, offset))["errorCode"] for offset in (5, 9, 10)] == [CORRUPT, CORRUPT, 0]
+        assert [note.exit_code for note in server.notes] == [ExitCode.CORRUPTION]
+    with serving(log_dir, on_damage="skip") as server, KafkaClient(server.server.address) as client:
+        assert partition(fetch(client, 0))["records"] == file_bytes(log_dir, 0, 0, size)
+        assert partition(fetch(client, 5))["records"] == file_bytes(log_dir, 0, 2 * size)
+        assert "are skipped" in server.notes[0].message
+
+
+def test_damage_at_the_end(log_dir):
+    size = len(batches(0, 1)[0])
+    damage(log_dir, 15, 2 * size + 70)
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        assert partition(fetch(client, 25))["errorCode"] == CORRUPT
+    with serving(log_dir, on_damage="skip") as server, KafkaClient(server.server.address) as client:
+        assert (partition(fetch(client, 25))["highWatermark"], partition(fetch(client, 25))["records"]) == (25, b"")
+
+
+def test_a_torn_end_is_no_error(log_dir):
+    path = log_dir / "orders-0" / f"{15:020d}.log"
+    path.write_bytes(path.read_bytes()[:-3])
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        found = partition(fetch(client, 25))
+        assert (found["errorCode"], found["highWatermark"], found["records"]) == (0, 25, b"")
+
+
+def test_the_view_stays_when_files_are_removed_replaced_and_extended(log_dir):
+    first, last = file_bytes(log_dir, 0), file_bytes(log_dir, 15)
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        folder = log_dir / "orders-0"
+        with (folder / f"{15:020d}.log").open("ab") as log:
+            log.write(batches(30, 1)[0])
+        (folder / f"{0:020d}.log").unlink()
+        other = folder / "new"
+        other.write_bytes(batches(0, 1, size=50)[0])
+        other.rename(folder / f"{0:020d}.log")
+        assert partition(fetch(client, 0))["records"] == first
+        assert partition(fetch(client, 15))["records"] == last
+        shutil.rmtree(log_dir)
+        assert partition(fetch(client, 0))["records"] == first
+
+
+def test_the_best_of_two_copies_is_served(log_dir, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(log_dir, other)
+    (other / "orders-0" / f"{15:020d}.log").unlink()
+    write_segment(other / "orders-0", 15, batches(15, 5))
+    with serving(log_dir, other) as server, KafkaClient(server.server.address) as client:
+        assert partition(fetch(client, 0))["highWatermark"] == 40
+
+
+def test_producing_is_refused(log_dir):
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        sent = [{"index": 0, "records": batches(30, 1)[0]}]
+        found = client.ask("Produce", 9, acks=1, timeoutMs=1, topicData=[{"name": "orders", "partitionData": sent}])
+        assert found["responses"][0]["partitionResponses"][0]["errorCode"] == READ_ONLY
+
+
+def commit(client, group, offset, **more):
+    one = {"partitionIndex": 0, "committedOffset": offset, "committedMetadata": "m", **more}
+    topics = [{"name": "orders", "partitions": [one]}]
+    found = client.ask("OffsetCommit", 8, groupId=group, generationIdOrMemberEpoch=-1, topics=topics)
+    return found["topics"][0]["partitions"][0]["errorCode"]
+
+
+def committed(client, group):
+    found = client.ask("OffsetFetch", 8, groups=[{"groupId": group, "topics": None}])["groups"][0]
+    return [(one["name"], [p["committedOffset"] for p in one["partitions"]]) for one in found["topics"]]
+
+
+def test_commits_are_kept_in_a_file(log_dir, tmp_path):
+    file = tmp_path / "commits"
+    for _ in range(2):
+        with serving(log_dir, commit_to=str(file)) as server, KafkaClient(server.server.address) as client:
+            assert commit(client, "g", 11) == 0
+            assert commit(client, "g", 12, committedMetadata="m" * 4097) == 12
+            assert committed(client, "g") == [("orders", [11])]
+            assert file.read_bytes().count(b"\n") >= 1
+        with file.open("ab") as out:
+            out.write(b'{"group": "torn')
+    with serving(log_dir, commit_to=str(file)) as server, KafkaClient(server.server.address) as client:
+        assert committed(client, "g") == [("orders", [11])]
+        assert commit(client, "g", 13) == 0
+    assert b"torn" not in file.read_bytes()
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        assert committed(client, "g") == []

@@ -1,0 +1,147 @@
+"""R58: hostile clients of `serve`. The server stays up, refuses, and keeps no thread, descriptor or memory."""
+
+import random
+import re
+import socket
+import struct
+import threading
+import time
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from tests.serve.test_serve_fetch import fetch, log_dir, partition  # noqa: F401 fixture
+from tests.support.kafka_client import APIS, KafkaClient, request_frame, response_of
+from tests.support.serving import serving
+
+REQUESTS = 10_000
+
+
+def is_well(server):
+    with KafkaClient(server.server.address) as client:
+        return partition(fetch(client, 0))["errorCode"] == 0
+
+
+def closes(client):
+    """Whether the server closes the connection, with nothing sent before."""
+    try:
+        return client.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+@pytest.mark.parametrize("size", [-1, 0, -(2**31), 2**31 - 1, (1 << 20) + 1])
+def test_lengths_that_lie(log_dir, size):  # noqa: F811
+    with serving(log_dir) as server:
+        with socket.create_connection(server.server.address, 10) as client:
+            client.sendall(struct.pack(">i", size) + b"x" * 100)
+            assert closes(client)
+        assert is_well(server)
+
+
+def test_an_unknown_version_of_apiversions_is_answered_with_version_0(log_dir):  # noqa: F811
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        client.socket.sendall(struct.pack(">ihhih", 10, 18, 99, 5, -1))
+        correlation, found = response_of("ApiVersions", 0, client.frame())
+        assert (correlation, found["errorCode"]) == (5, 35)
+        served = {one["apiKey"]: (one["minVersion"], one["maxVersion"]) for one in found["apiKeys"]}
+        assert served[0] == (0, 12)
+        assert all(served[api.key] == tuple(api.versions) for api in APIS.values() if api.key)
+        assert client.ask("ApiVersions", 3)["errorCode"] == 0
+
+
+@pytest.mark.parametrize(("key", "version"), [(1, 3), (1, 18), (999, 0), (-1, 0), (3, -1), (22, 0)])
+def test_unknown_keys_and_versions_end_the_connection(log_dir, key, version):  # noqa: F811
+    with serving(log_dir) as server:
+        with socket.create_connection(server.server.address, 10) as client:
+            client.sendall(struct.pack(">ihhih", 10, key, version, 5, -1))
+            assert closes(client)
+        assert is_well(server)
+
+
+def test_half_requests_and_too_many_connections(log_dir):  # noqa: F811
+    from kafkalog_cli.ops.serve.server import ServerLimits
+
+    with serving(log_dir, limits=ServerLimits(connections=3, idle_seconds=1.0)) as server:
+        held = [socket.create_connection(server.server.address, 10) for _ in range(3)]
+        for client in held:
+            client.sendall(b"\0\0")
+        with socket.create_connection(server.server.address, 10) as one_more:
+            assert closes(one_more)
+        for client in held:
+            client.close()
+        wait_until(lambda: server.server.connections == 0)
+        with socket.create_connection(server.server.address, 10) as idle:
+            assert closes(idle)
+        assert is_well(server)
+
+
+def test_a_slow_reader_does_not_stop_others(log_dir):  # noqa: F811
+    with serving(log_dir) as server, socket.socket() as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        slow.connect(server.server.address)
+        asked = {"topic": "orders", "partitions": [{"fetchOffset": 0, "partitionMaxBytes": 1 << 20}] * 1000}
+        frame = request_frame("Fetch", 11, 1, {"maxBytes": 1 << 30, "topics": [asked]})
+        for _ in range(20):
+            slow.sendall(frame)
+        assert is_well(server)
+
+
+def random_frame(chance):
+    """A sound request with some bytes changed, cut or added; or bytes alone."""
+    name = chance.choice([*APIS])
+    version = chance.randint(*APIS[name].versions)
+    frame = bytearray(request_frame(name, version, chance.randrange(99), {}))[4:]
+    for _ in range(chance.randrange(4)):
+        frame[chance.randrange(len(frame))] = chance.randrange(256)
+    frame += chance.randbytes(chance.choice([0, 0, 1, 40]))
+    if chance.random() < 0.2:
+        frame = frame[: chance.randrange(1, len(frame) + 1)]
+    if chance.random() < 0.1:
+        frame = bytearray(chance.randbytes(chance.randrange(1, 200)))
+    frame[: chance.choice([0, 0, 2])] = b""
+    return bytes(frame)
+
+
+def descriptors():
+    return len([*Path("/dev/fd").iterdir()])
+
+
+def wait_until(holds):
+    until = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def send_random(address, chance, count):
+    """Send requests; a fetch that waits and an answer that is not read are cut short by the next connection."""
+    for _ in range(count):
+        with socket.create_connection(address, 10) as client:
+            frame = random_frame(chance)
+            client.sendall(struct.pack(">i", len(frame)) + frame)
+            client.settimeout(0.02)
+            try:
+                client.recv(1 << 16)
+            except (TimeoutError, ConnectionError):
+                continue
+
+
+def test_random_requests_leave_nothing_behind(log_dir, evidence):  # noqa: F811
+    with serving(log_dir) as server:
+        chance = random.Random(58)
+        send_random(server.server.address, chance, 200)
+        wait_until(lambda: server.server.connections == 0)
+        threads, files = threading.active_count(), descriptors()
+        tracemalloc.start()
+        before = tracemalloc.get_traced_memory()[0]
+        send_random(server.server.address, chance, REQUESTS)
+        wait_until(lambda: server.server.connections == 0)
+        grown = tracemalloc.get_traced_memory()[0] - before
+        tracemalloc.stop()
+        wait_until(lambda: threading.active_count() <= threads and descriptors() <= files)
+        assert grown < 8 << 20
+        assert not [note.message for note in server.notes if re.search(r"closed: \w+(Error|Exception): ", note.message)]
+        assert is_well(server)
+        evidence("R58", REQUESTS)

@@ -1,0 +1,70 @@
+"""A client of Kafka's protocol with the tables of format/protocol: requests as bytes, and responses as messages."""
+
+import socket
+import struct
+
+from kafkalog_cli.format.internal_topics.decode import read_fields
+from kafkalog_cli.format.internal_topics.encode import encode_pieces
+from kafkalog_cli.format.internal_topics.wire import WireReader
+from kafkalog_cli.format.protocol.messages import API_VERSIONS, apis
+
+APIS = {api.name: api for api in apis().values()}
+
+
+def request_frame(name, version, correlation_id, message, client_id="test"):
+    """The frame of a request."""
+    api = APIS[name]
+    client = b"\xff\xff" if client_id is None else struct.pack(">h", len(client_id.encode())) + client_id.encode()
+    head = struct.pack(">hhi", api.key, version, correlation_id) + client
+    if version in api.request.flexible:
+        head += b"\0"
+    body = b"".join(encode_pieces(api.request, version, message))
+    return struct.pack(">i", len(head) + len(body)) + head + body
+
+
+def response_of(name, version, frame):
+    """(correlation id, message) of a response without its size; all bytes must be used."""
+    api = APIS[name]
+    reader = WireReader(frame)
+    correlation = reader.integer("int32")
+    if version in api.response.flexible and api.key != API_VERSIONS:
+        assert reader.unsigned_varint() == 0
+    message = read_fields(api.response, version, reader)
+    assert reader.remaining == 0
+    return correlation, message
+
+
+class KafkaClient:
+    """A connection to a broker."""
+
+    def __init__(self, address, timeout=20):
+        self.socket = socket.create_connection(address, timeout)
+        self._correlation = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    def ask(self, name, version, **message):
+        """The response of a request."""
+        self._correlation += 1
+        self.socket.sendall(request_frame(name, version, self._correlation, message))
+        correlation, response = response_of(name, version, self.frame())
+        assert correlation == self._correlation
+        return response
+
+    def frame(self):
+        """The next frame without its size. Raises ConnectionError at the end of the stream."""
+        return self.exactly(struct.unpack(">i", self.exactly(4))[0])
+
+    def exactly(self, size):
+        """The next `size` bytes."""
+        data = bytearray()
+        while len(data) < size:
+            part = self.socket.recv(size - len(data))
+            if not part:
+                raise ConnectionError(f"the stream ended after {len(data)} of {size} bytes")
+            data += part
+        return bytes(data)

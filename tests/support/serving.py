@@ -1,0 +1,52 @@
+"""A server of `kafkalog serve` in a thread of the test, and the records that `kafkalog read` prints."""
+
+import base64
+import io
+import json
+import threading
+from contextlib import contextmanager
+
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.ops.serve.served_partition import DamageAnswer
+from kafkalog_cli.ops.serve.serving import ServeOptions, Serving
+from kafkalog_cli.ops.session.options import Context
+
+
+@contextmanager
+def serving(*paths, on_damage="stop", context=None, **options):
+    """A running server; `notes` collects its reports. Its threads have ended after the block."""
+    notes = []
+    made = ServeOptions([str(path) for path in paths], port=0, on_damage=DamageAnswer(on_damage), **options)
+    with Serving(context or Context(), made, notes.append) as server:
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        try:
+            assert server.committed.wait(20)
+            server.notes = notes
+            yield server
+        finally:
+            server.stop()
+            thread.join(20)
+            assert not thread.is_alive()
+
+
+def read_records(log_dir, topic, *, committed=False, code=0):
+    """{partition: [(offset, key, value)]} of `kafkalog read`, keys and values as bytes."""
+    out, err = io.BytesIO(), io.BytesIO()
+    isolation = "read_committed" if committed else "read_uncommitted"
+    argv = ["read", str(log_dir), "--topic", topic, "--isolation", isolation, "--format", "json"]
+    assert run(argv, Environment(stdout=out, stderr=err)) == code, err.getvalue()
+    found = {}
+    for line in out.getvalue().splitlines():
+        one = json.loads(line)
+        if one["type"] == "record":
+            found.setdefault(one["partition"], []).append((one["offset"], _data(one["key"]), _data(one["value"])))
+    return found
+
+
+def _data(field):
+    """The bytes of a key or value of JSON output."""
+    if field is None:
+        return None
+    return field["data"].encode() if field["encoding"] == "utf-8" else base64.b64decode(field["data"])

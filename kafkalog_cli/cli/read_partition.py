@@ -43,7 +43,7 @@ class RecordOutput:
 
         return DecodedValues(self.decoder, partition.topic)
 
-    def printer(self, partition: Partition, segment: Segment, values: DecodedValues | None) -> RecordPrinter:
+    def printer(self, partition: Partition, segment: Segment, values: DecodedValues | None = None) -> RecordPrinter:
         """Return the printer for the records of a segment."""
         if self.is_json:
             from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, topic_decode

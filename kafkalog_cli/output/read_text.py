@@ -100,11 +100,11 @@ class ReadText:
             if name in large:
                 yield separator
                 separator = b"\t"
-                text = None if self._values is None else self._values.text(name, buffer, row)
-                if text is None:
+                decoded = None if self._values is None else self._values.text(name, buffer, row)
+                if decoded is None:
                     yield from self._pieces(view_of(buffer, position, size))
                 else:
-                    yield (printable(text) if self._escape else text).encode("utf-8", "replace")
+                    yield (printable(decoded) if self._escape else decoded).encode("utf-8", "replace")
         yield b"\n"
 
     def _pieces(self, data: memoryview | None) -> Iterator[bytes]:

@@ -64,7 +64,8 @@ def log_dir(path, rng, kinds, damage):
     data, first = b"", 0
     for _ in range(8):
         count = rng.randrange(25, 40)  # a few records may have no form of their old size
-        data += written(rng, *rng.choice(kinds), first, count)
+        magic, codec = rng.choice(kinds)
+        data += written(rng, magic, codec, first, count)
         first += count
     if damage == "torn":
         data = data[: -rng.randrange(1, 60)]

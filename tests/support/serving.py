@@ -23,7 +23,7 @@ def serving(*paths, on_damage="stop", context=None, **options):
         thread.start()
         try:
             assert server.committed.wait(20)
-            server.notes = notes
+            server.notes = notes  # type: ignore[attr-defined]
             yield server
         finally:
             server.stop()

@@ -31,7 +31,7 @@ SUMMARIES = {
     "serve": "Serve log directories to Kafka clients, read-only",
     "export": "Write records as Parquet, Arrow or NDJSON files",
     "import": "Build new partitions from the records in files",
-    "metadump": "Copy log directories without keys, values and secrets, to send",
+    "metadump": "Copy log directories without keys, values and secrets",
     "sql": "Query topics, groups and cluster metadata in SQL",
     "audit": "Verify all partitions, and report sizes, times, keys, codecs",
     "undo": "Restore the files from before a run",

@@ -32,7 +32,7 @@ def metadump(
     ] = False,
     output: Format = OutputFormat.TEXT,
 ) -> int:
-    """Copy log directories without keys, values and secrets, to send.
+    """Copy log directories without keys, values and secrets.
 
     Keys, values and headers are replaced by other bytes of the same size. Equal keys stay equal. Headers of batches,
     offsets, timestamps, positions, indexes, snapshots and checkpoints stay. Damage stays the same damage, so verify

@@ -71,7 +71,9 @@ def test_a_wrong_entry_is_an_object_too(tmp_path):
 def test_every_format_has_both_names():
     found = options()
     assert {name for name, *_ in found} >= {"append", "compact", "dump-log", "export", "ls", "read", "retain", "verify"}
-    assert [(name, option) for name, option, choices in found if not choices >= {"json", "ndjson"}] == []
+    contents = {"key_format", "value_format"}  # JSON as the content of a field, not of lines
+    other = [(name, option) for name, option, choices in found if not choices >= {"json", "ndjson"}]
+    assert [each for each in other if each[1] not in contents] == []
 
 
 @pytest.mark.parametrize(

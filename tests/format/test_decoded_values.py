@@ -173,7 +173,8 @@ def same(ours, theirs, schema, types, at_top=False):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("block", range(BLOCKS))
-def test_avro_as_the_deserialiser_of_confluent(block):
+def test_avro_as_the_deserialiser_of_confluent(block, evidence):
+    evidence("R57", 2 * CASES, "schemas")
     from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
     from confluent_kafka.schema_registry.avro import AvroDeserializer
     from confluent_kafka.serialization import MessageField, SerializationContext
@@ -323,8 +324,9 @@ SHARED = 'syntax = "proto3"; package other; message Shared { string name = 1; De
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("block", range(BLOCKS))
-def test_protobuf_as_the_deserialiser_of_confluent(block, tmp_path):
+def test_protobuf_as_the_deserialiser_of_confluent(block, tmp_path, evidence):
     """The oracle's descriptors are those of protoc, from the package grpcio-tools."""
+    evidence("R57", CASES, "schemas")
     protoc = pytest.importorskip("grpc_tools.protoc", reason="protoc of grpcio-tools is the oracle")
     from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
     from confluent_kafka.serialization import MessageField, SerializationContext

@@ -42,6 +42,7 @@ def small_chunks(request, monkeypatch):
     monkeypatch.setattr(scan, "FIRST_CHUNK_BYTES", 4096)
     monkeypatch.setattr(scan, "CHUNK_BYTES", 8192)
     monkeypatch.setattr(read_ahead, "TASK_BYTES", 2048)
+    monkeypatch.setattr(read_ahead, "LEAST_PACKED_BYTES", 1)
 
 
 def everything(pairs):

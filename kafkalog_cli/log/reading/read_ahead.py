@@ -33,8 +33,8 @@ with a third of these bytes, a log of lz4 took a fifth more processor time.
 """
 FIRST_EXPANSION = 6.0
 """The expansion that is assumed until a block was decompressed."""
-MOST_PACKED_BYTES = 1 << 20
-"""The largest size of a task in the log; a chunk then still has work for two threads."""
+LEAST_PACKED_BYTES, MOST_PACKED_BYTES = 256 << 10, 1 << 20
+"""Bounds of a task in the log: of bombs, few are decompressed at a time, and a chunk has work for two threads."""
 
 SMALL_BATCH_BYTES = 8 << 10
 """Mean compressed size below which one thread is used.
@@ -305,7 +305,7 @@ class _Pipeline:
         """Split `rows` into rows per task. Rows are not split if no batch in them is compressed."""
         import numpy as np
 
-        task_bytes = min(max(1, int(TASK_BYTES / self._expansion)), MOST_PACKED_BYTES)
+        task_bytes = min(max(int(TASK_BYTES / self._expansion), LEAST_PACKED_BYTES), MOST_PACKED_BYTES)
         for first, end in rows:
             part = chunk.batches.part(first, end).arrays()
             if not (part.attributes & CODEC_MASK).any():

@@ -21,9 +21,9 @@ _CONTENTS = frozenset({"key", "value", "headers"})
 _FIELDS = _CONTENTS | {
     *("schema", "type", "topic", "topic_b64", "partition", "segment", "segment_b64", "position", "offset"),
     *("timestamp_ms", "timestamp_type", "batch_base_offset", "codec", "producer_id", "producer_epoch", "sequence"),
-    *("leader_epoch", "transactional", "control", "crc_valid", "decoded"),
+    *("leader_epoch", "transactional", "control", "crc_valid", "decoded", "match"),
 }
-"""The fields of a record as dump-log and read print it (kafkalog.record/1)."""
+"""The fields of a record as dump-log, read and find print it (kafkalog.record/1)."""
 _LARGEST_TIMESTAMP = (1 << 63) - 1
 _LARGEST_INT, _LARGEST_OFFSET = (1 << 31) - 1, (1 << 63) - 2
 _TIMESTAMP_TYPES = (None, "CreateTime", "LogAppendTime", "NoTimestampType")

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.disk.lock import lock_owner, log_dir_of
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode, KafkalogError
@@ -57,9 +57,10 @@ class FreshLooks:
         self._before: dict[str, FileStamp] = {}
         self._count = 0
 
-    def begin(self) -> None:
-        """Note the state of the files at the start of a look."""
+    def begin(self, listed: Iterable[FileStatus] = ()) -> None:
+        """Note the state of the files at the start of a look. `listed` are files as the look knows them from before."""
         self._before = self.stamps()
+        self._before.update((file.path.rpartition("/")[2], _stamp(file)) for file in listed)
 
     def stamps(self) -> dict[str, FileStamp]:
         """Return what identifies each file of the directory, by name; empty if the directory was removed."""
@@ -67,7 +68,7 @@ class FreshLooks:
             entries = self._fs.list_directory(self._path)
         except KafkalogError:
             return {}
-        return {e.path.rpartition("/")[2]: (e.inode, e.size_bytes, e.mtime_ms) for e in entries}
+        return {entry.path.rpartition("/")[2]: _stamp(entry) for entry in entries}
 
     def wants_another(self, stamps: dict[str, FileStamp] | None = None) -> bool:
         """Whether a fresh look may show another state. Pauses first if a broker runs.
@@ -81,6 +82,10 @@ class FreshLooks:
         if self.is_live:
             self._sleep(PAUSES_SECONDS[self._count - 1])
         return True
+
+
+def _stamp(file: FileStatus) -> FileStamp:
+    return file.inode, file.size_bytes, file.mtime_ms
 
 
 def may_have_unused_entries(fs: Filesystem, path: str) -> bool:

@@ -40,7 +40,7 @@ class Event(NamedTuple):
     kind: TransactionEvent
 
 
-class DamagedPart(NamedTuple):
+class PartNotServed(NamedTuple):
     """Bytes `start` to `end` of a segment that are not served, and the reason."""
 
     start: int
@@ -83,7 +83,7 @@ class SegmentMap:
     """
 
     def __init__(self, file: ReadableFile, kernels: KernelChoice | None) -> None:
-        self.damage: list[DamagedPart] = []
+        self.damage: list[PartNotServed] = []
         self.events: list[Event] = []
         self.is_transactional = False
         self.size_bytes = file.size_bytes
@@ -103,7 +103,7 @@ class SegmentMap:
         """The byte after the last good batch."""
         return self._runs[-1].end if self._runs else 0
 
-    def damage_at(self, offset: int) -> DamagedPart | None:
+    def damage_at(self, offset: int) -> PartNotServed | None:
         """Return the damage that a reader at `offset` meets before the next good batch, None if there is none."""
         run = self._run_at(offset)
         start = self._runs[run - 1].end if run else 0
@@ -174,7 +174,7 @@ class SegmentMap:
         if last is not None and last.start == start:
             self.damage[-1] = last._replace(end=max(last.end, end))  # the first reason is the more exact
         else:
-            self.damage.append(DamagedPart(start, end, reason))
+            self.damage.append(PartNotServed(start, end, reason))
 
     def _add(self, batches: BatchColumns, *, continues: bool) -> bool:
         """Add batches; return whether the next batches continue the last run."""

@@ -16,7 +16,7 @@ from kafkalog_cli.ops.lookup.time_search import TimeSearch
 from kafkalog_cli.ops.replicas import Copy
 from kafkalog_cli.ops.serve.epochs import EpochHistory, leader_epochs_of
 from kafkalog_cli.ops.serve.held_files import HeldFile, HeldFilesystem
-from kafkalog_cli.ops.serve.segment_map import DamagedPart, SegmentMap
+from kafkalog_cli.ops.serve.segment_map import PartNotServed, SegmentMap
 from kafkalog_cli.ops.serve.transactions import Aborted, aborted_transactions, first_open_offset
 
 
@@ -46,7 +46,7 @@ class RecordsPart(NamedTuple):
     is_transactional: bool
 
 
-TellDamage = Callable[[str, DamagedPart, bool], None]
+TellDamage = Callable[[str, PartNotServed, bool], None]
 """Called with the path of a log, its damage, and whether the damage is skipped."""
 
 

@@ -29,7 +29,7 @@ def settled_verification(read_context: ReadContext, task: VerifyTask) -> Verific
     fs, path = read_context.fs, task.partition.path
     is_live = task.root is not None and task.root.is_live
     looks = FreshLooks(fs, path, is_live=is_live, sleep=read_context.sleep)
-    looks.begin()
+    looks.begin(segment.log for segment in task.partition.segments)
     try:
         result = verify_partition(read_context, task)
         again = replace(task, advance=None, listener=None)

@@ -78,7 +78,6 @@ LARGE_FUNCTIONS = {
     "cli/find.py:find": "declares its options, one a line",
     "cli/dump_log.py:dump_log": "declares its options, one a line",
     "cli/recover.py:recover": "declares its options, one a line",
-    "cli/read.py:read": "declares its options, one a line",
     "cli/retain.py:retain": "declares its options, one a line",
     "cli/compact.py:compact": "declares its options, one a line",
 }

@@ -1,6 +1,5 @@
 """`kafkalog cluster`: the state of a cluster at any point of its metadata log, and the differences of two points."""
 
-from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,26 +17,12 @@ from kafkalog_cli.cli.options import (
 )
 from kafkalog_cli.cli.times import time_of
 from kafkalog_cli.errors import combined_exit_code
+from kafkalog_cli.ops.cluster.part import ClusterPart
 
 if TYPE_CHECKING:
     from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
 
 command = typer.Typer(add_completion=False)
-
-
-class PartOption(Enum):
-    """A part of the state."""
-
-    BROKERS = "brokers"
-    CONTROLLERS = "controllers"
-    FEATURES = "features"
-    TOPICS = "topics"
-    PARTITIONS = "partitions"
-    CONFIGS = "configs"
-    ACLS = "acls"
-    SCRAM_USERS = "scram-users"
-    QUOTAS = "quotas"
-    TOKENS = "tokens"
 
 
 POINT_HELP = f"An integer is an offset: all records below it count. A time: {TIME_HELP}"
@@ -51,7 +36,7 @@ def cluster(  # noqa: PLR0913, PLR0917 options
         help=f"Print the state at this point. {POINT_HELP}.")] = None,
     since: Annotated[str | None, typer.Option("--since", metavar="POINT", rich_help_panel=SELECTION_PANEL,
         help="Print only the differences from this point to the other.")] = None,
-    part: Annotated[list[PartOption] | None, typer.Option("--part", metavar="PART", rich_help_panel=SELECTION_PANEL,
+    part: Annotated[list[ClusterPart] | None, typer.Option("--part", metavar="PART", rich_help_panel=SELECTION_PANEL,
         help="Print only this part: brokers, controllers, features, topics, partitions, configs, acls, scram-users,"
         " quotas or tokens. May be repeated.")] = None,
     topic: Annotated[list[str] | None, typer.Option("--topic", metavar="TOPIC", rich_help_panel=SELECTION_PANEL,
@@ -71,7 +56,6 @@ def cluster(  # noqa: PLR0913, PLR0917 options
     log, as in ZooKeeper clusters, meta.properties and the checkpoints are printed. Nothing is locked or changed.
     """
     from kafkalog_cli.ops.cluster.describe import describe_cluster
-    from kafkalog_cli.ops.cluster.entries import ClusterPart
     from kafkalog_cli.output.messages import Messages
     from kafkalog_cli.output.stream import ResultStream
 
@@ -79,7 +63,7 @@ def cluster(  # noqa: PLR0913, PLR0917 options
     out, messages = ResultStream(environment.stdout), Messages(environment.stderr, as_json=output.is_json)
     points = (_point(environment, at, now), _point(environment, since, now))
     found = describe_cluster(environment.fs, paths, metadata, *points, topics=frozenset(topic or ()))
-    parts = [one for one in ClusterPart if not part or PartOption(one.value) in part]
+    parts = [one for one in ClusterPart if not part or one in part]
     code = combined_exit_code(list(found.codes))
     if output.is_json:
         from kafkalog_cli.output.cluster_json import write_objects

@@ -190,7 +190,7 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
         wanted=wanted_range(environment, from_offset, to_offset, since, until, now, key),
         max_records=max_records,
         version=dump_version(kafka_version),
-        contents_formats=ContentsFormats(key_format and key_format.value, value_format and value_format.value, schemas),
+        contents_formats=ContentsFormats(key_format, value_format, schemas),
     )
     selection = selection_of(topic, partition, topic_pattern)
     return DumpLogRun(environment, request).run(files, paths or [], selection)

@@ -13,6 +13,7 @@ from kafkalog_cli.output.java_path import java_path
 if TYPE_CHECKING:
     from kafkalog_cli.disk.fs import Filesystem
     from kafkalog_cli.format.values.decoder import ValueDecoder
+    from kafkalog_cli.format.values.value_format import ValueFormat
     from kafkalog_cli.output.decoded_values import DecodedValues
     from kafkalog_cli.output.messages import Messages
     from kafkalog_cli.output.progress import Progress
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 class ContentsFormats(NamedTuple):
     """How keys and values are decoded in JSON output, and where their schemas are. None: not given."""
 
-    key_format: str | None = None
-    value_format: str | None = None
+    key_format: ValueFormat | None = None
+    value_format: ValueFormat | None = None
     schemas: str | None = None
 
 
@@ -41,11 +42,12 @@ class DumpedValues:
         formats = self._formats
         if formats.key_format is None and formats.value_format is None:
             return
-        from kafkalog_cli.ops.values.schema_sources import value_decoder, value_format
+        from kafkalog_cli.ops.values.schema_sources import value_decoder
 
         directories = [java_path(path).rpartition("/")[0] or "." for path in paths]
-        chosen = value_format(formats.key_format), value_format(formats.value_format)
-        self._decoder, notes = value_decoder(self._fs, *chosen, directories, formats.schemas)
+        self._decoder, notes = value_decoder(
+            self._fs, formats.key_format, formats.value_format, directories, formats.schemas
+        )
         for note in notes:
             self._messages.warn(note.kind, note.message, path=note.path)
 

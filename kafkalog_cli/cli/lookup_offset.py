@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.options import Format, OutputFormat, PartitionOption, TopicOption
+from kafkalog_cli.cli.options import Format, OutputFormat, PartitionOption, TopicOption, selection_of
 from kafkalog_cli.errors import ExitCode
 
 command = typer.Typer(add_completion=False)
@@ -31,7 +31,7 @@ def lookup_offset(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.ops.selection import Selection, select_one
 
     environment = environment_of(context)
-    chosen = select_one(environment.fs, path, Selection(frozenset(topic or ()), frozenset(partition or ())))
+    chosen = select_one(environment.fs, path, selection_of(topic, partition, None) or Selection())
     found = lookup.lookup_offset(environment.fs, chosen, offset, batch_only=batch)
     printer = LookupPrinter(environment, chosen, as_json=output.is_json)
     printer.found(found)

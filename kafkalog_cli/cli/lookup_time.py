@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperCommand
 
 from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.options import TIME_HELP, Format, Now, OutputFormat, PartitionOption, TopicOption
+from kafkalog_cli.cli.options import TIME_HELP, Format, Now, OutputFormat, PartitionOption, TopicOption, selection_of
 from kafkalog_cli.cli.times import now_of, time_of
 from kafkalog_cli.errors import UsageError
 
@@ -56,7 +56,7 @@ def lookup_time(  # noqa: PLR0913, PLR0917 options
         raise UsageError(reason="lookup-time needs a time since 1970, or --earliest, --latest, --max-timestamp")
     clock_ms = environment.now_ms() if now is None else now_of(environment, now)
     question = TimeQuestion(time_ms, earliest, latest, max_timestamp, before, clock_ms)
-    selection = Selection(frozenset(topic or ()), frozenset(partition or ()))
+    selection = selection_of(topic, partition, None) or Selection()
     chosen = select_of_topics(environment.fs, [path], selection)
     if len(chosen) == 1:
         return answer_time(environment, chosen[0], question, as_json=output.is_json)

@@ -11,6 +11,7 @@ import typer
 
 from kafkalog_cli.cli.times import time_of
 from kafkalog_cli.errors import UsageError
+from kafkalog_cli.format.values.value_format import ValueFormat
 
 if TYPE_CHECKING:
     from kafkalog_cli.cli.environment import Environment
@@ -149,34 +150,16 @@ Format = Annotated[
 ]
 
 
-class ContentsFormat(Enum):
-    """How keys or values were written: the names of ValueFormat."""
-
-    AUTO = "auto"
-    AVRO = "avro"
-    PROTOBUF = "protobuf"
-    JSON = "json"
-    STRING = "string"
-    INT = "int"
-    LONG = "long"
-    SHORT = "short"
-    FLOAT = "float"
-    DOUBLE = "double"
-    UUID = "uuid"
-    HEX = "hex"
-    BASE64 = "base64"
-
-
 _CONTENTS = (
     "auto (contents with a Schema Registry's framing), avro, protobuf, json, string, int, long, short, float, double,"
     " uuid, hex or base64."
 )
 KeyFormatOption = Annotated[
-    ContentsFormat | None,
+    ValueFormat | None,
     typer.Option("--key-format", metavar="FORMAT", help=f"Decode keys: {_CONTENTS}", rich_help_panel=OUTPUT_PANEL),
 ]
 ValueFormatOption = Annotated[
-    ContentsFormat | None,
+    ValueFormat | None,
     typer.Option("--value-format", metavar="FORMAT", help=f"Decode values: {_CONTENTS}", rich_help_panel=OUTPUT_PANEL),
 ]
 SchemasOption = Annotated[
@@ -218,11 +201,28 @@ FromOffset = Annotated[
     int | None,
     typer.Option(metavar="OFFSET", help="First offset.", rich_help_panel=SELECTION_PANEL),
 ]
+StartOffset = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar="OFFSET",
+        help="First offset: a number, earliest or latest.",
+        rich_help_panel=SELECTION_PANEL,
+    ),
+]
 ToOffset = Annotated[
     int | None,
     typer.Option(metavar="OFFSET", help="End before this offset.", rich_help_panel=SELECTION_PANEL),
 ]
 TIME_HELP = "epoch ms, ISO 8601 (no zone: UTC), or -90s, -15m, -2h, -7d before now"
+FromTime = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help=f"Begin with the first record at or after this time: {TIME_HELP}.",
+        rich_help_panel=SELECTION_PANEL,
+    ),
+]
 Since = Annotated[
     str | None,
     typer.Option(metavar="TIME", help=f"Begin at this time: {TIME_HELP}.", rich_help_panel=SELECTION_PANEL),

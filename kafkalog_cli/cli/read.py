@@ -10,8 +10,8 @@ from kafkalog_cli.cli.options import (
     LIMITS_PANEL,
     OUTPUT_PANEL,
     SELECTION_PANEL,
-    TIME_HELP,
     Format,
+    FromTime,
     IsolationLevel,
     IsolationOption,
     KeyFormatOption,
@@ -21,6 +21,7 @@ from kafkalog_cli.cli.options import (
     OutputFormat,
     PartitionOption,
     SchemasOption,
+    StartOffset,
     ToOffset,
     TopicOption,
     Until,
@@ -50,10 +51,8 @@ def read(  # noqa: PLR0913, PLR0917 options
         help="Partition directories, or a log directory with --topic.")],
     topic: TopicOption = None,
     partition: PartitionOption = None,
-    start: Annotated[str, typer.Option("--from", metavar="OFFSET", rich_help_panel=SELECTION_PANEL,
-        help="First offset: a number, earliest or latest.")] = "earliest",
-    from_time: Annotated[str | None, typer.Option(metavar="TIME", rich_help_panel=SELECTION_PANEL,
-        help=f"Begin with the first record at or after this time: {TIME_HELP}.")] = None,
+    start: StartOffset = "earliest",
+    from_time: FromTime = None,
     to_offset: ToOffset = None,
     until: Until = None,
     max_records: Annotated[int | None, typer.Option(metavar="N", min=1, rich_help_panel=SELECTION_PANEL,
@@ -103,6 +102,6 @@ def read(  # noqa: PLR0913, PLR0917 options
     options = ReadOptions(
         start, from_time, to_offset, until, now, max_records, isolation.value, key, merge_by_time, print_,
         kcat_format, output_format.is_json, framing is Framing.FETCH, chunk_bytes, max_chunk_bytes,
-        max_output_bytes, max_ratio, key_format and key_format.value, value_format and value_format.value, schemas,
+        max_output_bytes, max_ratio, key_format, value_format, schemas,
     )  # fmt: skip
     return ReadRun(environment, options).run(paths, topic, partition)

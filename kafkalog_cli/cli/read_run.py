@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.options import selection_of
 from kafkalog_cli.cli.read_partition import PartitionRead, RecordOutput
 from kafkalog_cli.cli.times import time_of
 from kafkalog_cli.errors import ExitCode, KafkalogError, NoRecordAtTime, UsageError, combined_exit_code
@@ -26,6 +27,7 @@ from kafkalog_cli.output.stream import ResultStream
 
 if TYPE_CHECKING:
     from kafkalog_cli.format.values.decoder import ValueDecoder
+    from kafkalog_cli.format.values.value_format import ValueFormat
 
 MERGE_BYTES = 16 << 20
 LEAST_CHUNK_BYTES = 16 << 10
@@ -56,8 +58,8 @@ class ReadOptions:
     max_chunk_bytes: int
     max_output_bytes: int
     max_ratio: int
-    key_format: str | None = None
-    value_format: str | None = None
+    key_format: ValueFormat | None = None
+    value_format: ValueFormat | None = None
     schemas: str | None = None
 
     @property
@@ -90,7 +92,7 @@ class ReadRun:
         """
         self._check()
         request = self._request()
-        selection = Selection(frozenset(topics or ()), frozenset(partitions or ()))
+        selection = selection_of(topics, partitions, None) or Selection()
         chosen = select_of_topics(self._environment.fs, paths, selection)
         if self._options.is_fetch and len(chosen) > 1:
             raise UsageError(reason=f"--framing fetch is for one partition, and {len(chosen)} are selected")
@@ -107,12 +109,13 @@ class ReadRun:
         return code
 
     def _decoder(self, chosen: list[Partition]) -> ValueDecoder | None:
-        from kafkalog_cli.ops.values.schema_sources import value_decoder, value_format
+        from kafkalog_cli.ops.values.schema_sources import value_decoder
 
         options = self._options
-        formats = value_format(options.key_format), value_format(options.value_format)
         paths = [partition.path for partition in chosen]
-        decoder, notes = value_decoder(self._environment.fs, *formats, paths, options.schemas)
+        decoder, notes = value_decoder(
+            self._environment.fs, options.key_format, options.value_format, paths, options.schemas
+        )
         for note in notes:
             self._messages.warn(note.kind, note.message, path=note.path)
         return decoder

@@ -8,7 +8,8 @@ from typing import Annotated, Any, TypedDict
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.ops.cluster.describe import ClusterDescription
-from kafkalog_cli.ops.cluster.entries import ClusterPart, EntryChange
+from kafkalog_cli.ops.cluster.entries import EntryChange
+from kafkalog_cli.ops.cluster.part import ClusterPart
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.records import Count, ObjectKind, PathText, keywords, same_fields
 

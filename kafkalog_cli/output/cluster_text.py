@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from kafkalog_cli.ops.cluster.describe import ClusterDescription
-from kafkalog_cli.ops.cluster.entries import ClusterPart, Entry, text_of
+from kafkalog_cli.ops.cluster.entries import Entry, text_of
+from kafkalog_cli.ops.cluster.part import ClusterPart
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
 from kafkalog_cli.output.paint import paint_of
 from kafkalog_cli.output.stream import ResultStream, printable

@@ -6,7 +6,6 @@ import json
 import math
 import struct
 from collections.abc import Callable
-from enum import Enum, unique
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -23,34 +22,11 @@ from kafkalog_cli.format.values.framing import (
 )
 from kafkalog_cli.format.values.limits import MOST_DEPTH, MOST_PAYLOAD_BYTES, MOST_VALUES
 from kafkalog_cli.format.values.schema_set import AVRO, JSON, PROTOBUF, Reference, SchemaSet, StoredSchema
+from kafkalog_cli.format.values.value_format import ValueFormat
 
 NEEDED = "Protobuf needs two libraries: pip install 'kafkalog-cli[values]'"
 _MOST_CACHED = 2000
 _MOST_REFERENCES = 1000
-
-
-@unique
-class ValueFormat(Enum):
-    """How keys or values were written."""
-
-    AUTO = "auto"
-    AVRO = "avro"
-    PROTOBUF = "protobuf"
-    JSON = "json"
-    STRING = "string"
-    INT = "int"
-    LONG = "long"
-    SHORT = "short"
-    FLOAT = "float"
-    DOUBLE = "double"
-    UUID = "uuid"
-    HEX = "hex"
-    BASE64 = "base64"
-
-    @property
-    def needs_schemas(self) -> bool:
-        """Whether a value of this format cannot be decoded without its schema."""
-        return self in (ValueFormat.AUTO, ValueFormat.AVRO, ValueFormat.PROTOBUF)
 
 
 _KINDS = {ValueFormat.AVRO: AVRO, ValueFormat.PROTOBUF: PROTOBUF}

@@ -6,11 +6,10 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from threading import Event
 
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.disk.metered_fs import Meter, MeteredFilesystem
+from kafkalog_cli.disk.metered_fs import EndingMeter, Meter, MeteredFilesystem
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.find.partition_search import FindEvent, FoundRecords, PartitionSearch, SearchedPartition
 from kafkalog_cli.ops.find.request import FindRequest
@@ -45,30 +44,20 @@ def find_records(  # noqa: PLR0913
     expression may take very long for a single record, and only the main thread can be interrupted then. So with a
     regular expression or a single job, nothing runs in other threads but the decoding.
     """
-    is_stopped = Event()
-
-    def count(path: str, size_bytes: int) -> None:
-        if is_stopped.is_set():
-            raise KeyboardInterrupt
-        if on_read is not None:
-            on_read(path, size_bytes)
-
-    metered = MeteredFilesystem(fs, count)
+    meter = EndingMeter(on_read)
+    metered = MeteredFilesystem(fs, meter)
     searches = (PartitionSearch(metered, one, request, choice) for one in partitions)
     if jobs <= 1 or request.conditions.pattern is not None or len(partitions) == 1:
         for search in searches:
             yield from _in_turn(search)
         return
-    with InOrder((partial(_ahead, search) for search in searches), jobs, "kafkalog-find") as found:
-        try:
-            for one in found:
-                if one.events is None:
-                    yield from _in_turn(PartitionSearch(metered, one.search.result.partition, request, choice))
-                else:
-                    yield from one.events
-                    yield one.search.result
-        finally:
-            is_stopped.set()  # the searches that run are not waited for
+    with InOrder((partial(_ahead, search) for search in searches), jobs, "kafkalog-find") as found, meter:
+        for one in found:
+            if one.events is None:
+                yield from _in_turn(PartitionSearch(metered, one.search.result.partition, request, choice))
+            else:
+                yield from one.events
+                yield one.search.result
 
 
 def _in_turn(search: PartitionSearch) -> Iterator[FindEvent | SearchedPartition]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from threading import Event
 
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.disk.metered_fs import Meter, MeteredFilesystem
+from kafkalog_cli.disk.metered_fs import EndingMeter, Meter, MeteredFilesystem
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.fault import Fault, FaultKind
@@ -66,21 +65,11 @@ def measure_partitions(  # noqa: PLR0913
     on_read: Meter | None = None,
 ) -> Iterator[MeasuredPartition]:
     """Yield the contents of each partition, in order. `on_read` is called from any thread with the bytes read."""
-    is_stopped = Event()
-
-    def count(path: str, size_bytes: int) -> None:
-        if is_stopped.is_set():
-            raise KeyboardInterrupt
-        if on_read is not None:
-            on_read(path, size_bytes)
-
-    metered = MeteredFilesystem(fs, count)
+    meter = EndingMeter(on_read)
+    metered = MeteredFilesystem(fs, meter)
     tasks = [partial(measure_partition, metered, one, request, choice) for one in partitions]
-    with InOrder(tasks, min(jobs, len(tasks)), "kafkalog-stats") as measured:
-        try:
-            yield from measured
-        finally:
-            is_stopped.set()
+    with InOrder(tasks, min(jobs, len(tasks)), "kafkalog-stats") as measured, meter:
+        yield from measured
 
 
 def measure_partition(

@@ -10,8 +10,9 @@ from kafkalog_cli.disk.directory_contents import looks_like_partition
 from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.errors import KafkalogError, PathNotFound
 from kafkalog_cli.format.fault import Fault
-from kafkalog_cli.format.values.decoder import ValueDecoder, ValueFormat
+from kafkalog_cli.format.values.decoder import ValueDecoder
 from kafkalog_cli.format.values.schema_set import AVRO, JSON, PROTOBUF, Reference, SchemaSet, StoredSchema
+from kafkalog_cli.format.values.value_format import ValueFormat
 from kafkalog_cli.log.partition import directory_name, open_partition
 from kafkalog_cli.ops.read.committed import ReadNote
 from kafkalog_cli.ops.read.log_read import LogRead
@@ -27,11 +28,6 @@ _MOST_DEPTH = 20
 _IMPORT = re.compile(r'^\s*import\s+(?:public\s+|weak\s+)?"([^"\n]{1,1000})"\s*;', re.MULTILINE)
 _GUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NAME_IN_AVRO = re.compile(r'"([A-Za-z_][A-Za-z0-9_.]{0,500})"')
-
-
-def value_format(name: str | None) -> ValueFormat | None:
-    """Return the format with this name."""
-    return None if name is None else ValueFormat(name)
 
 
 def value_decoder(

@@ -25,9 +25,8 @@ from kafkalog_cli.disk.durable import (
     sync_directory,
 )
 from kafkalog_cli.disk.fs import FileAttributes, Filesystem, WritableFilesystem, read_all
-from kafkalog_cli.disk.lock import LockPolicy, lock_checkpoints
+from kafkalog_cli.disk.lock import LockPolicy, lock_checkpoints, turn_of
 from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.disk.turns import turn_of
 from kafkalog_cli.errors import KafkalogError, PathNotFound, Refused
 
 HELD_MARKER = FileKind.HELD_CLEAN_SHUTDOWN.value

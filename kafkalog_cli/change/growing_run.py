@@ -39,8 +39,7 @@ from kafkalog_cli.disk.durable import (
     write_with_holes,
 )
 from kafkalog_cli.disk.fs import WritableFile, WritableFilesystem
-from kafkalog_cli.disk.lock import real_directory
-from kafkalog_cli.disk.turns import turn_of
+from kafkalog_cli.disk.lock import real_directory, turn_of
 from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed
 
 

@@ -132,7 +132,7 @@ class SqlRun:
         return write_lines(self._out.write_bytes, parts, most)
 
     def _write_file(self, result: Result, path: str) -> Written:
-        from kafkalog_cli.disk.new_file import new_file
+        from kafkalog_cli.disk.staged_file import new_file
 
         names, most = _names(result), self._options.max_rows
         full_path = os.path.abspath(path)  # noqa: PTH100

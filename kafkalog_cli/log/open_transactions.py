@@ -10,12 +10,11 @@ from kafkalog_cli.disk.fs import Filesystem, file_pieces
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import producer_snapshot
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
-from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.fault import Fault, FaultKind, unreadable
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.log.segments.index_end import entries_in_use
 from kafkalog_cli.log.transactions_by_producer import OpenTransaction, TransactionsByProducer
 

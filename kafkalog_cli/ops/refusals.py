@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum, unique
 from typing import NamedTuple
 
-from kafkalog_cli.disk.moved_away import moved_aside, moved_out, place_outside
-from kafkalog_cli.disk.names import DirectoryKind
+from kafkalog_cli.disk.names import DirectoryKind, moved_aside, moved_out, place_outside
 from kafkalog_cli.errors import ExitCode, Refused, Skipped, UnsupportedFormat, shell_word
 from kafkalog_cli.format.checkpoint import can_name
 from kafkalog_cli.ops.intent import Action as Action  # noqa: PLC0414  (re-exported with the table)

@@ -31,7 +31,6 @@ from kafkalog_cli.disk.durable import (
 )
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_imports, lock_log_dir
-from kafkalog_cli.disk.moved_away import moved_out
 from kafkalog_cli.disk.named_places import check_named_directory
 from kafkalog_cli.disk.names import (
     DirectoryKind,
@@ -39,6 +38,7 @@ from kafkalog_cli.disk.names import (
     classify_directory,
     classify_file,
     marked_directory_name,
+    moved_out,
     partition_directory_name,
 )
 from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed, Unreadable, shell_word

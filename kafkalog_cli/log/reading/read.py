@@ -13,8 +13,7 @@ from kafkalog_cli.format.kernels import plain_records, plain_seven, strict_messa
 from kafkalog_cli.format.kernels.plain_rows import PART_RECORDS, Part, Row
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
-from kafkalog_cli.log.reading.allowance import NOT_YET, Allowance
-from kafkalog_cli.log.reading.large_turn import LARGE_TURN
+from kafkalog_cli.log.reading.large_turn import LARGE_TURN, NOT_YET, Allowance
 from kafkalog_cli.log.reading.scan import Chunk, Generation
 
 if TYPE_CHECKING:

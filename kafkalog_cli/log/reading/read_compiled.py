@@ -19,7 +19,7 @@ from kafkalog_cli.format.columns import Integers
 from kafkalog_cli.format.compression import CompressionFault, decompress_into
 from kafkalog_cli.format.kernels.plain_rows import PART_RECORDS
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
-from kafkalog_cli.log.reading.allowance import AHEAD_BYTES, ARENA_BYTES, NOT_YET, Allowance
+from kafkalog_cli.log.reading.large_turn import AHEAD_BYTES, ARENA_BYTES, NOT_YET, Allowance
 from kafkalog_cli.log.reading.read_large import LargeBatch
 from kafkalog_cli.log.reading.scan import Chunk
 

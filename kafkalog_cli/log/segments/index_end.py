@@ -6,11 +6,10 @@ from typing import Any, TypeVar
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile, check_size, read_all
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.fault import Fault, unreadable
 from kafkalog_cli.format.index_entries import SegmentIndex
 from kafkalog_cli.format.layout import Layout
 from kafkalog_cli.log.reading.scan import read_readable
-from kafkalog_cli.log.reading.unreadable import unreadable
 
 IndexT = TypeVar("IndexT", bound=SegmentIndex[Any])
 

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.disk.names import FileKind, WorkState
 from kafkalog_cli.errors import ExitCode, KafkalogError
-from kafkalog_cli.format.fault import Fault
-from kafkalog_cli.log.reading.unreadable import unreadable
+from kafkalog_cli.format.fault import Fault, unreadable
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 
 

@@ -13,8 +13,7 @@ from kafkalog_cli.change.changes import Put
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.durable import Content
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.disk.moved_away import moved_out
-from kafkalog_cli.disk.names import DirectoryKind, FileKind, partition_directory_name
+from kafkalog_cli.disk.names import DirectoryKind, FileKind, moved_out, partition_directory_name
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, shell_word
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.partition_metadata import PartitionMetadata

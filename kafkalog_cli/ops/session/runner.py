@@ -9,9 +9,8 @@ from typing import Any
 from kafkalog_cli.change.manifest import new_run_id, odd_entries, run_directory
 from kafkalog_cli.change.waiting_runs import settled_runs
 from kafkalog_cli.disk.fs import WritableFilesystem
-from kafkalog_cli.disk.io_rate import IoRate
 from kafkalog_cli.disk.lock import LockPolicy, Unlocked, lock_log_dir, lock_partition
-from kafkalog_cli.disk.metered_fs import MeteredFilesystem
+from kafkalog_cli.disk.metered_fs import IoRate, MeteredFilesystem
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.session.interruptions import Interruptions

@@ -9,12 +9,11 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.columns import least_and_largest
-from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.fault import Fault, unreadable
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.resync import next_good_batch
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind

@@ -1,4 +1,4 @@
-"""The valid batches of a chunk during recovery: their number, the byte where they end, and their leader epochs."""
+"""The valid batches of a chunk during recovery: number, end and leader epochs; and batches over the limits."""
 
 from __future__ import annotations
 

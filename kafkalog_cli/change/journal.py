@@ -25,11 +25,12 @@ from kafkalog_cli.change.manifest import (
     PlannedChange,
     RunInfo,
     RunState,
+    facts_of,
     run_directory,
     runs_directory,
+    snapshot,
     write_manifest,
 )
-from kafkalog_cli.change.partition_state import facts_of, snapshot
 from kafkalog_cli.disk.durable import (
     NO_HARD_LINKS,
     NameChanges,

@@ -17,7 +17,7 @@ from kafkalog_cli.cli.options import (
 )
 from kafkalog_cli.cli.times import time_of
 from kafkalog_cli.errors import combined_exit_code
-from kafkalog_cli.ops.cluster.part import ClusterPart
+from kafkalog_cli.ops.cluster.entries import ClusterPart
 
 if TYPE_CHECKING:
     from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
@@ -66,12 +66,12 @@ def cluster(  # noqa: PLR0913, PLR0917 options
     parts = [one for one in ClusterPart if not part or one in part]
     code = combined_exit_code(list(found.codes))
     if output.is_json:
-        from kafkalog_cli.output.cluster_json import write_objects
+        from kafkalog_cli.output.cluster_view import write_objects
         from kafkalog_cli.output.ndjson import JsonLines
 
         write_objects(JsonLines(out), found, parts, code)
     else:
-        from kafkalog_cli.output.cluster_text import ClusterText
+        from kafkalog_cli.output.cluster_view import ClusterText
 
         ClusterText(out).write(found, parts)
     out.flush()

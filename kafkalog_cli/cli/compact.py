@@ -79,7 +79,7 @@ def compact(  # noqa: PLR0913
     from kafkalog_cli.cli.verbs import begin
     from kafkalog_cli.ops.compact.plan import CompactRequest
     from kafkalog_cli.ops.compact.verb import COMPACT, CompactWork, dirtiest_first, keys_to_erase
-    from kafkalog_cli.ops.size_spec import parse_size_bytes
+    from kafkalog_cli.ops.option_values import parse_size_bytes
     from kafkalog_cli.output.compact_view import compact_view
 
     if estimate and not safety.dry_run:

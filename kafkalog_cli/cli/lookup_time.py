@@ -43,8 +43,7 @@ def lookup_time(  # noqa: PLR0913, PLR0917 options
     A broker trusts its time index and searches one segment only. The answer here is the record itself. If a broker
     would answer with another offset, that is reported too. A topic with several partitions has one line for each.
     """
-    from kafkalog_cli.cli.lookup_run import TimeQuestion, answer_time
-    from kafkalog_cli.cli.lookup_topic import TopicAnswers
+    from kafkalog_cli.cli.lookup_run import TimeQuestion, TopicAnswers, answer_time
     from kafkalog_cli.ops.selection import Selection, select_of_topics
 
     environment = environment_of(context)

@@ -239,7 +239,7 @@ Now = Annotated[
 
 def _warn_of_seconds(context: typer.Context, settings: list[str] | None) -> list[str] | None:
     """Warn of each time span that seems to be in seconds: Kafka's unit is milliseconds."""
-    from kafkalog_cli.ops.time_spec import days_in_seconds
+    from kafkalog_cli.ops.option_values import days_in_seconds
 
     for setting in settings or ():
         name, _, text = setting.partition("=")
@@ -389,8 +389,7 @@ def pace_of(jobs: int, time_budget: str | None, io_bytes_per_s: str | None) -> P
 
     if time_budget is None and io_bytes_per_s is None:
         return Pace(jobs or default_jobs())
-    from kafkalog_cli.ops.size_spec import parse_size_bytes
-    from kafkalog_cli.ops.time_spec import parse_seconds
+    from kafkalog_cli.ops.option_values import parse_seconds, parse_size_bytes
 
     seconds = None if time_budget is None else parse_seconds(time_budget)
     size_bytes = None if io_bytes_per_s is None else parse_size_bytes(io_bytes_per_s)
@@ -441,6 +440,6 @@ def delay_ms_of(delay: str | None, *, keeps: bool) -> int | None:
         raise UsageError(reason="--delay cannot be combined with --keep: nothing is named .deleted")
     if delay is None:
         return None
-    from kafkalog_cli.ops.time_spec import parse_duration_ms
+    from kafkalog_cli.ops.option_values import parse_duration_ms
 
     return parse_duration_ms(delay)

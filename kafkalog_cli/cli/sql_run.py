@@ -15,6 +15,7 @@ from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.selection import expand
 from kafkalog_cli.ops.session.meter import of_the_system
 from kafkalog_cli.output.messages import Messages
+from kafkalog_cli.output.progress import Waiting
 from kafkalog_cli.output.sql_output import (
     Heading,
     Written,
@@ -26,7 +27,6 @@ from kafkalog_cli.output.sql_output import (
     write_parquet,
 )
 from kafkalog_cli.output.stream import ResultStream
-from kafkalog_cli.output.waiting import Waiting
 
 if TYPE_CHECKING:
     from kafkalog_cli.spark.queries.query import Result

@@ -14,8 +14,8 @@ import pytest
 import xmlschema
 from jsonschema import Draft4Validator
 
+import kafkalog_cli.output.ci_report
 import kafkalog_cli.output.junit_report
-import kafkalog_cli.output.sarif_report
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 
@@ -229,7 +229,7 @@ def test_a_run_that_fails_as_a_whole(corpus, tmp_path, junit_schemas):
 
 
 def test_many_findings_are_counted(corpus, monkeypatch, junit_schemas, sarif_schema):
-    monkeypatch.setattr(kafkalog_cli.output.sarif_report, "MOST_RESULTS", 1)
+    monkeypatch.setattr(kafkalog_cli.output.ci_report, "MOST_RESULTS", 1)
     monkeypatch.setattr(kafkalog_cli.output.junit_report, "MOST_FINDINGS", 1)
     case = corpus / "crash-torn" / "before"
     document = json.loads(kafkalog(case, "--report", "sarif")[1])

@@ -14,7 +14,7 @@ from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.recover.like_broker import plan_like_broker
+from kafkalog_cli.ops.recover.recover import plan_like_broker
 from tests.ops.test_salvage import batches, offsets_in
 from tests.support.logs import write_segment
 from tests.support.watched_fs import WatchedFilesystem

@@ -15,13 +15,13 @@ from kafkalog_cli.format.checkpoint import EpochEntry
 from kafkalog_cli.format.fault import Fault, FaultKind, unreadable
 from kafkalog_cli.format.quorum_state import QuorumState
 from kafkalog_cli.log.open_transactions import (
+    OpenTransaction,
     headers_of,
     newest_snapshot,
     open_transactions,
     parts_to_replay,
 )
 from kafkalog_cli.log.partition import Partition, Segment
-from kafkalog_cli.log.transactions_by_producer import OpenTransaction
 from kafkalog_cli.ops.listing.reads import FaultNotes, LocatedFault
 from kafkalog_cli.ops.listing.root import CheckpointedOffsets, LogDirRoot, Shutdown
 from kafkalog_cli.ops.listing.segments import end_of, largest_indexed_timestamp, sidecar_lengths, start_of

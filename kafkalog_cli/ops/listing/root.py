@@ -9,7 +9,7 @@ from enum import Enum, unique
 from typing import NamedTuple
 
 from kafkalog_cli.change.clean_marker import PURGED, read_held_marker
-from kafkalog_cli.change.publishing.import_leftovers import ImportLeftovers, import_leftovers
+from kafkalog_cli.change.publishing.new_partitions import ImportLeftovers, import_leftovers
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.disk.lock import LockOwner, import_owner, lock_owner
 from kafkalog_cli.disk.names import (

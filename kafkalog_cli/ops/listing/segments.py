@@ -17,8 +17,7 @@ from kafkalog_cli.format.txnindex import ABORTED_TXN
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, Partition, Segment
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.log.segments.index_end import last_entries
-from kafkalog_cli.log.segments.log_end import SegmentEnd, segment_end
+from kafkalog_cli.log.segments.log_end import SegmentEnd, last_entries, segment_end
 from kafkalog_cli.ops.listing.reads import FaultNotes, LocatedFault
 
 SEVEN_SCAN_BYTES = 64 << 20

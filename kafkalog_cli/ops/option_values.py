@@ -1,4 +1,4 @@
-"""Parses times on the command line: epoch milliseconds, ISO 8601, or a span before now."""
+"""Parses times and sizes on the command line: epoch milliseconds, ISO 8601 or a span before now; bytes with a unit."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def parse_time_ms(text: str, now_ms: int) -> int:
 
 def as_if_milliseconds(text: str) -> tuple[int, str, int] | None:
     """Return an integer that looks like a time in another unit, with the unit's name and the time in ms; else None."""
-    from kafkalog_cli.ops.verify.times import TimestampOddity, unit_of
+    from kafkalog_cli.ops.verify.batch_checks import TimestampOddity, unit_of
 
     number = int(text) if _INTEGER.fullmatch(text) else 0
     unit = unit_of(number, number)
@@ -95,3 +95,23 @@ def parse_seconds(text: str) -> float:
     if _SECONDS.fullmatch(text):
         return float(text)
     return parse_duration_ms(text) / 1000
+
+
+_UNIT_BYTES = {
+    "": 1,
+    **{unit: 1000**power for power, unit in enumerate(("kb", "mb", "gb", "tb"), 1)},
+    **{unit: 1024**power for power, unit in enumerate(("kib", "mib", "gib", "tib"), 1)},
+}
+_SIZE = re.compile(r"(\d{1,19}(?:\.\d{1,9})?(?:[eE]\+?\d{1,2})?) ?([A-Za-z]*)")
+
+
+def parse_size_bytes(text: str) -> int:
+    """Parse `1048576`, `1e6`, `50MiB` (1024) or `50MB` (1000) into bytes. Raises UsageError."""
+    found = _SIZE.fullmatch(text)
+    unit = None if found is None else _UNIT_BYTES.get(found[2].lower())
+    if found is None or unit is None:
+        raise UsageError(
+            reason=f"{text!r} is not a size: give bytes, or a number with kB, MB, GB, TB, KiB, MiB, GiB or TiB"
+        )
+    number = found[1]
+    return int(number) * unit if number.isdigit() else int(float(number) * unit)

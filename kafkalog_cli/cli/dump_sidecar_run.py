@@ -16,7 +16,7 @@ from kafkalog_cli.format.java_text import parse_long
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.format.timeindex import TimeIndex
-from kafkalog_cli.ops.dump.sidecar import GivesUp, check_offset_index, check_time_index
+from kafkalog_cli.ops.dump.segment import GivesUp, check_offset_index, check_time_index
 from kafkalog_cli.output.dump_printer import DumpReports
 from kafkalog_cli.output.dump_text import aborted_txn_line, java_absolute_path, java_path, producer_line
 from kafkalog_cli.output.dump_version import NEWEST, DumpVersion

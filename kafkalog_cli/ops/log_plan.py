@@ -11,16 +11,21 @@ from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.loaded_segment import LoadSettings
 from kafkalog_cli.broker.open_log import OpenLog
 from kafkalog_cli.change.draft import Draft
-from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.names import WorkState
 from kafkalog_cli.errors import ExitCode, UnsupportedFormat
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.checkpoints import HighWatermark
-from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.log.segments.log_end import SegmentEnd, segment_end
+from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.log.reading.header import header_at
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.log.segments.log_end import LogBounds, SegmentEnd, last_entries, segment_end
 from kafkalog_cli.log.settings.topic_config import BrokerSettings, Setting, TopicConfig
 from kafkalog_cli.ops.apply_changes import ChangePlan, Remark, fingerprints_of
+from kafkalog_cli.ops.checks.segment_walk import SegmentWalk
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.settings import SettingsSource
 
@@ -176,3 +181,55 @@ def whole_end_of(fs: Filesystem, partition: Partition, root: PartitionState) -> 
     if end.next_offset < root.log_start:
         raise Unready(partition.path, f"it ends at {end.next_offset}, but would start at {root.log_start}")
     return end.next_offset
+
+
+TRIED_ENTRIES = 16
+"""Index entries to try from the end, before the whole segment is read: any of them may not point at a good batch."""
+
+
+UNKNOWN_RANGE = LogBounds(0, (1 << 63) - 1)
+
+
+def log_range(
+    fs: Filesystem, partition: Partition, limits: Limits = DEFAULT_LIMITS, choice: KernelChoice | None = None
+) -> LogBounds | None:
+    """Return the offset range that the batches give; None if there is no segment.
+
+    In a damaged last segment, the range ends after the last batch that can be found. A broker may end the log earlier.
+    In 0.7 the offsets are byte positions. Raises the exceptions of `open_read`.
+    """
+    if not partition.segments:
+        return None
+    first, last = partition.segments[0], partition.segments[-1]
+    with fs.open_read(last.log.path) as file:
+        return LogBounds(first.base_offset, _end_offset(fs, file, last, limits, choice))
+
+
+def _end_offset(
+    fs: Filesystem, file: ReadableFile, segment: Segment, limits: Limits, choice: KernelChoice | None
+) -> int:
+    if segment.is_seven:
+        reader = SegmentReader(file, limits=limits, seven_base_offset=segment.base_offset)
+        return segment.base_offset + reader.run().end_position
+    walk = SegmentWalk(file, limits, choice, start=good_start(fs, file, segment, limits))
+    walk.run()
+    return segment.base_offset if walk.last_offset is None else walk.last_offset + 1
+
+
+def good_start(fs: Filesystem, file: ReadableFile, segment: Segment, limits: Limits) -> int:
+    """Return the position of an index entry near the end where a batch with a valid CRC starts; 0 if there is none."""
+    if segment.offset_index is None:
+        return 0
+    index, _ = last_entries(fs, segment.offset_index.path, OffsetIndex, segment.base_offset, in_use=True)
+    for slot in range(len(index) - 1, max(-1, len(index) - 1 - TRIED_ENTRIES), -1):
+        position = index[slot].position
+        if 0 < position < file.size_bytes and _is_good_batch(file, position, limits):
+            return position
+    return 0
+
+
+def _is_good_batch(file: ReadableFile, position: int, limits: Limits) -> bool:
+    header = header_at(file, position)
+    if header is None or isinstance(header, Fault) or header.size_bytes > limits.max_batch_bytes:
+        return False
+    return any(batches.valid[0] for batches in SegmentReader.of_batch(file, header, limits).batches())

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from kafkalog_cli.broker.load_error import LoadFailed
-from kafkalog_cli.broker.open_log import OpenLog
-from kafkalog_cli.broker.rolling import (
+from kafkalog_cli.broker.open_log import (
     SMALLEST_BATCH_BYTES,
     ActiveSegment,
     Arriving,
+    OpenLog,
     RollCause,
     RollLimits,
     roll,

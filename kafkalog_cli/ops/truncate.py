@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from kafkalog_cli.broker.load_error import LoadFailed
-from kafkalog_cli.broker.truncation import CutBatch, Truncated, truncate_to
+from kafkalog_cli.broker.open_log import CutBatch, Truncated, truncate_to
 from kafkalog_cli.change.changes import in_log_order
 from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.draft import Draft

@@ -21,7 +21,8 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, Refused, UsageError
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.audit.audit import (
+from kafkalog_cli.ops.audit.compare import audit_table, run_of
+from kafkalog_cli.ops.audit.statistics import (
     Audited,
     AuditedLogDir,
     AuditTask,
@@ -30,7 +31,6 @@ from kafkalog_cli.ops.audit.audit import (
     audit_task,
     log_dir_of,
 )
-from kafkalog_cli.ops.audit.compare import audit_table, run_of
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.same_place import PartitionIdentities
 from kafkalog_cli.ops.selection import Selection

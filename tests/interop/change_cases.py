@@ -7,8 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from kafkalog_cli.broker.open_log import OpenLog
-from kafkalog_cli.broker.truncation import truncate_to
+from kafkalog_cli.broker.open_log import OpenLog, truncate_to
 from kafkalog_cli.change.changes import in_log_order
 from kafkalog_cli.change.checkpoint_lines import change_lines
 from kafkalog_cli.change.draft import Draft

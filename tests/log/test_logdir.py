@@ -3,7 +3,7 @@
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.log.checkpoints import read_root_checkpoints
-from kafkalog_cli.log.logdir import open_logdir
+from kafkalog_cli.log.partition import open_logdir
 
 FS = RealFilesystem()
 

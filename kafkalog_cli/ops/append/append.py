@@ -9,9 +9,8 @@ from typing import NamedTuple, cast
 
 from kafkalog_cli.broker.appended_log import AppendedLog, AppendTarget, Rolled
 from kafkalog_cli.broker.load_error import InvalidOffset, LoadFailed, SegmentOverflow
-from kafkalog_cli.broker.open_log import OpenLog
+from kafkalog_cli.broker.open_log import OpenLog, RollLimits
 from kafkalog_cli.broker.producer_state import ProducerState
-from kafkalog_cli.broker.rolling import RollLimits
 from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.clean_marker import hold_marker
 from kafkalog_cli.change.draft import Draft

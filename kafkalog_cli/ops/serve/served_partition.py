@@ -12,7 +12,7 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.ops.lookup.by_offset import Found
-from kafkalog_cli.ops.lookup.time_search import TimeSearch
+from kafkalog_cli.ops.lookup.by_time import TimeSearch
 from kafkalog_cli.ops.replicas import Copy
 from kafkalog_cli.ops.serve.epochs import EpochHistory, leader_epochs_of
 from kafkalog_cli.ops.serve.held_files import HeldFile, HeldFilesystem

@@ -220,11 +220,6 @@ class LogDir:
     root_files: dict[FileKind, FileStatus]
     others: tuple[FileStatus, ...]
 
-    @property
-    def is_clean(self) -> bool:
-        """Whether the last broker on it stopped cleanly (`.kafka_cleanshutdown` exists)."""
-        return FileKind.CLEAN_SHUTDOWN in self.root_files
-
 
 def open_logdir(fs: Filesystem, path: str, takes: Takes | None = None) -> LogDir:
     """Return the entries of a log directory. Raises PathNotFound, NotKafkaLayout, Unreadable.

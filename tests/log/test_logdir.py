@@ -22,4 +22,3 @@ def test_partitions_by_topic_and_number(tmp_path):
     (tmp_path / "a-2" / "partition.metadata").touch()
     logdir = open_logdir(FS, str(tmp_path))
     assert [p.directory.name for p in logdir.partitions] == ["a-2", "a-10", "b-0"]
-    assert not logdir.is_clean

@@ -74,7 +74,6 @@ class MetadataImage:
         """By resource type and name; the settings that apply to all brokers are those of a broker named ""."""
         self.features: dict[str, int] = {}
         self.brokers: dict[int, BrokerState] = {}
-        self.unknown_types: set[int] = set()
         self._pending: list[tuple[int, Message]] | None = None
 
     def replay(self, api_key: int, message: Message) -> str | None:

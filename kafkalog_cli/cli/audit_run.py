@@ -14,6 +14,7 @@ from kafkalog_cli.disk.named_places import check_named_directory, check_new_file
 from kafkalog_cli.disk.staged_file import new_file
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.ops.audit.audit import Audited, Failed
 from kafkalog_cli.ops.audit.compare import (
     AuditChange,
     History,
@@ -24,7 +25,6 @@ from kafkalog_cli.ops.audit.compare import (
     rows_of,
     run_of,
 )
-from kafkalog_cli.ops.audit.statistics import Audited, Failed
 from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalog_cli.cli.dump_sidecar_run import ContentsFormats, DumpedValues, advancing
+from kafkalog_cli.cli.dumped_values import ContentsFormats, DumpedValues, advancing
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.disk.names import FileKind, classify_file
@@ -20,7 +20,7 @@ from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.ops.dump.segment import MAX_INT32, DumpOptions, SegmentDump
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
-from kafkalog_cli.output.decoded_values import DECODERS, STRING_DECODER
+from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
 from kafkalog_cli.output.dump_printer import DumpReports, SegmentPrinter, SevenPrinter, SevenText, TextPrinter
 from kafkalog_cli.output.dump_text import ClassDecoder, KeyValueDecoder, LogText, java_absolute_path, java_path
 from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
@@ -189,7 +189,7 @@ class DumpLogRun:
 
     def _dump_sidecar(self, path: str, name: str, suffix: str) -> None:
         from kafkalog_cli.cli.dump_sidecar_run import SidecarDump, SidecarOptions
-        from kafkalog_cli.ops.dump.segment import GivesUp
+        from kafkalog_cli.ops.dump.sidecar import GivesUp
 
         if self._sidecars is None:
             request = self._request

@@ -1,83 +1,25 @@
-"""The start of every plan that changes a log: the request, whether the log may be changed, settings, the log's end."""
+"""The start of every plan that changes a log: whether the log may be changed, its settings, and where it ends."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from kafkalog_cli.broker.load_error import LoadFailed
-from kafkalog_cli.broker.loaded_segment import LoadSettings
 from kafkalog_cli.broker.open_log import OpenLog
 from kafkalog_cli.change.draft import Draft
-from kafkalog_cli.disk.fs import Filesystem, ReadableFile
-from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import WorkState
 from kafkalog_cli.errors import ExitCode, UnsupportedFormat
-from kafkalog_cli.format.fault import Fault
-from kafkalog_cli.format.index import OffsetIndex
-from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.checkpoints import HighWatermark
-from kafkalog_cli.log.partition import Partition, Segment
-from kafkalog_cli.log.reading.header import header_at
-from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.log.segments.log_end import LogBounds, SegmentEnd, last_entries, segment_end
-from kafkalog_cli.log.settings.topic_config import BrokerSettings, Setting, TopicConfig
-from kafkalog_cli.ops.apply_changes import ChangePlan, Remark, fingerprints_of
-from kafkalog_cli.ops.checks.segment_walk import SegmentWalk
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.segments.log_end import SegmentEnd, segment_end
+from kafkalog_cli.log.settings.topic_config import Setting, TopicConfig
+from kafkalog_cli.ops.change_plan import ChangePlan, Remark, fingerprints_of
+from kafkalog_cli.ops.log_request import LogRequest
 from kafkalog_cli.ops.partition_state import PartitionState
-from kafkalog_cli.ops.settings import SettingsSource
-
-_TIERED = "remote.storage.enable"
-_NEVER_TIERED = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__remote_log_metadata")
-
-
-@dataclass(frozen=True, slots=True)
-class LogRequest:
-    """The time at which to act, and the source of settings."""
-
-    now_ms: int
-    settings: SettingsSource
-    limits: Limits = DEFAULT_LIMITS
-    kernels: KernelChoice | None = None
-
-    def used_settings(self, log_dir: str | None, topic: str) -> tuple[Setting, ...]:
-        """Return the settings for opening segments, each with its origin. Raises as `SettingsSource.metadata` does."""
-        config = self.settings.topic_config(log_dir, topic)
-        broker = self.settings.broker_settings(log_dir)
-        used = config["segment.index.bytes"], config["index.interval.bytes"], broker["producer.id.expiration.ms"]
-        return (*used, config[_TIERED]) if _is_tiered(topic, config, broker) else used
-
-    def load_settings(self, log_dir: str | None, topic: str) -> LoadSettings:
-        """Return the settings for opening segments, as LoadSettings."""
-        return self.load_settings_of(self.used_settings(log_dir, topic))
-
-    def load_settings_of(self, used: tuple[Setting, ...]) -> LoadSettings:
-        """Convert the settings of `used_settings`, which a plan keeps, to LoadSettings."""
-        return load_settings_of(self.now_ms, used, self.limits, self.kernels)
-
-
-def load_settings_of(
-    now_ms: int, used: tuple[Setting, ...], limits: Limits = DEFAULT_LIMITS, kernels: KernelChoice | None = None
-) -> LoadSettings:
-    """Convert the settings of `LogRequest.used_settings` to LoadSettings."""
-    index_bytes, interval_bytes, expiration_ms = (cast(int, setting.value) for setting in used[:3])
-    is_tiered = any(setting.name == _TIERED for setting in used[3:])
-    return LoadSettings(now_ms, index_bytes, interval_bytes, expiration_ms, limits, kernels, is_tiered)
-
-
-def _is_tiered(topic: str, config: TopicConfig, broker: BrokerSettings) -> bool:
-    """Whether a broker keeps older segments of the topic in remote storage (UnifiedLog.isRemoteLogEnabled).
-
-    A broker without remote storage does not start while a topic uses it. So only a setting that disables remote storage
-    rules it out.
-    """
-    system = "remote.log.storage.system.enable"
-    is_ruled_out = broker.is_configured(system) and not broker.remote_storage_system_enable
-    is_local = "compact" in config.cleanup_policy or topic in _NEVER_TIERED
-    return config.remote_storage_enable and not is_ruled_out and not is_local
-
 
 RECOVER_FIRST = "`kafkalog recover PATH` repairs it"
 """The next step of a log in a state in which it must not be changed; `with_next_steps` fills in the path."""
@@ -181,55 +123,3 @@ def whole_end_of(fs: Filesystem, partition: Partition, root: PartitionState) -> 
     if end.next_offset < root.log_start:
         raise Unready(partition.path, f"it ends at {end.next_offset}, but would start at {root.log_start}")
     return end.next_offset
-
-
-TRIED_ENTRIES = 16
-"""Index entries to try from the end, before the whole segment is read: any of them may not point at a good batch."""
-
-
-UNKNOWN_RANGE = LogBounds(0, (1 << 63) - 1)
-
-
-def log_range(
-    fs: Filesystem, partition: Partition, limits: Limits = DEFAULT_LIMITS, choice: KernelChoice | None = None
-) -> LogBounds | None:
-    """Return the offset range that the batches give; None if there is no segment.
-
-    In a damaged last segment, the range ends after the last batch that can be found. A broker may end the log earlier.
-    In 0.7 the offsets are byte positions. Raises the exceptions of `open_read`.
-    """
-    if not partition.segments:
-        return None
-    first, last = partition.segments[0], partition.segments[-1]
-    with fs.open_read(last.log.path) as file:
-        return LogBounds(first.base_offset, _end_offset(fs, file, last, limits, choice))
-
-
-def _end_offset(
-    fs: Filesystem, file: ReadableFile, segment: Segment, limits: Limits, choice: KernelChoice | None
-) -> int:
-    if segment.is_seven:
-        reader = SegmentReader(file, limits=limits, seven_base_offset=segment.base_offset)
-        return segment.base_offset + reader.run().end_position
-    walk = SegmentWalk(file, limits, choice, start=good_start(fs, file, segment, limits))
-    walk.run()
-    return segment.base_offset if walk.last_offset is None else walk.last_offset + 1
-
-
-def good_start(fs: Filesystem, file: ReadableFile, segment: Segment, limits: Limits) -> int:
-    """Return the position of an index entry near the end where a batch with a valid CRC starts; 0 if there is none."""
-    if segment.offset_index is None:
-        return 0
-    index, _ = last_entries(fs, segment.offset_index.path, OffsetIndex, segment.base_offset, in_use=True)
-    for slot in range(len(index) - 1, max(-1, len(index) - 1 - TRIED_ENTRIES), -1):
-        position = index[slot].position
-        if 0 < position < file.size_bytes and _is_good_batch(file, position, limits):
-            return position
-    return 0
-
-
-def _is_good_batch(file: ReadableFile, position: int, limits: Limits) -> bool:
-    header = header_at(file, position)
-    if header is None or isinstance(header, Fault) or header.size_bytes > limits.max_batch_bytes:
-        return False
-    return any(batches.valid[0] for batches in SegmentReader.of_batch(file, header, limits).batches())

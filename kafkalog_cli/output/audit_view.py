@@ -8,9 +8,9 @@ from itertools import groupby
 from typing import Annotated, Any, TypedDict, cast
 
 from kafkalog_cli.errors import ExitCode, counted
+from kafkalog_cli.ops.audit.audit import Audited, Failed, PartitionStatistics
 from kafkalog_cli.ops.audit.compare import AuditChange, AuditChangeKind
 from kafkalog_cli.ops.audit.keys import KeyCounts
-from kafkalog_cli.ops.audit.statistics import Audited, Failed, PartitionStatistics
 from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table

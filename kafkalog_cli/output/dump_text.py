@@ -15,7 +15,7 @@ from kafkalog_cli.format.legacy import KEY_LENGTH_OFFSET
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.format.records import OUTSIDE, RecordBlock, field_bytes, header_views, read_headers, view_of
 from kafkalog_cli.format.txnindex import AbortedTxn
-from kafkalog_cli.output.decoded_values import CannotDecode, pieces_of
+from kafkalog_cli.output.decoders import CannotDecode, pieces_of
 from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
 from kafkalog_cli.output.large_fields import is_large, java_pieces
 from kafkalog_cli.output.stream import printable

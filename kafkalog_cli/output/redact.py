@@ -7,7 +7,7 @@ from enum import IntEnum, unique
 from typing import TYPE_CHECKING
 
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.output.decoded_values import CannotDecode
+from kafkalog_cli.output.decoders import CannotDecode
 
 if TYPE_CHECKING:
     from kafkalog_cli.output.dump_text import Field, KeyValueDecoder, ShownPieces, Value

@@ -18,7 +18,7 @@ from kafkalog_cli.format.internal_topics.records import (
     decode_coordinator,
 )
 from kafkalog_cli.format.internal_topics.schema import Message
-from kafkalog_cli.output.decoded_values import CannotDecode
+from kafkalog_cli.output.decoders import CannotDecode
 from kafkalog_cli.output.dump_text import Field, KeyValueDecoder, ShownPieces, Value
 from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
 

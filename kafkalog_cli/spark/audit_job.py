@@ -21,8 +21,7 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, Refused, UsageError
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.audit.compare import audit_table, run_of
-from kafkalog_cli.ops.audit.statistics import (
+from kafkalog_cli.ops.audit.audit import (
     Audited,
     AuditedLogDir,
     AuditTask,
@@ -31,6 +30,7 @@ from kafkalog_cli.ops.audit.statistics import (
     audit_task,
     log_dir_of,
 )
+from kafkalog_cli.ops.audit.compare import audit_table, run_of
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.same_place import PartitionIdentities
 from kafkalog_cli.ops.selection import Selection

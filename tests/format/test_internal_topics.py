@@ -21,7 +21,7 @@ from kafkalog_cli.format.internal_topics.records import (
 )
 from kafkalog_cli.format.internal_topics.schema import definitions, is_in, message_schema
 from kafkalog_cli.format.varint import encode_unsigned
-from kafkalog_cli.output.decoded_values import CannotDecode
+from kafkalog_cli.output.decoders import CannotDecode
 from kafkalog_cli.output.dump_version import DumpVersion
 from kafkalog_cli.output.topic_decoders import TOPIC_DECODERS, topic_decoder
 

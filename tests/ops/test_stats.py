@@ -14,7 +14,7 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.audit.statistics import AuditTask, audit_partition
+from kafkalog_cli.ops.audit.audit import AuditTask, audit_partition
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.stats.contents import MOST_PERIODS, TimeCounter, added_up
 from kafkalog_cli.ops.verify.partition import Level, VerifyTask

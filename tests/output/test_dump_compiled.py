@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog_cli.output.block_lines import OUT_BYTES, BlockLines
-from kafkalog_cli.output.decoded_values import DECODERS, STRING_DECODER
+from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
 from kafkalog_cli.output.dump_compiled import CompiledLogText
 from kafkalog_cli.output.dump_text import ClassDecoder, LogText
 from kafkalog_cli.output.dump_version import NEWEST, DumpVersion

@@ -1,6 +1,6 @@
 """Keys and values of large records: the small ones of them look as in small records."""
 
-from kafkalog_cli.output.decoded_values import DECODERS, JAVA_PACKAGE, CannotDecode
+from kafkalog_cli.output.decoders import DECODERS, JAVA_PACKAGE, CannotDecode
 from kafkalog_cli.output.dump_text import ClassDecoder
 from kafkalog_cli.output.large_fields import LARGE_BYTES
 from kafkalog_cli.output.redact import RedactingDecoder, parse_redaction

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.output.decoded_values import CannotDecode
+from kafkalog_cli.output.decoders import CannotDecode
 from kafkalog_cli.output.dump_text import ClassDecoder
 from kafkalog_cli.output.record_json import RecordJsonOptions, topic_decode
 from kafkalog_cli.output.redact import RedactingDecoder, Redaction, Showing, parse_redaction

@@ -15,7 +15,7 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode, KafkalogError, NotKafkaLayout, PathNotFound, combined_exit_code
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.audit.statistics import Failed
+from kafkalog_cli.ops.audit.audit import Failed
 from kafkalog_cli.ops.compact.choose import plan_compact
 from kafkalog_cli.ops.compact.plan import CompactRequest
 from kafkalog_cli.ops.listing.paths import Lister

@@ -6,6 +6,7 @@ import pytest
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import KafkalogError, UnsupportedFormat
+from kafkalog_cli.ops.audit.audit import AuditedLogDir
 from kafkalog_cli.ops.audit.compare import (
     AuditChangeKind,
     History,
@@ -16,7 +17,6 @@ from kafkalog_cli.ops.audit.compare import (
     rows_of,
     run_of,
 )
-from kafkalog_cli.ops.audit.statistics import AuditedLogDir
 from tests.spark.auditing import NOW_MS, audit
 from tests.spark.exporting import pa, pq
 from tests.spark.test_spark_rows import log_dir

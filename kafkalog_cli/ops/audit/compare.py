@@ -13,7 +13,7 @@ from kafkalog_cli.change.publishing.record import ComingFile, RunRecord
 from kafkalog_cli.disk.fs import WritableFilesystem, read_all
 from kafkalog_cli.disk.staged_file import StagedFile
 from kafkalog_cli.errors import UnsupportedFormat
-from kafkalog_cli.ops.audit.statistics import Audited, AuditedLogDir, Failed, PartitionStatistics
+from kafkalog_cli.ops.audit.audit import Audited, AuditedLogDir, Failed, PartitionStatistics
 from kafkalog_cli.ops.checks.finding_kinds import Severity
 
 Finding = tuple[str, str]

@@ -40,7 +40,7 @@ from kafkalog_cli.ops.checks.state_check import (
     snapshot_offsets,
     txn_offsets,
 )
-from kafkalog_cli.ops.log_plan import UNKNOWN_RANGE, log_range
+from kafkalog_cli.ops.log_range import UNKNOWN_RANGE, log_range
 
 NO_NUMBER_NOTE = FileNote(
     "the name does not begin with an offset: a broker that finds it does not start",

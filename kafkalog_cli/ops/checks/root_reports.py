@@ -32,7 +32,7 @@ from kafkalog_cli.ops.checks.sidecar_files import (
     SidecarFile,
 )
 from kafkalog_cli.ops.checks.state_check import check_offsets
-from kafkalog_cli.ops.log_plan import log_range
+from kafkalog_cli.ops.log_range import log_range
 from kafkalog_cli.ops.selection import Selection, expand, partition_paths
 
 

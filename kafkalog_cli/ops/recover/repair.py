@@ -29,7 +29,7 @@ from kafkalog_cli.errors import ExitCode, PathNotFound, Unreadable
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.segments.log_end import LogBounds, entries_in_use
-from kafkalog_cli.ops.apply_changes import Remark, fingerprints_of
+from kafkalog_cli.ops.change_plan import Remark, fingerprints_of
 from kafkalog_cli.ops.checks.file_report import FileReport
 from kafkalog_cli.ops.checks.index_reports import PartitionReports
 from kafkalog_cli.ops.checks.segment_reports import ReadContext

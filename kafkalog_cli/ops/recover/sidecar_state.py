@@ -22,11 +22,11 @@ from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.scan import unreadable_ranges
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.log_end import LogBounds
-from kafkalog_cli.ops.apply_changes import Remark
+from kafkalog_cli.ops.change_plan import Remark
 from kafkalog_cli.ops.checks.file_report import ODD_VERDICTS, FileReport
 from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
 from kafkalog_cli.ops.damage import DamageSeen
-from kafkalog_cli.ops.log_plan import good_start
+from kafkalog_cli.ops.log_range import good_start
 from kafkalog_cli.ops.next_steps import SALVAGE
 from kafkalog_cli.ops.verify.batch_checks import AbortedCheck
 

@@ -22,7 +22,8 @@ from kafkalog_cli.errors import ExitCode, Refused
 from kafkalog_cli.log.partition import Partition, Segment, open_partition
 from kafkalog_cli.log.segments.log_end import LargestTimestamp, largest_timestamp
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, TopicConfig
-from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, Remark, apply_changes, fingerprints_of
+from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
+from kafkalog_cli.ops.change_plan import Remark, fingerprints_of
 from kafkalog_cli.ops.log_plan import RECOVER_FIRST, PlannedLog, Unready, check_finished, end_of, refused
 from kafkalog_cli.ops.partition_facts import Places
 from kafkalog_cli.ops.partition_state import PartitionState

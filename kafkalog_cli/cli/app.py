@@ -4,6 +4,7 @@ import errno
 import importlib
 import io
 import os
+import re
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
@@ -169,17 +170,21 @@ def _run(argv: list[str], environment: Environment) -> int:
 
 
 def _for_the_parser(argv: list[str]) -> list[str]:
-    """Turn `help COMMAND` into `COMMAND --help`, and keep a comment before a query from being read as an option.
+    """Turn `help COMMAND` into `COMMAND --help`, and keep words from being read as options that are none.
 
+    Such words are a comment before a query, and a time such as -2h, which is not -2 and -h. A space goes before them.
     Without arguments the help is printed.
     """
     if not argv:
         return ["--help"]
     if argv[:1] == ["help"]:
-        return [*argv[1:2], "--help"]
-    if argv[:1] == ["sql"]:
-        return [f" {word}" if word.startswith("-- ") else word for word in argv]
-    return argv
+        return [*(word for word in argv[1:2] if word != "help"), "--help"]
+    pattern = _NO_OPTION.get(argv[0])
+    return argv if pattern is None else [f" {word}" if pattern.match(word) else word for word in argv]
+
+
+_NO_OPTION = {"sql": re.compile("-- "), "lookup-time": re.compile(r"-\d+h$")}
+"""Words of a command that look like options."""
 
 
 def _configured(argv: list[str], environment: Environment) -> Environment:

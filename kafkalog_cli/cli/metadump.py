@@ -80,6 +80,8 @@ def _print(out: "ResultStream", made: "Metadump", seconds: float, *, is_json: bo
         lines.summary(ExitCode.OK, partitions=made.partitions, records=made.counts.records, files=made.counts.files)
     else:
         from kafkalog_cli.output.metadump_view import metadump_lines
+        from kafkalog_cli.output.paint import paint_of
 
+        paint = paint_of(out)
         for line in metadump_lines(made, seconds):
-            out.write(f"{line}\n")
+            out.write(f"{paint.commands(paint.wrapped(line, indent='  '))}\n")

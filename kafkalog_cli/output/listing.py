@@ -62,9 +62,9 @@ _LEFTOVER_COLUMNS = (TextColumn("LEFTOVER"), TextColumn("STATE"), TextColumn("SI
 _TRANSACTION_COLUMNS = (
     TextColumn("OPEN TRANSACTION IN"),
     TextColumn("PRODUCER", is_number=True),
-    TextColumn("EPOCH", is_number=True),
-    TextColumn("FIRST OFFSET", is_number=True),
-    TextColumn("LAST WRITE"),
+    TextColumn("EPOCH", is_number=True, rank=2),
+    TextColumn("FIRST OFFSET", is_number=True, rank=1),
+    TextColumn("LAST WRITE", rank=3),
 )
 _METADATA_COLUMNS = (
     TextColumn("METADATA SNAPSHOT"),

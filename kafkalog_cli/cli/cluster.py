@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkalog_cli.cli.completions import complete_topics
-from kafkalog_cli.cli.environment import Environment, environment_of
+from kafkalog_cli.cli.environment import Environment, reading_environment
 from kafkalog_cli.cli.options import (
     SELECTION_PANEL,
     TIME_HELP,
@@ -59,7 +59,7 @@ def cluster(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.output.messages import Messages
     from kafkalog_cli.output.stream import ResultStream
 
-    environment = environment_of(context)
+    environment = reading_environment(context)
     out, messages = ResultStream(environment.stdout), Messages(environment.stderr, as_json=output.is_json)
     points = (_point(environment, at, now), _point(environment, since, now))
     found = describe_cluster(environment.fs, paths, metadata, *points, topics=frozenset(topic or ()))

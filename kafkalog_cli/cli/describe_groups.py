@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from kafkalog_cli.cli.completions import complete_groups, complete_topics
-from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.environment import reading_environment
 from kafkalog_cli.cli.options import (
     SELECTION_PANEL,
     BrokerConfigOption,
@@ -49,4 +49,4 @@ def groups(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.cli.describe_groups_run import GroupsOptions, GroupsRun
 
     options = GroupsOptions(group or [], topic or [], members, history, broker_config, metadata, output.is_json)
-    return GroupsRun(environment_of(context), options).run(paths)
+    return GroupsRun(reading_environment(context), options).run(paths)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.environment import reading_environment
 from kafkalog_cli.cli.options import BrokerConfigOption, Format, MetadataOption, Now, OutputFormat
 from kafkalog_cli.cli.times import now_of
 from kafkalog_cli.cli.verify import LevelChoice, LevelOption
@@ -39,7 +39,7 @@ def doctor(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.output.messages import Messages
     from kafkalog_cli.output.stream import ResultStream
 
-    environment = environment_of(context)
+    environment = reading_environment(context)
     out, messages = ResultStream(environment.stdout), Messages(environment.stderr, as_json=output.is_json)
     now_ms = None if now is None else now_of(environment, now)
     options = SessionOptions(now_ms=now_ms, broker_config=broker_config, metadata=metadata)

@@ -2,7 +2,7 @@
 
 import typer
 
-from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.environment import reading_environment
 from kafkalog_cli.cli.options import (
     Format,
     MaxBatchBytes,
@@ -43,4 +43,6 @@ def dump_index(  # noqa: PLR0913, PLR0917 options
 
     selection = selection_of(topic, partition, topic_pattern) or Selection()
     limits = Limits(max_batch_bytes, max_output_bytes, max_ratio)
-    return DumpIndexRun(environment_of(context), json=output.is_json).run(paths or [], selection, limits)
+    return DumpIndexRun(reading_environment(context, prints_while_reading=True), json=output.is_json).run(
+        paths or [], selection, limits
+    )

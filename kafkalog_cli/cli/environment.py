@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, BinaryIO
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import typer
 
@@ -54,3 +54,26 @@ def environment_of(context: typer.Context) -> Environment:
     """Return the environment of a running command."""
     environment = context.find_object(Environment)
     return environment if environment is not None else Environment()
+
+
+def reading_environment(context: typer.Context, *, prints_while_reading: bool = False) -> Environment:
+    """Return the environment of a command whose reads are shown as progress on stderr, until the command ends.
+
+    `prints_while_reading`: the results on a terminal, and the objects of JSON output, show themselves where it is.
+    """
+    environment = environment_of(context)
+    is_shown = environment.wants_json or environment.stderr.isatty()
+    if not is_shown or (prints_while_reading and (environment.wants_json or environment.stdout.isatty())):
+        return environment
+    from kafkalog_cli.disk.metered_fs import MeteredFilesystem
+    from kafkalog_cli.output.progress import BesideProgress, Progress
+
+    work = context.command.name or ""
+    progress = Progress(environment.stderr, work, as_json=environment.wants_json, clock=environment.clock)
+    context.call_on_close(progress.erase)
+    streams = [
+        cast("BinaryIO", BesideProgress(stream, progress)) if stream.isatty() else stream
+        for stream in (environment.stdout, environment.stderr)
+    ]
+    fs = MeteredFilesystem(environment.fs, lambda path, size_bytes: progress.advance(size_bytes, path))
+    return replace(environment, fs=fs, stdout=streams[0], stderr=streams[1])

@@ -2,7 +2,7 @@
 
 import typer
 
-from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.environment import reading_environment
 from kafkalog_cli.cli.options import Format, LogDirs, MetadataOption, Now, OutputFormat
 from kafkalog_cli.cli.times import now_of
 from kafkalog_cli.errors import combined_exit_code
@@ -35,7 +35,7 @@ def transactions(
     from kafkalog_cli.output.stream import ResultStream
     from kafkalog_cli.output.transactions_view import write_transactions
 
-    environment = environment_of(context)
+    environment = reading_environment(context)
     out, messages = ResultStream(environment.stdout), Messages(environment.stderr, as_json=output.is_json)
     now_ms = environment.now_ms() if now is None else now_of(environment, now)
     log_dirs = Directories(environment.fs, paths, metadata, environment.kernels)

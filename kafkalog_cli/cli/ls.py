@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from kafkalog_cli.cli.configuration import is_typed
-from kafkalog_cli.cli.environment import Environment, environment_of
+from kafkalog_cli.cli.environment import Environment, environment_of, reading_environment
 from kafkalog_cli.cli.groups import Safety, SettingSources, Topics, grouped, session_options
 from kafkalog_cli.cli.options import Format, Now, OutputFormat, PathsArgument, selection_of
 from kafkalog_cli.cli.times import now_of
@@ -90,7 +90,7 @@ def ls(  # noqa: PLR0913
     from kafkalog_cli.cli.ls_run import LsRequest, LsRun
     from kafkalog_cli.ops.selection import Selection
 
-    environment = environment_of(context)
+    environment = environment_of(context) if space.freeable else reading_environment(context)
     selection = selection_of(topics.topic, topics.partition, topics.topic_pattern) or Selection()
     if segments and not is_typed(context, "--sort"):
         space = space._replace(sort=None)  # a configured order is not a question about space

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.environment import reading_environment
 from kafkalog_cli.cli.options import (
     LIMITS_PANEL,
     OUTPUT_PANEL,
@@ -98,7 +98,7 @@ def read(  # noqa: PLR0913, PLR0917 options
     """
     from kafkalog_cli.cli.read_run import ReadOptions, ReadRun
 
-    environment = environment_of(context)
+    environment = reading_environment(context, prints_while_reading=True)
     options = ReadOptions(
         start, from_time, to_offset, until, now, max_records, isolation.value, key, merge_by_time, print_,
         kcat_format, output_format.is_json, framing is Framing.FETCH, chunk_bytes, max_chunk_bytes,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import RawIOBase
 from threading import Lock
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kafkalog_cli.output.stream import ResultStream, has_styles, printable, terminal_columns
 
@@ -151,6 +152,27 @@ class Progress:
             if shown and len(line) + len(shown) + 2 <= width:
                 return f"{line}, {shown}"
         return line[:width]
+
+
+class BesideProgress(RawIOBase):
+    """A stream whose writes erase the line of a progress first."""
+
+    def __init__(self, stream: BinaryIO, progress: Progress) -> None:
+        self._stream = stream
+        self._progress = progress
+
+    def write(self, data: Any) -> int:  # noqa: D102
+        self._progress.erase()
+        return self._stream.write(data)
+
+    def flush(self) -> None:  # noqa: D102
+        self._stream.flush()
+
+    def close(self) -> None:
+        """Do nothing: the stream belongs to the caller, who closes it."""
+
+    def isatty(self) -> bool:  # noqa: D102
+        return self._stream.isatty()
 
 
 def erased_line() -> str:

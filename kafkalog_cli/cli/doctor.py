@@ -27,8 +27,9 @@ def doctor(  # noqa: PLR0913, PLR0917 options
 ) -> int:  # fmt: skip
     """Print a broker's next start, and the commands that help now.
 
-    The steps of the next start are in the order of a broker. They come from the findings of verify and from the plans
-    of recover --like-broker. A step that removes bytes of a log, or that ends the start, is marked.
+    The steps of the next start are listed in the order in which a broker takes them. They come from the findings of
+    verify and from the plans of recover --like-broker. A step that removes bytes of a log, or that ends the start,
+    is marked.
 
     The commands come from the findings and from the pages of the broker's lines. Commands that change nothing come
     first, then copies, then changes that can be undone. Nothing is locked or changed.

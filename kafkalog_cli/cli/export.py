@@ -17,7 +17,6 @@ from kafkalog_cli.cli.options import (
     OutputFormat,
     PartitionOption,
     PartitionPaths,
-    Quiet,
     Since,
     ToOffset,
     TopicOption,
@@ -88,7 +87,8 @@ def export(  # noqa: PLR0913
     until: Until = None,
     now: Now = None,
     spark: OnSpark,
-    quiet: Quiet = False,
+    quiet: Annotated[bool, typer.Option("--quiet", rich_help_panel=OUTPUT_PANEL,
+        help="Print nothing if no file was written.")] = False,
     report: Annotated[OutputFormat, typer.Option(rich_help_panel=OUTPUT_PANEL,
         help="Format of the output: text, or NDJSON (json) with an object per file and a summary. Then errors and"
         " progress on stderr are objects too.")] = OutputFormat.TEXT,

@@ -21,12 +21,13 @@ def transactions(
     """Print transactions: open, hanging, committed, aborted.
 
     The first table has the transactional ids of __transaction_state, with the state of their last transaction. The
-    second has the transactions without a marker in the log of a partition, from producer snapshots and batch headers.
-    Of these, the first in a partition holds its last stable offset: consumers with read_committed wait there.
+    second has the transactions without a marker in the log of a partition, from producer snapshots and batch
+    headers. Of these, the first in a partition holds its last stable offset: consumers with read_committed wait
+    there.
 
-    A transaction is hanging if it is open in a log, and no transactional id has that partition in its transaction. No
-    coordinator ends it. The command that does is printed, for use when the broker runs. Without all partitions of
-    __transaction_state, it is unknown. Nothing is locked or changed.
+    A transaction is hanging if it is open in a log, and no transactional id has that partition in its transaction.
+    No coordinator ends it. The command that does is printed, for use when the broker runs. Without all partitions
+    of __transaction_state, this is unknown. Nothing is locked or changed.
     """
     from kafkalog_cli.ops.coordinators import LogDirs as Directories
     from kafkalog_cli.ops.open_transactions import find_transactions

@@ -233,7 +233,7 @@ Until = Annotated[
 ]
 Now = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Use this as the current time.", rich_help_panel=SELECTION_PANEL),
+    typer.Option(metavar="TIME", help="Use this as the current time.", rich_help_panel=SETTINGS_PANEL),
 ]
 
 
@@ -287,9 +287,7 @@ MetadataOption = Annotated[
     ),
 ]
 
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.", rich_help_panel=SAFETY_PANEL)
-]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the planned changes, and change nothing.")]
 Wait = Annotated[
     float,
     typer.Option(metavar="SECONDS", min=0, help="Wait up to SECONDS for a lock.", rich_help_panel=SAFETY_PANEL),
@@ -298,7 +296,7 @@ AssumeOffline = Annotated[
     bool,
     typer.Option(
         "--assume-offline",
-        help="Continue on a disk without working locks, after 11 s in which no broker was seen.",
+        help="Continue on a disk without working locks, if no broker is seen for 11 s.",
         rich_help_panel=SAFETY_PANEL,
     ),
 ]
@@ -315,7 +313,7 @@ Verbose = Annotated[
     typer.Option(
         "--verbose",
         "-v",
-        help="Print also each setting and change of a dry run, and each file that purge removes.",
+        help="Print more: each setting, each planned change, each removed file.",
         rich_help_panel=OUTPUT_PANEL,
     ),
 ]
@@ -336,7 +334,7 @@ Delay = Annotated[
     str | None,
     typer.Option(
         metavar="DURATION",
-        help="Time for which removed files stay as .deleted (0s, 90s, 15m, 2h, 7d). Default: file.delete.delay.ms.",
+        help="Keep removed files as .deleted for this time (0s, 90s, 15m, 2h, 7d). Default: file.delete.delay.ms.",
         rich_help_panel=SAFETY_PANEL,
     ),
 ]
@@ -345,7 +343,7 @@ Keep = Annotated[
     bool,
     typer.Option(
         "--keep",
-        help="Keep removed files in the directory of the run. Then undo works until purge, even after a broker starts.",
+        help="Keep removed files for undo until purge, even if a broker starts.",
         rich_help_panel=SAFETY_PANEL,
     ),
 ]
@@ -356,7 +354,7 @@ Jobs = Annotated[
         "--jobs",
         metavar="N",
         min=0,
-        help=f"Partitions at a time. 0: one per core, at most {MOST_JOBS}.",
+        help=f"Work on N partitions at a time. 0: one per core, at most {MOST_JOBS}.",
         rich_help_panel=PACE_PANEL,
     ),
 ]
@@ -372,7 +370,7 @@ IoBytesPerS = Annotated[
     str | None,
     typer.Option(
         metavar="SIZE",
-        help="Most bytes to read and write per second, of all partitions together (50MiB, 100MB, 1e6).",
+        help="Read and write at most SIZE per second, in all partitions together (50MiB, 100MB, 1e6).",
         rich_help_panel=PACE_PANEL,
     ),
 ]

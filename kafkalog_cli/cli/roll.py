@@ -6,7 +6,7 @@ import typer
 
 from kafkalog_cli.cli.environment import environment_of
 from kafkalog_cli.cli.groups import Pacing, Printing, Safety, SettingSources, Topics, grouped, session_options
-from kafkalog_cli.cli.options import SAFETY_PANEL, Metrics, PartitionPaths
+from kafkalog_cli.cli.options import Metrics, PartitionPaths
 
 command = typer.Typer(add_completion=False)
 
@@ -20,7 +20,7 @@ def roll(  # noqa: PLR0913
     topics: Topics,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Roll even if a broker would not roll yet.", rich_help_panel=SAFETY_PANEL),
+        typer.Option("--force", help="Roll even if a broker would not roll yet."),
     ] = False,
     settings: SettingSources,
     safety: Safety,

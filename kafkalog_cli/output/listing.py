@@ -157,7 +157,7 @@ def _log_dir_lines(root: LogDirRoot, partitions: list[PartitionListing]) -> Iter
 def _import_lines(root: LogDirRoot) -> Iterable[str]:
     left = root.imports
     if root.importer is not None:
-        yield f"an import is at work: {counted(len(left.stale) + len(left.coming), 'directory', 'directories')}"
+        yield f"an import is running: {counted(len(left.stale) + len(left.coming), 'directory', 'directories')}"
         return
     if left.run is not None:
         coming, lost = (", ".join(map(printable, names)) for names in ((one.path for one in left.coming), left.lost))

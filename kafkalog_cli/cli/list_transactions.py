@@ -1,18 +1,14 @@
 """`kafkalog transactions`: transactional ids, and the transactions that are open in logs."""
 
-import typer
-
-from kafkalog_cli.cli.environment import reading_environment
+from kafkalog_cli.cli.declared import Command, CommandContext
+from kafkalog_cli.cli.environment import shown_reading
 from kafkalog_cli.cli.options import Format, LogDirs, MetadataOption, Now, OutputFormat
 from kafkalog_cli.cli.times import now_of
 from kafkalog_cli.errors import combined_exit_code
 
-command = typer.Typer(add_completion=False)
 
-
-@command.command("transactions")
 def transactions(
-    context: typer.Context,
+    context: CommandContext,
     paths: LogDirs,
     now: Now = None,
     metadata: MetadataOption = None,
@@ -36,7 +32,7 @@ def transactions(
     from kafkalog_cli.output.stream import ResultStream
     from kafkalog_cli.output.transactions_view import write_transactions
 
-    environment = reading_environment(context)
+    environment = context.environment
     out, messages = ResultStream(environment.stdout), Messages(environment.stderr, as_json=output.is_json)
     now_ms = environment.now_ms() if now is None else now_of(environment, now)
     log_dirs = Directories(environment.fs, paths, metadata, environment.kernels)
@@ -56,3 +52,6 @@ def transactions(
     for note in log_dirs.notes:
         messages.report(note)
     return code
+
+
+command = Command(transactions, surroundings=shown_reading)

@@ -58,9 +58,9 @@ def test_its_commands_print_the_records(tmp_path):
 
 def _default_port():
     from kafkalog_cli.cli.help_pages import command_page
-    from kafkalog_cli.cli.serve import serve
+    from kafkalog_cli.cli.serve import command
 
-    entries = [entry for group in command_page("serve", serve).groups for entry in group.entries]
+    entries = [entry for group in command_page("serve", command).groups for entry in group.entries]
     return next(entry.default for entry in entries if entry.names.startswith("--port"))
 
 

@@ -8,8 +8,9 @@ import shutil
 import pytest
 import typer
 
-from kafkalog_cli.cli.app import app, run
+from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.typer_parser import main_command
 from tests.docs.consoles import ROOT, SPARK
 
 BLOCK = re.compile(r"^ *```(?:sh|cron|ini|yaml)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
@@ -30,7 +31,7 @@ CALLS = [(str(path.relative_to(ROOT)), words) for path in PAGES for words in cal
 
 @pytest.mark.parametrize("page", sorted({page for page, _ in CALLS}))
 def test_commands_and_options_exist(page):
-    group = typer.main.get_command(app)
+    group = main_command()
     context = typer.Context(group, info_name="kafkalog")
     for verb, *words in (words for of_page, words in CALLS if of_page == page):
         command = group.get_command(context, verb)

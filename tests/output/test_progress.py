@@ -231,6 +231,7 @@ def test_a_dump_into_a_file_shows_its_progress(corpus, stdout, stderr, is_shown)
 
 READERS = ("ls", "read", "dump-index", "groups", "transactions", "cluster", "doctor", "find", "stats")
 STREAMING = ("read", "dump-index")
+NOW_MS = 1_900_000_000_000
 
 
 @pytest.fixture(scope="module")
@@ -253,12 +254,12 @@ def test_commands_that_read_show_their_progress(command, stdout, shop):
     arguments = [str(shop), *(("--topic", "orders") if command == "read" else ())]
     both = Terminal()
     out = both if stdout is Terminal else stdout()
-    run([command, *arguments], Environment(stdout=out, stderr=both, clock=lambda: next(seconds)))
+    run([command, *arguments], Environment(out, both, now_ms=lambda: NOW_MS, clock=lambda: next(seconds)))
     is_shown = not (stdout is Terminal and command in STREAMING)
     assert (f"{command}: " in text(both)) is is_shown
     quick_both = Terminal()
     quick_out = quick_both if stdout is Terminal else stdout()
-    run([command, *arguments], Environment(stdout=quick_out, stderr=quick_both, clock=lambda: 0.0))
+    run([command, *arguments], Environment(quick_out, quick_both, now_ms=lambda: NOW_MS, clock=lambda: 0.0))
     assert b"\x1b[K" not in quick_both.getvalue()
     assert on_screen(both.getvalue()) == quick_both.getvalue()
     assert out is both or out.getvalue() == quick_out.getvalue()

@@ -103,7 +103,7 @@ class Parameter(NamedTuple):
     def option_names(self) -> tuple[str, ...]:
         """The names of an option, none of an argument.
 
-        Undeclared names are those that typer takes: an option that is true or false has two of them.
+        Undeclared names are the names that typer makes: an option that is true or false has two of them.
         """
         if self.declaration.is_argument:
             return ()

@@ -9,7 +9,7 @@ from io import RawIOBase
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from kafkalog_cli.output.stream import ResultStream, has_styles, printable, terminal_columns
+from kafkalog_cli.output.stream import ResultStream, columns_of, has_styles, printable, terminal_columns
 
 if TYPE_CHECKING:
     from kafkalog_cli.output.ndjson import JsonLines
@@ -149,7 +149,7 @@ class Progress:
         line = ", ".join(parts)
         subject = printable(self._subject)
         for shown in (subject, subject.rpartition("/")[0]):  # a file, or else its directory
-            if shown and len(line) + len(shown) + 2 <= width:
+            if shown and len(line) + columns_of(shown) + 2 <= width:
                 return f"{line}, {shown}"
         return line[:width]
 

@@ -83,6 +83,8 @@ def test_a_terminal_gets_one_line_that_is_written_over_and_goes():
         ("50", "logs/orders-0/0.log", "verify: 1.0 MiB, 512 KiB/s, logs/orders-0/0.log"),
         ("50", "logs/orders-0/00000000000000000000.log", "verify: 1.0 MiB, 512 KiB/s, logs/orders-0"),
         ("50", "x" * 100, "verify: 1.0 MiB, 512 KiB/s"),
+        ("50", "ログ/注文の主題-0", "verify: 1.0 MiB, 512 KiB/s, ログ/注文の主題-0"),
+        ("50", "ログ/とても長い注文の主題-0", "verify: 1.0 MiB, 512 KiB/s, ログ"),
         ("21", "logs", "verify: 1.0 MiB, 512"),
     ],
 )

@@ -14,6 +14,7 @@ from kafkalog_cli.ops.coordinators import LogDirs
 from kafkalog_cli.ops.partition_facts import topic_id_on_disk
 from kafkalog_cli.ops.replicas import Copy
 from kafkalog_cli.ops.selection import Selection, nothing_selected, partition_paths
+from kafkalog_cli.ops.serve.as_of import AsOfFilesystem
 from kafkalog_cli.ops.serve.held_files import HeldFilesystem
 from kafkalog_cli.ops.serve.segment_map import PartNotServed
 from kafkalog_cli.ops.serve.served_partition import DamageAnswer, ServedPartition
@@ -45,7 +46,10 @@ class ServedTopic(NamedTuple):
 
 
 class CatalogRequest(NamedTuple):
-    """The logs to serve. `connections` is the number of descriptors that are kept for connections."""
+    """The logs to serve. `connections` is the number of descriptors that are kept for connections.
+
+    `at_ms` is the time as of which the logs are served, in epoch ms; None serves all records.
+    """
 
     paths: Sequence[str]
     selection: Selection
@@ -53,6 +57,7 @@ class CatalogRequest(NamedTuple):
     broker_properties: Mapping[str, str]
     on_damage: DamageAnswer
     connections: int
+    at_ms: int | None
 
 
 class ServedCatalog:
@@ -62,7 +67,8 @@ class ServedCatalog:
     """
 
     def __init__(self, context: Context, request: CatalogRequest, report: Callable[[Note], None]) -> None:
-        self.fs = HeldFilesystem(context.fs)
+        then = None if request.at_ms is None else AsOfFilesystem(context.fs, request.at_ms, context.kernels)
+        self.fs = HeldFilesystem(then or context.fs)
         self._report = report
         self._context = context
         self._request = request

@@ -60,7 +60,7 @@ class ServedPartition:
         self.copy = copy
         self.segments = copy.partition.segments
         self.start = copy.bounds.start
-        self.epochs: EpochHistory = leader_epochs_of(fs, copy.partition)
+        self.epochs: EpochHistory = leader_epochs_of(fs, copy.partition, copy.bounds.next_offset)
         self._fs = fs
         self._on_damage = on_damage
         self._tell = tell
@@ -75,7 +75,7 @@ class ServedPartition:
         Incomplete bytes at the end of the log are not records. With SKIP, damage at the end is left out as well, so
         that a consumer reaches the end.
         """
-        end = self.copy.bounds.next_offset
+        end = max(self.start, self.copy.bounds.next_offset)
         if self._on_damage is DamageAnswer.STOP:
             return end
         good = self._map(len(self.segments) - 1).next_offset

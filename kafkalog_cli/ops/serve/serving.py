@@ -27,7 +27,7 @@ DEFAULT_PORT = 9092
 class ServeOptions:
     """The logs to serve, and the server's settings.
 
-    `commit_to` is the path of a file for commits; None keeps them in memory.
+    `commit_to` is the path of a file for commits; None keeps them in memory. `at_ms`: see CatalogRequest.
     """
 
     paths: Sequence[str]
@@ -36,6 +36,7 @@ class ServeOptions:
     port: int = DEFAULT_PORT
     commit_to: str | None = None
     on_damage: DamageAnswer = DamageAnswer.STOP
+    at_ms: int | None = None
     metadata: str | None = None
     broker_config: str | None = None
     limits: ServerLimits = field(default=ServerLimits())
@@ -54,7 +55,7 @@ class Serving:
         with ExitStack() as opened:
             request = CatalogRequest(
                 options.paths, options.selection, options.metadata, properties, options.on_damage,
-                options.limits.connections,
+                options.limits.connections, options.at_ms,
             )  # fmt: skip
             self.catalog = ServedCatalog(context, request, report)
             opened.callback(self.catalog.close)

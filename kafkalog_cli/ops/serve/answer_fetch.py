@@ -7,7 +7,7 @@ from typing import NamedTuple
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.kafka_uuid import ZERO_UUID
 from kafkalog_cli.format.protocol.errors import ApiError
-from kafkalog_cli.ops.serve.dispatch import Answer, Broker, Request
+from kafkalog_cli.ops.serve.broker import Broker, Request
 from kafkalog_cli.ops.serve.epochs import NO_EPOCH, NO_OFFSET
 from kafkalog_cli.ops.serve.served_partition import NoRecords, RecordsPart, ServedPartition
 
@@ -36,7 +36,8 @@ class _Place(NamedTuple):
     unknown: ApiError
 
 
-def _fetch(broker: Broker, request: Request) -> Message:
+def fetch(broker: Broker, request: Request) -> Message:
+    """Answer batches of partitions. Without records, the answer waits as long as the client says."""
     body = request.body
     if body.get("sessionId", 0):  # no session is ever opened: the client sends all partitions each time
         return {"errorCode": ApiError.FETCH_SESSION_ID_NOT_FOUND, "responses": []}
@@ -113,6 +114,3 @@ def epoch_error(partition: ServedPartition, epoch: int) -> ApiError:
     if epoch in (NO_EPOCH, latest):
         return ApiError.NONE
     return ApiError.FENCED_LEADER_EPOCH if epoch < latest else ApiError.UNKNOWN_LEADER_EPOCH
-
-
-ANSWERS: dict[int, Answer] = {1: _fetch}

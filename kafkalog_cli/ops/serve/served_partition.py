@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum, unique
 from functools import cached_property
 from threading import RLock
@@ -10,12 +10,14 @@ from typing import NamedTuple
 
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
+from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.ops.lookup.by_offset import Found
 from kafkalog_cli.ops.lookup.time_search import TimeSearch
 from kafkalog_cli.ops.replicas import Copy
 from kafkalog_cli.ops.serve.epochs import EpochHistory, leader_epochs_of
 from kafkalog_cli.ops.serve.held_files import HeldFile, HeldFilesystem
+from kafkalog_cli.ops.serve.producers import producers_of
 from kafkalog_cli.ops.serve.segment_map import PartNotServed, SegmentMap
 from kafkalog_cli.ops.serve.transactions import Aborted, aborted_transactions, first_open_offset
 
@@ -101,6 +103,10 @@ class ServedPartition:
     def _all_aborted(self) -> list[Aborted]:
         with self._building:
             return aborted_transactions(self._fs, self.copy.partition, self._map)
+
+    def producers(self) -> Sequence[ProducerEntry]:
+        """Return the producers at the end of the log. Raises as `producers_of`."""
+        return producers_of(self._fs, self.copy.partition, self.copy.bounds.next_offset, self._kernels)
 
     def records(
         self, offset: int, end_offset: int, most_bytes: int, *, first_is_whole: bool

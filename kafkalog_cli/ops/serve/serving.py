@@ -10,12 +10,14 @@ from types import TracebackType
 
 from kafkalog_cli.log.settings.topic_config import read_broker_properties
 from kafkalog_cli.ops.selection import Selection
+from kafkalog_cli.ops.serve.api_table import ANSWERS
+from kafkalog_cli.ops.serve.broker import Broker
 from kafkalog_cli.ops.serve.catalog import CatalogRequest, ServedCatalog
 from kafkalog_cli.ops.serve.committed import CommitFile, CommittedStore
-from kafkalog_cli.ops.serve.dispatch import Broker
 from kafkalog_cli.ops.serve.groups import GroupCoordinator
 from kafkalog_cli.ops.serve.served_partition import DamageAnswer
 from kafkalog_cli.ops.serve.server import Server, ServerLimits
+from kafkalog_cli.ops.serve.transactional_ids import TransactionalIds
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import Context
 
@@ -62,8 +64,11 @@ class Serving:
             file = None if options.commit_to is None else CommitFile(context.fs, options.commit_to)
             self.committed = CommittedStore(self.catalog.log_dirs, file, report)
             opened.callback(self.committed.close)
-            broker = Broker(self.catalog, GroupCoordinator(context.clock), self.committed, Event())
-            self.server = Server(options.host, options.port, broker, options.limits, context.clock, report)
+            broker = Broker(
+                self.catalog, GroupCoordinator(context.clock), self.committed,
+                TransactionalIds(self.catalog.log_dirs), context.now_ms, Event(),
+            )  # fmt: skip
+            self.server = Server(options.host, options.port, broker, ANSWERS, options.limits, context.clock, report)
             self.committed.start()
             self._opened = opened.pop_all()
 

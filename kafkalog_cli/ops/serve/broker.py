@@ -1,0 +1,49 @@
+"""What an answer needs: the request that was read, and the state that all requests share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Event
+from typing import NamedTuple
+
+from kafkalog_cli.format.internal_topics.schema import Message
+from kafkalog_cli.ops.serve.catalog import ServedCatalog
+from kafkalog_cli.ops.serve.committed import CommittedStore
+from kafkalog_cli.ops.serve.groups import GroupCoordinator
+from kafkalog_cli.ops.serve.transactional_ids import TransactionalIds
+
+NO_OPERATIONS = -(1 << 31)
+"""The authorized operations if they are not known."""
+
+
+class Caller(NamedTuple):
+    """Who asks: the client's id and address, and the address of this broker that the client has dialled."""
+
+    client_id: str
+    client_host: str
+    broker_host: str
+    broker_port: int
+
+
+class Request(NamedTuple):
+    """A request that was read."""
+
+    version: int
+    body: Message
+    caller: Caller
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Broker:
+    """The state that all requests share. `now_ms` is the time in epoch ms; `stopping` is set when the server ends."""
+
+    catalog: ServedCatalog
+    groups: GroupCoordinator
+    committed: CommittedStore
+    transactions: TransactionalIds
+    now_ms: Callable[[], int]
+    stopping: Event
+
+
+Answer = Callable[[Broker, Request], Message]

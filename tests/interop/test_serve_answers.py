@@ -93,7 +93,7 @@ def test_the_answers_are_those_of_the_broker(newest_kafka, tmp_path):
     confluent = pytest.importorskip("confluent_kafka")
     from confluent_kafka.admin import AdminClient, NewTopic
 
-    broker = Broker(tmp_path, newest_kafka.class_path).start()
+    broker = Broker(tmp_path, newest_kafka.broker_class_path).start()
     try:
         made = AdminClient({"bootstrap.servers": broker.address})
         for done in made.create_topics([NewTopic(*topic, 1) for topic in TOPICS.items()]).values():

@@ -16,7 +16,10 @@ _BY_ID = 13
 _READ_COMMITTED = 1
 _MOST_WAIT_MS = 30_000
 _NO_OFFSETS = {"highWatermark": NO_OFFSET, "lastStableOffset": NO_OFFSET, "logStartOffset": NO_OFFSET}
-_ERRORS = {NoRecords.OUT_OF_RANGE: ApiError.OFFSET_OUT_OF_RANGE, NoRecords.DAMAGED: ApiError.CORRUPT_MESSAGE}
+_ERRORS = {
+    NoRecords.OUT_OF_RANGE: ApiError.OFFSET_OUT_OF_RANGE, NoRecords.DAMAGED: ApiError.CORRUPT_MESSAGE,
+    NoRecords.CUT_OFF: ApiError.KAFKA_STORAGE_ERROR,
+}  # fmt: skip
 
 
 class _Budget:

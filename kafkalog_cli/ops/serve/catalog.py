@@ -16,7 +16,6 @@ from kafkalog_cli.ops.replicas import Copy
 from kafkalog_cli.ops.selection import Selection, nothing_selected, partition_paths
 from kafkalog_cli.ops.serve.as_of import AsOfFilesystem
 from kafkalog_cli.ops.serve.held_files import HeldFilesystem
-from kafkalog_cli.ops.serve.segment_map import PartNotServed
 from kafkalog_cli.ops.serve.served_partition import DamageAnswer, ServedPartition
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import Context
@@ -184,9 +183,7 @@ class ServedCatalog:
             found |= {topic.name: topic.topic_id for topic in self.log_dirs.metadata.topics.values()}
         return found
 
-    def _tell_damage(self, path: str, damage: PartNotServed, is_skipped: bool) -> None:
-        what = "are skipped" if is_skipped else "are not served: consumers get the error CORRUPT_MESSAGE there"
-        message = f"bytes {damage.start} to {damage.end} {what}: {damage.reason}"
+    def _tell_damage(self, path: str, message: str) -> None:
         self._report(Note("damage", message, path, exit_code=ExitCode.CORRUPTION))
 
 

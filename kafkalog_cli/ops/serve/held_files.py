@@ -14,6 +14,10 @@ class HeldFile(CutFile):
     def __init__(self, file: ReadableFile) -> None:
         super().__init__(file, file.size_bytes)
 
+    def reaches(self, end: int) -> bool:
+        """Whether the file still has its byte before `end`. Raises as `read_into`."""
+        return not end or bool(self.read_into(end - 1, memoryview(bytearray(1))))
+
     def close(self) -> None:
         """Keep the file open."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Sequence
 from enum import Enum, unique
 from functools import cached_property
@@ -12,13 +13,14 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.partition import Segment
+from kafkalog_cli.log.segments.log_end import segment_end
 from kafkalog_cli.ops.lookup.by_offset import Found
 from kafkalog_cli.ops.lookup.time_search import TimeSearch
 from kafkalog_cli.ops.replicas import Copy
 from kafkalog_cli.ops.serve.epochs import EpochHistory, leader_epochs_of
 from kafkalog_cli.ops.serve.held_files import HeldFile, HeldFilesystem
 from kafkalog_cli.ops.serve.producers import producers_of
-from kafkalog_cli.ops.serve.segment_map import PartNotServed, SegmentMap
+from kafkalog_cli.ops.serve.segment_map import SegmentMap
 from kafkalog_cli.ops.serve.transactions import Aborted, aborted_transactions, first_open_offset
 
 
@@ -36,6 +38,7 @@ class NoRecords(Enum):
 
     OUT_OF_RANGE = "out-of-range"
     DAMAGED = "damaged"
+    CUT_OFF = "cut-off"
 
 
 class RecordsPart(NamedTuple):
@@ -48,8 +51,10 @@ class RecordsPart(NamedTuple):
     is_transactional: bool
 
 
-TellDamage = Callable[[str, PartNotServed, bool], None]
-"""Called with the path of a log, its damage, and whether the damage is skipped."""
+TellDamage = Callable[[str, str], None]
+"""Called with the path of a log, and what of it is not served."""
+_SKIPPED = "are skipped"
+_NOT_SERVED = "are not served: consumers get the error CORRUPT_MESSAGE there"
 
 
 class ServedPartition:
@@ -68,6 +73,7 @@ class ServedPartition:
         self._tell = tell
         self._kernels = kernels
         self._maps: dict[int, SegmentMap] = {}
+        self._cut: set[str] = set()
         self._building = RLock()
 
     @cached_property
@@ -129,13 +135,15 @@ class ServedPartition:
         self, number: int, offset: int, end_offset: int, most_bytes: int, *, first_is_whole: bool
     ) -> RecordsPart | NoRecords | None:
         segment, mapped = self.segments[number], self._map(number)
+        file = self._fs.held(segment.log.path)
         damage = mapped.damage_at(offset)
         if damage is not None and self._on_damage is DamageAnswer.STOP and not self._is_torn_end(number, offset):
-            return NoRecords.DAMAGED
+            return NoRecords.CUT_OFF if self._is_cut(number) else NoRecords.DAMAGED
         found = mapped.slice(offset, end_offset, most_bytes, first_is_whole=first_is_whole)
         if found is None:
-            return None
-        file = self._fs.held(segment.log.path)
+            return NoRecords.CUT_OFF if self._is_cut(number) else None
+        if not file.reaches(found.end) and self._is_cut(number):
+            return NoRecords.CUT_OFF
         return RecordsPart(file, found.start, found.end - found.start, found.next_offset, mapped.is_transactional)
 
     def _is_torn_end(self, number: int, offset: int) -> bool:
@@ -151,13 +159,15 @@ class ServedPartition:
         return offset >= self.copy.bounds.next_offset
 
     def first_at(self, timestamp_ms: int) -> Found | None:
-        """Return the first record at or after a time, from the start of the log on."""
+        """Return the first record at or after a time, from the start of the log on. Raises OSError for a cut log."""
+        self._check_whole()
         search = TimeSearch(self._fs, DEFAULT_LIMITS)
         found = (search.first(segment, timestamp_ms, self.start) for segment in self.segments)
         return next((one for one in found if one is not None), None)
 
     def latest(self) -> Found | None:
-        """Return the first record with the largest timestamp."""
+        """Return the first record with the largest timestamp. Raises OSError for a cut log."""
+        self._check_whole()
         search = TimeSearch(self._fs, DEFAULT_LIMITS)
         best: Found | None = None
         for segment in self.segments:
@@ -166,6 +176,30 @@ class ServedPartition:
             if timestamp > (-1 if best is None or best.record_timestamp is None else best.record_timestamp):
                 best = found
         return best
+
+    def _check_whole(self) -> None:
+        """Raise OSError if another program has cut a segment: its indexes and maps are those of the start."""
+        cut = next((one.log.path for number, one in enumerate(self.segments) if self._is_cut(number)), None)
+        if cut is not None:
+            raise OSError(errno.EIO, "the log was cut while it was served", cut)
+
+    def _is_cut(self, number: int) -> bool:
+        """Whether another program has cut batches off a segment since the start. A torn end may be cut off."""
+        segment = self.segments[number]
+        path = segment.log.path
+        if path in self._cut or self._fs.held(path).reaches(segment.log.size_bytes):
+            return path in self._cut
+        if number + 1 == len(self.segments):
+            end = segment_end(self._fs, segment, like_clean_start=False).next_offset
+            if end >= self.copy.bounds.next_offset:
+                return False
+        self._cut.add(path)
+        self._tell(
+            path,
+            "another program cut it while it was served: for the records that are gone, consumers get the error"
+            " KAFKA_STORAGE_ERROR. Start serve again to serve the log as it is now",
+        )
+        return True
 
     def _segment_at(self, offset: int) -> int:
         """Return the number of the last segment that begins at or below `offset`."""
@@ -177,6 +211,7 @@ class ServedPartition:
                 segment: Segment = self.segments[number]
                 found = SegmentMap(self._fs.held(segment.log.path), self._kernels)
                 self._maps[number] = found
-                for damage in found.damage:
-                    self._tell(segment.log.path, damage, self._on_damage is DamageAnswer.SKIP)
+                what = _SKIPPED if self._on_damage is DamageAnswer.SKIP else _NOT_SERVED
+                for start, end, reason in found.damage:
+                    self._tell(segment.log.path, f"bytes {start} to {end} {what}: {reason}")
             return self._maps[number]

@@ -11,6 +11,7 @@ from kafkalog_cli.ops.serve.epochs import NO_EPOCH
 
 _COORDINATED = {0: "groups", 1: "transactions"}
 """The types of keys that have a coordinator here."""
+_NO_ELR: Message = {"eligibleLeaderReplicas": [], "lastKnownElr": []}
 _MOST_PARTITIONS = 2000
 """The largest number of partitions in a response of DescribeTopicPartitions (max.request.partition.size.limit)."""
 
@@ -56,15 +57,15 @@ def _topic(broker: Broker, topic: ServedTopic) -> Message:
 def _partition(broker: Broker, topic: ServedTopic, number: int) -> Message:
     """Return a partition. One that is in no log directory has no leader: assignors count partitions from 0 on."""
     node = broker.catalog.node_id
+    found: Message = {"partitionIndex": number, "replicaNodes": [node], **_NO_ELR}
     served = topic.partitions.get(number)
     if served is None:
         return {
-            "errorCode": ApiError.LEADER_NOT_AVAILABLE, "partitionIndex": number, "leaderId": -1,
-            "leaderEpoch": NO_EPOCH, "replicaNodes": [node], "isrNodes": [], "offlineReplicas": [node],
+            **found, "errorCode": ApiError.LEADER_NOT_AVAILABLE, "leaderId": -1, "leaderEpoch": NO_EPOCH,
+            "isrNodes": [], "offlineReplicas": [node],
         }  # fmt: skip
     return {
-        "partitionIndex": number, "leaderId": node, "leaderEpoch": served.epochs.of_leader, "replicaNodes": [node],
-        "isrNodes": [node], "offlineReplicas": [],
+        **found, "leaderId": node, "leaderEpoch": served.epochs.of_leader, "isrNodes": [node], "offlineReplicas": [],
     }  # fmt: skip
 
 
@@ -123,4 +124,5 @@ def no_reassignments(_broker: Broker, _request: Request) -> Message:
 
 def no_acls(_broker: Broker, _request: Request) -> Message:
     """Answer as a broker without an authorizer."""
-    return {"errorCode": ApiError.SECURITY_DISABLED, "errorMessage": "No Authorizer is configured.", "resources": []}
+    reason = "No Authorizer is configured on the broker"
+    return {"errorCode": ApiError.SECURITY_DISABLED, "errorMessage": reason, "resources": []}

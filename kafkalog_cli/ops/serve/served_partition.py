@@ -12,7 +12,6 @@ from typing import NamedTuple
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
-from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.segments.log_end import segment_end
 from kafkalog_cli.ops.lookup.by_offset import Found
 from kafkalog_cli.ops.lookup.time_search import TimeSearch
@@ -73,6 +72,7 @@ class ServedPartition:
         self._tell = tell
         self._kernels = kernels
         self._maps: dict[int, SegmentMap] = {}
+        self._told: dict[int, int] = {}
         self._cut: set[str] = set()
         self._building = RLock()
 
@@ -127,6 +127,7 @@ class ServedPartition:
             return None
         for number in range(self._segment_at(offset), len(self.segments)):
             found = self._in_segment(number, offset, end_offset, most_bytes, first_is_whole=first_is_whole)
+            self._tell_damage(number)
             if found is not None:
                 return found
         return None
@@ -208,10 +209,14 @@ class ServedPartition:
     def _map(self, number: int) -> SegmentMap:
         with self._building:
             if number not in self._maps:
-                segment: Segment = self.segments[number]
-                found = SegmentMap(self._fs.held(segment.log.path), self._kernels)
-                self._maps[number] = found
-                what = _SKIPPED if self._on_damage is DamageAnswer.SKIP else _NOT_SERVED
-                for start, end, reason in found.damage:
-                    self._tell(segment.log.path, f"bytes {start} to {end} {what}: {reason}")
+                self._maps[number] = SegmentMap(self._fs.held(self.segments[number].log.path), self._kernels)
             return self._maps[number]
+
+    def _tell_damage(self, number: int) -> None:
+        """Report the damage of a segment that was met and is not reported yet."""
+        with self._building:
+            found = self._map(number).damage
+            told, self._told[number] = self._told.get(number, 0), len(found)
+        what = _SKIPPED if self._on_damage is DamageAnswer.SKIP else _NOT_SERVED
+        for start, end, reason in found[told:]:
+            self._tell(self.segments[number].log.path, f"bytes {start} to {end} {what}: {reason}")

@@ -1,6 +1,6 @@
 """The contents of a segment: its runs of good batches, places to start reading from, and its transactions.
 
-All bytes of a segment are read once, and their CRCs checked, before they are served: part by part, as clients need them.
+All bytes of a segment are read once, and their CRCs checked, before they are served: part by part, as clients read.
 """
 
 from __future__ import annotations

@@ -42,6 +42,7 @@ def questions():
         cursor = {"topicName": "plain", "partitionIndex": 1}
     yield "DescribeAcls", 3, {"resourceTypeFilter": 1, "operation": 1, "permissionType": 1}
     yield "ListPartitionReassignments", 0, {"topics": None}
+    yield "ConsumerGroupDescribe", 1, {"groupIds": ["readers", "none"]}
 
 
 def answers(address):

@@ -18,10 +18,10 @@ def commit(broker: Broker, request: Request) -> Message:
     """Commit offsets; the answer follows the write."""
     body = request.body
     group_id = body["groupId"]
-    refused = broker.groups.may_commit(
-        group_id, body.get("generationIdOrMemberEpoch", NO_GENERATION), body.get("memberId", ""),
-        body.get("groupInstanceId"),
-    )  # fmt: skip
+    epoch, member_id = body.get("generationIdOrMemberEpoch", NO_GENERATION), body.get("memberId", "")
+    refused = broker.consumer_groups.may_commit(group_id, epoch, member_id)
+    if refused is None:
+        refused = broker.groups.may_commit(group_id, epoch, member_id, body.get("groupInstanceId"))
     if broker.committed.is_loading:
         refused = ApiError.COORDINATOR_LOAD_IN_PROGRESS
     if not group_id:

@@ -7,24 +7,23 @@ from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.serve.broker import NO_OPERATIONS, Broker, Request
 from kafkalog_cli.ops.serve.groups import ClassicGroup, ClassicMember, ClassicState
 
-_CONSUMER = "consumer"
+_CLASSIC, _CONSUMER = "classic", "consumer"
 
 
 def list_groups(broker: Broker, request: Request) -> Message:
     """Answer the groups that the filters take."""
     if broker.committed.is_loading:
         return {"errorCode": ApiError.COORDINATOR_LOAD_IN_PROGRESS, "groups": []}
-    live = {group.group_id: group for group in broker.groups.groups()}
+    live = {group.group_id: (group.state.value, group.protocol_type, _CLASSIC) for group in broker.groups.groups()}
+    live |= {key: (one.state.value, _CONSUMER, _CONSUMER) for key, one in broker.consumer_groups.groups().items()}
     states = {one.lower() for one in request.body.get("statesFilter", ())}
     types = {one.lower() for one in request.body.get("typesFilter", ())}
     groups = []
     for group_id in sorted(live.keys() | broker.committed.groups()):
-        state = live[group_id].state if group_id in live else ClassicState.EMPTY
-        if (not states or state.value.lower() in states) and (not types or "classic" in types):
-            kind = (live[group_id].protocol_type if group_id in live else None) or _CONSUMER
-            groups.append(
-                {"groupId": group_id, "protocolType": kind, "groupState": state.value, "groupType": "classic"}
-            )  # fmt: skip
+        state, kind, group_type = live.get(group_id, (ClassicState.EMPTY.value, _CONSUMER, _CLASSIC))
+        if (not states or state.lower() in states) and (not types or group_type in types):
+            found = {"groupId": group_id, "protocolType": kind or _CONSUMER, "groupState": state}
+            groups.append({**found, "groupType": group_type})
     return {"groups": groups}
 
 

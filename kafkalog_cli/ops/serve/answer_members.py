@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kafkalog_cli.format.internal_topics.schema import Message
+from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.serve.broker import Broker, Request
 from kafkalog_cli.ops.serve.groups import Joining
 
@@ -15,6 +16,8 @@ _SEVERAL_MEMBERS = 3
 def join(broker: Broker, request: Request) -> Message:
     """Join a group; the answer waits for the other members."""
     body, caller = request.body, request.caller
+    if body["groupId"] in broker.consumer_groups.groups():
+        return {"errorCode": ApiError.INCONSISTENT_GROUP_PROTOCOL, "memberId": body["memberId"], "generationId": -1}
     session = body["sessionTimeoutMs"]
     rebalance = body.get("rebalanceTimeoutMs", -1)
     found = broker.groups.join(

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.ops.serve.catalog import ServedCatalog
 from kafkalog_cli.ops.serve.committed import CommittedStore
+from kafkalog_cli.ops.serve.consumer_groups import ConsumerGroupCoordinator
 from kafkalog_cli.ops.serve.groups import GroupCoordinator
 from kafkalog_cli.ops.serve.transactional_ids import TransactionalIds
 
@@ -40,6 +41,7 @@ class Broker:
 
     catalog: ServedCatalog
     groups: GroupCoordinator
+    consumer_groups: ConsumerGroupCoordinator
     committed: CommittedStore
     transactions: TransactionalIds
     now_ms: Callable[[], int]

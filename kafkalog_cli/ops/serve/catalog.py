@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from kafkalog_cli.disk.names import METADATA_TOPIC, DirectoryKind, DirectoryName, FileKind
@@ -98,6 +98,11 @@ class ServedCatalog:
         """Return a partition by the name of its topic, None if it is not served."""
         found = None if topic is None else self.topics.get(topic)
         return None if found is None else found.partitions.get(number)
+
+    def assignable(self, topic: str) -> tuple[str, Collection[int]] | None:
+        """Return the id and partitions of a topic; None for a topic that is not served, or has no id."""
+        found = self.topics.get(topic)
+        return None if found is None or found.topic_id == ZERO_UUID else (found.topic_id, found.partitions)
 
     def copies_in(self, log_dir: str) -> list[Copy]:
         """Return the copies of served partitions in a log directory."""

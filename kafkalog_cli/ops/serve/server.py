@@ -69,6 +69,7 @@ class Server:
                     if descriptor == self._socket.fileno():
                         self._accept()
                 self._broker.groups.expire()
+                self._broker.consumer_groups.expire()
         finally:
             self._end()
 

@@ -14,6 +14,7 @@ from kafkalog_cli.ops.serve.api_table import ANSWERS
 from kafkalog_cli.ops.serve.broker import Broker
 from kafkalog_cli.ops.serve.catalog import CatalogRequest, ServedCatalog
 from kafkalog_cli.ops.serve.committed import CommitFile, CommittedStore
+from kafkalog_cli.ops.serve.consumer_groups import ConsumerGroupCoordinator
 from kafkalog_cli.ops.serve.groups import GroupCoordinator
 from kafkalog_cli.ops.serve.served_partition import DamageAnswer
 from kafkalog_cli.ops.serve.server import Server, ServerLimits
@@ -65,7 +66,8 @@ class Serving:
             self.committed = CommittedStore(self.catalog.log_dirs, file, report)
             opened.callback(self.committed.close)
             broker = Broker(
-                self.catalog, GroupCoordinator(context.clock), self.committed,
+                self.catalog, GroupCoordinator(context.clock),
+                ConsumerGroupCoordinator(context.clock, self.catalog.assignable), self.committed,
                 TransactionalIds(self.catalog.log_dirs), context.now_ms, Event(),
             )  # fmt: skip
             self.server = Server(options.host, options.port, broker, ANSWERS, options.limits, context.clock, report)

@@ -92,7 +92,7 @@ def _records(partition: ServedPartition, request: Request, asked: Message, budge
     aborted: list[Message] | None = [] if is_committed else None
     if isinstance(found, RecordsPart):
         budget.take(found.size_bytes)
-        if aborted is not None and found.is_transactional:
+        if aborted is not None and found.segment.is_transactional:
             aborted += [
                 {"producerId": one.producer_id, "firstOffset": one.first_offset}
                 for one in partition.aborted(offset, found.next_offset)

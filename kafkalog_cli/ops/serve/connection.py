@@ -115,8 +115,12 @@ class Connection:
                     raise BadRequest("a producer without acks gets no errors, and kafkalog serve is read-only")
         except BadRequest as error:
             raise Gone(f"a request is not answered: {error}") from error
-        for piece in response_pieces(api, version, header.correlation_id, message):
+        pieces = response_pieces(api, version, header.correlation_id, message)
+        for piece in pieces:
             self._send(piece)
+        for piece in pieces:  # while the client is busy with these records
+            if isinstance(piece, RecordsPart):
+                piece.read_ahead()
 
     def _send(self, piece: bytes | Spliced) -> None:
         if isinstance(piece, RecordsPart):

@@ -153,6 +153,11 @@ class SegmentMap:
             self._read_until(lambda: run is not self._runs[-1] or run.end >= start + most_bytes)
             return self._up_to(run, first, start + most_bytes, end_offset)
 
+    def read_ahead(self, position: int) -> None:
+        """Read the segment up to a byte, so that the next slice need not wait for it."""
+        with self._reading:
+            self._read_until(lambda: self._at >= position)
+
     def _up_to(self, run: _Run, first: Batch, limit: int, end_offset: int) -> Slice:
         """Return the batches of a run from `first` on that end at byte `limit` and below `end_offset`."""
         end, following = first.position + first.size_bytes, first.last_offset + 1

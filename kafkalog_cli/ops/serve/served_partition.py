@@ -47,7 +47,11 @@ class RecordsPart(NamedTuple):
     position: int
     size_bytes: int
     next_offset: int
-    is_transactional: bool
+    segment: SegmentMap
+
+    def read_ahead(self) -> None:
+        """Read and check as many bytes after these: the client probably asks for them next. Raises as `read_into`."""
+        self.segment.read_ahead(self.position + 2 * self.size_bytes)
 
 
 TellDamage = Callable[[str, str], None]
@@ -145,7 +149,7 @@ class ServedPartition:
             return NoRecords.CUT_OFF if self._is_cut(number) else None
         if not file.reaches(found.end) and self._is_cut(number):
             return NoRecords.CUT_OFF
-        return RecordsPart(file, found.start, found.end - found.start, found.next_offset, mapped.is_transactional)
+        return RecordsPart(file, found.start, found.end - found.start, found.next_offset, mapped)
 
     def _is_torn_end(self, number: int, offset: int) -> bool:
         """Whether damage after the last good batch of a segment hides no record.

@@ -9,10 +9,9 @@ from enum import Enum, unique
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, combined_exit_code
 from kafkalog_cli.ops.coordinators import LogDirs
-from kafkalog_cli.ops.groups.describe import GroupDescription, GroupsRequest, describe_groups
-from kafkalog_cli.ops.groups.expiry import offsets_retention
+from kafkalog_cli.ops.groups.describe import GroupDescription, GroupsRequest, describe_groups, offsets_retention
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
-from kafkalog_cli.output.groups_text import GroupsText
+from kafkalog_cli.output.groups_view import GroupsText
 from kafkalog_cli.output.human import TextTable, write_table
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.stream import ResultStream
@@ -20,7 +19,7 @@ from kafkalog_cli.output.stream import ResultStream
 
 @unique
 class GroupsShown(Enum):
-    """What of the groups is printed."""
+    """The facts about groups that are printed."""
 
     GROUPS = "groups"
     HISTORY = "history"
@@ -75,7 +74,7 @@ class GroupsRun:
 
     def _history(self, log_dirs: LogDirs, request: GroupsRequest) -> int:
         from kafkalog_cli.ops.groups.history import group_history
-        from kafkalog_cli.output.group_history import OFFSET_CHANGE, change_line, change_object
+        from kafkalog_cli.output.groups_view import OFFSET_CHANGE, change_line, change_object
 
         lines = None
         if self._options.is_json:
@@ -97,7 +96,7 @@ class GroupsRun:
 
     def _assignment(self, log_dirs: LogDirs, groups: Sequence[GroupDescription]) -> int:
         from kafkalog_cli.ops.groups.assignment import assign_ranges
-        from kafkalog_cli.output.group_assignment import (
+        from kafkalog_cli.output.groups_view import (
             ASSIGNMENT_COLUMNS,
             RANGE_ASSIGNMENT,
             assignment_object,
@@ -125,7 +124,7 @@ class GroupsRun:
         return code
 
     def _write_objects(self, found: Sequence[GroupDescription], code: int) -> None:
-        from kafkalog_cli.output.groups_json import GROUP, group_object
+        from kafkalog_cli.output.groups_view import GROUP, group_object
         from kafkalog_cli.output.ndjson import JsonLines
 
         lines = JsonLines(self._out)

@@ -3,9 +3,7 @@
 from enum import Enum
 from typing import Annotated
 
-import typer
-
-from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.declared import Command, CommandContext, Option
 from kafkalog_cli.cli.options import (
     LIMITS_PANEL,
     SELECTION_PANEL,
@@ -19,8 +17,6 @@ from kafkalog_cli.cli.options import (
     selection_of,
 )
 
-command = typer.Typer(add_completion=False)
-
 _SERVER_PANEL = "Server"
 
 
@@ -31,25 +27,24 @@ class OnDamageOption(Enum):
     SKIP = "skip"
 
 
-@command.command("serve")
 def serve(  # noqa: PLR0913, PLR0917 options
-    context: typer.Context,
+    context: CommandContext,
     paths: LogDirs,
-    listen: Annotated[str, typer.Option("--listen", metavar="HOST", rich_help_panel=_SERVER_PANEL,
+    listen: Annotated[str, Option("--listen", metavar="HOST", rich_help_panel=_SERVER_PANEL,
         help="Address to listen on. There is no authentication: other machines reach all records.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, rich_help_panel=_SERVER_PANEL,
+    port: Annotated[int, Option("--port", metavar="PORT", min=0, max=65535, rich_help_panel=_SERVER_PANEL,
         help="Port to listen on. 0 takes a free port.")] = 9092,
-    commit_to: Annotated[str | None, typer.Option("--commit-to", metavar="FILE", rich_help_panel=_SERVER_PANEL,
+    commit_to: Annotated[str | None, Option("--commit-to", metavar="FILE", rich_help_panel=_SERVER_PANEL,
         help="Keep commits of consumers in FILE, a line per commit. Default: in memory.", show_default=False)] = None,
-    on_damage: Annotated[OnDamageOption, typer.Option("--on-damage", rich_help_panel=_SERVER_PANEL,
+    on_damage: Annotated[OnDamageOption, Option("--on-damage", rich_help_panel=_SERVER_PANEL,
         help="At damage, answer an error (stop), or continue with the next good batch (skip).")] = OnDamageOption.STOP,
-    at: Annotated[str | None, typer.Option("--at", metavar="TIME", rich_help_panel=SELECTION_PANEL,
+    at: Annotated[str | None, Option("--at", metavar="TIME", rich_help_panel=SELECTION_PANEL,
         help="Serve the logs as of TIME: epoch ms, ISO 8601, or -2h before now.", show_default=False)] = None,
     topic: TopicOption = None,
     topic_pattern: TopicPatternOption = None,
-    max_connections: Annotated[int, typer.Option("--max-connections", metavar="N", min=1, max=10_000,
+    max_connections: Annotated[int, Option("--max-connections", metavar="N", min=1, max=10_000,
         rich_help_panel=LIMITS_PANEL, help="Connections at a time.")] = 100,
-    idle: Annotated[float, typer.Option("--idle", metavar="SECONDS", min=1, rich_help_panel=LIMITS_PANEL,
+    idle: Annotated[float, Option("--idle", metavar="SECONDS", min=1, rich_help_panel=LIMITS_PANEL,
         help="Close a connection after SECONDS without a request.")] = 600.0,
     broker_config: BrokerConfigOption = None,
     metadata: MetadataOption = None,
@@ -78,10 +73,13 @@ def serve(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.ops.serve.server import ServerLimits
     from kafkalog_cli.ops.serve.serving import ServeOptions
 
-    environment = environment_of(context)
+    environment = context.environment
     at_ms = None if at is None else time_of(environment, at, None)
     options = ServeOptions(
         paths, selection_of(topic, None, topic_pattern) or Selection(), listen, port, commit_to,
         DamageAnswer(on_damage.value), at_ms, metadata, broker_config, ServerLimits(max_connections, idle),
     )  # fmt: skip
     return run_server(environment, options, is_json=output.is_json)
+
+
+command = Command(serve)

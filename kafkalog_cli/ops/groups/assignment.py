@@ -14,7 +14,7 @@ from kafkalog_cli.ops.tables.groups import GroupMember
 
 
 class RangeAssignment(NamedTuple):
-    """The partitions of a topic that the range assignor gives to a member, and those that the member owns now."""
+    """The partitions of a topic that the range assignor gives to a member, and the partitions that it owns now."""
 
     group_id: str
     topic: str
@@ -24,7 +24,7 @@ class RangeAssignment(NamedTuple):
 
 
 def ranges_of(partitions: Sequence[int], members: int) -> list[tuple[int, ...]]:
-    """Divide partitions among members: member i gets those from i·N to (i+1)·N-1, where N is partitions / members.
+    """Divide partitions among members: member i gets the partitions from i·N to (i+1)·N-1, where N is partitions / members.
 
     If the division leaves a rest, each of the first members gets one more.
     """
@@ -36,8 +36,8 @@ def ranges_of(partitions: Sequence[int], members: int) -> list[tuple[int, ...]]:
 def assign_ranges(log_dirs: LogDirs, described: GroupDescription) -> Iterator[RangeAssignment]:
     """Yield what a rebalance of the group's members would give to each, by topic and in the order of the assignor.
 
-    The partitions of a topic are those of the metadata log; without it, those in the log directories. Static members
-    come first, by instance id; the others follow by member id. Raises as `partitions_taken`.
+    The metadata log has the partitions of a topic; without it, the log directories have them. Static members come
+    first, by instance id; the others follow by member id. Raises as `partitions_taken`.
     """
     subscribed = {topic for one in described.members for topic in one.member.subscribed_topics or ()}
     for topic in sorted(subscribed):

@@ -1,7 +1,7 @@
 """Log directories as of an earlier time: a file system in which each log ends before the first batch after that time.
 
-Logs do not record when a batch was appended. The largest timestamp of a batch is the nearest thing to it: the clock of
-the broker for LogAppendTime, markers and committed offsets, the clock of the producer otherwise.
+Logs do not record when a batch was appended. The largest timestamp of a batch is the nearest thing to it. It is of the
+broker's clock for LogAppendTime, markers and committed offsets, and of the producer's clock otherwise.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class CutFile:
         self._file = file
 
     def read_into(self, position: int, buffer: memoryview) -> int:
-        """See ReadableFile. Later bytes, also those that were appended since the file was opened, are not read."""
+        """See ReadableFile. Later bytes, also bytes that were appended since the file was opened, are not read."""
         wanted = max(0, min(len(buffer), self.size_bytes - position))
         return self._file.read_into(position, buffer[:wanted]) if wanted else 0
 

@@ -1,4 +1,4 @@
-"""What an answer needs: the request that was read, and the state that all requests share."""
+"""The arguments of an answer: the request that was read, and the state that all requests share."""
 
 from __future__ import annotations
 

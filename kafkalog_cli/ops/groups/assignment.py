@@ -24,7 +24,7 @@ class RangeAssignment(NamedTuple):
 
 
 def ranges_of(partitions: Sequence[int], members: int) -> list[tuple[int, ...]]:
-    """Divide partitions among members: member i gets the partitions from i·N to (i+1)·N-1, where N is partitions / members.
+    """Divide partitions among members: member i gets the partitions from i·N to (i+1)·N-1, N = partitions / members.
 
     If the division leaves a rest, each of the first members gets one more.
     """

@@ -24,7 +24,7 @@ def metadata(broker: Broker, request: Request) -> Message:
     topics = (
         [_topic(broker, topic) for topic in catalog.topics.values()]
         if is_all
-        else [_asked_topic(broker, one) for one in asked]
+        else [_asked_topic(broker, one) for one in request.distinct("topics", "name", "topicId")]
     )
     return {
         "brokers": [_node(broker, request.caller)],

@@ -79,7 +79,7 @@ def offset_fetch(broker: Broker, request: Request) -> Message:
             "errorCode": error,
             "topics": _offsets(broker, one["groupId"], one["topics"], error),
         }
-        for one in body["groups"]
+        for one in request.distinct("groups", "groupId")
     ]
     return {"groups": groups}
 

@@ -20,7 +20,11 @@ _SOURCES = {
 
 def describe_configs(broker: Broker, request: Request) -> Message:
     """Answer settings, each with its source."""
-    return {"results": [_configs_of(broker, asked) for asked in request.body["resources"]]}
+    return {
+        "results": [
+            _configs_of(broker, asked) for asked in request.distinct("resources", "resourceType", "resourceName")
+        ]
+    }
 
 
 def _configs_of(broker: Broker, asked: Message) -> Message:

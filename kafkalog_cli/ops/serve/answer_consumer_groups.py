@@ -50,7 +50,7 @@ def heartbeat(broker: Broker, request: Request) -> Message:
 
 def describe(broker: Broker, request: Request) -> Message:
     """Answer groups of the new protocol by their ids."""
-    return {"groups": [_described(broker, group_id) for group_id in request.body["groupIds"]]}
+    return {"groups": [_described(broker, group_id) for group_id in request.distinct("groupIds")]}
 
 
 def _described(broker: Broker, group_id: str) -> Message:

@@ -15,6 +15,8 @@ _BY_ID = 13
 """The first version in which a request names topics by their ids."""
 _READ_COMMITTED = 1
 _MOST_WAIT_MS = 30_000
+_MOST_BYTES = 1 << 30
+"""The largest response, but for its last batch: the size of a response is an int32."""
 _NO_OFFSETS = {"highWatermark": NO_OFFSET, "lastStableOffset": NO_OFFSET, "logStartOffset": NO_OFFSET}
 _ERRORS = {
     NoRecords.OUT_OF_RANGE: ApiError.OFFSET_OUT_OF_RANGE, NoRecords.DAMAGED: ApiError.CORRUPT_MESSAGE,
@@ -44,7 +46,7 @@ def fetch(broker: Broker, request: Request) -> Message:
     body = request.body
     if body.get("sessionId", 0):  # no session is ever opened: the client sends all partitions each time
         return {"errorCode": ApiError.FETCH_SESSION_ID_NOT_FOUND, "responses": []}
-    budget = _Budget(body["maxBytes"])
+    budget = _Budget(min(body["maxBytes"], _MOST_BYTES))
     responses, has_error = [], False
     for topic in body["topics"]:
         partitions = [_partition(broker, request, topic, one, budget) for one in topic["partitions"]]

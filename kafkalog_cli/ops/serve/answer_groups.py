@@ -29,7 +29,7 @@ def list_groups(broker: Broker, request: Request) -> Message:
 
 def describe_groups(broker: Broker, request: Request) -> Message:
     """Answer groups by their ids."""
-    return {"groups": [_described(broker, group_id) for group_id in request.body["groups"]]}
+    return {"groups": [_described(broker, group_id) for group_id in request.distinct("groups")]}
 
 
 def _described(broker: Broker, group_id: str) -> Message:

@@ -27,10 +27,16 @@ class _Answer(NamedTuple):
 
 
 def list_offsets(broker: Broker, request: Request) -> Message:
-    """Answer the first or last offset, or an offset by time."""
+    """Answer the first or last offset, or an offset by time. A broker refuses a partition that is asked for twice."""
     topics = []
+    seen: set[tuple[str, int]] = set()
     for topic in request.body["topics"]:
-        found = [_offset(broker, request, topic["name"], asked) for asked in topic["partitions"]]
+        found = []
+        for asked in topic["partitions"]:
+            place = (topic["name"], asked["partitionIndex"])
+            repeated = _said(place[1], _Answer(error=ApiError.INVALID_REQUEST))
+            found.append(repeated if place in seen else _offset(broker, request, topic["name"], asked))
+            seen.add(place)
         topics.append({"name": topic["name"], "partitions": found})
     return {"topics": topics}
 

@@ -16,8 +16,8 @@ _DEAD = "Dead"
 def describe_producers(broker: Broker, request: Request) -> Message:
     """Answer the producers of partitions. Unlike a broker's answer, producers that have expired are in it."""
     topics = []
-    for topic in request.body["topics"]:
-        found = [_producers(broker, topic["name"], number) for number in topic["partitionIndexes"]]
+    for topic in request.distinct("topics", "name"):
+        found = [_producers(broker, topic["name"], number) for number in dict.fromkeys(topic["partitionIndexes"])]
         topics.append({"name": topic["name"], "partitions": found})
     return {"topics": topics}
 
@@ -64,7 +64,7 @@ def list_transactions(broker: Broker, request: Request) -> Message:
 
 def describe_transactions(broker: Broker, request: Request) -> Message:
     """Answer transactional ids."""
-    asked = request.body["transactionalIds"]
+    asked = request.distinct("transactionalIds")
     try:
         known = broker.transactions.by_id()
     except (KafkalogError, OSError):

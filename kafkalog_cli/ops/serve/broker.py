@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Event
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.ops.serve.catalog import ServedCatalog
@@ -33,6 +33,15 @@ class Request(NamedTuple):
     version: int
     body: Message
     caller: Caller
+
+    def distinct(self, array: str, *fields: str) -> list[Any]:
+        """Return the elements of an array, each once; `fields` identify an element that is a struct.
+
+        Otherwise a small request that names a thing many times would have a very large answer.
+        """
+        elements = self.body[array]
+        found = {tuple(one.get(name) for name in fields) if fields else one: one for one in reversed(elements)}
+        return [*reversed(found.values())]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

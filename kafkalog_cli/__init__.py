@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.library import DamagedLog as DamagedLog
     from kafkalog_cli.library import FoundRecord as FoundRecord
     from kafkalog_cli.library import LogDirectory as LogDirectory
+    from kafkalog_cli.library import LogServer as LogServer
     from kafkalog_cli.library import LogWarning as LogWarning
     from kafkalog_cli.library import Offsets as Offsets
     from kafkalog_cli.library import PartitionLog as PartitionLog
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.library import recover as recover
     from kafkalog_cli.library import retain as retain
     from kafkalog_cli.library import roll as roll
+    from kafkalog_cli.library import serve as serve
     from kafkalog_cli.library import stats as stats
     from kafkalog_cli.library import transactions as transactions
     from kafkalog_cli.library import truncate as truncate
@@ -45,6 +47,7 @@ _LIBRARY = (
     "DamagedLog",
     "FoundRecord",
     "LogDirectory",
+    "LogServer",
     "LogWarning",
     "Offsets",
     "PartitionLog",
@@ -65,6 +68,7 @@ _LIBRARY = (
     "recover",
     "retain",
     "roll",
+    "serve",
     "stats",
     "transactions",
     "truncate",

@@ -216,8 +216,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             f"kafkalog replay {_LOG_DIR} /mnt/backup --to kafka:9092 --state replay.json --create --groups",
         ),
         (
-            "Send the last two hours of a topic to another topic",
-            f"kafkalog replay {_LOG_DIR} --to kafka:9092 --state r.json --topic orders --from-time -2h --rename orders=o2",
+            "Send the last two hours of a topic",
+            f"kafkalog replay {_LOG_DIR} --to kafka:9092 --state new.json --topic orders --from-time -2h",
         ),
     ),
     "export": (

@@ -16,7 +16,7 @@ from kafkalog_cli.ops.lookup.by_time import lookup_time
 from kafkalog_cli.ops.partition_state import broker_view
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start, read_range
 from kafkalog_cli.ops.replay.cluster import Cluster, ClusterTopic
-from kafkalog_cli.ops.replay.state import SentProgress, ReplayState
+from kafkalog_cli.ops.replay.state import ReplayState, SentProgress
 from kafkalog_cli.ops.replicas import Copy
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.session.observer import Note

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+import kafkalog_cli as kl
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import BadInput, ExitCode, Locked, NotSent, Refused, UsageError
 from kafkalog_cli.format.records import Header
@@ -20,6 +21,7 @@ from tests.support.coordinator_logs import commit, commit_key, commits, coordina
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, aborted_txns, batch_v2, end_marker, write_segment
 from tests.support.metadata_logs import batches, partition, topic_id, value
 from tests.support.recording_cluster import Killed, Life, MortalFilesystem, RecordingCluster
+from tests.support.serving import read_records
 
 T = BASE_TIME_MS
 NOW_MS = T + 60_000
@@ -379,3 +381,24 @@ def test_a_limit_of_bytes_per_second(disk):
     list(Replay(here, request(disk, bytes_per_second=100), cluster, print).run())
     contents = [len(one.key or b"") + len(one.value or b"") for log in cluster.logs.values() for one in log]
     assert sum(contents) / 100 == pytest.approx(sum(waits[-1:]), abs=0.01)
+
+
+def test_the_library_returns_what_was_sent(disk):
+    cluster = RecordingCluster()
+    done = kl.replay(disk, to=cluster, state=disk.parent / "replay.state", create=True, groups=True, topics=["orders"])
+    assert done.exit_code is ExitCode.OK
+    assert [one.sent for one in done.results if isinstance(one, ReplayedPartition)] == [6, 2]
+    assert cluster.groups["a"] == {("orders", 0): (3, "m"), ("orders", 1): (2, "m")}
+
+
+def test_a_log_of_kafka_07(corpus, tmp_path):
+    cluster = RecordingCluster()
+    log_dir = corpus / "format-0.7" / "data"
+    asked = ReplayRequest([str(log_dir / "mixed-0")], str(tmp_path / "state"), creates=True)
+    (done,) = run(asked, cluster)
+    assert list(cluster.logs) == [("mixed", 0)]
+    assert [one.value for one in cluster.logs["mixed", 0]] == [
+        value for _, _, value in read_records(log_dir, "mixed")[0]
+    ]
+    assert {one.timestamp_ms for one in cluster.logs["mixed", 0]} == {-1}
+    assert done.sent == len(cluster.logs["mixed", 0]) > 0

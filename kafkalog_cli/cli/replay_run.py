@@ -89,7 +89,7 @@ class _Run:
             locks.about_partition(planned.copy.partition.path)
         for note in replay.notes:
             self._report(note)
-        self._codes.append(replay.code)
+        self._codes += replay.codes
         if options.dry_run:
             self._print_plan(replay)
             return self._end(partitions=len(replay.plan.partitions), topics=len(replay.plan.topics))

@@ -74,7 +74,7 @@ def replay(  # noqa: PLR0913
         report(note)
     results: list[ReplayedPartition | ReplayedOffset] = []
     errors: list[KafkalogError] = []
-    codes = [one.code]
+    codes = list(one.codes)
     for outcome in one.run():
         if isinstance(outcome, ClusterError):
             errors.append(outcome)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 from kafkalog_cli.errors import ClusterError, UsageError
@@ -134,7 +134,8 @@ class KafkaCluster:
             producer.purge(in_flight=True, blocking=False)
             raise
         finally:
-            producer.poll(0)
+            with suppress(confluent_kafka.KafkaException):
+                producer.poll(0)
 
     def group_offsets(self, group_id: str) -> GroupOffsets:
         """See Cluster."""
@@ -212,9 +213,14 @@ class KafkaSender:
             self._poll(1.0)
 
     def _poll(self, seconds: float) -> None:
-        self._producer.poll(seconds)
-        if self._refusal:
-            raise ClusterError(cluster=self._bootstrap, reason=self._refusal)
+        fatal = ""
+        try:
+            self._producer.poll(seconds)
+        except confluent_kafka.KafkaException as error:  # the error of the record comes with its delivery
+            fatal = _text(error)
+            self._producer.poll(1.0)
+        if self._refusal or fatal:
+            raise ClusterError(cluster=self._bootstrap, reason=self._refusal or fatal)
 
     def _refuse(self, reason: str) -> NoReturn:
         self.flush()

@@ -99,9 +99,9 @@ class Replay:
         return [*self._log_dirs.notes, *self.plan.notes]
 
     @property
-    def code(self) -> ExitCode:
-        """The exit code of what was found in planning."""
-        return combined_exit_code(self._log_dirs.codes)
+    def codes(self) -> list[ExitCode]:
+        """The exit codes of what was found in planning."""
+        return self._log_dirs.codes
 
     def run(self) -> Iterator[ReplayedPartition | ReplayedOffset | ClusterError]:
         """Send partition by partition, then commit the offsets of groups; yield the outcomes.

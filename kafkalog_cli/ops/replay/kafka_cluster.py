@@ -131,6 +131,7 @@ class KafkaCluster:
         try:
             yield sender
         except BaseException:
+            sender.is_over = True
             producer.purge(in_flight=True, blocking=False)
             raise
         finally:
@@ -176,7 +177,7 @@ class KafkaCluster:
 
 
 class KafkaSender:
-    """See Sender."""
+    """See Sender. After an interruption, when it `is_over`, acknowledgements are no longer passed on."""
 
     def __init__(
         self, bootstrap: str, producer: Any, topic: str, partition: int, acknowledged: Callable[[int], None]
@@ -187,6 +188,7 @@ class KafkaSender:
         self._partition = partition
         self._acknowledged = acknowledged
         self._refusal = ""
+        self.is_over = False
 
     def send(self, record: SentRecord) -> None:
         """See Sender."""
@@ -227,7 +229,7 @@ class KafkaSender:
         raise ClusterError(cluster=self._bootstrap, reason=reason)
 
     def _delivered(self, error: Any, message: Any) -> None:
-        if self._refusal:
+        if self._refusal or self.is_over:
             return
         if error is not None:
             self._refusal = error.str()

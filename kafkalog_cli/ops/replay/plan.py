@@ -78,7 +78,7 @@ class PlannedPartition:
 
 
 class PlannedTopic(NamedTuple):
-    """A topic of the cluster. `settings` are those of a topic to create; `is_new` tells whether it is to be created."""
+    """A topic of the cluster. `settings` are those of a topic to create; `is_new`: the cluster does not have it yet."""
 
     name: str
     source: str
@@ -88,7 +88,7 @@ class PlannedTopic(NamedTuple):
 
 
 class ReplayPlan(NamedTuple):
-    """What a replay does. `notes` are facts that the user should know before."""
+    """The work of a replay. `notes` are facts that the user should know before."""
 
     topics: list[PlannedTopic]
     partitions: list[PlannedPartition]
@@ -201,7 +201,7 @@ def _partition(  # noqa: PLR0913, PLR0917
     if known is not None:
         if (end or 0) < known.target_offset:
             reason = (
-                f"{topic.name}-{number} ends at offset {end or 0} in the cluster, and the state knows"
+                f"{topic.name}-{number} ends at offset {end or 0} in the cluster, and the state knows offset"
                 f" {known.target_offset}: the topic was deleted or truncated since then. Give another --state"
             )
             raise Refused(path=state.path, reason=reason)

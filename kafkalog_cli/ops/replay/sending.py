@@ -39,7 +39,7 @@ class ReplayedPartition:
     """The outcome of a partition.
 
     `sent` are the records that this run has sent. `recognised` were in the cluster already, though the state did not
-    have them. `error` tells why not all records are acknowledged.
+    have them. `error` is the reason why not all records are acknowledged.
     """
 
     planned: PlannedPartition
@@ -63,7 +63,7 @@ class SourceRecord(NamedTuple):
 
 
 class Replay:
-    """A replay that is planned: `plan` tells what `run` will do. `report` hears of facts beside the results.
+    """A replay that is planned: `plan` has the work of `run`. `report` hears of facts beside the results.
 
     Raises as `LogDirs`, `ReplayState`, `plan_replay` and `GroupOffsetsToMove`.
     """
@@ -95,7 +95,7 @@ class Replay:
 
     @property
     def notes(self) -> list[Note]:
-        """What the user should know before `run`."""
+        """Facts that the user should know before `run`."""
         return [*self._log_dirs.notes, *self.plan.notes]
 
     @property

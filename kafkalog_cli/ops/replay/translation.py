@@ -1,7 +1,7 @@
 """The committed offsets of groups, and their places in the cluster.
 
-A committed offset is the offset of the next record that the group reads. Its place in the cluster is the offset there
-of the first sent record that has this offset or a larger one; after the last sent record, the offset after it.
+A committed offset is the offset of the next record that the group reads. The first sent record that has this offset
+or a larger one gives its place in the cluster. If there is none, the place is after the last sent record.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry
 
 
 class ReplayedOffset(NamedTuple):
-    """A committed offset of a group, and what became of it in the cluster.
+    """A committed offset of a group, and its place in the cluster.
 
-    `target_offset` is its place there. `is_kept`: the group had committed the offset `kept_offset` in the cluster
+    `target_offset` is its place. `is_kept`: the group had committed the offset `kept_offset` in the cluster
     already, which stays.
     """
 

@@ -2,9 +2,7 @@
 
 from typing import Annotated
 
-import typer
-
-from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.declared import Command, CommandContext, Option
 from kafkalog_cli.cli.options import (
     PACE_PANEL,
     DryRun,
@@ -26,24 +24,21 @@ from kafkalog_cli.cli.options import (
 
 _CLUSTER_PANEL = "Cluster"
 
-command = typer.Typer(add_completion=False)
 
-
-@command.command("replay")
 def replay(  # noqa: PLR0913, PLR0917 options
-    context: typer.Context,
+    context: CommandContext,
     paths: LogDirs,
-    to: Annotated[str, typer.Option("--to", metavar="HOST:PORT,...", rich_help_panel=_CLUSTER_PANEL,
+    to: Annotated[str, Option("--to", metavar="HOST:PORT,...", rich_help_panel=_CLUSTER_PANEL,
         help="Brokers of the cluster (bootstrap.servers).", show_default=False)],
-    state: Annotated[str, typer.Option("--state", metavar="FILE", rich_help_panel=_CLUSTER_PANEL,
+    state: Annotated[str, Option("--state", metavar="FILE", rich_help_panel=_CLUSTER_PANEL,
         help="File with the acknowledged offsets. A run with the same file continues there.", show_default=False)],
-    create: Annotated[bool, typer.Option("--create", rich_help_panel=_CLUSTER_PANEL,
+    create: Annotated[bool, Option("--create", rich_help_panel=_CLUSTER_PANEL,
         help="Create missing topics, with partitions and settings of the metadata log.")] = False,
-    rename: Annotated[list[str] | None, typer.Option("--rename", metavar="OLD=NEW", rich_help_panel=_CLUSTER_PANEL,
+    rename: Annotated[list[str] | None, Option("--rename", metavar="OLD=NEW", rich_help_panel=_CLUSTER_PANEL,
         help="Send topic OLD to the topic NEW; may be repeated.")] = None,
-    groups: Annotated[bool, typer.Option("--groups", rich_help_panel=_CLUSTER_PANEL,
+    groups: Annotated[bool, Option("--groups", rich_help_panel=_CLUSTER_PANEL,
         help="Commit the offsets of groups, translated. Offsets that a group has in the cluster stay.")] = False,
-    command_config: Annotated[str | None, typer.Option("--command-config", metavar="FILE",
+    command_config: Annotated[str | None, Option("--command-config", metavar="FILE",
         rich_help_panel=_CLUSTER_PANEL,
         help="Properties of the client in librdkafka's names, such as security.protocol.")] = None,
     topic: TopicOption = None,
@@ -55,7 +50,7 @@ def replay(  # noqa: PLR0913, PLR0917 options
     until: Until = None,
     isolation: IsolationOption = IsolationLevel.READ_COMMITTED,
     now: Now = None,
-    bytes_per_s: Annotated[str | None, typer.Option("--bytes-per-s", metavar="SIZE", rich_help_panel=PACE_PANEL,
+    bytes_per_s: Annotated[str | None, Option("--bytes-per-s", metavar="SIZE", rich_help_panel=PACE_PANEL,
         help="Most bytes of keys and values to send per second (50MiB, 100MB, 1e6).")] = None,
     metadata: MetadataOption = None,
     dry_run: DryRun = False,
@@ -78,4 +73,7 @@ def replay(  # noqa: PLR0913, PLR0917 options
         paths, to, state, create, tuple(rename or ()), groups, command_config, topic, partition, topic_pattern, start,
         from_time, to_offset, until, isolation.value, now, bytes_per_s, metadata, dry_run, output.is_json,
     )  # fmt: skip
-    return run_replay(environment_of(context), options)
+    return run_replay(context.environment, options)
+
+
+command = Command(replay)

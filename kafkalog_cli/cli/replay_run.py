@@ -12,6 +12,7 @@ from kafkalog_cli.disk.fs import read_all
 from kafkalog_cli.errors import ClusterError, ExitCode, UsageError, combined_exit_code
 from kafkalog_cli.format.java_text import parse_properties
 from kafkalog_cli.format.limits import MOST_PROPERTIES_BYTES
+from kafkalog_cli.ops.option_values import parse_size_bytes
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start
 from kafkalog_cli.ops.replay.kafka_cluster import KafkaCluster
 from kafkalog_cli.ops.replay.plan import ReplayRequest
@@ -20,7 +21,6 @@ from kafkalog_cli.ops.replay.translation import ReplayedOffset
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
 from kafkalog_cli.ops.session.observer import Note
-from kafkalog_cli.ops.size_spec import parse_size_bytes
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.progress import Progress

@@ -28,7 +28,7 @@ def test_the_plan_and_the_outcomes_as_text(disk, cluster):  # noqa: F811
         "create topic paid: 1 partition",
         f"send {disk}/orders-0 to orders-0: from offset 0, 568 bytes",
         f"send {disk}/orders-1 to orders-1: from offset 0, 104 bytes",
-        f"send {disk}/payments-0 to paid-0: from offset 5, SIZE2",
+        f"send {disk}/payments-0 to paid-0: from offset 5, 138 bytes",
         "then commit 4 offsets of groups",
     ]
     assert err.count("is created with the cluster's settings") == 2

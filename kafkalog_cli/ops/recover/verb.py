@@ -11,8 +11,7 @@ from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import ExitCode, Refused, counted, shell_word
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.apply_changes import Applied
-from kafkalog_cli.ops.change_plan import in_place
+from kafkalog_cli.ops.apply_changes import Applied, in_place
 from kafkalog_cli.ops.cut_off import cut_off_run
 from kafkalog_cli.ops.next_steps import recover_command
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan

@@ -9,13 +9,11 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
-from kafkalog_cli.disk.io_rate import IoRate
-from kafkalog_cli.disk.metered_fs import Meter, MeteredFilesystem
+from kafkalog_cli.disk.metered_fs import IoRate, Meter, MeteredFilesystem
 from kafkalog_cli.errors import ClusterError, ExitCode, KafkalogError, NotSent, Unreadable, combined_exit_code
 from kafkalog_cli.format.compression import codec_name
-from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.fault import Fault, unreadable
 from kafkalog_cli.format.records import Record
-from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.ops.coordinators import LogDirs
 from kafkalog_cli.ops.outside_logs import check_outside
 from kafkalog_cli.ops.read.log_read import LogRead

@@ -16,6 +16,8 @@ from tests.interop.spark_connector import connector_jars
 from tests.interop.test_serve_live import tool
 from tests.support.serving import read_records, serving
 
+pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.exhaustive(in_turn=True, together=True)]
+
 TOPICS = {
     "txn": ("idem", "tx", "tx2"),
     "upgraded": ("upgraded",),
@@ -79,6 +81,7 @@ def test_three_members_of_franz_go_share_a_topic(corpus):
     assert found == {number: {offset for offset, _, _ in records} for number, records in wanted.items()}
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 def test_sparks_kafka_source_reads_all_records(corpus, tmp_path, isolation):
     pytest.importorskip("pyspark", reason="the extra `spark` is not installed")

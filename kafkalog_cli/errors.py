@@ -201,6 +201,14 @@ class NoSpace(KafkalogError):
     exit_code = ExitCode.NO_SPACE
 
 
+class ClusterError(KafkalogError):
+    """{cluster}: {reason}"""
+
+
+class NotSent(ClusterError):
+    """{path}: the record of offset {offset} was not acknowledged by {cluster}: {reason}; the same command continues there"""  # noqa: E501
+
+
 class Locked(KafkalogError):
     """{path}: locked: {reason}"""
 

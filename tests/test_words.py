@@ -21,10 +21,10 @@ PAGES = ("README.md", "CONTRIBUTING.md", "docs/*.md", "docs/broker-messages/*.md
 
 ALLOWED = {
     # (path, rule, what is found): why it stays
-    ("kafkalog_cli/log/segments/index_end.py", "name", "See AbstractIndex"): "Kafka's class",
+    ("kafkalog_cli/log/segments/log_end.py", "name", "See AbstractIndex"): "Kafka's class",
     ("kafkalog_cli/cli/__init__.py", "file", "COMMAND.py"): "stands for the file of each command",
     ("kafkalog_cli/cli/__init__.py", "file", "COMMAND_run.py"): "stands for a second file of each command",
-    ("kafkalog_cli/cli/conversions.py", "name", "`process_value`"): "a function of typer",
+    ("kafkalog_cli/cli/typer_parser.py", "name", "`process_value`"): "a function of typer",
     ("kafkalog_cli/output/ndjson.py", "name", "`path_b64`"): "a key of an object, put together from two words",
     ("kafkalog_cli/spark/source.py", "name", "`pushFilters`"): "a method of PySpark",
     ("kafkalog_cli/spark/queries/catalog.py", "name", "`kafkalog.NAME`"): "stands for the name of each table",

@@ -111,13 +111,6 @@ def configuration(fs: Filesystem, commands: Iterable[str], is_option: Callable[[
     return Configuration(path, _texts(path, common), {name: _texts(path, table) for name, table in tables.items()})
 
 
-def is_typed(context: Any, option: str) -> bool:
-    """Whether an option, such as "--sort", has its value from the command line, not from a variable or the file."""
-    names = (parameter.name for parameter in context.command.params if option in parameter.opts)
-    sources = (context.get_parameter_source(name) for name in names)
-    return any(getattr(source, "name", "") == "COMMANDLINE" for source in sources)
-
-
 def origin(error: Any, path: str) -> str:
     """Return the variable or the file that a wrong value comes from; "" if it is from the command line."""
     context, option = getattr(error, "ctx", None), getattr(error, "param", None)

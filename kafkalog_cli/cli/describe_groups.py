@@ -2,10 +2,8 @@
 
 from typing import Annotated
 
-import typer
-
 from kafkalog_cli.cli.completions import complete_groups, complete_topics
-from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.declared import Command, CommandContext, Option
 from kafkalog_cli.cli.options import (
     SELECTION_PANEL,
     BrokerConfigOption,
@@ -15,19 +13,16 @@ from kafkalog_cli.cli.options import (
     OutputFormat,
 )
 
-command = typer.Typer(add_completion=False)
 
-
-@command.command("groups")
 def groups(  # noqa: PLR0913, PLR0917 options
-    context: typer.Context,
+    context: CommandContext,
     paths: LogDirs,
-    group: Annotated[list[str] | None, typer.Option("--group", metavar="GROUP", rich_help_panel=SELECTION_PANEL,
+    group: Annotated[list[str] | None, Option("--group", metavar="GROUP", rich_help_panel=SELECTION_PANEL,
         autocompletion=complete_groups, help="Take only this group; may be repeated.")] = None,
-    topic: Annotated[list[str] | None, typer.Option("--topic", metavar="TOPIC", rich_help_panel=SELECTION_PANEL,
+    topic: Annotated[list[str] | None, Option("--topic", metavar="TOPIC", rich_help_panel=SELECTION_PANEL,
         autocompletion=complete_topics, help="Take only rows of this topic; may be repeated.")] = None,
-    members: Annotated[bool, typer.Option("--members", help="Print a row per member, with its assignment.")] = False,
-    history: Annotated[bool, typer.Option("--history",
+    members: Annotated[bool, Option("--members", help="Print a row per member, with its assignment.")] = False,
+    history: Annotated[bool, Option("--history",
         help="Print each commit in the order of the log, with a verdict on each step back.")] = False,
     broker_config: BrokerConfigOption = None,
     metadata: MetadataOption = None,
@@ -49,4 +44,7 @@ def groups(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.cli.describe_groups_run import GroupsOptions, GroupsRun
 
     options = GroupsOptions(group or [], topic or [], members, history, broker_config, metadata, output.is_json)
-    return GroupsRun(environment_of(context), options).run(paths)
+    return GroupsRun(context.environment, options).run(paths)
+
+
+command = Command(groups)

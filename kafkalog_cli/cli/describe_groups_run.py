@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, combined_exit_code
 from kafkalog_cli.ops.coordinators import LogDirs
-from kafkalog_cli.ops.groups.describe import GroupDescription, GroupsRequest, describe_groups
-from kafkalog_cli.ops.groups.expiry import offsets_retention
+from kafkalog_cli.ops.groups.describe import GroupDescription, GroupsRequest, describe_groups, offsets_retention
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
-from kafkalog_cli.output.groups_text import GroupsText
+from kafkalog_cli.output.groups_view import GroupsText
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.stream import ResultStream
 
@@ -62,7 +61,7 @@ class GroupsRun:
 
     def _history(self, log_dirs: LogDirs, request: GroupsRequest) -> int:
         from kafkalog_cli.ops.groups.history import group_history
-        from kafkalog_cli.output.group_history import OFFSET_CHANGE, change_line, change_object
+        from kafkalog_cli.output.groups_view import OFFSET_CHANGE, change_line, change_object
 
         lines = None
         if self._options.is_json:
@@ -89,7 +88,7 @@ class GroupsRun:
         return code
 
     def _write_objects(self, found: Sequence[GroupDescription], code: int) -> None:
-        from kafkalog_cli.output.groups_json import GROUP, group_object
+        from kafkalog_cli.output.groups_view import GROUP, group_object
         from kafkalog_cli.output.ndjson import JsonLines
 
         lines = JsonLines(self._out)

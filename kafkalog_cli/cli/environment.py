@@ -8,8 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
 
-import typer
-
 from kafkalog_cli.cli.configuration import Configuration
 from kafkalog_cli.cli.terminal import Terminal, standard_terminal
 from kafkalog_cli.disk.clocks import wall_clock_ms
@@ -48,9 +46,3 @@ class Environment:
         from kafkalog_cli.ops.session.options import Context
 
         return Context(self.fs, self.kernels, self.now_ms, self.clock, self.sleep)
-
-
-def environment_of(context: typer.Context) -> Environment:
-    """Return the environment of a running command."""
-    environment = context.find_object(Environment)
-    return environment if environment is not None else Environment()

@@ -1,18 +1,13 @@
 """`kafkalog transactions`: transactional ids, and the transactions that are open in logs."""
 
-import typer
-
-from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.declared import Command, CommandContext
 from kafkalog_cli.cli.options import Format, LogDirs, MetadataOption, Now, OutputFormat
 from kafkalog_cli.cli.times import now_of
 from kafkalog_cli.errors import combined_exit_code
 
-command = typer.Typer(add_completion=False)
 
-
-@command.command("transactions")
 def transactions(
-    context: typer.Context,
+    context: CommandContext,
     paths: LogDirs,
     now: Now = None,
     metadata: MetadataOption = None,
@@ -35,7 +30,7 @@ def transactions(
     from kafkalog_cli.output.stream import ResultStream
     from kafkalog_cli.output.transactions_view import write_transactions
 
-    environment = environment_of(context)
+    environment = context.environment
     out, messages = ResultStream(environment.stdout), Messages(environment.stderr, as_json=output.is_json)
     now_ms = environment.now_ms() if now is None else now_of(environment, now)
     log_dirs = Directories(environment.fs, paths, metadata, environment.kernels)
@@ -55,3 +50,6 @@ def transactions(
     for note in log_dirs.notes:
         messages.report(note)
     return code
+
+
+command = Command(transactions)

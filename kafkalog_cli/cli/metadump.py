@@ -2,9 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
 from kafkalog_cli.cli.options import Format, OutputFormat
 from kafkalog_cli.errors import ExitCode, UsageError
 
@@ -12,15 +10,12 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.metadump.copying import Metadump
     from kafkalog_cli.output.stream import ResultStream
 
-command = typer.Typer(add_completion=False)
 
-
-@command.command("metadump")
 def metadump(
-    context: typer.Context,
+    context: CommandContext,
     paths: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             metavar="LOG_DIR... OUT",
             help="Log directories, and the directory to make. Several log directories become directories in it.",
             show_default=False,
@@ -28,7 +23,7 @@ def metadump(
     ] = None,
     hash_names: Annotated[
         bool,
-        typer.Option("--hash-names", help="Replace names of topics, groups and transactional ids, too."),
+        Option("--hash-names", help="Replace names of topics, groups and transactional ids, too."),
     ] = False,
     output: Format = OutputFormat.TEXT,
 ) -> int:
@@ -48,7 +43,7 @@ def metadump(
     from kafkalog_cli.output.progress import Progress
     from kafkalog_cli.output.stream import ResultStream
 
-    environment = environment_of(context)
+    environment = context.environment
     if paths is None or len(paths) < 2:
         raise UsageError(reason="metadump needs a LOG_DIR and OUT; see kafkalog metadump --help")
     out, messages = ResultStream(environment.stdout), Messages(environment.stderr, as_json=output.is_json)
@@ -83,3 +78,6 @@ def _print(out: "ResultStream", made: "Metadump", seconds: float, *, is_json: bo
 
         for line in metadump_lines(made, seconds):
             out.write(f"{line}\n")
+
+
+command = Command(metadump)

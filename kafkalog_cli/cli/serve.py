@@ -3,9 +3,7 @@
 from enum import Enum
 from typing import Annotated
 
-import typer
-
-from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.declared import Command, CommandContext, Option
 from kafkalog_cli.cli.options import (
     LIMITS_PANEL,
     BrokerConfigOption,
@@ -18,8 +16,6 @@ from kafkalog_cli.cli.options import (
     selection_of,
 )
 
-command = typer.Typer(add_completion=False)
-
 _SERVER_PANEL = "Server"
 
 
@@ -30,23 +26,22 @@ class OnDamageOption(Enum):
     SKIP = "skip"
 
 
-@command.command("serve")
 def serve(  # noqa: PLR0913, PLR0917 options
-    context: typer.Context,
+    context: CommandContext,
     paths: LogDirs,
-    listen: Annotated[str, typer.Option("--listen", metavar="HOST", rich_help_panel=_SERVER_PANEL,
+    listen: Annotated[str, Option("--listen", metavar="HOST", rich_help_panel=_SERVER_PANEL,
         help="Address to listen on. There is no authentication: other machines reach all records.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, rich_help_panel=_SERVER_PANEL,
+    port: Annotated[int, Option("--port", metavar="PORT", min=0, max=65535, rich_help_panel=_SERVER_PANEL,
         help="Port to listen on. 0 takes a free port.")] = 9092,
-    commit_to: Annotated[str | None, typer.Option("--commit-to", metavar="FILE", rich_help_panel=_SERVER_PANEL,
+    commit_to: Annotated[str | None, Option("--commit-to", metavar="FILE", rich_help_panel=_SERVER_PANEL,
         help="Keep commits of consumers in FILE, a line per commit. Default: in memory.", show_default=False)] = None,
-    on_damage: Annotated[OnDamageOption, typer.Option("--on-damage", rich_help_panel=_SERVER_PANEL,
+    on_damage: Annotated[OnDamageOption, Option("--on-damage", rich_help_panel=_SERVER_PANEL,
         help="At damage, answer an error (stop), or continue with the next good batch (skip).")] = OnDamageOption.STOP,
     topic: TopicOption = None,
     topic_pattern: TopicPatternOption = None,
-    max_connections: Annotated[int, typer.Option("--max-connections", metavar="N", min=1, max=10_000,
+    max_connections: Annotated[int, Option("--max-connections", metavar="N", min=1, max=10_000,
         rich_help_panel=LIMITS_PANEL, help="Connections at a time.")] = 100,
-    idle: Annotated[float, typer.Option("--idle", metavar="SECONDS", min=1, rich_help_panel=LIMITS_PANEL,
+    idle: Annotated[float, Option("--idle", metavar="SECONDS", min=1, rich_help_panel=LIMITS_PANEL,
         help="Close a connection after SECONDS without a request.")] = 600.0,
     broker_config: BrokerConfigOption = None,
     metadata: MetadataOption = None,
@@ -74,4 +69,7 @@ def serve(  # noqa: PLR0913, PLR0917 options
         paths, selection_of(topic, None, topic_pattern) or Selection(), listen, port, commit_to,
         DamageAnswer(on_damage.value), metadata, broker_config, ServerLimits(max_connections, idle),
     )  # fmt: skip
-    return run_server(environment_of(context), options, is_json=output.is_json)
+    return run_server(context.environment, options, is_json=output.is_json)
+
+
+command = Command(serve)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.session.work import Changed
     from kafkalog_cli.ops.stats.measuring import MeasuredPartition
     from kafkalog_cli.ops.truncate import TruncatePlan
-    from kafkalog_cli.ops.undo_verb import Undone
+    from kafkalog_cli.ops.undo import Undone
     from kafkalog_cli.ops.verify.partition import Verification
 
 

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable
 from enum import Enum, unique
 from typing import NamedTuple
 
-from kafkalog_cli.disk.moved_away import moved_aside, moved_out, place_outside
-from kafkalog_cli.disk.names import DirectoryKind
+from kafkalog_cli.disk.names import DirectoryKind, moved_aside, moved_out, place_outside
 from kafkalog_cli.errors import ExitCode, Refused, Skipped, UnsupportedFormat, shell_word
 from kafkalog_cli.format.checkpoint import can_name
-from kafkalog_cli.ops.intent import Action as Action  # noqa: PLC0414  (re-exported with the table)
-from kafkalog_cli.ops.intent import Intent as Intent  # noqa: PLC0414
 from kafkalog_cli.ops.partition_facts import PartitionFacts
+from kafkalog_cli.ops.policy_rules import Action as Action  # noqa: PLC0414  (re-exported with the table)
+from kafkalog_cli.ops.policy_rules import Intent as Intent  # noqa: PLC0414
 from kafkalog_cli.ops.policy_rules import (
     illegal_setting,
     never_deletes,

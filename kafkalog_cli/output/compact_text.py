@@ -8,10 +8,9 @@ from kafkalog_cli.broker.cleaning.choosing import Dirt, UpTo
 from kafkalog_cli.broker.cleaning.explaining import Reason, RecordFate
 from kafkalog_cli.errors import counted, shell_word
 from kafkalog_cli.ops.apply_changes import Applied
-from kafkalog_cli.ops.compact.erasure import ErasedKey, LogDigest
-from kafkalog_cli.ops.compact.plan import Choice, Compaction, CompactPlan
+from kafkalog_cli.ops.compact.plan import Choice, Compaction, CompactPlan, ErasedKey, LogDigest
 from kafkalog_cli.output.human import TextColumn, TextTable, cell, iso_time, setting_words
-from kafkalog_cli.output.log_change_text import undo_words
+from kafkalog_cli.output.log_plan_view import undo_words
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 

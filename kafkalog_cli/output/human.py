@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.errors import counted
-from kafkalog_cli.ops import time_spec
+from kafkalog_cli.ops import option_values
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import ResultStream, has_styles, printable, terminal_columns
 
@@ -69,7 +69,7 @@ def iso_time(timestamp_ms: int | None) -> str:
     """Return epoch ms as ISO 8601 in UTC; the number itself before 1970 and after the year 9999; None as `-`."""
     if timestamp_ms is None:
         return NOTHING
-    return time_spec.iso_time(timestamp_ms)
+    return option_values.iso_time(timestamp_ms)
 
 
 def time_span(milliseconds: int) -> str:

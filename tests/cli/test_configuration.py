@@ -1,6 +1,5 @@
 """Options from KAFKALOG_… variables and from a TOML file: their order, wrong names, and what is never taken from there."""
 
-import importlib
 import json
 import re
 import shutil
@@ -9,10 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
 
 from kafkalog_cli.cli import configuration
-from kafkalog_cli.cli.app import COMMANDS
+from kafkalog_cli.cli.commands import COMMANDS, command_of
 from tests.support.commands import kafkalog
 
 if sys.version_info >= (3, 11):
@@ -240,10 +238,10 @@ NEVER = {
 
 
 def options():
-    for command, module in COMMANDS.items():
-        for option in typer.main.get_command(importlib.import_module(module).command).params:
-            if option.param_type_name == "option":
-                yield command, option.opts[0].removeprefix("--")
+    for command in COMMANDS:
+        for one in command_of(command).parameters:
+            if not one.declaration.is_argument:
+                yield command, one.option_names[0].removeprefix("--")
 
 
 def test_each_option_is_decided_on():

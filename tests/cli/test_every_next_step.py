@@ -14,7 +14,7 @@ import pytest
 
 from kafkalog_cli.change.publishing.new_partitions import staged_name
 from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.moved_away import place_outside
+from kafkalog_cli.disk.names import place_outside
 from kafkalog_cli.format import producer_snapshot
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.ops.checks.diagnose import DIAGNOSES, finding, with_path

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 import typer
 
-from kafkalog_cli.cli.app import COMMANDS, app, run
+from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.command_facts import EXAMPLES
+from kafkalog_cli.cli.commands import COMMANDS
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.typer_parser import main_command
 from tests.support.coordinator_logs import commit, commit_key, commits, coordinator_partition_at
 from tests.support.metadata_logs import batches, partition, topic_id, value
 
@@ -35,7 +37,7 @@ def calls(command):
 
 @pytest.mark.parametrize(("name", "command"), ALL, ids=[command for _, command in ALL])
 def test_an_example_has_only_options_that_there_are(name, command):
-    group = typer.main.get_command(app)
+    group = main_command()
     context = typer.Context(group, info_name="kafkalog")
     seen = []
     for verb, *words in calls(command):

@@ -14,6 +14,7 @@ import pytest
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from tests.support.commands import kafkalog
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "example"
@@ -29,9 +30,7 @@ class Terminal(io.BytesIO):
 
 
 def ls(*argv, stdout=None):
-    stdout, stderr = stdout or io.BytesIO(), io.BytesIO()
-    code = run(["ls", *map(str, argv)], Environment(stdout=stdout, stderr=stderr))
-    return code, stdout.getvalue().decode(), stderr.getvalue().decode()
+    return kafkalog("ls", *argv, stdout=stdout)
 
 
 def ls_json(*argv):

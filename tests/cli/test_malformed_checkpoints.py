@@ -1,6 +1,5 @@
 """Root checkpoints that a broker cannot read: verify says what a broker does, recover repairs them, undo is a mv."""
 
-import io
 import json
 import shlex
 import subprocess
@@ -8,8 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
+from tests.support.commands import kafkalog
 from tests.support.logs import R, batch_v2, write_segment
 
 ROOT = ("recovery-point", "log-start", "replication", "cleaner")
@@ -33,12 +31,6 @@ class Ran(NamedTuple):
     code: int
     out: str
     err: str
-
-
-def kafkalog(*argv):
-    out, err = io.BytesIO(), io.BytesIO()
-    code = run([str(word) for word in argv], Environment(stdout=out, stderr=err))
-    return Ran(code, out.getvalue().decode(), err.getvalue().decode())
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import Unreadable
+from tests.support.commands import kafkalog
 from tests.support.plain_changes import files
 from tests.support.watched_fs import WatchedFilesystem
 
@@ -18,12 +19,7 @@ MARKER = ".kafka_cleanshutdown"
 
 
 def recover(*argv, fs=None):
-    """(exit code, stdout, stderr)."""
-    out, err = io.BytesIO(), io.BytesIO()
-    environment = Environment(stdout=out, stderr=err, fs=fs or RealFilesystem())
-    code = run(["recover", *map(str, argv)], environment)
-    assert b"internal error" not in err.getvalue()
-    return code, out.getvalue().decode(), err.getvalue().decode()
+    return kafkalog("recover", *argv, fs=fs)
 
 
 def objects(text):

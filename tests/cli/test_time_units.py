@@ -1,6 +1,5 @@
 """A time in seconds, µs or ns, where milliseconds are meant, is noticed; as the current time it is refused."""
 
-import io
 import json
 import shlex
 import shutil
@@ -8,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
+from tests.support import commands
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example" / "mixed-0"
 SECONDS = 1_763_600_000
@@ -25,10 +23,7 @@ NOWS = ["dump-log", "ls", "read", "verify", "retain", "compact", "roll", "recove
 
 
 def kafkalog(*argv):
-    out, err = io.BytesIO(), io.BytesIO()
-    code = run([*map(str, argv)], Environment(stdout=out, stderr=err))
-    assert b"internal error" not in err.getvalue(), err.getvalue()
-    return code, out.getvalue().decode(errors="replace"), err.getvalue().decode()
+    return commands.kafkalog(*argv, errors="replace")
 
 
 @pytest.mark.parametrize("time", READINGS)

@@ -6,7 +6,7 @@ import shlex
 import pytest
 import typer
 
-from kafkalog_cli.cli.app import app
+from kafkalog_cli.cli.typer_parser import main_command
 from tests.docs.consoles import ROOT
 
 BLOCK = re.compile(r"^ *```(?:sh|cron|ini|yaml)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
@@ -27,7 +27,7 @@ CALLS = [(str(path.relative_to(ROOT)), words) for path in PAGES for words in cal
 
 @pytest.mark.parametrize("page", sorted({page for page, _ in CALLS}))
 def test_commands_and_options_exist(page):
-    group = typer.main.get_command(app)
+    group = main_command()
     context = typer.Context(group, info_name="kafkalog")
     for verb, *words in (words for of_page, words in CALLS if of_page == page):
         command = group.get_command(context, verb)

@@ -9,7 +9,7 @@ import mkdocs.exceptions
 import pytest
 import yaml
 
-from kafkalog_cli.cli.app import COMMANDS
+from kafkalog_cli.cli.commands import COMMANDS
 from kafkalog_cli.errors import ExitCode
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog_cli as kl
-from kafkalog_cli.cli.app import COMMANDS
+from kafkalog_cli.cli.commands import COMMANDS
 from kafkalog_cli.errors import PathNotFound
 from kafkalog_cli.library.on_path import OnPath
 from tests.cli.test_append import kafkalog, tree

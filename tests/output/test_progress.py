@@ -12,9 +12,8 @@ import pytest
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.output.progress import Progress, clock_time, sized, spent
+from kafkalog_cli.output.progress import Progress, Waiting, clock_time, sized, spent
 from kafkalog_cli.output.stream import terminal_columns
-from kafkalog_cli.output.waiting import Waiting
 from tests.output.test_schemas import check
 
 

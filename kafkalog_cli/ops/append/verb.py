@@ -12,7 +12,7 @@ from kafkalog_cli.disk.durable import is_half_changed
 from kafkalog_cli.disk.names import FileKind, segment_file_name
 from kafkalog_cli.errors import NotChanged, PartitionLeft, UsageError
 from kafkalog_cli.log.partition import Partition, open_partition
-from kafkalog_cli.ops.append.ahead import Ahead, Records
+from kafkalog_cli.ops.append.ahead import Ahead, Records, SkippedRecords, without_first
 from kafkalog_cli.ops.append.append import (
     AppendCounts,
     AppendPlan,
@@ -22,6 +22,7 @@ from kafkalog_cli.ops.append.append import (
     rehearse,
 )
 from kafkalog_cli.ops.append.arrow import ArrowReader
+from kafkalog_cli.ops.append.batching import Writing
 from kafkalog_cli.ops.append.columns import Arriving, NdjsonReader, RecordRun
 from kafkalog_cli.ops.append.inputs import AppendInputs, InputCutOff
 from kafkalog_cli.ops.append.making import (
@@ -43,8 +44,6 @@ from kafkalog_cli.ops.append.reading import (
     parse_ndjson,
     read_records,
 )
-from kafkalog_cli.ops.append.skipping import SkippedRecords, without_first
-from kafkalog_cli.ops.append.writing import Writing
 from kafkalog_cli.ops.partition_facts import facts_of_new, places_of_partitions, topic_id_of
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.session.session import Session

@@ -15,10 +15,10 @@ from kafkalog_cli.errors import UsageError
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.read.request import Isolation
+from kafkalog_cli.spark.offset_limits import RecordRange
 from kafkalog_cli.spark.offsets import check_unique, served_partitions
 from kafkalog_cli.spark.options import Mode
 from kafkalog_cli.spark.queries.ranges import ScanRange
-from kafkalog_cli.spark.record_range import RecordRange
 from kafkalog_cli.spark.schema import (
     BATCH_COLUMNS,
     FAULT,

@@ -133,7 +133,7 @@ def _oddness_of_link(fs: Filesystem, path: str) -> str | None:
         return f"a symbolic link to an entry that {error.details['reason']}"
     except Unreadable as error:
         if isinstance(error.__cause__, LinkNotFollowed):
-            return str(error.details["reason"]).removeprefix("it is ")
+            return str(error.details["reason"]).removeprefix("it is ").partition("; find out")[0]
         is_loop = isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.ELOOP
         return "a symbolic link that leads nowhere" if is_loop else None
     return None

@@ -124,9 +124,9 @@ def _run(work: Work, request: RecoverRequest) -> Recovered:
         raise kept_away
     try:
         work.check(Action.RECOVER, in_place=in_place(plan))
-    except Refused:
+    except Refused as refused:
         _note_cut_off(work)
-        raise
+        raise kept_away or refused from refused.__cause__
     if kept_away is not None:
         work.note("stray", f"keeps its name: {kept_away.details['reason']}", work.partition.path)
     if work.dry_run:

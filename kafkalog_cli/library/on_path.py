@@ -10,6 +10,7 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import KafkalogError, Unreadable, combined_exit_code
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.library.finding import FoundRecord, find
+from kafkalog_cli.library.serving import LogServer, serve
 from kafkalog_cli.library.verbs import (
     Run,
     cluster,
@@ -71,6 +72,10 @@ class OnPath:
     def find(self, **what: Any) -> Iterator[FoundRecord]:
         """See `kafkalog_cli.find`."""
         return find(self.path, **what)
+
+    def serve(self, **what: Any) -> LogServer:
+        """See `kafkalog_cli.serve`."""
+        return serve(self.path, **what)
 
     def stats(self, **what: Any) -> Run[MeasuredPartition]:
         """See `kafkalog_cli.stats`."""

@@ -125,6 +125,12 @@ FILE_DIAGNOSES = {
         _CORRUPTION, _REFUSES, "rename it, before a broker starts: `mv -nT FILE FILE_ASIDE`"
     ),
     FindingKind.UNKNOWN_FILE: Diagnosis(_INFO, "none: a broker does not read it", ""),
+    FindingKind.ODD_FILE: Diagnosis(
+        _WARNING,
+        "a broker that opens it fails, or waits for ever",
+        "find out who made it; `mv -nT FILE FILE_ASIDE` moves it away, and `kafkalog verify PATH` checks what is"
+        " missing then",
+    ),
     FindingKind.ODD_ENTRY: Diagnosis(
         _WARNING,
         "none: a broker does not read it. kafkalog does not change it, but somebody may have planted it",
@@ -290,7 +296,7 @@ FILE_DIAGNOSES = {
 
 _OF_CONTENTS = (
     f"{SALVAGE.text}. A batch with a correct checksum is in the copy, too, and perhaps in other replicas. Then"
-    " the only way on is to set consumers to the offset after it"
+    " the only remedy is to set consumers to the offset after it"
 )
 _READABLE = "nothing has to be done to the log: consumers get the records as they are"
 _CUTS_AT_IT = (
@@ -405,7 +411,7 @@ LOG_DIAGNOSES = {
         "a broker that cleans the log, and consumers, need that much memory",
         "if the size may be right, verify with the largest limits, for which up to 2 GiB of memory are needed:"
         " `kafkalog verify PATH --level deep --max-output-bytes 2147483647 --max-ratio 2147483647`. A batch that is"
-        " over these, too, was made to do harm; the topic's retention removes it",
+        " over these limits too was made to do harm; the topic's retention removes it",
     ),
     FindingKind.INNER_MESSAGE: Diagnosis(_CORRUPTION, _CONSUMERS_FAIL, _OF_CONTENTS),
     FindingKind.PACKED_VALUE: Diagnosis(

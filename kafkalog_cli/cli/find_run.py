@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
 
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.options import selection_of
@@ -31,6 +30,7 @@ from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.paint import paint_of
 from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stream import ResultStream, printable
+from kafkalog_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

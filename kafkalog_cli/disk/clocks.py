@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+
+from kafkalog_cli.values import dataclass
 
 
 def wall_clock_ms() -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum, unique
 from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar, cast, overload
@@ -20,6 +19,7 @@ from kafkalog_cli.log.settings.topic_config_table import (
     TOPIC_KEYS,
     BrokerName,
 )
+from kafkalog_cli.values import dataclass, field
 
 CLEANUP_POLICY = "cleanup.policy"
 COMPACT, DELETE = "compact", "delete"

@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "kafkalog_cli"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
-ORDER = ("values", "errors", "format", "disk", "log", "change", "broker", "ops")
+ORDER = ("errors", "format", "disk", "log", "change", "broker", "ops")
 """Each of these may import those before it. What shows or ships results comes after, each with its own list."""
 BENEATH = {layer: set(ORDER[:place]) for place, layer in enumerate(ORDER)} | {
     "output": set(ORDER),
@@ -203,7 +203,7 @@ def test_nobody_imports_upward_or_sideways():
 def test_every_folder_is_a_layer():
     folders = {path.relative_to(PACKAGE).parts[0] for path in FILES if path.parent != PACKAGE}
     assert folders <= set(BENEATH)
-    assert {path.stem for path in FILES if path.parent == PACKAGE} == {"__init__", "__main__", "errors", "values"}
+    assert {path.stem for path in FILES if path.parent == PACKAGE} == {"__init__", "__main__", "errors"}
 
 
 def test_libraries_stay_in_their_layer():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.broker.leader_epochs import LeaderEpochs
@@ -31,7 +32,6 @@ from kafkalog_cli.log.reading.header import checked_negative_magic, header_at, o
 from kafkalog_cli.log.reading.large_batch import is_large_batch_valid
 from kafkalog_cli.log.reading.scan import Chunk, Generation
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.values import dataclass
 
 _READ_BEYOND = (FaultKind.UNREADABLE, FaultKind.INVALID_MAGIC)
 """Faults of a header after which a broker still reads the bytes of the batch."""

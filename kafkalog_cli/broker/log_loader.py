@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from kafkalog_cli.broker.leader_epochs import LeaderEpochs
@@ -13,7 +14,6 @@ from kafkalog_cli.broker.segment_split import split_segment
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.names import SEGMENT_KINDS, FileKind, WorkState, offset_of_file_name, segment_file_name
 from kafkalog_cli.format import partition_metadata
-from kafkalog_cli.values import dataclass
 
 ResultT = TypeVar("ResultT")
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from kafkalog_cli.disk.durable import Content
-from kafkalog_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -21,7 +22,6 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.java_text import lines
 from kafkalog_cli.log.checkpoints import RootCheckpoints, checkpoint_path
 from kafkalog_cli.log.logdir import OFFSET_CHECKPOINTS
-from kafkalog_cli.values import dataclass
 
 _PATIENCE = LockPolicy(wait_ms=10_000, assume_offline=True)
 """Another writer holds the lock on byte 1 only for a moment. If locks do not work, the caller was already permitted

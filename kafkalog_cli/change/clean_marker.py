@@ -16,6 +16,7 @@ import base64
 import json
 from collections.abc import Collection
 from contextlib import nullcontext
+from dataclasses import dataclass, replace
 
 from kafkalog_cli.disk.durable import (
     not_changed,
@@ -28,7 +29,6 @@ from kafkalog_cli.disk.lock import LockPolicy, lock_checkpoints
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.disk.turns import turn_of
 from kafkalog_cli.errors import KafkalogError, PathNotFound, Refused
-from kafkalog_cli.values import dataclass, replace
 
 HELD_MARKER = FileKind.HELD_CLEAN_SHUTDOWN.value
 """The name of the held marker: a plain file in log.dir. A broker ignores it, but a directory would stop its start."""

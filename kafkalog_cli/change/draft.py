@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import tempfile
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TypeGuard
 
@@ -13,7 +14,6 @@ from kafkalog_cli.disk.durable import Content
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile, check_size, file_pieces
 from kafkalog_cli.errors import PathNotFound, Unreadable
 from kafkalog_cli.log.reading.scan import read_readable
-from kafkalog_cli.values import dataclass, replace
 
 HELD_BYTES = 8 << 20
 """New contents are kept in memory up to this size, above it in an unnamed temporary file."""

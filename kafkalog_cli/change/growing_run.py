@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
+from dataclasses import replace
 
 from kafkalog_cli.change.checkpoint_lines import LineEdit, change_lines
 from kafkalog_cli.change.journal import CheckpointEdits
@@ -41,7 +42,6 @@ from kafkalog_cli.disk.fs import WritableFile, WritableFilesystem
 from kafkalog_cli.disk.lock import real_directory
 from kafkalog_cli.disk.turns import turn_of
 from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed
-from kafkalog_cli.values import replace
 
 
 class GrowingRun:

@@ -10,6 +10,7 @@ import errno
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 
@@ -43,7 +44,6 @@ from kafkalog_cli.disk.fs import FileAttributes, FileStatus, LockHandle, Writabl
 from kafkalog_cli.disk.lock import LockPolicy, lock_partition, real_directory
 from kafkalog_cli.disk.turns import turn_of
 from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed
-from kafkalog_cli.values import dataclass, replace
 
 _orders = count(1)
 

@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Mapping
 from contextlib import closing, suppress
+from dataclasses import replace
 
 from kafkalog_cli.change.checkpoint_lines import restore_lines
 from kafkalog_cli.change.manifest import (
@@ -36,7 +37,6 @@ from kafkalog_cli.disk.durable import (
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.lock import real_directory
 from kafkalog_cli.errors import HalfChanged, KafkalogError, PathNotFound, Refused, UnsupportedFormat, shell_word
-from kafkalog_cli.values import replace
 
 _CHANGED_SINCE = "the partition has changed since the run: "
 

@@ -7,6 +7,7 @@ import re
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields
 from enum import Enum, unique
 from typing import Any
 
@@ -17,7 +18,6 @@ from kafkalog_cli.disk.fs import FileAttributes, FileStatus, Filesystem, Writabl
 from kafkalog_cli.disk.names import OWN_DIRECTORY, FileKind
 from kafkalog_cli.errors import PathNotFound, Refused, UnsupportedFormat, shell_word
 from kafkalog_cli.format.strict_json import LIMIT_BYTES, parse
-from kafkalog_cli.values import as_dict, dataclass, field
 
 FORMAT = 1
 _MOST_FORMAT = 1 << 31
@@ -268,7 +268,7 @@ def encode(manifest: Manifest) -> bytes:
         "directory": manifest.directory,
         "discard": manifest.discard,
         "finished_ms": manifest.finished_ms,
-        "run": as_dict(manifest.run),
+        "run": asdict(manifest.run),
         "changes": [_plain(change) for change in manifest.changes],
         "edits": [{**edit._asdict(), "kind": edit.kind.value} for edit in manifest.edits],
         "before": _encode_snapshot(manifest.before),
@@ -315,7 +315,7 @@ def way_out(manifest_path: str) -> str:
 
 def _plain(change: PlannedChange) -> dict[str, object]:
     """Return the fields that differ from their defaults, and the kind."""
-    given = as_dict(change)
+    given = {part.name: getattr(change, part.name) for part in fields(change)}
     plain = {name: value for name, value in given.items() if value not in (None, 0, False)}
     return {**plain, "kind": change.kind.value}
 
@@ -323,7 +323,7 @@ def _plain(change: PlannedChange) -> dict[str, object]:
 def _encode_snapshot(snapshot: Snapshot) -> dict[str, Any]:
     return {
         "mtime_ns": snapshot.mtime_ns,
-        "files": {name: as_dict(facts) for name, facts in snapshot.files.items()},
+        "files": {name: asdict(facts) for name, facts in snapshot.files.items()},
         "checkpoint_lines": [lines.as_object() for lines in snapshot.lines],
     }
 

@@ -5,6 +5,7 @@ import io
 import os
 import sys
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -17,7 +18,6 @@ from kafkalog_cli.cli.terminal import styles_as_wanted
 from kafkalog_cli.disk.kernels import COMPILING
 from kafkalog_cli.errors import ExitCode, KafkalogError, next_step
 from kafkalog_cli.output.messages import Messages
-from kafkalog_cli.values import replace
 
 _COMPLETION = "_KAFKALOG_COMPLETE"
 """The variable with which a shell asks for completions."""

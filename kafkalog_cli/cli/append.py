@@ -1,6 +1,7 @@
 """`kafkalog append`: append records to a log."""
 
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,7 +9,6 @@ from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
 from kafkalog_cli.cli.groups import OneTopic, Printing, Safety, SettingSources, session_options
 from kafkalog_cli.cli.options import CodecName, Input, Metrics, OnePartition, SingleReplica
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.values import replace
 
 if TYPE_CHECKING:
     from kafkalog_cli.cli.environment import Environment

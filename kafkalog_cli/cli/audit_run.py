@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from kafkalog_cli import __version__
 from kafkalog_cli.cli.environment import Environment
@@ -32,7 +33,6 @@ from kafkalog_cli.spark.audit_job import Audit, AuditRequest
 from kafkalog_cli.spark.export.plan import check_outside
 from kafkalog_cli.spark.java import need_pyspark
 from kafkalog_cli.spark.sessions import Sessions
-from kafkalog_cli.values import dataclass
 
 PREVIOUS = "previous"
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.values import dataclass, field
 
 PREFIX = "KAFKALOG_"
 CONFIG_VARIABLE = "KAFKALOG_CONFIG"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, combined_exit_code
@@ -13,7 +14,6 @@ from kafkalog_cli.ops.session.lock_warnings import LockWarnings
 from kafkalog_cli.output.groups_text import GroupsText
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.stream import ResultStream
-from kafkalog_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

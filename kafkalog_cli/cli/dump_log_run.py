@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.cli.dumped_values import ContentsFormats, DumpedValues, advancing
@@ -29,7 +30,6 @@ from kafkalog_cli.output.kernels import DUMP_BATCHES, DUMP_RECORDS, JSON_LINES
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.seven_text import SevenText
 from kafkalog_cli.output.stream import ResultStream, printable
-from kafkalog_cli.values import replace
 
 if TYPE_CHECKING:
     from kafkalog_cli.cli.dump_sidecar_run import SidecarDump

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.disk.pair_spool import PairSpool
@@ -18,7 +19,6 @@ from kafkalog_cli.output.dump_text import aborted_txn_line, producer_line
 from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
 from kafkalog_cli.output.java_path import java_absolute_path
 from kafkalog_cli.output.stream import ResultStream
-from kafkalog_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
 
 from kafkalog_cli.cli.configuration import Configuration
@@ -12,7 +13,6 @@ from kafkalog_cli.cli.terminal import Terminal, standard_terminal
 from kafkalog_cli.disk.clocks import wall_clock_ms
 from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.values import dataclass, field
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.session.options import Context

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.options import wanted_range
 from kafkalog_cli.errors import DamagedLog, UsageError
@@ -19,7 +21,6 @@ from kafkalog_cli.spark.export.job import Export, ExportResult
 from kafkalog_cli.spark.export.plan import exported_partitions
 from kafkalog_cli.spark.java import need_pyspark
 from kafkalog_cli.spark.sessions import Sessions
-from kafkalog_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass
 
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.options import selection_of
@@ -30,7 +31,6 @@ from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.paint import paint_of
 from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stream import ResultStream, printable
-from kafkalog_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

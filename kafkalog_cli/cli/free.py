@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkalog_cli.cli.verbs import begin
@@ -10,7 +11,6 @@ from kafkalog_cli.ops.retain.free import FreeRequest
 from kafkalog_cli.ops.retain.freeing import FREE, Freeing
 from kafkalog_cli.ops.size_spec import parse_size_bytes
 from kafkalog_cli.output.retain_view import free_view
-from kafkalog_cli.values import replace
 
 if TYPE_CHECKING:
     from kafkalog_cli.cli.environment import Environment

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import partial
 from shlex import join
 
@@ -25,7 +26,6 @@ from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.spark.importing.job import Import
 from kafkalog_cli.spark.java import need_pyspark
 from kafkalog_cli.spark.sessions import Sessions
-from kafkalog_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, NoRecordAtTime, NoTimestamps
 from kafkalog_cli.log.partition import Partition
@@ -14,7 +16,6 @@ from kafkalog_cli.ops.time_spec import time_words
 from kafkalog_cli.output.lookup_text import broker_note, found_lines
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.stream import ResultStream
-from kafkalog_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalog_cli.cli.environment import Environment
@@ -17,7 +18,6 @@ from kafkalog_cli.output.listing_json import ListingJson
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.stream import ResultStream
-from kafkalog_cli.values import dataclass
 
 if TYPE_CHECKING:
     from kafkalog_cli.cli.ls_usage import UsageOptions, UsageRun

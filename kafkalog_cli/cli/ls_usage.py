@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError
 from kafkalog_cli.ops.listing.usage import SortKey, Usage, by_log_dir, by_topic, in_order, usage_of
-from kafkalog_cli.values import dataclass
 
 if TYPE_CHECKING:
     from kafkalog_cli.cli.environment import Environment

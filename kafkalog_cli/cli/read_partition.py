@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalog_cli.errors import ExitCode, KafkalogError
@@ -17,7 +18,6 @@ from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.read_printer import CompiledReadText, ReadPrinter, RecordPrinter, write_fetch
 from kafkalog_cli.output.read_text import ReadText
 from kafkalog_cli.output.stream import ResultStream
-from kafkalog_cli.values import dataclass
 
 if TYPE_CHECKING:
     from kafkalog_cli.format.values.decoder import ValueDecoder

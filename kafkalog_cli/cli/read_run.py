@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkalog_cli.cli.environment import Environment
@@ -23,7 +24,6 @@ from kafkalog_cli.output.kernels import JSON_LINES, READ_RECORDS
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.read_text import FIELDS
 from kafkalog_cli.output.stream import ResultStream
-from kafkalog_cli.values import dataclass, replace
 
 if TYPE_CHECKING:
     from kafkalog_cli.format.values.decoder import ValueDecoder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -26,7 +27,6 @@ from kafkalog_cli.output.sql_output import (
 )
 from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.output.waiting import Waiting
-from kafkalog_cli.values import dataclass
 
 if TYPE_CHECKING:
     from kafkalog_cli.spark.queries.query import Result

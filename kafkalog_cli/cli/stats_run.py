@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.options import selection_of
@@ -17,7 +18,6 @@ from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stats_text import StatsRow, write_stats
 from kafkalog_cli.output.stream import ResultStream
-from kafkalog_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

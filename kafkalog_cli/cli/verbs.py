@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from kafkalog_cli.cli.environment import Environment
@@ -25,7 +26,6 @@ from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.records import PathText
 from kafkalog_cli.output.stream import ResultStream, Undisturbed, printable
 from kafkalog_cli.output.views import FAILED, FAILURES, Detail, View
-from kafkalog_cli.values import dataclass, replace
 
 if TYPE_CHECKING:
     from kafkalog_cli.log.partition import Partition

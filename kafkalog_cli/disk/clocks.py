@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-
-from kafkalog_cli.values import dataclass
+from dataclasses import dataclass
 
 
 def wall_clock_ms() -> int:

@@ -7,11 +7,11 @@ The columns contain batches of every generation. A row is a record batch v2, an 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.format.columns import IntColumn, Integers, all_set, integers, rows_where
 from kafkalog_cli.format.layout import Field, Layout
-from kafkalog_cli.values import dataclass
 
 RECORD_BATCH = Layout(
     "Record batch v2",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from enum import Enum, unique
 from typing import NamedTuple
 
 from kafkalog_cli.format.java_text import parse_int, parse_long
-from kafkalog_cli.values import dataclass
 
 ConfigValue = bool | int | float | str | tuple[str, ...] | None
 """The parsed value of a setting. None: not set, which is possible only for settings without a default."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.java_text import lines
 from kafkalog_cli.format.json_object import integer, read_json_object
 from kafkalog_cli.format.kafka_uuid import ZERO_UUID, canonical_uuid
-from kafkalog_cli.values import dataclass
 
 _VERSIONS = (0, 1)
 

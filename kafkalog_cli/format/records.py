@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.columns import IntColumn, Integers, all_set, integers
 from kafkalog_cli.format.fault import Fault
-from kafkalog_cli.values import dataclass, field, replace
 
 OUTSIDE = -1
 """Position of a key or value whose stored size exceeds the bytes left in its message."""
@@ -104,7 +104,7 @@ class RecordColumns:
         return RecordColumns.from_matrix(np.array([list(column) for column in self.columns()], dtype=np.int64))
 
 
-RECORD_COLUMN_NAMES = RecordColumns.__match_args__
+RECORD_COLUMN_NAMES = tuple(column.name for column in fields(RecordColumns))
 
 
 class RecordArrays(RecordColumns):

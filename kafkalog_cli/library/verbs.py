@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
@@ -16,7 +17,6 @@ from kafkalog_cli.ops.session.observer import Note, SilentObserver
 from kafkalog_cli.ops.session.options import Context, Pace, SessionOptions
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Summary, Verb
-from kafkalog_cli.values import dataclass
 
 if TYPE_CHECKING:
     from typing import TypeAlias

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from enum import Enum, unique
 from typing import NamedTuple
 
@@ -18,7 +19,6 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.log.logdir import OFFSET_CHECKPOINTS
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.unreadable import unreadable
-from kafkalog_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from kafkalog_cli.disk.directory_contents import holds_partition, looks_like_partition
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
@@ -16,7 +17,6 @@ from kafkalog_cli.disk.names import (
     classify_file,
 )
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, Unreadable
-from kafkalog_cli.values import dataclass
 
 Takes = Callable[[DirectoryName], bool]
 """A filter that returns whether the partition directory of this name is selected."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, field
 
 from kafkalog_cli.disk.directory_contents import looks_like_partition
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
@@ -17,7 +18,6 @@ from kafkalog_cli.disk.names import (
     classify_file,
 )
 from kafkalog_cli.errors import NotKafkaLayout
-from kafkalog_cli.values import dataclass, field
 
 MAX_SEGMENT_BYTES = (1 << 31) - 1
 """The largest size of a segment: FileRecords refuses a larger file."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum, unique
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +16,6 @@ from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, SyncFailed, shell_word
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.change_plan import ChangePlan, fingerprints_of
-from kafkalog_cli.values import replace
 
 if TYPE_CHECKING:
     from kafkalog_cli.broker.loaded_segment import LoadSettings

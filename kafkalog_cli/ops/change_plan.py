@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put
@@ -10,7 +11,6 @@ from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.log.settings.topic_config import Setting
-from kafkalog_cli.values import dataclass
 
 
 class Remark(NamedTuple):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.open_log import changed_epochs, mark_deleted
 from kafkalog_cli.broker.retention import RetainedSegment, RetentionBounds, RetentionLimits, retain
@@ -22,7 +24,6 @@ from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.retain.retain import line_edits
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Changed, Work
-from kafkalog_cli.values import dataclass, replace
 
 HIGH_WATERMARK = -1
 """As an offset: delete all replicated records (DeleteRecordsRequest.HIGH_WATERMARK)."""

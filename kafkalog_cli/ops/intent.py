@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum, unique
 
 from kafkalog_cli.errors import as_typed
-from kafkalog_cli.values import dataclass
 
 
 @unique

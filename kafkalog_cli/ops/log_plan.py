@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
@@ -19,7 +20,6 @@ from kafkalog_cli.log.settings.topic_config import Setting, TopicConfig
 from kafkalog_cli.ops.change_plan import ChangePlan, Remark, fingerprints_of
 from kafkalog_cli.ops.log_request import LogRequest
 from kafkalog_cli.ops.partition_state import PartitionState
-from kafkalog_cli.values import dataclass, replace
 
 RECOVER_FIRST = "`kafkalog recover PATH` repairs it"
 """The next step of a log in a state in which it must not be changed; `with_next_steps` fills in the path."""

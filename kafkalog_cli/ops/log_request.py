@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import cast
 
 from kafkalog_cli.broker.loaded_segment import LoadSettings
@@ -9,7 +10,6 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.settings.topic_config import BrokerSettings, Setting, TopicConfig
 from kafkalog_cli.ops.settings import SettingsSource
-from kafkalog_cli.values import dataclass
 
 _TIERED = "remote.storage.enable"
 _NEVER_TIERED = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__remote_log_metadata")

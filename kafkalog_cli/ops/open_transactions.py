@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import Enum, unique
 
 from kafkalog_cli.disk.names import DirectoryKind
@@ -14,7 +15,6 @@ from kafkalog_cli.ops.listing.listing import list_partition
 from kafkalog_cli.ops.listing.root import LogDirRoot, broker_root
 from kafkalog_cli.ops.selection import partition_paths
 from kafkalog_cli.ops.tables.transactions import Transaction, transactions
-from kafkalog_cli.values import dataclass
 
 
 @unique

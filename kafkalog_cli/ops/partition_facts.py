@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.disk.directory_contents import foreign_layout
@@ -17,7 +18,6 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.log.settings.topic_config import TopicConfig
 from kafkalog_cli.ops.settings import SettingsSource
-from kafkalog_cli.values import dataclass
 
 _TIERED = "remote.storage.enable"
 _NOTHING_DENIES_IT = f"no source has {_TIERED}=false"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,6 @@ from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.log_end import LogBounds, segment_ends
 from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown, broker_root
-from kafkalog_cli.values import dataclass, replace
 
 if TYPE_CHECKING:
     from kafkalog_cli.broker.log_loader import StartState

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, field
 from threading import Lock
 
 from kafkalog_cli.change.clean_marker import keep_marker_away
@@ -32,7 +33,6 @@ from kafkalog_cli.ops.refusals import Action, AppliedRule
 from kafkalog_cli.ops.runs import check_refusals
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Work
-from kafkalog_cli.values import dataclass, field
 
 DELAY = "file.delete.delay.ms"
 DEFAULT_DELAY_MS = 60_000

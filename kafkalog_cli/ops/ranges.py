@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise, zip_longest
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
@@ -14,7 +15,6 @@ from kafkalog_cli.log.partition import Segment, segment_of_file
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.segment_search import SegmentIndexes, first_batch_reaching
-from kafkalog_cli.values import dataclass, replace
 
 _FEW_RECORDS = 16
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.open_log import OpenLog
 from kafkalog_cli.broker.rolling import (
@@ -29,7 +31,6 @@ from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Changed, Work
-from kafkalog_cli.values import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import fnmatch
+import json
 import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 
 from kafkalog_cli.disk.directory_contents import holds_partition, looks_like_partition
@@ -25,7 +27,6 @@ from kafkalog_cli.errors import (
 )
 from kafkalog_cli.log.logdir import PartitionPath, Takes, open_logdir
 from kafkalog_cli.log.partition import Partition, directory_name, open_partition
-from kafkalog_cli.values import dataclass
 
 _GLOB = re.compile(r"[*?\[]")
 _MOST_LISTED = 10
@@ -58,8 +59,6 @@ class Selection:
     def text(self) -> str:
         """A text that identifies the selection, equal in every process (unlike the order of a set)."""
         pattern = None if self.topic_pattern is None else self.topic_pattern.pattern
-        import json  # few commands ask
-
         return json.dumps([sorted(self.topics), sorted(self.partitions), pattern])
 
     def takes(self, directory: DirectoryName) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from kafkalog_cli.change.clean_marker import hold_marker, release_marker, waits_for
 from kafkalog_cli.change.journal_undo import check_partition, check_undo, sweep, undo
@@ -17,7 +18,6 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.partition_facts import Places
 from kafkalog_cli.ops.refusals import Action, AppliedRule
 from kafkalog_cli.ops.runs import check_refusals
-from kafkalog_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from kafkalog_cli.errors import ExitCode, NothingSelected, UsageError, counted, shell_word
 from kafkalog_cli.log.partition import Partition
@@ -12,7 +13,6 @@ from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Work
 from kafkalog_cli.ops.undo import UndoPlan, UndoResult, apply_undo, has_run, last_first, plan_undo
-from kafkalog_cli.values import dataclass
 
 MOST_RUNS = 5
 """Number of runs that a message names."""

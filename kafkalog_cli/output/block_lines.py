@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kafkalog_cli.format.columns import Octets
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.output.large_fields import has_large
-from kafkalog_cli.values import dataclass
 
 if TYPE_CHECKING:
     from kafkalog_cli.log.reading.read_ahead import Read

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import Enum, unique
 from typing import Protocol
 
@@ -12,7 +13,6 @@ from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.verify.partition import Verification
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.verify_text import verification_summary
-from kafkalog_cli.values import dataclass
 
 _COMMANDS = {Severity.INFO: "notice", Severity.WARNING: "warning", Severity.CORRUPTION: "error"}
 _IN_MESSAGES = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple, TypedDict
 
 from kafkalog_cli.errors import counted
@@ -10,7 +11,6 @@ from kafkalog_cli.format.records import header_views, view_of
 from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded, ValueDecoder
 from kafkalog_cli.output.ndjson import json_text
 from kafkalog_cli.output.records import NotRequired
-from kafkalog_cli.values import dataclass, field
 
 _MOST_REASONS = 20
 """The most reasons that are kept for each partition; further reasons are counted."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.output.paint import NO_PAINT, Paint
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.views import FAILED
-from kafkalog_cli.values import dataclass
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.session.verb import Summary

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import chain
 
 from kafkalog_cli.disk.pair_spool import PairSpool
 from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
-from kafkalog_cli.values import dataclass, field
 
 Pairs = list[tuple[int, int]]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from kafkalog_cli.output.paint import NO_PAINT, Paint
-from kafkalog_cli.values import dataclass, field
 
 _USAGE = "Usage:"
 _WIDEST = 100

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,7 +12,6 @@ from kafkalog_cli.errors import counted
 from kafkalog_cli.ops import time_spec
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import ResultStream, has_styles, printable, terminal_columns
-from kafkalog_cli.values import dataclass
 
 if TYPE_CHECKING:
     from kafkalog_cli.log.settings.topic_config import Setting

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from typing import Annotated, Any, Literal, TypedDict
@@ -19,7 +20,6 @@ from kafkalog_cli.output.records import (
     keywords,
 )
 from kafkalog_cli.output.stream import ResultStream
-from kafkalog_cli.values import dataclass
 
 
 class PathObject(TypedDict):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalog_cli.output.stream import has_styles, terminal_columns
-from kafkalog_cli.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
@@ -14,7 +15,6 @@ from kafkalog_cli.output.large_fields import is_large, json_pieces
 from kafkalog_cli.output.ndjson import BytesObject, json_bytes, json_quoted, json_text
 from kafkalog_cli.output.records import OPEN, CodecWord, Count, NotRequired, ObjectKind, PathText, keywords
 from kafkalog_cli.output.redact import NO_REDACTION, Redaction, Showing, redacted_json
-from kafkalog_cli.values import dataclass
 
 if TYPE_CHECKING:
     from kafkalog_cli.output.decoded_values import DecodedValues

@@ -7,13 +7,13 @@ and docs/output.md from the declarations. The meaning of a field is the last str
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Generic, NamedTuple, TypeVar, cast
 
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.compression import Codec, codec_name
-from kafkalog_cli.values import dataclass
 
 if TYPE_CHECKING:
     from typing_extensions import NotRequired as NotRequired  # noqa: PLC0414 - other modules import it from here

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Annotated, TypedDict
 
 from kafkalog_cli.errors import shell_word
@@ -22,7 +23,6 @@ from kafkalog_cli.output.log_plan_view import (
 from kafkalog_cli.output.records import Count, ObjectKind, PathText, same_fields
 from kafkalog_cli.output.recover_text import plan_lines, recovery_question, salvage_lines
 from kafkalog_cli.output.views import FAILED, View
-from kafkalog_cli.values import replace
 
 
 class CutSegmentObject(TypedDict):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum, unique
 from typing import TYPE_CHECKING
 
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.output.decoders import CannotDecode
-from kafkalog_cli.values import dataclass
 
 if TYPE_CHECKING:
     from kafkalog_cli.output.dump_text import Field, KeyValueDecoder, ShownPieces, Value

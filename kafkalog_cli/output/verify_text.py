@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from kafkalog_cli.errors import ExitCode, counted
@@ -13,7 +14,6 @@ from kafkalog_cli.ops.verify.partition import TargetKind, Verification
 from kafkalog_cli.output.paint import NO_PAINT, Colour, Paint, paint_of
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import ResultStream, printable
-from kafkalog_cli.values import dataclass, field
 
 _OK, _WARNING, _DAMAGED, _FAILED = "OK", "warning", "damaged", "failed"
 _NOT_COMPARED = (FindingKind.NOT_COMPARED, FindingKind.ONLY_ON_ONE_SIDE)

@@ -8,6 +8,7 @@ import re
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from secrets import token_hex
 from threading import Condition, Lock
@@ -21,7 +22,6 @@ from kafkalog_cli.ops.in_order import InOrder, Sized
 from kafkalog_cli.ops.same_place import PartitionIdentity, sight
 from kafkalog_cli.spark.jobs import is_another_try, run_tasks
 from kafkalog_cli.spark.sessions import Sessions, command_session
-from kafkalog_cli.values import dataclass
 
 if TYPE_CHECKING:
     from pyspark import Broadcast

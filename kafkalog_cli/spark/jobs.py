@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from kafkalog_cli.spark.failures import plain_errors
-from kafkalog_cli.values import dataclass
 
 if TYPE_CHECKING:
     from pyspark import Accumulator

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
 from typing import NamedTuple
@@ -33,7 +34,6 @@ from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Chunk
 from kafkalog_cli.log.segments.log_end import segment_end
-from kafkalog_cli.values import dataclass
 
 _NO_RECORDS = RecordColumns.from_rows([])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
 
 from kafkalog_cli.broker.cleaning.choosing import LogSegmentSize
 from kafkalog_cli.broker.cleaning.transactions import SegmentAborts
@@ -28,7 +29,6 @@ from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.read_ahead import ChunkBlocks
 from kafkalog_cli.log.reading.scan import Chunk, Rows, Scan
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.values import dataclass
 
 _CHUNK_BYTES = 1 << 20
 """Smaller than the usual chunk: columns of small records take three times its size, and memory is needed for keys."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 
 from kafkalog_cli.broker.cleaning.choosing import places_between
@@ -33,7 +34,6 @@ from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Chunk
 from kafkalog_cli.log.segments.index_end import entries_in_use
-from kafkalog_cli.values import dataclass
 
 MEMORY_BYTES = 128 << 20
 """Memory for keys and marks; a broker's cleaner threads share as much (log.cleaner.dedupe.buffer.size)."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafkalog_cli.change.publishing.new_partitions import is_staged, record_of
 from kafkalog_cli.change.publishing.record import ComingFile, RunRecord
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.values import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

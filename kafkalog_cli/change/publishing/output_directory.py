@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 
 from kafkalog_cli.change.publishing.record import ComingFile, RunRecord, forget_record, read_record, record_bytes
 from kafkalog_cli.disk.durable import (
@@ -26,7 +27,6 @@ from kafkalog_cli.disk.lock import LockPolicy, lock_own_directory
 from kafkalog_cli.disk.named_places import check_named_directory, check_named_file
 from kafkalog_cli.disk.names import OWN_DIRECTORY
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound, Refused, SyncFailed
-from kafkalog_cli.values import replace
 
 _RECORD = "committed.json"
 _ABSENT = (FileNotFoundError, PathNotFound)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kafkalog_cli.disk.durable import record_not_gone, remove_if_there, sync_directory
@@ -20,7 +21,6 @@ from kafkalog_cli.format.strict_json import (
     table,
     text,
 )
-from kafkalog_cli.values import dataclass, field
 
 VERSION = 1
 _MOST_NAMES = 64

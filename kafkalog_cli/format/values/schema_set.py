@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
 from kafkalog_cli.format.json_object import integer, read_json_object
-from kafkalog_cli.values import dataclass, replace
 
 AVRO, PROTOBUF, JSON = "AVRO", "PROTOBUF", "JSON"
 KINDS = (AVRO, PROTOBUF, JSON)

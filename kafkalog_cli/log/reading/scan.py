@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterator
+from dataclasses import dataclass
 from enum import Enum, unique
 
 from kafkalog_cli.disk.fs import ReadableFile
@@ -13,7 +14,6 @@ from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.kernels import Kernels, Scanned, native, plain, plain_seven
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.reading.large_turn import LARGE_BYTES, LARGE_TURN
-from kafkalog_cli.values import dataclass
 
 CHUNK_BYTES = 2 << 20
 FIRST_CHUNK_BYTES = 128 << 10

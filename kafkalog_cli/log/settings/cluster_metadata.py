@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -32,7 +33,6 @@ from kafkalog_cli.log.settings.metadata_image import (
     PartitionRegistration,
     TopicState,
 )
-from kafkalog_cli.values import dataclass, replace
 
 _LEADER_CHANGE, _SNAPSHOT_HEADER, _SNAPSHOT_FOOTER, _VOTERS = 2, 3, 4, 6
 _TORN = (FaultKind.TRAILING_BYTES, FaultKind.HEADER_CUT_OFF)

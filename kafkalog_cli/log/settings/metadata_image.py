@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.kafka_uuid import ZERO_UUID
 from kafkalog_cli.log.settings.cluster_registry import ClusterRegistry
-from kafkalog_cli.values import dataclass, field
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 """Resource types of settings (ConfigResource.Type)."""

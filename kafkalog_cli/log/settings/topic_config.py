@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum, unique
 from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar, cast, overload
@@ -19,7 +20,6 @@ from kafkalog_cli.log.settings.topic_config_table import (
     TOPIC_KEYS,
     BrokerName,
 )
-from kafkalog_cli.values import dataclass, field
 
 CLEANUP_POLICY = "cleanup.policy"
 COMPACT, DELETE = "compact", "delete"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, cast
 
 from kafkalog_cli.broker.appended_log import AppendedLog, AppendTarget, Rolled
@@ -36,7 +37,6 @@ from kafkalog_cli.ops.change_plan import fingerprints_of
 from kafkalog_cli.ops.log_plan import LogPlan, PlannedLog, Unready, check_logs, refused, whole_end_of
 from kafkalog_cli.ops.log_request import LogRequest
 from kafkalog_cli.ops.partition_state import PartitionState
-from kafkalog_cli.values import dataclass, field, replace
 
 _RECOVERY_POINT = FileKind.RECOVERY_POINT_CHECKPOINT
 _LEVELS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kafkalog_cli.disk.kernels import KernelChoice
@@ -17,7 +18,6 @@ from kafkalog_cli.ops.append.columns import ROWS, RecordRun
 from kafkalog_cli.ops.append.gathering import MOST_DELTA
 from kafkalog_cli.ops.append.reading import NewRecord, RecordOrigin
 from kafkalog_cli.ops.export.columns import OF_FILES
-from kafkalog_cli.values import replace
 
 _SLICE_ROWS = 1 << 14
 _SLICE_BYTES = 1 << 24

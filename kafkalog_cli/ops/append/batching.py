@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kafkalog_cli.disk.kernels import KernelChoice
@@ -17,7 +18,6 @@ from kafkalog_cli.format.batch_encoder import BatchEncoder, EncodedBatches, Want
 from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.records import RecordArrays, RecordColumns
 from kafkalog_cli.ops.append.reading import RecordOrigin
-from kafkalog_cli.values import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

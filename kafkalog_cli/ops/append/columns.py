@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.batch import NO_SEQUENCE
@@ -22,7 +23,6 @@ from kafkalog_cli.ops.append.reading import (
     check_line,
     parse_ndjson,
 )
-from kafkalog_cli.values import dataclass
 
 _PLAIN_ROWS_A_LINE = 4
 """Python takes as long for a line of JSON as for this many rows of other kinds."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 from kafkalog_cli.change.new_partition import is_unfinished, make_alone, remove_partition
 from kafkalog_cli.change.publishing.new_partitions import has_no_record
@@ -21,7 +22,6 @@ from kafkalog_cli.ops.log_plan import RECOVER_FIRST
 from kafkalog_cli.ops.partition_facts import topic_id_of
 from kafkalog_cli.ops.session.meter import of_the_system
 from kafkalog_cli.ops.settings import SettingsSource
-from kafkalog_cli.values import replace
 
 
 def partition_to_make(fs: WritableFilesystem, path: str) -> Partition | None:

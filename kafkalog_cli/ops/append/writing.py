@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.compression import Codec, codec_name, compress
 from kafkalog_cli.format.control import ABORT, COMMIT
-from kafkalog_cli.values import dataclass
 
 CODECS = tuple(codec_name(codec) for codec in Codec)
 ENDS = {"commit": COMMIT, "abort": ABORT, "open": None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kafkalog_cli.broker.cleaning.choosing import Dirt
@@ -22,7 +23,6 @@ from kafkalog_cli.ops.same_place import PartitionIdentity
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.verify.partition import Verification, VerifyTask
 from kafkalog_cli.ops.verify.settled import settled_verification
-from kafkalog_cli.values import dataclass, replace
 
 CleanerSettings = Mapping[str, str]
 """Settings of a compacted topic, name to text; only settings that some source sets."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
 
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode, KafkalogError
@@ -11,7 +12,6 @@ from kafkalog_cli.format.checkpoint import PartitionOffset
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.checks.file_report import Entry, FileNote, Verdict, fault_note
-from kafkalog_cli.values import as_dict
 
 RangeOf = Callable[[str, int], LogBounds | None]
 """Returns the log range of a topic's partition, None if it has no directory or no segment."""
@@ -62,13 +62,13 @@ def read_metadata_file(kind: FileKind, data: bytes) -> tuple[list[Entry], list[F
     code = ExitCode.CORRUPTION
     if kind is FileKind.META_PROPERTIES:
         meta, faults = meta_properties.decode(data)
-        fields = None if meta is None else as_dict(meta)
+        fields = None if meta is None else asdict(meta)
     elif kind is FileKind.PARTITION_METADATA:
         partition, faults = partition_metadata.decode(data)
         fields = None if partition is None else partition._asdict()
     elif kind is FileKind.QUORUM_STATE:
         state, faults = quorum_state.decode(data)
-        fields = None if state is None else as_dict(state)
+        fields = None if state is None else asdict(state)
     else:
         code = ExitCode.WARNINGS  # a broker still starts as after a clean shutdown
         shutdown, faults = clean_shutdown.decode(data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from enum import Enum, IntFlag, unique
 from typing import NamedTuple
 
@@ -12,7 +13,6 @@ from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.values import dataclass, field
 
 
 @unique

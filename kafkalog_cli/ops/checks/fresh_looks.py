@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.disk.lock import lock_owner, log_dir_of
@@ -19,7 +20,6 @@ from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.checks.sidecar_files import Entries
 from kafkalog_cli.ops.damage import is_last_segment
 from kafkalog_cli.ops.selection import in_its_log_dir
-from kafkalog_cli.values import replace
 
 PAUSES_SECONDS = (0.1, 0.4, 1.5)
 """Pauses before each fresh look if a broker runs.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, NamedTuple, cast
 
@@ -33,7 +34,6 @@ from kafkalog_cli.ops.checks.sidecar_files import (
 )
 from kafkalog_cli.ops.checks.state_check import ControlMarker, TxnContext, check_aborted_txns
 from kafkalog_cli.ops.checks.timeindex_check import TimeIndexCheck
-from kafkalog_cli.values import dataclass
 
 CACHED_BATCHES = 1024
 

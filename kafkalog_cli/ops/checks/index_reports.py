@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -40,7 +41,6 @@ from kafkalog_cli.ops.checks.state_check import (
     txn_offsets,
 )
 from kafkalog_cli.ops.log_range import UNKNOWN_RANGE, log_range
-from kafkalog_cli.values import replace
 
 NO_NUMBER_NOTE = FileNote(
     "the name does not begin with an offset: a broker that finds it does not start",

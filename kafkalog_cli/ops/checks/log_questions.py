@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple, Protocol
 
@@ -16,7 +17,6 @@ from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
 from kafkalog_cli.ops.checks.sidecar_files import SidecarFile
-from kafkalog_cli.values import dataclass, field
 
 MAX_EPOCH_RUNS = 10_000
 NO_LEADER_EPOCH = -1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.disk.kernels import KernelChoice
@@ -26,7 +27,6 @@ from kafkalog_cli.ops.checks.sidecar_files import (
     DirectoryFiles,
     SidecarFile,
 )
-from kafkalog_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.change.draft import MOST_REMEMBERED_BYTES, READ_ONCE_BYTES
@@ -25,7 +26,6 @@ from kafkalog_cli.ops.checks.file_report import (
     worst_code,
 )
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.values import dataclass
 
 SEGMENT_SIDECARS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 ROOT_SIDECARS = (

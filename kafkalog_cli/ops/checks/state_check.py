@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum, unique
 
 from kafkalog_cli.errors import ExitCode
@@ -16,7 +17,6 @@ from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.checks.file_report import Entry, FileNote, Verdict
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.log_questions import Answer, EndedTxn
-from kafkalog_cli.values import dataclass
 
 Ask = Callable[[int], Answer]
 

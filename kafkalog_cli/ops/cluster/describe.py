@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
@@ -18,7 +19,6 @@ from kafkalog_cli.ops.selection import log_dirs_of, partition_paths
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.tables.cluster import furthest_metadata
 from kafkalog_cli.ops.verify.places import read_topic_id
-from kafkalog_cli.values import dataclass, field
 
 LOST_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAg"
 UNASSIGNED_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAQ"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from kafkalog_cli.broker.cleaning.explaining import explain_key
@@ -21,7 +22,6 @@ from kafkalog_cli.ops.change_plan import Remark
 from kafkalog_cli.ops.compact.passes import Passes, Unchanged, Unit, log_of, marking_request
 from kafkalog_cli.ops.compact.plan import Choice, Compaction, CompactPlan, CompactRequest, Estimate
 from kafkalog_cli.ops.retain.retain import after_due_files, unlink_at_once
-from kafkalog_cli.values import replace
 
 _SEGMENT_FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 _PIECE = 1 << 20

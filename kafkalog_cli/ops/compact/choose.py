@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from kafkalog_cli.broker.cleaning.choosing import (
     CheckpointState,
@@ -32,7 +33,6 @@ from kafkalog_cli.ops.partition_facts import Places
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.purge import DELAY, plan_purge
 from kafkalog_cli.ops.retain.retain import NEVER_MS
-from kafkalog_cli.values import replace
 
 USED_SETTINGS = (
     CLEANUP_POLICY,

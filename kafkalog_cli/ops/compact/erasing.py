@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from kafkalog_cli.broker.cleaning.sought_keys import SoughtKeys
@@ -21,7 +22,6 @@ from kafkalog_cli.ops.change_plan import Remark
 from kafkalog_cli.ops.compact.erasure import MOST_OFFSETS, ErasedKey, Holder, LogDigest, RecordPlace
 from kafkalog_cli.ops.compact.plan import Choice, CompactPlan, CompactRequest
 from kafkalog_cli.ops.partition_facts import Replication
-from kafkalog_cli.values import dataclass, field, replace
 
 _LOGS = (FileKind.LOG, FileKind.SEVEN_LOG)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from kafkalog_cli.broker.cleaning.cleaner import CleanedGroup, Cleaner, CleaningCounts, CleaningRequest
@@ -15,7 +16,6 @@ from kafkalog_cli.disk.fs import FileStatus, Filesystem, WritableFile
 from kafkalog_cli.disk.names import FileKind, classify_file
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.ops.compact.plan import Compaction, CompactPlan, CompactRequest, SegmentChange
-from kafkalog_cli.values import replace
 
 
 class Unit(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum, unique
 from typing import NamedTuple
 
@@ -17,7 +18,6 @@ from kafkalog_cli.ops.log_plan import LogPlan
 from kafkalog_cli.ops.log_request import LogRequest
 from kafkalog_cli.ops.purge import PurgePlan
 from kafkalog_cli.ops.retain.plan import RetainPlan
-from kafkalog_cli.values import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)

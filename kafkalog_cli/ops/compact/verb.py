@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from kafkalog_cli.broker.cleaning.log import Damaged
 from kafkalog_cli.change.manifest import RunInfo, new_run_id
@@ -25,7 +26,6 @@ from kafkalog_cli.ops.retain.retain import apply_retain, plan_retain
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Changed, Work
-from kafkalog_cli.values import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ import base64
 import json
 import random
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from kafkalog_cli.format.internal_topics.encode import encode_message
 from kafkalog_cli.format.internal_topics.schema import Message, definitions
 from kafkalog_cli.format.varint import encode_unsigned
 from kafkalog_cli.ops.append.writing import Writing
-from kafkalog_cli.values import dataclass, field
 
 NODE_ID = 1
 SEGMENT_BYTES = 8192

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalog_cli.values import dataclass
+from dataclasses import dataclass
 
 LOG_DIR = "/var/lib/kafka/data"
 PARTITION = f"{LOG_DIR}/orders-0"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum, unique
 
 from kafkalog_cli.errors import shell_word
-from kafkalog_cli.values import dataclass, replace
 
 
 @unique

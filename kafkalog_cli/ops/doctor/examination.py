@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafkalog_cli.disk.lock import log_dir_of
@@ -33,7 +34,6 @@ from kafkalog_cli.ops.session.options import Context, SessionOptions
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.verify.partition import Level, Verification
 from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, VerifyRequest
-from kafkalog_cli.values import dataclass, field, replace
 
 _MOST_PARTITIONS = 3
 """If one repair helps more partitions, it is named once, for the log directory."""

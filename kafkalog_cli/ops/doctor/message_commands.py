@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from kafkalog_cli.disk.moved_away import place_outside
 from kafkalog_cli.disk.names import DirectoryKind
@@ -19,7 +20,6 @@ from kafkalog_cli.ops.doctor.broker_message import (
     BrokerMessage,
 )
 from kafkalog_cli.ops.doctor.commands import NextCommand
-from kafkalog_cli.values import dataclass
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _PATH = re.compile(r"/[^\s,:;'\"()\[\]]+")

@@ -7,6 +7,7 @@ shutdown, the checkpoints, each partition directory, and then the high watermark
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import Enum, unique
 
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, classify_file, segment_file_name
@@ -17,7 +18,6 @@ from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
 from kafkalog_cli.ops.recover.plan import RecoverPlan
-from kafkalog_cli.values import dataclass
 
 
 @unique

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +19,6 @@ from kafkalog_cli.log.reading.read_ahead import ChunkBlocks, Work
 from kafkalog_cli.log.reading.scan import Chunk
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 from kafkalog_cli.ops.damage import DamageSeen
-from kafkalog_cli.values import replace
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.ranges import Range

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import Enum, unique
 from typing import Any
 
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.read.request import Isolation
-from kafkalog_cli.values import dataclass, field
 
 
 @unique

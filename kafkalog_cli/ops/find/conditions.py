@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.errors import UsageError
@@ -13,7 +14,6 @@ from kafkalog_cli.format.records import OUTSIDE, RecordArrays, RecordBlock, head
 from kafkalog_cli.log.reading.scan import Chunk, Rows
 from kafkalog_cli.ops.find.json_path import JsonCondition
 from kafkalog_cli.ops.ranges import rows_with_key
-from kafkalog_cli.values import dataclass
 
 _COPIED_BYTES = 8 << 20
 """Most bytes that are copied to search them at once. Larger values are searched one by one, without a copy."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.ops.find.copied import chosen_records, copied_records
-from kafkalog_cli.values import dataclass
 
 MOST_WAITING_BYTES = 32 << 20
 """Most bytes of records that are kept before a match: large records may leave fewer than were asked for."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.values import dataclass
 
 LARGEST_JSON_BYTES = 4 << 20
 """A larger value is not parsed: Python needs many times its size for the objects in it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator, Iterator
 from contextlib import closing
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
@@ -21,7 +22,6 @@ from kafkalog_cli.ops.partition_state import PartitionState, broker_view, log_bo
 from kafkalog_cli.ops.read.committed import ReadNote
 from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.ops.read.request import NO_END, ReadRequest, Start
-from kafkalog_cli.values import dataclass, replace
 
 
 class FoundRecords(NamedTuple):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.ops.find.conditions import Conditions
 from kafkalog_cli.ops.read.request import Isolation, Start
-from kafkalog_cli.values import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 
 from kafkalog_cli.disk.fs import WritableFilesystem
@@ -13,7 +14,6 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.find.partition_search import FindEvent, FoundRecords, PartitionSearch, SearchedPartition
 from kafkalog_cli.ops.find.request import FindRequest
 from kafkalog_cli.ops.in_order import InOrder
-from kafkalog_cli.values import dataclass
 
 KEPT_BYTES = 4 << 20
 """Most bytes of records that are kept of a partition before its turn. A partition with more is searched at its turn."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -24,7 +25,6 @@ from kafkalog_cli.ops.tables.groups import (
     GroupState,
 )
 from kafkalog_cli.ops.tables.share_state import ShareKey, SharePartition, share_partitions
-from kafkalog_cli.values import dataclass, replace
 
 _MOST_NAMES = 10
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple, cast
 
@@ -32,7 +33,6 @@ from kafkalog_cli.ops.append.gathering import blocks
 from kafkalog_cli.ops.append.writing import Writing
 from kafkalog_cli.ops.log_request import LogRequest, load_settings_of
 from kafkalog_cli.ops.settings import SettingsSource
-from kafkalog_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from kafkalog_cli.change.publishing.new_partitions import has_no_record
@@ -19,7 +20,6 @@ from kafkalog_cli.ops.partition_facts import Places, facts_of_new, topic_id_of
 from kafkalog_cli.ops.read.committed import ReadNote
 from kafkalog_cli.ops.refusals import Action, Intent, judge, raise_refusals
 from kafkalog_cli.ops.settings import SettingsSource
-from kafkalog_cli.values import replace
 
 
 class Job(NamedTuple):

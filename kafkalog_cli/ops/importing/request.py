@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from shlex import split
 from typing import Any
 
@@ -12,7 +13,6 @@ from kafkalog_cli.format.kafka_uuid import canonical_uuid
 from kafkalog_cli.ops.append.making import is_topic_id
 from kafkalog_cli.ops.append.writing import Writing
 from kafkalog_cli.ops.importing.inputs import InputFile
-from kafkalog_cli.values import dataclass, field
 
 _MOST_PARTITIONS = 1 << 20
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kafkalog_cli.change.publishing.new_partitions import Completed
@@ -11,7 +12,6 @@ from kafkalog_cli.ops.importing.inputs import InputFile
 from kafkalog_cli.ops.importing.planning import Job, TopicId
 from kafkalog_cli.ops.importing.proving import Proof
 from kafkalog_cli.ops.read.committed import ReadNote
-from kafkalog_cli.values import dataclass, field
 
 
 class JobDone(NamedTuple):

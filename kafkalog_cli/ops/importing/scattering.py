@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kafkalog_cli.disk.fs import FileAttributes, WritableFilesystem
@@ -15,7 +16,6 @@ from kafkalog_cli.ops.append.reading import NewRecord, RecordOrigin
 from kafkalog_cli.ops.export.request import FileFormat
 from kafkalog_cli.ops.export.writers import writer
 from kafkalog_cli.ops.importing.inputs import NO_OFFSET, PLACE_COLUMNS, InputFile
-from kafkalog_cli.values import dataclass
 
 HELD_BYTES = 64 << 20
 """The size in bytes of the rows held in memory before they are written."""

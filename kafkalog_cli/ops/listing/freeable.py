@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from kafkalog_cli.broker.cleaning.log import Damaged
@@ -25,7 +26,6 @@ from kafkalog_cli.ops.retain.retain import plan_retain
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Work
-from kafkalog_cli.values import dataclass, field
 
 _Result = TypeVar("_Result")
 

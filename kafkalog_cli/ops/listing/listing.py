@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from kafkalog_cli.change.manifest import odd_entries
@@ -25,7 +26,6 @@ from kafkalog_cli.log.transactions_by_producer import OpenTransaction
 from kafkalog_cli.ops.listing.reads import FaultNotes, LocatedFault
 from kafkalog_cli.ops.listing.root import CheckpointedOffsets, LogDirRoot, Shutdown
 from kafkalog_cli.ops.listing.segments import end_of, largest_indexed_timestamp, sidecar_lengths, start_of
-from kafkalog_cli.values import as_dict, dataclass
 
 REPLAY_BYTES = 4 << 30
 """If more bytes than this must be skipped to find the open transactions, they are not searched for."""
@@ -61,7 +61,7 @@ class BytesByKind:
 
     def by_name(self) -> dict[str, int]:
         """Return the sizes by field name."""
-        return as_dict(self)
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def __add__(self, other: BytesByKind) -> BytesByKind:
         added = other.by_name()

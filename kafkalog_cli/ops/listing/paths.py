@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
@@ -16,7 +17,6 @@ from kafkalog_cli.ops.listing.reads import LocatedFault
 from kafkalog_cli.ops.listing.root import AskLock, LogDirRoot, read_root, root_above
 from kafkalog_cli.ops.listing.segments import SegmentListing, list_segment
 from kafkalog_cli.ops.selection import Selection, in_its_log_dir, partition_paths
-from kafkalog_cli.values import dataclass, field
 
 
 class FileListing(NamedTuple):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, read_all
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.log.reading.unreadable import unreadable
-from kafkalog_cli.values import dataclass
 
 ValueT = TypeVar("ValueT")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from enum import Enum, unique
 from typing import NamedTuple
 
@@ -27,7 +28,6 @@ from kafkalog_cli.format.meta_properties import MetaProperties
 from kafkalog_cli.log.logdir import OFFSET_CHECKPOINTS
 from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.ops.listing.reads import FaultNotes, LocatedFault
-from kafkalog_cli.values import dataclass, field, replace
 
 AskLock = Callable[[str], LockOwner | None]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile
@@ -20,7 +21,6 @@ from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.log.segments.index_end import last_entries
 from kafkalog_cli.log.segments.log_end import SegmentEnd, segment_end
 from kafkalog_cli.ops.listing.reads import FaultNotes, LocatedFault
-from kafkalog_cli.values import dataclass
 
 SEVEN_SCAN_BYTES = 64 << 20
 """The end of a larger 0.7 file is taken from its size: without an index, all messages would have to be read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
@@ -19,7 +20,6 @@ from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.log.segments.segment_search import SegmentIndexes, StartingPoint
 from kafkalog_cli.ops.partition_state import log_bounds
 from kafkalog_cli.ops.ranges import Range, cut
-from kafkalog_cli.values import replace
 
 
 class Found(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from kafkalog_cli.format.batch import CODEC_MASK, CONTROL_MASK, RECORD_BATCH
 from kafkalog_cli.format.compression import decompress
@@ -12,7 +13,6 @@ from kafkalog_cli.format.crc import crc32, crc32c
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.varint import BadVarint, decode_zigzag_32, decode_zigzag_64
 from kafkalog_cli.ops.metadump.pseudonyms import filler
-from kafkalog_cli.values import dataclass
 
 Rewrite = Callable[[bytes | None, bytes | None, bool], tuple[bytes | None, bytes | None]]
 """Returns the new key and value of a record, of the same sizes. The last argument is whether it is a control record."""

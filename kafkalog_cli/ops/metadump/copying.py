@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.change.new_partition import remove_all
@@ -20,7 +21,6 @@ from kafkalog_cli.ops.metadump.files import COPIED_KINDS, Counts, FileCopier
 from kafkalog_cli.ops.metadump.internal_records import InternalRecords
 from kafkalog_cli.ops.metadump.pseudonyms import Pseudonyms
 from kafkalog_cli.ops.session.meter import of_the_system
-from kafkalog_cli.values import dataclass
 
 PARTIAL = ".partial"
 """Suffix of the directory until it is complete."""

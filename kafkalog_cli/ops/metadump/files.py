@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from os import getegid, geteuid
 
 from kafkalog_cli.disk.durable import sync, write_with_holes
@@ -16,7 +17,6 @@ from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 from kafkalog_cli.ops.metadump.batches import BatchRedactor, Rewrite
 from kafkalog_cli.ops.metadump.internal_records import InternalRecords
 from kafkalog_cli.ops.metadump.pseudonyms import FILLER, Pseudonyms, filler
-from kafkalog_cli.values import dataclass, field
 
 LOG_KINDS = frozenset({FileKind.LOG, FileKind.METADATA_SNAPSHOT, FileKind.BOOTSTRAP_SNAPSHOT})
 NAMED_KINDS = frozenset({

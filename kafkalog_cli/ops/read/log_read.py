@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.disk.kernels import KernelChoice
@@ -25,7 +26,6 @@ from kafkalog_cli.ops.ranges import Range, begins_below, cut, rows_in_range, win
 from kafkalog_cli.ops.read.committed import Committed, ReadNote
 from kafkalog_cli.ops.read.request import NO_END, Isolation, ReadRange, ReadRequest, read_range
 from kafkalog_cli.ops.read.visible import Visibility, VisibleChunk
-from kafkalog_cli.values import replace
 
 RowsToRead = Callable[[Chunk, list[Rows]], list[Rows]]
 """Returns which of some batches of a chunk to decode. It may be called in another thread."""

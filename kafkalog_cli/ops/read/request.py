@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum, unique
 from typing import NamedTuple
 
@@ -14,7 +15,6 @@ from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.lookup.by_time import lookup_time, outside_times
 from kafkalog_cli.ops.partition_state import PartitionState, broker_view, log_bounds
 from kafkalog_cli.ops.time_spec import time_words
-from kafkalog_cli.values import dataclass
 
 NO_END = (1 << 63) - 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from dataclasses import dataclass
 
 from kafkalog_cli.format.batch import (
     CONTROL_MASK,
@@ -18,7 +19,6 @@ from kafkalog_cli.log.reading.scan import Chunk, Scan
 from kafkalog_cli.log.transaction_ends import Ending
 from kafkalog_cli.ops.read.committed import Committed
 from kafkalog_cli.ops.read.request import NO_END
-from kafkalog_cli.values import dataclass
 
 _HIDDEN, _WHOLE, _CUT = range(3)
 _ALL_WHOLE = [_WHOLE]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.loaded_segment import LoadSettings
 from kafkalog_cli.broker.log_loader import LoadedLog, LogLoader, StartState
@@ -18,7 +20,6 @@ from kafkalog_cli.ops.change_plan import Remark, fingerprints_of
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.torn_tail import UNREADABLE_STEP
-from kafkalog_cli.values import replace
 
 _MAPPED_OR_WRAPPED = tuple(kind.value for kind in SEGMENT_KINDS)
 """Suffixes of the files whose read errors stop a broker.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import Enum, unique
 
 from kafkalog_cli.broker.log_loader import CutSegment
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.ops.change_plan import ChangePlan
-from kafkalog_cli.values import dataclass, field
 
 
 @unique

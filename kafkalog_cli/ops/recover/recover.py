@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.manifest import RunInfo
 from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
@@ -13,7 +15,6 @@ from kafkalog_cli.ops.recover.like_broker import plan_like_broker, refused_by_ch
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.repair import Scope, plan_repair
 from kafkalog_cli.ops.recover.topic_identity import with_topic_id
-from kafkalog_cli.values import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

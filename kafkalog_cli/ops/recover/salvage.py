@@ -6,6 +6,7 @@ import os
 from array import array
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import count, zip_longest
 from operator import eq
 from typing import NamedTuple
@@ -31,7 +32,6 @@ from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.ops.checks.segment_walk import MAX_MAGIC, BatchRun, SegmentWalk
 from kafkalog_cli.ops.recover.salvage_sources import BEYOND_OFFSETS, SalvageSource, sources_of
 from kafkalog_cli.ops.session.meter import of_the_system
-from kafkalog_cli.values import dataclass, field
 
 COPY_BYTES = 1 << 20
 PARTIAL = ".partial"

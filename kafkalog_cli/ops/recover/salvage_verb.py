@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from kafkalog_cli.errors import ExitCode, shell_word
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.next_steps import filled
@@ -10,7 +12,6 @@ from kafkalog_cli.ops.recover.salvage import LostOffsets, Salvaged, salvage
 from kafkalog_cli.ops.session.meter import of_the_system
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Work
-from kafkalog_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

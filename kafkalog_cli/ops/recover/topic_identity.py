@@ -7,6 +7,7 @@ partition (LogManager.loadLog with LogManager.isStrayKraftReplica).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from kafkalog_cli.change.changes import Put
 from kafkalog_cli.change.draft import Draft
@@ -23,7 +24,6 @@ from kafkalog_cli.ops.change_plan import Remark
 from kafkalog_cli.ops.partition_facts import topic_id_on_disk
 from kafkalog_cli.ops.recover.plan import RecoverPlan
 from kafkalog_cli.ops.settings import SettingsSource
-from kafkalog_cli.values import dataclass, replace
 
 _FILE = FileKind.PARTITION_METADATA.value
 

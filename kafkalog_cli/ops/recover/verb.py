@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from kafkalog_cli.change.checkpoint_lines import RebuiltCheckpoint, rebuild_damaged
 from kafkalog_cli.disk.durable import rename_directory
@@ -22,7 +23,6 @@ from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Work
-from kafkalog_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

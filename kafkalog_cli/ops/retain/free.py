@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from itertools import accumulate
 
@@ -27,7 +28,6 @@ from kafkalog_cli.ops.partition_facts import Places
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.purge import PurgePlan, plan_purge
 from kafkalog_cli.ops.retain.retain import NEVER_MS, line_edits
-from kafkalog_cli.values import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)

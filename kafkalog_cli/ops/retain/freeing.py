@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
 
 from kafkalog_cli.change.manifest import read_manifest
 from kafkalog_cli.change.removal import partly
@@ -27,7 +28,6 @@ from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Work
-from kafkalog_cli.values import dataclass, field, replace
 
 
 def _run(work: Work, request: FreeRequest) -> FreePlan:

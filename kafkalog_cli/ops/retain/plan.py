@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum, unique
 
 from kafkalog_cli.broker.retention import RetentionPass
@@ -12,7 +13,6 @@ from kafkalog_cli.ops.log_plan import LogPlan
 from kafkalog_cli.ops.log_request import LogRequest
 from kafkalog_cli.ops.purge import PurgePlan
 from kafkalog_cli.ops.verify.times import TimestampOddity
-from kafkalog_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkalog_cli.broker.load_error import LoadFailed
@@ -34,7 +35,6 @@ from kafkalog_cli.ops.retain.explain import SIZE_LIMIT, TIME_LIMIT, Retained, fa
 from kafkalog_cli.ops.retain.plan import RetainPlan, RetainRequest
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Changed, Work
-from kafkalog_cli.values import replace
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.compact.plan import CompactPlan

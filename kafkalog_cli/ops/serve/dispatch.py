@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from threading import Event
 from typing import NamedTuple
 
@@ -12,7 +13,6 @@ from kafkalog_cli.format.protocol.messages import API_VERSIONS, PRODUCE, Api, Re
 from kafkalog_cli.ops.serve.catalog import ServedCatalog
 from kafkalog_cli.ops.serve.committed import CommittedStore
 from kafkalog_cli.ops.serve.groups import GroupCoordinator
-from kafkalog_cli.values import dataclass
 
 
 class Caller(NamedTuple):

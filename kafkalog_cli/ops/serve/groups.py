@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from enum import Enum, unique
 from threading import Condition
 from typing import NamedTuple
 
 from kafkalog_cli.format.protocol.errors import ApiError
-from kafkalog_cli.values import dataclass, field
 
 _SHORTEST_SESSION_MS, _LONGEST_SESSION_MS = 6_000, 1_800_000
 _FIRST_WAIT_SECONDS = 1.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from threading import Event
 from types import TracebackType
 
@@ -17,7 +18,6 @@ from kafkalog_cli.ops.serve.served_partition import DamageAnswer
 from kafkalog_cli.ops.serve.server import Server, ServerLimits
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import Context
-from kafkalog_cli.values import dataclass, field
 
 LOOPBACK = "127.0.0.1"
 DEFAULT_PORT = 9092

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kafkalog_cli.disk.clocks import wall_clock_ms
@@ -11,7 +12,6 @@ from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.ops.engine import THREADS, Engine
 from kafkalog_cli.ops.selection import Selection
-from kafkalog_cli.values import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

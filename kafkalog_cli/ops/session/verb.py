@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kafkalog_cli import __version__
@@ -16,7 +17,6 @@ from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.session.options import Context, SessionOptions
 from kafkalog_cli.ops.session.work import Work
 from kafkalog_cli.ops.settings import SettingsSource
-from kafkalog_cli.values import dataclass, field
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.session.session import Session

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from kafkalog_cli.change.manifest import RunInfo
@@ -20,7 +21,6 @@ from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import Context
 from kafkalog_cli.ops.settings import SettingsSource
-from kafkalog_cli.values import dataclass, replace
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.partition_facts import PartitionFacts, Places, Replication

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from heapq import nlargest
 from typing import NamedTuple, TypeVar
 
 from kafkalog_cli.ops.audit.keys import KeyTotal
 from kafkalog_cli.ops.stats.over_time import TimeCounts, added_up
-from kafkalog_cli.values import dataclass, field
 
 
 class CodecContents(NamedTuple):

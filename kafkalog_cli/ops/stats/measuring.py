@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
@@ -19,7 +20,6 @@ from kafkalog_cli.ops.damage import DamageSeen
 from kafkalog_cli.ops.in_order import InOrder
 from kafkalog_cli.ops.stats.collector import ContentsCollector
 from kafkalog_cli.ops.stats.contents import LogContents
-from kafkalog_cli.values import dataclass, field
 
 DEFAULT_TOP = 5
 _MOST_DAMAGE = 100

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from kafkalog_cli.format.columns import Integers
-from kafkalog_cli.values import dataclass, field
 
 MOST_PERIODS = 2048
 FIRST_PERIOD_MS = 1000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.log.partition import Partition
@@ -11,7 +12,6 @@ from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
 from kafkalog_cli.ops.next_steps import CUT_ACKNOWLEDGED, SALVAGE, chosen
 from kafkalog_cli.ops.verify.places import TopicFacts
-from kafkalog_cli.values import replace
 
 _NOT_REPAIRED = frozenset(
     {

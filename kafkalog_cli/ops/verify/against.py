@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
@@ -19,7 +20,6 @@ from kafkalog_cli.ops.next_steps import REPLICATE
 from kafkalog_cli.ops.partition_facts import topic_id_of
 from kafkalog_cli.ops.verify.replica_records import first_different
 from kafkalog_cli.ops.verify.replica_side import Head, ReplicaSide, ReplicaState, state_at_start
-from kafkalog_cli.values import dataclass
 
 _COMPARED = (1, 2, 3, 4, 5, 6, 14)
 """Columns that identify a batch: size, both offsets, leader epoch, magic, CRC, and whether the CRC is right."""

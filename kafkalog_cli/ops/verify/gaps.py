@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, WorkState
 from kafkalog_cli.errors import counted
@@ -21,7 +22,6 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.segment_walk import BatchRun
-from kafkalog_cli.values import dataclass
 
 _EMPTY_BYTES = RECORD_BATCH.size
 NO_RECORD = "no record holds offsets"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from kafkalog_cli.disk.fs import ReadableFile
@@ -24,7 +25,6 @@ from kafkalog_cli.ops.verify.gaps import Gaps, InnerGaps, cleaner_wrote, rows_be
 from kafkalog_cli.ops.verify.records import RecordsCheck
 from kafkalog_cli.ops.verify.times import TimesSeen
 from kafkalog_cli.ops.verify.txns import AbortedCheck
-from kafkalog_cli.values import dataclass
 
 MAX_TOLD = 20
 """The largest number of findings of one kind per segment; further findings are only counted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from enum import Enum, unique
 
 from kafkalog_cli.disk.names import DirectoryKind, FileKind
@@ -28,7 +29,6 @@ from kafkalog_cli.ops.verify.places import TopicFacts, read_topic_id
 from kafkalog_cli.ops.verify.root import checkpoint_findings
 from kafkalog_cli.ops.verify.seven import SevenCheck
 from kafkalog_cli.ops.verify.txns import AbortedCheck
-from kafkalog_cli.values import dataclass, field
 
 
 @unique

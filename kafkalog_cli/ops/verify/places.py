@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, read_all
@@ -22,7 +23,6 @@ from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.ops.next_steps import recover_command
 from kafkalog_cli.ops.partition_facts import Replication
 from kafkalog_cli.ops.settings import SettingsSource
-from kafkalog_cli.values import dataclass, replace
 
 KRAFT_VERSION = 1
 """The `version` of a `meta.properties` from which brokers run in KRaft mode."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import DirectoryKind
@@ -11,7 +12,6 @@ from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.selection import Selection, expand, partition_paths, select_partitions
 from kafkalog_cli.ops.verify.against import is_other_name, not_compared
-from kafkalog_cli.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

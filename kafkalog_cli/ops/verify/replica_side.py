@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
@@ -15,7 +16,6 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.checks.segment_walk import MAX_MAGIC, BatchRun, SegmentWalk
 from kafkalog_cli.ops.verify.gaps import cleaner_wrote, has_gap
 from kafkalog_cli.ops.verify.replica_records import ReplicaRecords
-from kafkalog_cli.values import dataclass
 
 NO_EPOCH = -1
 

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from kafkalog_cli.change.clean_marker import PURGED
 from kafkalog_cli.disk.fs import Filesystem, read_all
@@ -21,7 +22,6 @@ from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.importing.request import inputs_of, repeated_command
 from kafkalog_cli.ops.listing.reads import LocatedFault
 from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
-from kafkalog_cli.values import replace
 
 _KINDS = {
     FileKind.META_PROPERTIES: FindingKind.META_PROPERTIES,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import NotKafkaLayout, PathNotFound
@@ -14,7 +15,6 @@ from kafkalog_cli.ops.checks.fresh_looks import MAY_BE_UNUSED, FileStamp, FreshL
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.listing.root import broker_root
 from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification, VerifyTask, verify_partition
-from kafkalog_cli.values import replace
 
 CHANGING = "what changed while it was read"
 

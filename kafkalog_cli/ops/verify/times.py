@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from enum import Enum, unique
 
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.columns import IntColumn, least_and_largest, rows_where
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.values import dataclass
 
 TOLERATED_AHEAD_MS = 3_600_000
 """A clock that is wrong by less than an hour is not reported; message.timestamp.after.max.ms has the same default."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, cast
 
 from kafkalog_cli.disk.directory_contents import check_layout
@@ -37,7 +38,6 @@ from kafkalog_cli.ops.verify.places import (
 from kafkalog_cli.ops.verify.replica_pairs import ReplicaPairs, paired, side_of
 from kafkalog_cli.ops.verify.root import CHECKED_ROOT_KINDS, findings_across, root_findings, staged_finding
 from kafkalog_cli.ops.verify.settled import removed, settled_findings, settled_verification
-from kafkalog_cli.values import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)

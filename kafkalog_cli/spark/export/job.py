@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli.change.manifest import new_run_id
@@ -21,7 +22,6 @@ from kafkalog_cli.spark.export.task import ExportTask, LineRenderer, PieceDone, 
 from kafkalog_cli.spark.jobs import JobWatch, JobWatcher, run_tasks
 from kafkalog_cli.spark.sessions import Sessions
 from kafkalog_cli.spark.splits import Task
-from kafkalog_cli.values import dataclass, field, replace
 
 if TYPE_CHECKING:
     pass

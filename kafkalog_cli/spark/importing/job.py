@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,6 @@ from kafkalog_cli.spark.importing.processes import built
 from kafkalog_cli.spark.importing.task import BuildTask, ScatterTask, Where
 from kafkalog_cli.spark.jobs import JobWatch, JobWatcher, run_tasks
 from kafkalog_cli.spark.sessions import Sessions
-from kafkalog_cli.values import replace
 
 if TYPE_CHECKING:
     pass

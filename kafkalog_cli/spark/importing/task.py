@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kafkalog_cli.change.new_partition import remove_all
@@ -21,7 +22,6 @@ from kafkalog_cli.ops.importing.proving import prove
 from kafkalog_cli.ops.importing.results import JobDone
 from kafkalog_cli.ops.importing.scattering import Part, Places, Scatter
 from kafkalog_cli.spark.jobs import attempt
-from kafkalog_cli.values import replace
 
 _ROWS = "kafkalog-rows"
 """The topic in the names of directories that hold rows of several partitions."""

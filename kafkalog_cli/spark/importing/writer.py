@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -24,7 +25,6 @@ from kafkalog_cli.spark.importing.job import Import
 from kafkalog_cli.spark.importing.task import Where, scattered
 from kafkalog_cli.spark.options import flag, positive
 from kafkalog_cli.spark.paths import local_path
-from kafkalog_cli.values import dataclass
 
 _CONFIG = "config."
 _OPTIONS = (

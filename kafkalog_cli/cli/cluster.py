@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from kafkalog_cli.cli.completions import complete_topics
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
-from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.environment import Environment, shown_reading
 from kafkalog_cli.cli.options import (
     SELECTION_PANEL,
     TIME_HELP,
@@ -16,7 +16,7 @@ from kafkalog_cli.cli.options import (
 )
 from kafkalog_cli.cli.times import time_of
 from kafkalog_cli.errors import combined_exit_code
-from kafkalog_cli.ops.cluster.part import ClusterPart
+from kafkalog_cli.ops.cluster.entries import ClusterPart
 
 if TYPE_CHECKING:
     from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
@@ -61,12 +61,12 @@ def cluster(  # noqa: PLR0913, PLR0917 options
     parts = [one for one in ClusterPart if not part or one in part]
     code = combined_exit_code(list(found.codes))
     if output.is_json:
-        from kafkalog_cli.output.cluster_json import write_objects
+        from kafkalog_cli.output.cluster_view import write_objects
         from kafkalog_cli.output.ndjson import JsonLines
 
         write_objects(JsonLines(out), found, parts, code)
     else:
-        from kafkalog_cli.output.cluster_text import ClusterText
+        from kafkalog_cli.output.cluster_view import ClusterText
 
         ClusterText(out).write(found, parts)
     out.flush()
@@ -84,4 +84,4 @@ def _point(environment: Environment, text: str | None, now: str | None) -> "Meta
     return MetadataPoint(int(text)) if text.isdecimal() else MetadataPoint(None, time_of(environment, text, now))
 
 
-command = Command(cluster)
+command = Command(cluster, surroundings=shown_reading)

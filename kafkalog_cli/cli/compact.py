@@ -63,7 +63,7 @@ def compact(  # noqa: PLR0913
 ) -> int:
     """Keep only the last record of each key, as a log cleaner does.
 
-    Tombstones and aborted records are removed when their time has come. Only topics with compact in their
+    Tombstones and aborted records are removed when Kafka's rules permit it. Only topics with compact in their
     cleanup.policy are cleaned: by --config, the metadata log, or --broker-config. A log is cleaned if it is dirty
     enough (min.cleanable.dirty.ratio), the dirtiest log first.
 
@@ -73,7 +73,7 @@ def compact(  # noqa: PLR0913
     from kafkalog_cli.cli.verbs import begin
     from kafkalog_cli.ops.compact.plan import CompactRequest
     from kafkalog_cli.ops.compact.verb import COMPACT, CompactWork, dirtiest_first, keys_to_erase
-    from kafkalog_cli.ops.size_spec import parse_size_bytes
+    from kafkalog_cli.ops.option_values import parse_size_bytes
     from kafkalog_cli.output.compact_view import compact_view
 
     if estimate and not safety.dry_run:

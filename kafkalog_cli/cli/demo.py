@@ -19,7 +19,7 @@ def demo(
     group's offsets. The broker was killed, a partition ends in half a batch, and another has a flipped bit.
     """
     from kafkalog_cli.ops.demo.making import make_demo
-    from kafkalog_cli.ops.time_spec import parse_time_ms
+    from kafkalog_cli.ops.option_values import parse_time_ms
     from kafkalog_cli.output.demo_text import demo_lines
     from kafkalog_cli.output.stream import ResultStream
 

@@ -226,13 +226,13 @@ Until = Annotated[
 ]
 Now = Annotated[
     str | None,
-    Option(metavar="TIME", help="Use this as the current time.", rich_help_panel=SELECTION_PANEL),
+    Option(metavar="TIME", help="Use this as the current time.", rich_help_panel=SETTINGS_PANEL),
 ]
 
 
 def _warn_of_seconds(context: CommandContext, settings: list[str] | None) -> list[str] | None:
     """Warn of each time span that seems to be in seconds: Kafka's unit is milliseconds."""
-    from kafkalog_cli.ops.time_spec import days_in_seconds
+    from kafkalog_cli.ops.option_values import days_in_seconds
 
     for setting in settings or ():
         name, _, text = setting.partition("=")
@@ -279,9 +279,7 @@ MetadataOption = Annotated[
     ),
 ]
 
-DryRun = Annotated[
-    bool, Option("--dry-run", help="Print what would be done, and change nothing.", rich_help_panel=SAFETY_PANEL)
-]
+DryRun = Annotated[bool, Option("--dry-run", help="Print the planned changes, and change nothing.")]
 Wait = Annotated[
     float,
     Option(metavar="SECONDS", min=0, help="Wait up to SECONDS for a lock.", rich_help_panel=SAFETY_PANEL),
@@ -290,7 +288,7 @@ AssumeOffline = Annotated[
     bool,
     Option(
         "--assume-offline",
-        help="Continue on a disk without working locks, after 11 s in which no broker was seen.",
+        help="Continue on a disk without working locks, if no broker is seen for 11 s.",
         rich_help_panel=SAFETY_PANEL,
     ),
 ]
@@ -307,7 +305,7 @@ Verbose = Annotated[
     Option(
         "--verbose",
         "-v",
-        help="Print also each setting and change of a dry run, and each file that purge removes.",
+        help="Print more: each setting, each planned change, each removed file.",
         rich_help_panel=OUTPUT_PANEL,
     ),
 ]
@@ -328,7 +326,7 @@ Delay = Annotated[
     str | None,
     Option(
         metavar="DURATION",
-        help="Time for which removed files stay as .deleted (0s, 90s, 15m, 2h, 7d). Default: file.delete.delay.ms.",
+        help="Keep removed files as .deleted for this time (0s, 90s, 15m, 2h, 7d). Default: file.delete.delay.ms.",
         rich_help_panel=SAFETY_PANEL,
     ),
 ]
@@ -337,7 +335,7 @@ Keep = Annotated[
     bool,
     Option(
         "--keep",
-        help="Keep removed files in the directory of the run. Then undo works until purge, even after a broker starts.",
+        help="Keep removed files for undo until purge, even if a broker starts.",
         rich_help_panel=SAFETY_PANEL,
     ),
 ]
@@ -348,7 +346,7 @@ Jobs = Annotated[
         "--jobs",
         metavar="N",
         min=0,
-        help=f"Partitions at a time. 0: one per core, at most {MOST_JOBS}.",
+        help=f"Work on N partitions at a time. 0: one per core, at most {MOST_JOBS}.",
         rich_help_panel=PACE_PANEL,
     ),
 ]
@@ -364,7 +362,7 @@ IoBytesPerS = Annotated[
     str | None,
     Option(
         metavar="SIZE",
-        help="Most bytes to read and write per second, of all partitions together (50MiB, 100MB, 1e6).",
+        help="Read and write at most SIZE per second, in all partitions together (50MiB, 100MB, 1e6).",
         rich_help_panel=PACE_PANEL,
     ),
 ]
@@ -381,8 +379,7 @@ def pace_of(jobs: int, time_budget: str | None, io_bytes_per_s: str | None) -> P
 
     if time_budget is None and io_bytes_per_s is None:
         return Pace(jobs or default_jobs())
-    from kafkalog_cli.ops.size_spec import parse_size_bytes
-    from kafkalog_cli.ops.time_spec import parse_seconds
+    from kafkalog_cli.ops.option_values import parse_seconds, parse_size_bytes
 
     seconds = None if time_budget is None else parse_seconds(time_budget)
     size_bytes = None if io_bytes_per_s is None else parse_size_bytes(io_bytes_per_s)
@@ -433,6 +430,6 @@ def delay_ms_of(delay: str | None, *, keeps: bool) -> int | None:
         raise UsageError(reason="--delay cannot be combined with --keep: nothing is named .deleted")
     if delay is None:
         return None
-    from kafkalog_cli.ops.time_spec import parse_duration_ms
+    from kafkalog_cli.ops.option_values import parse_duration_ms
 
     return parse_duration_ms(delay)

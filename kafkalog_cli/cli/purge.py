@@ -34,8 +34,8 @@ def purge(  # noqa: PLR0913
     import is completed.
     """
     from kafkalog_cli.cli.verbs import begin
+    from kafkalog_cli.ops.option_values import parse_duration_ms
     from kafkalog_cli.ops.purge import PURGE, PurgeRequest
-    from kafkalog_cli.ops.time_spec import parse_duration_ms
     from kafkalog_cli.output.runs import purge_view
 
     request = PurgeRequest(parse_duration_ms(older_than))

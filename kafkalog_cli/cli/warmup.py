@@ -25,8 +25,8 @@ def warmup(
     that use Spark then start in half of the processor time, until Java or PySpark changes.
     """
     from kafkalog_cli.disk.kernels import COMPILING, cache_directory, is_warm, reason_of, warm_up_kernels
+    from kafkalog_cli.output.progress import Waiting
     from kafkalog_cli.output.stream import ResultStream
-    from kafkalog_cli.output.waiting import Waiting
 
     environment = context.environment
     out, errors = ResultStream(environment.stdout), ResultStream(environment.stderr)
@@ -48,7 +48,7 @@ def warmup(
 
 def _prepare_spark(environment: Environment, out: "ResultStream", errors: "ResultStream", *, quiet: bool) -> int:
     """Make the archive of Spark's classes where Spark and Java are installed; return the exit code."""
-    from kafkalog_cli.output.waiting import Waiting
+    from kafkalog_cli.output.progress import Waiting
     from kafkalog_cli.spark.java import java_environment, need_pyspark
     from kafkalog_cli.spark.starting import has_archive, make_archive
 

@@ -41,7 +41,8 @@ def words_for(command, rng):
 
 def outcome(parse):
     """The values of a command line with their types, or why there are none."""
-    environment = Environment(stdout=io.BytesIO(), stderr=io.BytesIO())
+    errors = io.BytesIO()
+    environment = Environment(stdout=io.BytesIO(), stderr=errors)
     try:
         context = parse(environment)
     except (Answered, KafkalogError, NotPlainError) as error:
@@ -49,7 +50,7 @@ def outcome(parse):
     values = {
         name: (value or None, type(value or None)) for name, value in context.values.items()
     }  # [] and () are None
-    return values, set(context.typed), environment.stderr.getvalue()
+    return values, set(context.typed), errors.getvalue()
 
 
 @pytest.fixture

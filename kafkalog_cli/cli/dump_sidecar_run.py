@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, read_all
@@ -31,8 +30,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.output.record_json_printer import JsonPrinter
 
 
-@dataclass(frozen=True, slots=True)
-class SidecarOptions:
+class SidecarOptions(NamedTuple):
     """kafka-dump-log's options for indexes; `max_message_bytes` are read at an entry's position."""
 
     sanity_only: bool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kafkalog_cli.disk.directory_contents import holds_partition, looks_like_partition
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
@@ -31,8 +32,7 @@ OFFSET_CHECKPOINTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionPath:
+class PartitionPath(NamedTuple):
     """A partition directory that was found but not yet listed."""
 
     path: str

@@ -43,8 +43,7 @@ class Segment:
     is_seven: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionFile:
+class PartitionFile(NamedTuple):
     """A file of a partition directory, with its parsed name."""
 
     name: FileName

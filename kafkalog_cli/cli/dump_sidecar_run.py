@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.disk.pair_spool import PairSpool
@@ -20,12 +19,8 @@ from kafkalog_cli.output.dump_text import aborted_txn_line, java_absolute_path, 
 from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
 from kafkalog_cli.output.stream import ResultStream
 
-if TYPE_CHECKING:
-    pass
 
-
-@dataclass(frozen=True, slots=True)
-class SidecarOptions:
+class SidecarOptions(NamedTuple):
     """kafka-dump-log's options for indexes; `max_message_bytes` are read at an entry's position."""
 
     sanity_only: bool

@@ -44,8 +44,7 @@ class Segment:
     is_seven: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionFile:
+class PartitionFile(NamedTuple):
     """A file of a partition directory, with its parsed name."""
 
     name: FileName
@@ -253,8 +252,7 @@ OFFSET_CHECKPOINTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionPath:
+class PartitionPath(NamedTuple):
     """A partition directory that was found but not yet listed."""
 
     path: str

@@ -95,7 +95,7 @@ class KafkalogError(Exception):
 
     exit_code: ExitCode = ExitCode.FAILURE
     has_no_partition = False
-    """Whether the path is in a partition that is not there, so that no command for it can be the next step."""
+    """Whether the path is in a partition that may not be there, so that no command for it can be the next step."""
 
     def __init__(self, **details: object) -> None:
         self.details = details
@@ -183,6 +183,12 @@ class Unreadable(KafkalogError):
     """{path}: {reason}"""
 
 
+class NotLookedUp(Unreadable):
+    """{path}: {reason}"""
+
+    has_no_partition = True
+
+
 class DamagedLog(KafkalogError):
     """{path}: at byte {position}: {message}"""
 
@@ -199,6 +205,14 @@ class NoSpace(KafkalogError):
     """{path}: no space left on the device: {reason}"""
 
     exit_code = ExitCode.NO_SPACE
+
+
+class ClusterError(KafkalogError):
+    """{cluster}: {reason}"""
+
+
+class NotSent(ClusterError):
+    """{path}: the record of offset {offset} was not acknowledged by {cluster}: {reason}; the same command continues there"""  # noqa: E501
 
 
 class Locked(KafkalogError):
@@ -230,7 +244,7 @@ class PartlyRemoved(KafkalogError):
 
 
 class HalfDiscarded(KafkalogError):
-    """{path}: stopped half way: {reason}; the removed bytes were not kept, so that undo is not possible; repeat the command to finish"""  # noqa: E501
+    """{path}: stopped half way: {reason}; the removed bytes were not kept, so that undo is not possible; once the disk works, repeat the command, and then `kafkalog recover {path_word}`"""  # noqa: E501
 
 
 class PartitionLeft(KafkalogError):

@@ -29,6 +29,7 @@ SUMMARIES = {
     "delete-records": "Move the start of a log forward",
     "truncate": "Remove the records at the end of a log",
     "serve": "Serve log directories to Kafka clients, read-only",
+    "replay": "Send the records of log directories to a cluster",
     "export": "Write records as Parquet, Arrow or NDJSON files",
     "import": "Build new partitions from the records in files",
     "metadump": "Copy log directories without keys, values and secrets",
@@ -205,6 +206,20 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("Skip damaged batches, and take a free port", f"kafkalog serve {_LOG_DIR} --port 0 --on-damage skip"),
     ),
+    "replay": (
+        (
+            "See what would be sent",
+            f"kafkalog replay {_LOG_DIR} --to kafka:9092 --state replay.json --create --dry-run",
+        ),
+        (
+            "Send all topics of two brokers' disks, create them, and move the offsets of groups",
+            f"kafkalog replay {_LOG_DIR} /mnt/backup --to kafka:9092 --state replay.json --create --groups",
+        ),
+        (
+            "Send the last two hours of a topic",
+            f"kafkalog replay {_LOG_DIR} --to kafka:9092 --state new.json --topic orders --from-time -2h",
+        ),
+    ),
     "export": (
         ("Write a topic as Parquet files", f"kafkalog export {_LOG_DIR} --topic orders --output lake"),
         (
@@ -293,6 +308,7 @@ _CODES: dict[str, tuple[ExitCode, ...]] = {
     "delete-records": _CHANGE,
     "truncate": _CHANGE,
     "serve": (*_PATHS, _E.CORRUPTION, _E.PARTIAL, _E.REFUSED),
+    "replay": (*_READ, _E.LOCKED, _E.REFUSED),
     "export": _WITH_DAMAGE,
     "import": _WITH_DAMAGE,
     "sql": (*_READ, _E.REFUSED),

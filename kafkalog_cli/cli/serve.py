@@ -6,6 +6,7 @@ from typing import Annotated
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
 from kafkalog_cli.cli.options import (
     LIMITS_PANEL,
+    SELECTION_PANEL,
     BrokerConfigOption,
     Format,
     LogDirs,
@@ -39,6 +40,8 @@ def serve(  # noqa: PLR0913, PLR0917 options
     on_damage: Annotated[OnDamageOption, Option("--on-damage", rich_help_panel=_SERVER_PANEL,
         help="Where a batch is damaged: return an error (stop), or continue with the next good batch"
         " (skip).")] = OnDamageOption.STOP,
+    at: Annotated[str | None, Option("--at", metavar="TIME", rich_help_panel=SELECTION_PANEL,
+        help="Serve the logs as of TIME: epoch ms, ISO 8601, or -2h before now.", show_default=False)] = None,
     topic: TopicOption = None,
     topic_pattern: TopicPatternOption = None,
     max_connections: Annotated[int, Option("--max-connections", metavar="N", min=1, max=10_000,
@@ -57,21 +60,28 @@ def serve(  # noqa: PLR0913, PLR0917 options
 
     Each segment is read and its CRCs are checked before its first batch is sent. A damaged batch is never sent.
 
+    --at ends each log before the first batch with a timestamp after TIME, also the log of committed offsets. The end of
+    the log is then the high watermark, and transactions without a marker before it are open. Records that were removed
+    since, by retention or compaction, are missing.
+
     The logs are served as they are at the start. Later changes are not seen, and the segment files stay open. Several
     log directories may have copies of a partition: the copy with the last leader epoch, and of these the longest, is
     served.
     """
     from kafkalog_cli.cli.serve_run import run_server
+    from kafkalog_cli.cli.times import time_of
     from kafkalog_cli.ops.selection import Selection
     from kafkalog_cli.ops.serve.served_partition import DamageAnswer
     from kafkalog_cli.ops.serve.server import ServerLimits
     from kafkalog_cli.ops.serve.serving import ServeOptions
 
+    environment = context.environment
+    at_ms = None if at is None else time_of(environment, at, None)
     options = ServeOptions(
         paths, selection_of(topic, None, topic_pattern) or Selection(), listen, port, commit_to,
-        DamageAnswer(on_damage.value), metadata, broker_config, ServerLimits(max_connections, idle),
+        DamageAnswer(on_damage.value), at_ms, metadata, broker_config, ServerLimits(max_connections, idle),
     )  # fmt: skip
-    return run_server(context.environment, options, is_json=output.is_json)
+    return run_server(environment, options, is_json=output.is_json)
 
 
 command = Command(serve)

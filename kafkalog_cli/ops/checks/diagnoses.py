@@ -134,7 +134,7 @@ FILE_DIAGNOSES = {
     FindingKind.ODD_ENTRY: Diagnosis(
         _WARNING,
         "none: a broker does not read it. kafkalog does not change it, but somebody may have planted it",
-        "find out who made it; `rm -r FILE` removes it; of a link, it removes only the link",
+        "find out who made it; `rm -r FILE` removes it (or only the link, if it is a link)",
     ),
     FindingKind.MARKED_DIRECTORY: Diagnosis(_INFO, "", ""),
     FindingKind.FOREIGN_DIRECTORY: Diagnosis(

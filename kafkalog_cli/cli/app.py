@@ -24,7 +24,7 @@ from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, did_you_mea
 from kafkalog_cli.output.messages import Messages
 
 GROUPS = {
-    "Look": ("ls", "read", "find", "stats", "lookup-offset", "lookup-time", "dump-log", "dump-index"),
+    "Look": ("ls", "read", "find", "stats", "inspect", "lookup-offset", "lookup-time", "dump-log", "dump-index"),
     "Cluster": ("groups", "transactions", "cluster"),
     "Check and repair": ("doctor", "verify", "recover"),
     "Change": ("append", "roll", "retain", "compact", "delete-records", "truncate"),

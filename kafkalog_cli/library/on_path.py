@@ -15,6 +15,7 @@ from kafkalog_cli.library.verbs import (
     doctor,
     group_history,
     groups,
+    inspect,
     metadump,
     purge,
     recover,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.doctor.examination import Examination
     from kafkalog_cli.ops.groups.describe import GroupDescription
     from kafkalog_cli.ops.groups.history import OffsetChange
+    from kafkalog_cli.ops.inspect.inspecting import InspectedPartition
     from kafkalog_cli.ops.metadump.copying import Metadump
     from kafkalog_cli.ops.open_transactions import OpenInLog, TransactionalId
     from kafkalog_cli.ops.purge import PurgePlan
@@ -67,6 +69,10 @@ class OnPath:
     def stats(self, **what: Any) -> Run[MeasuredPartition]:
         """See `kafkalog_cli.stats`."""
         return stats(self.path, **what)
+
+    def inspect(self, **what: Any) -> Run[InspectedPartition]:
+        """See `kafkalog_cli.inspect`."""
+        return inspect(self.path, **what)
 
     def metadump(self, out: str | PathLike[str], **what: Any) -> Metadump:
         """See `kafkalog_cli.metadump`."""

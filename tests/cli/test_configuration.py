@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = str(ROOT / "docs" / "example" / "mixed-0")
 READERS = {
     *("ls", "dump-log", "dump-index", "lookup-offset", "lookup-time", "read", "verify", "sql", "audit", "warmup"),
-    *("groups", "transactions", "cluster", "doctor", "find", "stats", "serve"),
+    *("groups", "transactions", "cluster", "doctor", "find", "stats", "inspect", "serve"),
 }
 
 

@@ -159,7 +159,7 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
     NDJSON are additions. The exit code is 1 if a file could not be read to its end.
     """
     from kafkalog_cli.cli.dump_log_run import DumpLogRun, DumpRequest
-    from kafkalog_cli.cli.dumped_values import ContentsFormats
+    from kafkalog_cli.ops.values.decoded_columns import Decoding
 
     topic_decoder = next((name for name, wanted in (
         ("offsets", offsets_decoder),
@@ -190,7 +190,7 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
         wanted=wanted_range(environment, from_offset, to_offset, since, until, now, key),
         max_records=max_records,
         version=dump_version(kafka_version),
-        contents_formats=ContentsFormats(key_format, value_format, schemas),
+        decoding=Decoding(key_format, value_format, schemas),
     )
     selection = selection_of(topic, partition, topic_pattern)
     return DumpLogRun(environment, request).run(files, paths or [], selection)

@@ -13,16 +13,19 @@ from kafkalog_cli.cli.options import (
     FromOffset,
     IsolationLevel,
     IsolationOption,
+    KeyFormatOption,
     Now,
     OutputFormat,
     PartitionOption,
     PartitionPaths,
     Quiet,
+    SchemasOption,
     Since,
     ToOffset,
     TopicOption,
     TopicPatternOption,
     Until,
+    ValueFormatOption,
     selection_of,
 )
 
@@ -79,6 +82,9 @@ def export(  # noqa: PLR0913
     isolation: IsolationOption = IsolationLevel.READ_UNCOMMITTED,
     include_control: Annotated[bool, typer.Option("--include-control", rich_help_panel=SELECTION_PANEL,
         help="Include the markers of transactions.")] = False,
+    key_format: KeyFormatOption = None,
+    value_format: ValueFormatOption = None,
+    schemas: SchemasOption = None,
     topic: TopicOption = None,
     partition: PartitionOption = None,
     topic_pattern: TopicPatternOption = None,
@@ -99,9 +105,13 @@ def export(  # noqa: PLR0913
     an export that fails or is killed leaves no visible file, and the next export removes the rest. With --state, each
     run exports new records up to the last whole batch, and commits the state together with the files.
 
+    With --value-format or --key-format, Parquet and Arrow files have value_json or key_json too, decoded contents as
+    JSON text, and records of NDJSON have the member decoded, as those of read. An import leaves both out.
+
     Tasks of Spark do the work, so it needs the extra `spark`. Nothing is locked or changed in a log directory.
     """
     from kafkalog_cli.cli.export_run import ExportOptions, ExportRun
+    from kafkalog_cli.ops.values.decoded_columns import Decoding
 
     options = ExportOptions(
         selection_of(topic, partition, topic_pattern), output,
@@ -109,5 +119,6 @@ def export(  # noqa: PLR0913
         None if codec is None else codec.value, by_day, state, mode.value, isolation.value, include_control,
         from_offset, to_offset, since, until, now,
         spark.sessions(environment_of(context), as_json=report.is_json), quiet, report.is_json,
+        Decoding(key_format, value_format, schemas).absolute(),
     )  # fmt: skip
     return ExportRun(environment_of(context), options).run(paths or [])

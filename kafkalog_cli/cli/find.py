@@ -14,15 +14,18 @@ from kafkalog_cli.cli.options import (
     IsolationLevel,
     IsolationOption,
     Jobs,
+    KeyFormatOption,
     MaxOutputBytes,
     MaxRatio,
     Now,
     OutputFormat,
     PartitionOption,
+    SchemasOption,
     StartOffset,
     ToOffset,
     TopicPatternOption,
     Until,
+    ValueFormatOption,
     default_jobs,
 )
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
@@ -74,6 +77,9 @@ def find(  # noqa: PLR0913, PLR0917 options
         rich_help_panel=OUTPUT_PANEL, help="Print N records after each match too.")] = None,
     around: Annotated[int, typer.Option("--context", "-C", metavar="N", min=0, rich_help_panel=OUTPUT_PANEL,
         help="Print N records before and after each match too.")] = 0,
+    key_format: KeyFormatOption = None,
+    value_format: ValueFormatOption = None,
+    schemas: SchemasOption = None,
     print_: Annotated[str | None, typer.Option("--print", metavar="FIELD,...", rich_help_panel=OUTPUT_PANEL,
         help="Fields of a line of text: timestamp, partition, offset, epoch, headers, key, value. Default: key,value.",
         )] = None,
@@ -90,15 +96,19 @@ def find(  # noqa: PLR0913, PLR0917 options
     exit code is 1 if no record matches. Segments and batches that the indexes, their headers or their bytes rule out
     are not decoded. So damage in them is not reported. `verify --level deep` finds it.
 
+    With --value-format, --json looks into decoded values, such as Avro. --value and --regex always search the stored
+    bytes. Values that cannot be decoded do not match --json. The reason is a warning, and the exit code is 3.
+
     A partition without the offsets or times of the range has no match. A JSON value of more than 4 MiB never matches
     --json.
     """
     from kafkalog_cli.cli.find_run import FindOptions, FindRun
+    from kafkalog_cli.ops.values.decoded_columns import Decoding
 
     options = FindOptions(
         key, value, regex, tuple(header or ()), tuple(json_path or ()), ignore_case, start, from_time, to_offset,
         until, now, isolation.value, first, last, count, around if before is None else before,
         around if after is None else after, print_, kcat_format, output_format.is_json, jobs or default_jobs(),
-        max_output_bytes, max_ratio,
+        max_output_bytes, max_ratio, Decoding(key_format, value_format, schemas),
     )  # fmt: skip
     return FindRun(environment_of(context), options).run(paths, topic, partition, topic_pattern)

@@ -97,11 +97,12 @@ def read(  # noqa: PLR0913, PLR0917 options
     stored. The reason is a warning, and the exit code is 3.
     """
     from kafkalog_cli.cli.read_run import ReadOptions, ReadRun
+    from kafkalog_cli.ops.values.decoded_columns import Decoding
 
     environment = environment_of(context)
     options = ReadOptions(
         start, from_time, to_offset, until, now, max_records, isolation.value, key, merge_by_time, print_,
         kcat_format, output_format.is_json, framing is Framing.FETCH, chunk_bytes, max_chunk_bytes,
-        max_output_bytes, max_ratio, key_format, value_format, schemas,
+        max_output_bytes, max_ratio, Decoding(key_format, value_format, schemas),
     )  # fmt: skip
     return ReadRun(environment, options).run(paths, topic, partition)

@@ -134,12 +134,10 @@ class PartitionRead:
         """Report the keys and values that were not decoded."""
         if self._values is None:
             return
-        from kafkalog_cli.output.decoded_values import failure_message
-
         for failures in self._values.failures():
             self._undecoded = True
             self._output.out.flush()
-            self._output.messages.warn("undecoded", failure_message(failures), path=self._log.partition.path)
+            self._output.messages.warn("undecoded", failures.message, path=self._log.partition.path)
 
     def counts(self, *, is_cut: bool = False) -> dict[str, int | None]:
         """Return the members of the summary. `is_cut`: a merge ended before all records of `blocks` were printed."""

@@ -12,7 +12,10 @@ from kafkalog_cli.cli.options import (
     Format,
     IsolationLevel,
     IsolationOption,
+    KeyFormatOption,
     OutputFormat,
+    SchemasOption,
+    ValueFormatOption,
 )
 from kafkalog_cli.cli.spark_options import DEFAULT_MASTER, Conf, Master, spark_settings
 
@@ -53,6 +56,9 @@ def sql(  # noqa: PLR0913, PLR0917 options
         help="Permit more to the query; may be repeated. files: read any file by its path, as text.`/etc/hostname`."
         " java: call any method of Java, and functions that were not checked.",
         show_default=False)] = None,
+    key_format: KeyFormatOption = None,
+    value_format: ValueFormatOption = None,
+    schemas: SchemasOption = None,
     output_format: Format = OutputFormat.TEXT,
     output: Annotated[str | None, typer.Option(metavar="FILE", rich_help_panel=OUTPUT_PANEL,
         help="Write a new Parquet file instead of printing.")] = None,
@@ -66,13 +72,19 @@ def sql(  # noqa: PLR0913, PLR0917 options
     Each topic is a view. So are committed_offsets, offset_commits, groups, group_members, transactions, topics,
     partitions, configs, brokers, features, batches and segments. A topic with such a name is kafkalog.NAME.
 
+    A query that names value_json or key_json gets decoded contents as JSON text, such as Avro: get_json_object(
+    value_json, '$.id'). Without --value-format, contents with a Schema Registry's framing are decoded.
+
     Only the topics and columns that the query uses are read: count(*) decompresses nothing. Nothing is locked or
     changed. A query reads no other file and calls no code, unless --allow permits it. Needs the extra `spark`.
     """
     from kafkalog_cli.cli.sql_run import SqlOptions, SqlRun
+    from kafkalog_cli.format.values.value_format import ValueFormat
+    from kafkalog_cli.ops.values.decoded_columns import Decoding
 
     options = SqlOptions(
         query, isolation.value, include_control, mode.value, output_format.is_json, output, max_rows,
         master, spark_settings(conf), [one.value for one in allow or ()],
+        Decoding(key_format or ValueFormat.AUTO, value_format or ValueFormat.AUTO, schemas).absolute(),
     )  # fmt: skip
     return SqlRun(environment_of(context), options).run(paths)

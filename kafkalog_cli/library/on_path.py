@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli.library.finding import FoundRecord, find
-from kafkalog_cli.library.measuring import stats
+from kafkalog_cli.library.measuring import inspect, stats
 from kafkalog_cli.library.verbs import (
     Run,
     cluster,
@@ -15,7 +15,6 @@ from kafkalog_cli.library.verbs import (
     doctor,
     group_history,
     groups,
-    inspect,
     metadump,
     purge,
     recover,

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.doctor.examination import Examination
     from kafkalog_cli.ops.groups.describe import GroupDescription
     from kafkalog_cli.ops.groups.history import OffsetChange
-    from kafkalog_cli.ops.inspect.inspecting import InspectedPartition
     from kafkalog_cli.ops.metadump.copying import Metadump
     from kafkalog_cli.ops.open_transactions import OpenInLog, TransactionalId
     from kafkalog_cli.ops.purge import PurgePlan
@@ -233,19 +232,6 @@ def metadump(paths: Paths, out: str | PathLike[str], *, hash_names: bool = False
     from kafkalog_cli.ops.metadump.copying import metadump as copy_without_data
 
     return copy_without_data(RealFilesystem(), path_texts(paths), fspath(out), hash_names=hash_names)
-
-
-def inspect(paths: Paths, **options: Unpack[VerbOptions]) -> Run[InspectedPartition]:
-    """Describe partitions on a time axis as `kafkalog inspect` does. Raises as `recover`.
-
-    Each result has the segments of one partition with their time spans, its bytes over time, holes and open
-    transactions, and what retention and compaction would do to it.
-    """
-    from kafkalog_cli.ops.inspect.inspecting import INSPECT, inspect_request
-
-    call = Call(INSPECT, paths, {**options, "dry_run": True})
-    partitions = call.session.partitions(call.paths)
-    return call.run(inspect_request(call.session, partitions), partitions)
 
 
 def doctor(  # noqa: PLR0913 options

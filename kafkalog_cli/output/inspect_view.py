@@ -58,7 +58,7 @@ class InspectedOpenTransactionObject(TypedDict):
 
 
 class RetentionOutlookObject(TypedDict):
-    """What retention removes now, and next."""
+    """The effect of retention, now and next."""
 
     retention_ms: Annotated[int | None, "null: no limit, or not known"]
     retention_bytes: Annotated[int | None, "null: no limit, or not known"]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.ops.read.request import Isolation
+from kafkalog_cli.ops.values.decoded_columns import Decoding
 from kafkalog_cli.spark.offset_limits import (
     LimitKind,
     OffsetLimit,
@@ -38,7 +39,7 @@ OF_STREAMS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 """Options that a batch read ignores."""
 OURS = (
     "path", "paths", "isolation", "includeBatchMetadata", "includeControl", "mode", "columns", *OF_RECORDS,
-    "keys", "partitioner", "numPartitions",
+    "keys", "partitioner", "numPartitions", "keyFormat", "valueFormat", "schemas",
 )  # fmt: skip
 OF_FILTERS = ("pushdown",)
 """Accepted, because jobs set it, and ignored: no filter is pushed down (see `record_range`)."""
@@ -81,8 +82,8 @@ class TopicChoice(NamedTuple):
 class SourceOptions(NamedTuple):
     """The options, checked.
 
-    `keys`: only partitions that can hold a record with one of these keys are read. `max_offsets`: how many offsets a
-    micro-batch of a stream may have; None: no limit.
+    `keys`: only partitions that can hold a record with one of these keys are read. `decoding` is that of
+    JSON_COLUMNS. `max_offsets`: how many offsets a micro-batch of a stream may have; None: no limit.
     """
 
     paths: tuple[str, ...]
@@ -100,6 +101,7 @@ class SourceOptions(NamedTuple):
     keys: frozenset[bytes] | None
     partitioner: ProducerPartitioner
     num_partitions: int | None
+    decoding: Decoding
     max_offsets: int | None = None
 
 
@@ -142,6 +144,7 @@ def _options(options: dict[str, str], starting: OffsetLimit, ending: OffsetLimit
         _keys(options),
         _partitioner(options),
         positive(options, "numPartitions"),
+        Decoding.of_words(options.get("keyformat", "auto"), options.get("valueformat", "auto"), options.get("schemas")),
     )
 
 

@@ -185,6 +185,7 @@ def test_what_kubernetes_sets_for_a_service_is_passed_over(monkeypatch):
 
 NEVER = {
     "-f",
+    "html",
     *("key-format", "value-format", "schemas"),
     *("commit-to", "idle", "listen", "max-connections", "on-damage", "port"),
     *(

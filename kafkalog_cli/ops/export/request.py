@@ -9,6 +9,7 @@ from typing import Any
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.read.request import Isolation
+from kafkalog_cli.ops.values.decoded_columns import Decoding
 
 
 @unique
@@ -47,7 +48,7 @@ class ExportRequest:
     """The options of an export; `range` applies to each log.
 
     `by_day`: one directory per day (UTC) of the records' timestamps. `is_incremental`: a log is exported up to its last
-    whole batch. The rest is left to the next run.
+    whole batch. The rest is left to the next run. `decoding` adds decoded keys and values.
     """
 
     format: FileFormat = FileFormat.PARQUET
@@ -58,6 +59,7 @@ class ExportRequest:
     mode: OnDamage = OnDamage.FAILFAST
     with_control: bool = False
     is_incremental: bool = False
+    decoding: Decoding = Decoding()  # noqa: RUF009 an immutable tuple
 
     def check(self) -> None:
         """Raise UsageError if options contradict each other."""
@@ -65,6 +67,7 @@ class ExportRequest:
             raise UsageError(
                 reason=f"--format {self.format.value} has the codecs {', '.join(self.format.codecs)}, not {self.codec}"
             )
+        self.decoding.check()
         if self.is_incremental and self.range != Range():
             raise UsageError(reason="--state cannot be combined with --from-offset, --to-offset, --since, --until")
 
@@ -76,4 +79,5 @@ class ExportRequest:
             "by_day": self.by_day,
             "isolation": self.isolation.value,
             "with_control": self.with_control,
+            **({"decoding": self.decoding.words} if self.decoding else {}),
         }

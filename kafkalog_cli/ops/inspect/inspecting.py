@@ -56,7 +56,7 @@ class InspectedSegment:
 
 @dataclass(frozen=True, slots=True)
 class RetentionOutlook:
-    """What retention does to a log now, and next. None: without a limit, or not known.
+    """The effect of retention on a log, now and next. None: without a limit, or not known.
 
     `horizon_ms`: segments with no record from this time on are removed. `next_due_ms` is the time at which the time
     limit removes the first segment that is kept now.
@@ -81,7 +81,7 @@ class CleaningOutlook:
 
 @dataclass(frozen=True, slots=True)
 class InspectedPartition:
-    """A partition on the time axis. Offsets are None where the log does not tell them.
+    """A partition on the time axis. Offsets are None where the log does not show them.
 
     `retention` and `cleaning` are None if they are not known, and `cleaning` for a log that is not compacted;
     `unknown_because` has the reasons. `open_transactions` is None if they were not searched for. `holes` are the

@@ -86,7 +86,7 @@ class LogWalk:
                 damage.fault(reader.fault)
                 self.codes.append(damage.exit_code(self._fs, file, reader.end_position, DEFAULT_LIMITS))
                 self.faults.append((path, reader.fault))
-                self._next_offset = None  # damage hides offsets, which are no hole
+                self._next_offset = None  # damage hides offsets, which are not missing
         return found
 
     @property

@@ -1,7 +1,7 @@
 """The page of `inspect --html`: one file with its data, its script and a chart library, which asks no network.
 
 `page.html`, `page.css` and `page.js` are the page. `uPlot.iife.min.js` and `uPlot.min.css` are those of uPlot 1.6.32,
-unchanged; `uPlot.LICENSE` is its licence.
+unchanged, with their licence.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kafkalog_cli.output.inspect_view import details_of
 from kafkalog_cli.output.stream import printable
 
 _MOST_SEGMENTS = 50_000
-"""Segments of the page. Beyond, neighbours of a partition are drawn as one."""
+"""Segments of the page. Beyond, neighbours of a partition are joined."""
 _MOST_OPEN = 100
 
 
@@ -83,7 +83,7 @@ def _partition(found: InspectedPartition, joined: int) -> dict[str, Any]:
 
 
 def _segments(segments: Iterable[InspectedSegment], joined: int) -> Iterable[list[Any]]:
-    """Yield the segments, `joined` of them as one, each with its time span, bytes, offsets, kind and number."""
+    """Yield the segments, joined in groups of `joined`, each with its time span, bytes, offsets, kind and number."""
     rest = iter(segments)
     while part := [*islice(rest, joined)]:
         first = [one.first_timestamp_ms for one in part if one.first_timestamp_ms is not None]

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 import kafkalog_cli as kl
+from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.values.framing import VALUE_HEADER
 from kafkalog_cli.library.warning import LogWarning
 from tests.cli.test_read_values import framed, log_dir, partition, registered
@@ -126,19 +127,18 @@ def test_the_library(orders, log_dir):
         }
     found = list(kl.find(log_dir / "orders-0", json=["id=8"], value_format="avro", key_format="string"))
     assert [(one.offset, one.decoded_key, one.decoded_value["note"]) for one in found] == [(1, "b", {"string": "hi"})]
-    with pytest.raises(kl.UsageError, match="there is no format yaml"):
+    with pytest.raises(UsageError, match="there is no format yaml"):
         next(kl.open_partition(place).records(value_format="yaml"))
 
 
 def test_headers_give_the_framing_too(tmp_path):
     """A framing in a header: the library reads headers that the caller did not ask for."""
     guid = uuid.UUID(int=77)
-    partition(tmp_path / "known" / "_schemas-0", [
-        registered(0, "headed-value", 1, 8, '"string"', guid=str(guid))])  # fmt: skip
+    (tmp_path / f"{guid}.avsc").write_text('"string"')
     header = (VALUE_HEADER, b"\x01" + guid.bytes)
     partition(tmp_path / "known" / "headed-0", [R(0, 1, None, b"\x06Ulm", (header,))])
-    place = tmp_path / "known" / "headed-0"
-    assert read(place)[0] == {0: "Ulm"}
-    (part,) = kl.open_partition(place).records(columns=["offset"], value_format="auto")
+    place, schemas = tmp_path / "known" / "headed-0", ("--schemas", tmp_path)
+    assert read(place, *schemas)[0] == {0: "Ulm"}
+    (part,) = kl.open_partition(place).records(columns=["offset"], value_format="auto", schemas=tmp_path)
     assert part.to_pylist() == [{"offset": 0, "value_json": '"Ulm"'}]
-    assert kafkalog("find", place, "--json", "$=Ulm", *AUTO, "--count") == (0, "headed-0:1\n", "")
+    assert kafkalog("find", place, "--json", "$=Ulm", *AUTO, *schemas, "--count") == (0, "headed-0:1\n", "")

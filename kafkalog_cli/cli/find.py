@@ -4,11 +4,9 @@ from typing import Annotated
 
 import typer
 
-from kafkalog_cli.cli.completions import complete_topics
 from kafkalog_cli.cli.environment import environment_of
 from kafkalog_cli.cli.options import (
     OUTPUT_PANEL,
-    SELECTION_PANEL,
     Format,
     FromTime,
     IsolationLevel,
@@ -23,6 +21,7 @@ from kafkalog_cli.cli.options import (
     SchemasOption,
     StartOffset,
     ToOffset,
+    TopicOption,
     TopicPatternOption,
     Until,
     ValueFormatOption,
@@ -55,8 +54,7 @@ def find(  # noqa: PLR0913, PLR0917 options
         " VALUE, it is this text or JSON value. May be repeated.")] = None,
     ignore_case: Annotated[bool, typer.Option("--ignore-case", "-i", rich_help_panel=CONDITION_PANEL,
         help="Letters of ASCII in --value and --regex match in both cases.")] = False,
-    topic: Annotated[list[str] | None, typer.Option("--topic", metavar="TOPIC", rich_help_panel=SELECTION_PANEL,
-        autocompletion=complete_topics, help="Take only this topic; may be repeated.")] = None,
+    topic: TopicOption = None,
     partition: PartitionOption = None,
     topic_pattern: TopicPatternOption = None,
     start: StartOffset = "earliest",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafkalog_cli.cli.completions import complete_partitions, complete_topics
 from kafkalog_cli.cli.times import time_of
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.values.value_format import ValueFormat
@@ -176,7 +177,11 @@ SchemasOption = Annotated[
 TopicOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--topic", metavar="TOPIC", help="Take only this topic; may be repeated.", rich_help_panel=SELECTION_PANEL
+        "--topic",
+        metavar="TOPIC",
+        help="Take only this topic; may be repeated.",
+        rich_help_panel=SELECTION_PANEL,
+        autocompletion=complete_topics,
     ),
 ]
 PartitionOption = Annotated[
@@ -185,6 +190,7 @@ PartitionOption = Annotated[
         "--partition",
         metavar="N",
         help="Take only the partition with this number; may be repeated.",
+        autocompletion=complete_partitions,
         rich_help_panel=SELECTION_PANEL,
     ),
 ]

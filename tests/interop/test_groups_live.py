@@ -14,6 +14,7 @@ from tests.interop.broker import JAVA, Client, broker
 pytestmark = [pytest.mark.xdist_group("groups"), pytest.mark.exhaustive(in_turn=True, together=True)]
 
 GROUPS, SHARES = "consumer.group.ConsumerGroupCommand", "consumer.group.ShareGroupCommand"
+STREAMS = "streams.StreamsGroupCommand"
 SETTINGS = {
     "offsets.topic.num.partitions": "7",
     "share.coordinator.state.topic.num.partitions": "3",
@@ -124,7 +125,9 @@ def stopped(newest_kafka, tmp_path_factory):
         one.start()
         with GroupClients(one.address, newest_kafka.class_path, folder) as clients:
             make_groups(clients)
-            for tool in (GROUPS, SHARES):
+            for number in range(2):
+                clients.do("streams", "streaming", "orders", folder / f"streams-{number}")
+            for tool in (GROUPS, SHARES, STREAMS):
                 for more in ((), ("--members", "--verbose"), ("--state", "--verbose")):
                     asked = (tool, *more)
                     said[asked] = clients.tool(tool, "--describe", "--all-groups", *more)
@@ -136,7 +139,9 @@ def stopped(newest_kafka, tmp_path_factory):
                 clients.tool("TransactionsCommand", "find-hanging", "--topic", topic, "--max-transaction-timeout", 0)
                 for topic in ("orders", "paid", "payments")
             )
+            said["not old enough"] = clients.tool("TransactionsCommand", "find-hanging", "--topic", "orders")
             one.stop()
+    __import__("pathlib").Path("/tmp/desk/said.txt").write_text(repr(said))
     return one.data, said
 
 
@@ -201,9 +206,12 @@ def test_an_offset_in_an_open_transaction_is_pending(stopped):
     assert "offset 12 of orders-1 is in an open transaction" in text
 
 
+EVERY_AGE = ("--max-transaction-timeout", "0")
+
+
 def objects(data, kind):
     """The objects of a kind, of `transactions`: there is one that hangs."""
-    found = [json.loads(line) for line in kafkalog("transactions", data, "--format", "json", code=3).splitlines()]
+    found = [json.loads(line) for line in kafkalog("transactions", data, *EVERY_AGE, "--format", "json", code=3).splitlines()]
     return [one for one in found if one["type"] == kind]
 
 
@@ -256,4 +264,8 @@ def test_the_hanging_transaction(stopped):
     assert ours["producer_id"] == 4242
     words = f"abort --topic orders --partition 3 --start-offset {real['StartOffset']}"
     assert ours["end_command"].endswith(words)
-    assert words in kafkalog("transactions", data, code=3)
+    assert words in kafkalog("transactions", data, *EVERY_AGE, code=3)
+    assert table(said["not old enough"]) == []
+    assert "hanging" not in kafkalog("transactions", data, "--format", "json").splitlines()[0]
+    recent = [json.loads(line) for line in kafkalog("transactions", data, "--format", "json").splitlines()]
+    assert recent[-1]["hanging"] == 0

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
-
-import typer
+from typing import Any
 
 from kafkalog_cli.errors import KafkalogError
 
@@ -11,26 +10,26 @@ MOST_LOG_BYTES = 32 << 20
 """A larger `__consumer_offsets` is not read for a completion: the shell waits for it."""
 
 
-def complete_topics(ctx: typer.Context, incomplete: str) -> list[str]:
+def complete_topics(ctx: Any, incomplete: str) -> list[str]:
     """Return the topics under the paths of the command line that begin with `incomplete`."""
     return sorted({topic for topic, _ in _partitions(ctx) if topic.startswith(incomplete)})
 
 
-def complete_partitions(ctx: typer.Context, incomplete: str) -> list[str]:
+def complete_partitions(ctx: Any, incomplete: str) -> list[str]:
     """Return the numbers of partitions that begin with `incomplete`: those of the topics that are typed, or of all."""
     topics = ctx.params.get("topic") or ()
     numbers = {number for topic, number in _partitions(ctx) if not topics or topic in topics}
     return [str(number) for number in sorted(numbers) if str(number).startswith(incomplete)]
 
 
-def complete_groups(ctx: typer.Context, incomplete: str) -> list[str]:
+def complete_groups(ctx: Any, incomplete: str) -> list[str]:
     """Return the ids of groups under the paths of the command line that begin with `incomplete`."""
     with suppress(KafkalogError, OSError):
         return sorted({group for group in _groups(_paths(ctx)) if group.startswith(incomplete) and group.isprintable()})
     return []
 
 
-def _partitions(ctx: typer.Context) -> set[tuple[str, int]]:
+def _partitions(ctx: Any) -> set[tuple[str, int]]:
     """Return the topics and numbers of the partitions under the paths of the command line."""
     from kafkalog_cli.disk.fs import RealFilesystem
     from kafkalog_cli.disk.names import DirectoryKind
@@ -57,6 +56,6 @@ def _groups(paths: list[str]) -> Iterator[str]:
         yield from (described.group_id for described in describe_groups(log_dirs, GroupsRequest()))
 
 
-def _paths(ctx: typer.Context) -> list[str]:
+def _paths(ctx: Any) -> list[str]:
     """Return the paths of an incomplete command line, which the parser leaves in `args`."""
     return [word for word in ctx.params.get("paths") or ctx.args if not word.startswith("-")]

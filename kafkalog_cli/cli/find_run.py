@@ -6,11 +6,9 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from kafkalog_cli.cli.dumped_values import decoder_of
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.options import selection_of
-from kafkalog_cli.cli.read_partition import RecordOutput
-from kafkalog_cli.cli.read_run import fields_of, start_of
+from kafkalog_cli.cli.read_run import RecordOutput, decoder_of, fields_of, start_of
 from kafkalog_cli.cli.times import time_of
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import DEFAULT_LIMITS

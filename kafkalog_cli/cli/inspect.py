@@ -2,26 +2,20 @@
 
 from typing import Annotated
 
-import typer
-
-from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.groups import Printing, Safety, SettingSources, Topics, grouped, session_options
+from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
+from kafkalog_cli.cli.groups import Printing, Safety, SettingSources, Topics, session_options
 from kafkalog_cli.cli.options import OUTPUT_PANEL, Format, Now, OutputFormat
 
-command = typer.Typer(add_completion=False)
 
-
-@command.command("inspect")
-@grouped
 def inspect(  # noqa: PLR0913
-    context: typer.Context,
+    context: CommandContext,
     *,
-    paths: Annotated[list[str], typer.Argument(metavar="PATH...", show_default=False,
+    paths: Annotated[list[str], Argument(metavar="PATH...", show_default=False,
         help="Log directories, partition directories, or globs of them.")],
     topics: Topics,
     settings: SettingSources,
     now: Now = None,
-    html: Annotated[str | None, typer.Option("--html", metavar="FILE", rich_help_panel=OUTPUT_PANEL, show_default=False,
+    html: Annotated[str | None, Option("--html", metavar="FILE", rich_help_panel=OUTPUT_PANEL, show_default=False,
         help="Write also a page for browsers to FILE, replacing it. The page needs no other file and no network.")
         ] = None,
     output: Format = OutputFormat.TEXT,
@@ -40,7 +34,7 @@ def inspect(  # noqa: PLR0913
     from kafkalog_cli.ops.inspect.inspecting import INSPECT, inspect_request
     from kafkalog_cli.output.inspect_view import InspectListener, inspect_view
 
-    environment, listener = environment_of(context), InspectListener()
+    environment, listener = context.environment, InspectListener()
     options = session_options(environment, topics, Safety(now=now, dry_run=True), settings=settings)
     view = inspect_view(listener, as_text=not output.is_json)
     run = begin(environment, INSPECT, view, options, Printing(output=output))
@@ -55,3 +49,6 @@ def inspect(  # noqa: PLR0913
         now_ms = request.plans.retain.now_ms
         replace_named_file(environment.fs, html, inspect_page(listener.partitions, now_ms), environment.now_ms())
     return run.finish(summary, partitions)
+
+
+command = Command(inspect)

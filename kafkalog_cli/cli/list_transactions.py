@@ -2,21 +2,17 @@
 
 from typing import Annotated
 
-import typer
-
-from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from kafkalog_cli.cli.environment import shown_reading
 from kafkalog_cli.cli.options import SELECTION_PANEL, Format, LogDirs, MetadataOption, Now, OutputFormat
 from kafkalog_cli.cli.times import now_of
 from kafkalog_cli.errors import combined_exit_code
 
-command = typer.Typer(add_completion=False)
 
-
-@command.command("transactions")
 def transactions(  # noqa: PLR0913, PLR0917 options
-    context: typer.Context,
+    context: CommandContext,
     paths: LogDirs,
-    max_transaction_timeout: Annotated[int, typer.Option("--max-transaction-timeout", metavar="MINUTES", min=0,
+    max_transaction_timeout: Annotated[int, Option("--max-transaction-timeout", metavar="MINUTES", min=0,
         rich_help_panel=SELECTION_PANEL,
         help="A transaction can hang only if its last batch is older than MINUTES before now.")] = 15,
     now: Now = None,
@@ -26,13 +22,14 @@ def transactions(  # noqa: PLR0913, PLR0917 options
     """Print transactions: open, hanging, committed, aborted.
 
     The first table has the transactional ids of __transaction_state, with the state of their last transaction. The
-    second has the transactions without a marker in the log of a partition, from producer snapshots and batch headers.
-    Of these, the first in a partition holds its last stable offset: consumers with read_committed wait there.
+    second has the transactions without a marker in the log of a partition, from producer snapshots and batch
+    headers. Of these, the first in a partition holds its last stable offset: consumers with read_committed wait
+    there.
 
-    A transaction is hanging if no transactional id has that partition in its transaction, and its last batch is older
-    than --max-transaction-timeout, as in kafka-transactions.sh find-hanging. No coordinator ends it. The command that
-    does is printed, for use when the broker runs. For a younger transaction, or without all partitions of
-    __transaction_state, the state is unknown. Nothing is locked or changed.
+    A transaction is hanging if no transactional id has that partition in its transaction, and its last batch is
+    older than --max-transaction-timeout, as in kafka-transactions.sh find-hanging. No coordinator ends it. The
+    command that does is printed, for use when the broker runs. For a younger transaction, or without all partitions
+    of __transaction_state, the state is unknown. Nothing is locked or changed.
     """
     from kafkalog_cli.ops.coordinators import LogDirs as Directories
     from kafkalog_cli.ops.open_transactions import find_transactions
@@ -41,7 +38,7 @@ def transactions(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.output.stream import ResultStream
     from kafkalog_cli.output.transactions_view import write_transactions
 
-    environment = environment_of(context)
+    environment = context.environment
     out, messages = ResultStream(environment.stdout), Messages(environment.stderr, as_json=output.is_json)
     now_ms = environment.now_ms() if now is None else now_of(environment, now)
     log_dirs = Directories(environment.fs, paths, metadata, environment.kernels)
@@ -61,3 +58,6 @@ def transactions(  # noqa: PLR0913, PLR0917 options
     for note in log_dirs.notes:
         messages.report(note)
     return code
+
+
+command = Command(transactions, surroundings=shown_reading)

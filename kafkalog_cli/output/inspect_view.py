@@ -18,7 +18,7 @@ from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_
 from kafkalog_cli.output.paint import paint_of
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.records import Count, ObjectKind, PathText, same_fields
-from kafkalog_cli.output.stats_text import bars_text
+from kafkalog_cli.output.stats_view import bars_text
 from kafkalog_cli.output.stream import ResultStream, printable
 from kafkalog_cli.output.views import View
 

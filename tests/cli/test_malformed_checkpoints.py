@@ -1,15 +1,15 @@
 """Root checkpoints that a broker cannot read: verify says what a broker does, recover repairs them, undo is a mv."""
 
-import io
 import json
 import shlex
+import shutil
 import subprocess
+import sys
 from typing import NamedTuple
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
+from tests.support.commands import kafkalog
 from tests.support.logs import R, batch_v2, write_segment
 
 ROOT = ("recovery-point", "log-start", "replication", "cleaner")
@@ -33,12 +33,6 @@ class Ran(NamedTuple):
     code: int
     out: str
     err: str
-
-
-def kafkalog(*argv):
-    out, err = io.BytesIO(), io.BytesIO()
-    code = run([str(word) for word in argv], Environment(stdout=out, stderr=err))
-    return Ran(code, out.getvalue().decode(), err.getvalue().decode())
 
 
 @pytest.fixture
@@ -137,3 +131,38 @@ def test_a_link_is_left_alone(root, tmp_path):
     kafkalog("recover", root)
     assert target.read_bytes() == OFFLINE["version"]
     assert checkpoint(root, "replication").is_symlink()
+
+
+@pytest.mark.parametrize("kind", [None, "stray", "delete", "future"])
+def test_recover_rebuilds_the_file_whatever_else_is_there(root, kind):
+    """A broker does not start with the file, even if no partition here can be recovered."""
+    if kind is None:
+        shutil.rmtree(root / "t-0")
+    else:
+        (root / "t-0").rename(root / f"t-0.{'ab' * 16}-{kind}")
+    file = checkpoint(root, "recovery-point")
+    file.write_bytes(OFFLINE["not a count"])
+    dry = kafkalog("recover", root, "--dry-run")
+    assert "would be rebuilt" in dry.err
+    assert file.read_bytes() == OFFLINE["not a count"]
+    code, _, err = kafkalog("recover", root)
+    assert (code, "rebuilt from 1 line" in err) == (0, True), err
+    assert file.read_bytes() == b"0\n1\nt 0 2\n"
+    assert kafkalog("verify", root).code != 4
+
+
+def test_a_log_directory_without_partitions_that_is_locked(root):
+    """Nothing is rebuilt beside a broker."""
+    shutil.rmtree(root / "t-0")
+    file = checkpoint(root, "recovery-point")
+    file.write_bytes(OFFLINE["zeros"])
+    code = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); input()"
+    broker = subprocess.Popen(
+        [sys.executable, "-c", code, root / ".lock"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    broker.stdout.readline()
+    try:
+        assert kafkalog("recover", root).code == 11
+        assert file.read_bytes() == OFFLINE["zeros"]
+    finally:
+        broker.communicate(b"\n")

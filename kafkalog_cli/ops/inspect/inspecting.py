@@ -9,19 +9,18 @@ from enum import Enum, unique
 from kafkalog_cli.broker.cleaning.choosing import Dirt
 from kafkalog_cli.broker.retention import RetentionPass
 from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.log.open_transactions import OpenTransaction
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.log.transactions_by_producer import OpenTransaction
 from kafkalog_cli.ops.compact.plan import Choice, CompactPlan
 from kafkalog_cli.ops.inspect.log_walk import Hole, LogWalk, WalkedSegment
 from kafkalog_cli.ops.listing.freeable import PlanRequests, Plans, requests_of
 from kafkalog_cli.ops.listing.listing import PartitionListing, list_partition
 from kafkalog_cli.ops.listing.root import LogDirRoot, broker_root
-from kafkalog_cli.ops.retain.explain import SIZE_LIMIT, TIME_LIMIT
-from kafkalog_cli.ops.retain.plan import RetainPlan
+from kafkalog_cli.ops.retain.plan import SIZE_LIMIT, TIME_LIMIT, RetainPlan
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Work
-from kafkalog_cli.ops.stats.over_time import TimeCounts
+from kafkalog_cli.ops.stats.contents import TimeCounts
 
 
 @unique

@@ -14,7 +14,7 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.damage import DamageSeen
-from kafkalog_cli.ops.stats.over_time import TimeCounter, TimeCounts
+from kafkalog_cli.ops.stats.contents import TimeCounter, TimeCounts
 
 if TYPE_CHECKING:
     from kafkalog_cli.format.batch import BatchArrays

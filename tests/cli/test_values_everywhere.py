@@ -10,7 +10,7 @@ import pytest
 
 import kafkalog_cli as kl
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.format.values.framing import VALUE_HEADER
+from kafkalog_cli.format.values.value_format import VALUE_HEADER
 from kafkalog_cli.library.warning import LogWarning
 from tests.cli.test_read_values import framed, log_dir, partition, registered
 from tests.support.commands import kafkalog

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
+from kafkalog_cli.cli.groups import Contents
 from kafkalog_cli.cli.options import (
     OUTPUT_PANEL,
     Format,
@@ -10,19 +11,16 @@ from kafkalog_cli.cli.options import (
     IsolationLevel,
     IsolationOption,
     Jobs,
-    KeyFormatOption,
     MaxOutputBytes,
     MaxRatio,
     Now,
     OutputFormat,
     PartitionOption,
-    SchemasOption,
     StartOffset,
     ToOffset,
     TopicOption,
     TopicPatternOption,
     Until,
-    ValueFormatOption,
     default_jobs,
 )
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
@@ -30,8 +28,9 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS
 CONDITION_PANEL = "Conditions"
 
 
-def find(  # noqa: PLR0913, PLR0917 options
+def find(  # noqa: PLR0913 options
     context: CommandContext,
+    *,
     paths: Annotated[list[str], Argument(metavar="PATH...", show_default=False,
         help="Log directories, partition directories, or globs of them.")],
     key: Annotated[str | None, Option("--key", metavar="KEY", rich_help_panel=CONDITION_PANEL,
@@ -70,9 +69,7 @@ def find(  # noqa: PLR0913, PLR0917 options
         rich_help_panel=OUTPUT_PANEL, help="Print also N records after each match.")] = None,
     around: Annotated[int, Option("--context", "-C", metavar="N", min=0, rich_help_panel=OUTPUT_PANEL,
         help="Print also N records before and after each match.")] = 0,
-    key_format: KeyFormatOption = None,
-    value_format: ValueFormatOption = None,
-    schemas: SchemasOption = None,
+    contents: Contents,
     print_: Annotated[str | None, Option("--print", metavar="FIELD,...", rich_help_panel=OUTPUT_PANEL,
         help="Fields of a line of text: timestamp, partition, offset, epoch, headers, key, value. Default: key,value.",
         )] = None,
@@ -96,13 +93,12 @@ def find(  # noqa: PLR0913, PLR0917 options
     matches --json.
     """
     from kafkalog_cli.cli.find_run import FindOptions, FindRun
-    from kafkalog_cli.ops.values.decoded_columns import Decoding
 
     options = FindOptions(
         key, value, regex, tuple(header or ()), tuple(json_path or ()), ignore_case, start, from_time, to_offset,
         until, now, isolation.value, first, last, count, around if before is None else before,
         around if after is None else after, print_, kcat_format, output_format.is_json, jobs or default_jobs(),
-        max_output_bytes, max_ratio, Decoding(key_format, value_format, schemas),
+        max_output_bytes, max_ratio, contents.decoding,
     )  # fmt: skip
     return FindRun(context.environment, options).run(paths, topic, partition, topic_pattern)
 

@@ -4,16 +4,14 @@ from enum import Enum
 from typing import Annotated
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
+from kafkalog_cli.cli.groups import Contents
 from kafkalog_cli.cli.options import (
     OUTPUT_PANEL,
     SELECTION_PANEL,
     Format,
     IsolationLevel,
     IsolationOption,
-    KeyFormatOption,
     OutputFormat,
-    SchemasOption,
-    ValueFormatOption,
 )
 from kafkalog_cli.cli.spark_options import DEFAULT_MASTER, Conf, Master, spark_settings
 
@@ -33,8 +31,9 @@ class AllowOption(Enum):
     JAVA = "java"
 
 
-def sql(  # noqa: PLR0913, PLR0917 options
+def sql(  # noqa: PLR0913 options
     context: CommandContext,
+    *,
     paths: Annotated[list[str], Argument(metavar="LOG_DIR...",
         help="Log directories, partition directories, or globs of them.", show_default=False)],
     query: Annotated[str, Argument(metavar="QUERY",
@@ -50,9 +49,7 @@ def sql(  # noqa: PLR0913, PLR0917 options
         help="Permit more to the query; may be repeated. files: read any file by its path, as text.`/etc/hostname`."
         " java: call any method of Java, and functions that were not checked.",
         show_default=False)] = None,
-    key_format: KeyFormatOption = None,
-    value_format: ValueFormatOption = None,
-    schemas: SchemasOption = None,
+    contents: Contents,
     output_format: Format = OutputFormat.TEXT,
     output: Annotated[str | None, Option(metavar="FILE", rich_help_panel=OUTPUT_PANEL,
         help="Write a new Parquet file instead of printing.")] = None,
@@ -73,13 +70,11 @@ def sql(  # noqa: PLR0913, PLR0917 options
     changed. A query reads no other file and calls no code, unless --allow permits it. Needs the extra `spark`.
     """
     from kafkalog_cli.cli.sql_run import SqlOptions, SqlRun
-    from kafkalog_cli.format.values.value_format import ValueFormat
-    from kafkalog_cli.ops.values.decoded_columns import Decoding
 
     options = SqlOptions(
         query, isolation.value, include_control, mode.value, output_format.is_json, output, max_rows,
         master, spark_settings(conf), [one.value for one in allow or ()],
-        Decoding(key_format or ValueFormat.AUTO, value_format or ValueFormat.AUTO, schemas).absolute(),
+        contents.decoding.or_auto().absolute(),
     )  # fmt: skip
     return SqlRun(context.environment, options).run(paths)
 

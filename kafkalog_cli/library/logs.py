@@ -106,8 +106,8 @@ class PartitionLog(OnPath):
         zone: UTC). Control records are skipped. "read_committed" also skips aborted transactions and stops at the last
         stable offset. The iteration ends with DamagedLog at unreadable records. With `on_damage`, it calls `on_damage`
         for each damaged place and continues after the damage. `key_format` and `value_format` are those of `kafkalog
-        read`, such as "auto", and `schemas` is its directory of schemas: they add the columns key_json and value_json,
-        decoded contents as JSON text. Contents that are not decoded are null, and a LogWarning.
+        read`, such as "auto", and `schemas` is its directory of schemas. They add the columns key_json and value_json,
+        with decoded contents as JSON text. Contents that are not decoded are null, and a LogWarning.
 
         Raises OffsetOutOfRange, UsageError (an unknown column or format, no pyarrow), PathNotFound (no such schemas),
         Unreadable, OSError. Warns with LogWarning.

@@ -310,8 +310,8 @@ def transactions(
 ) -> Run[TransactionalId | OpenInLog]:
     """Return the transactional ids, then the transactions that are open in logs, as `kafkalog transactions` does.
 
-    A transaction hangs only if its last batch is older than `max_transaction_timeout_ms` at `now`. Raises
-    PathNotFound, NotKafkaLayout, Unreadable.
+    A transaction hangs only if its last batch is older than `max_transaction_timeout_ms` at `now`, epoch ms or a
+    datetime. Raises PathNotFound, NotKafkaLayout, Unreadable.
     """
     from kafkalog_cli.ops.coordinators import LogDirs
     from kafkalog_cli.ops.open_transactions import find_transactions

@@ -17,7 +17,7 @@ from kafkalog_cli.ops.selection import partition_paths
 from kafkalog_cli.ops.tables.transactions import Transaction, transactions
 
 MAX_TRANSACTION_TIMEOUT_MS = 15 * 60_000
-"""The default of transaction.max.timeout.ms, and of the age from which kafka-transactions.sh finds hanging ones."""
+"""The default of transaction.max.timeout.ms, and of kafka-transactions.sh find-hanging."""
 
 
 @unique
@@ -116,9 +116,9 @@ def find_transactions(
 ) -> Transactions:
     """Return the transactions of some log directories. Raises as `partition_paths` and `list_partition`.
 
-    The rule for hanging transactions is that of kafka-transactions.sh find-hanging: the last batch is older than
-    `max_transaction_timeout_ms`, and no transactional id has the producer, or the transaction of that id does not have
-    the partition.
+    The rule for hanging transactions is that of kafka-transactions.sh find-hanging. The last batch is older than
+    `max_transaction_timeout_ms`. No transactional id has the producer, or the transaction of that id does not have the
+    partition.
     """
     topic = CoordinatorTopic(log_dirs, TRANSACTION_STATE)
     ids: list[TransactionalId] = []

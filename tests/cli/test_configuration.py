@@ -184,6 +184,7 @@ def test_what_kubernetes_sets_for_a_service_is_passed_over(monkeypatch):
 NEVER = {
     "-f",
     "html",
+    "max-transaction-timeout",
     *("key-format", "value-format", "schemas"),
     *("bytes-per-s", "command-config", "create", "groups", "rename"),
     *("commit-to", "idle", "listen", "max-connections", "on-damage", "port"),

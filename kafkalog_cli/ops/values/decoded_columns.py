@@ -58,6 +58,10 @@ class Decoding(NamedTuple):
         formats = {"key": self.key_format, "value": self.value_format}
         return tuple(name for name, wanted in formats.items() if wanted is not None)
 
+    def or_auto(self) -> Decoding:
+        """Return the decoding with the format AUTO in place of none."""
+        return Decoding(self.key_format or ValueFormat.AUTO, self.value_format or ValueFormat.AUTO, self.schemas)
+
     def absolute(self) -> Decoding:
         """Return the decoding for workers, whose directory may be another."""
         return self if self.schemas is None else self._replace(schemas=os.path.abspath(self.schemas))  # noqa: PTH100

@@ -59,11 +59,13 @@ class TimeCounter:
         import numpy as np
 
         while True:
-            periods, rows = np.unique(timestamps // self._period_ms, return_inverse=True)
+            periods, numbers = np.unique(timestamps // self._period_ms, return_counts=True)
             if len(periods) <= self._most_periods:
                 break
             self._merge(self._period_ms * 2)
-        numbers = np.bincount(rows, weights).astype(np.int64)
+        if weights is not None:
+            rows = np.searchsorted(periods, timestamps // self._period_ms)
+            numbers = np.bincount(rows, weights).astype(np.int64)
         for period, number in zip(periods.tolist(), numbers.tolist(), strict=True):
             self._counts[period] = self._counts.get(period, 0) + number
         while len(self._counts) > self._most_periods:

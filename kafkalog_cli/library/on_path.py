@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli.library.finding import FoundRecord, find
 from kafkalog_cli.library.measuring import inspect, stats
+from kafkalog_cli.library.replaying import replay
 from kafkalog_cli.library.serving import LogServer, serve
 from kafkalog_cli.library.verbs import (
     Run,
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.open_transactions import OpenInLog, TransactionalId
     from kafkalog_cli.ops.purge import PurgePlan
     from kafkalog_cli.ops.recover.verb import Recovered
+    from kafkalog_cli.ops.replay.sending import ReplayedPartition
+    from kafkalog_cli.ops.replay.translation import ReplayedOffset
     from kafkalog_cli.ops.retain.plan import RetainPlan
     from kafkalog_cli.ops.roll import RollPlan
     from kafkalog_cli.ops.session.work import Changed
@@ -69,6 +72,10 @@ class OnPath:
     def serve(self, **what: Any) -> LogServer:
         """See `kafkalog_cli.serve`."""
         return serve(self.path, **what)
+
+    def replay(self, **what: Any) -> Run[ReplayedPartition | ReplayedOffset]:
+        """See `kafkalog_cli.replay`."""
+        return replay(self.path, **what)
 
     def stats(self, **what: Any) -> Run[MeasuredPartition]:
         """See `kafkalog_cli.stats`."""

@@ -183,6 +183,7 @@ def test_what_kubernetes_sets_for_a_service_is_passed_over(monkeypatch):
 
 NEVER = {
     "-f",
+    "assign",
     "html",
     "max-transaction-timeout",
     *("key-format", "value-format", "schemas"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.format.batch import BatchColumns
@@ -13,43 +13,30 @@ from kafkalog_cli.output.dump_text import java_path
 
 if TYPE_CHECKING:
     from kafkalog_cli.format.values.decoder import ValueDecoder
-    from kafkalog_cli.format.values.value_format import ValueFormat
+    from kafkalog_cli.ops.values.decoded_columns import Decoding
     from kafkalog_cli.output.decoded_values import DecodedValues
     from kafkalog_cli.output.messages import Messages
     from kafkalog_cli.output.progress import Progress
     from kafkalog_cli.output.record_json_printer import JsonPrinter
 
 
-class ContentsFormats(NamedTuple):
-    """How keys and values are decoded in JSON output, and where their schemas are. None: not given."""
-
-    key_format: ValueFormat | None = None
-    value_format: ValueFormat | None = None
-    schemas: str | None = None
-
-
 class DumpedValues:
     """Decodes keys and values for JSON output, and reports contents that cannot be decoded."""
 
-    def __init__(self, fs: Filesystem, messages: Messages, formats: ContentsFormats) -> None:
+    def __init__(self, fs: Filesystem, messages: Messages, decoding: Decoding) -> None:
         self._fs = fs
         self._messages = messages
-        self._formats = formats
+        self._decoding = decoding
         self._decoder: ValueDecoder | None = None
 
     def read_schemas(self, paths: list[str]) -> None:
         """Read the schemas for the files at `paths`. Raises PathNotFound, OSError."""
-        formats = self._formats
-        if formats.key_format is None and formats.value_format is None:
+        if not self._decoding:
             return
-        from kafkalog_cli.ops.values.schema_sources import value_decoder
+        from kafkalog_cli.cli.read_run import decoder_of
 
         directories = [java_path(path).rpartition("/")[0] or "." for path in paths]
-        self._decoder, notes = value_decoder(
-            self._fs, formats.key_format, formats.value_format, directories, formats.schemas
-        )
-        for note in notes:
-            self._messages.warn(note.kind, note.message, path=note.path)
+        self._decoder = decoder_of(self._decoding, self._fs, directories, self._messages)
 
     def of_topic(self, topic: str | None) -> DecodedValues | None:
         """Return what decodes the records of a topic; None if nothing is decoded."""
@@ -64,11 +51,9 @@ class DumpedValues:
         failures = [] if printer.values is None else printer.values.failures()
         if not failures:
             return False
-        from kafkalog_cli.output.decoded_values import failure_message
-
         flush()
         for one in failures:
-            self._messages.warn("undecoded", failure_message(one), path=path)
+            self._messages.warn("undecoded", one.message, path=path)
         return True
 
 

@@ -12,6 +12,7 @@ from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
+from kafkalog_cli.ops.values.decoded_columns import Decoding
 from kafkalog_cli.output.export_view import EXPORTED, ExportLines, export_counts, export_lines, exported_object
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines
@@ -44,6 +45,7 @@ class ExportOptions:
     sessions: Sessions
     quiet: bool
     is_json: bool
+    decoding: Decoding
 
 
 class ExportRun:
@@ -103,6 +105,7 @@ class ExportRun:
             OnDamage(options.mode),
             options.with_control,
             options.state is not None,
+            options.decoding,
         )
 
     def _tell(self, result: ExportResult, seconds: float) -> None:

@@ -14,6 +14,7 @@ from kafkalog_cli.errors import ExitCode, PathNotFound, Refused, UsageError
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.selection import expand
 from kafkalog_cli.ops.session.meter import of_the_system
+from kafkalog_cli.ops.values.decoded_columns import Decoding
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.progress import Waiting
 from kafkalog_cli.output.sql_output import (
@@ -50,7 +51,8 @@ class SqlOptions:
     max_rows: int | None
     master: str
     settings: Mapping[str, str]
-    allow: Sequence[str] = ()
+    allow: Sequence[str]
+    decoding: Decoding
 
 
 class SqlRun:
@@ -82,7 +84,7 @@ class SqlRun:
         from kafkalog_cli.spark.queries.early import check_names
         from kafkalog_cli.spark.queries.query import SETTINGS, query
 
-        reading = Reading(Isolation(options.isolation), Mode(options.mode), options.include_control)
+        reading = Reading(Isolation(options.isolation), Mode(options.mode), options.include_control, options.decoding)
         allowed = frozenset(map(Allowed, options.allow))
         settings = {**SETTINGS, **settings_of(allowed), **options.settings}
         if not allowed and not any(name.startswith("spark.sql.") for name in options.settings):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.errors import KafkalogError, Unreadable, combined_exit_code
-from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.library.finding import FoundRecord, find
+from kafkalog_cli.library.measuring import inspect, stats
+from kafkalog_cli.library.replaying import replay
 from kafkalog_cli.library.serving import LogServer, serve
 from kafkalog_cli.library.verbs import (
     Run,
@@ -20,7 +19,6 @@ from kafkalog_cli.library.verbs import (
     group_history,
     groups,
     metadump,
-    path_texts,
     purge,
     recover,
     retain,
@@ -30,22 +28,21 @@ from kafkalog_cli.library.verbs import (
     undo,
     verify,
 )
-from kafkalog_cli.library.warning import warn
-from kafkalog_cli.ops.selection import Selection, select_partitions
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
     from kafkalog_cli.ops.cluster.describe import ClusterDescription
     from kafkalog_cli.ops.compact.plan import CompactPlan
     from kafkalog_cli.ops.delete_records import DeleteRecordsPlan
     from kafkalog_cli.ops.doctor.examination import Examination
     from kafkalog_cli.ops.groups.describe import GroupDescription
     from kafkalog_cli.ops.groups.history import OffsetChange
+    from kafkalog_cli.ops.inspect.inspecting import InspectedPartition
     from kafkalog_cli.ops.metadump.copying import Metadump
     from kafkalog_cli.ops.open_transactions import OpenInLog, TransactionalId
     from kafkalog_cli.ops.purge import PurgePlan
     from kafkalog_cli.ops.recover.verb import Recovered
+    from kafkalog_cli.ops.replay.sending import ReplayedPartition
+    from kafkalog_cli.ops.replay.translation import ReplayedOffset
     from kafkalog_cli.ops.retain.plan import RetainPlan
     from kafkalog_cli.ops.roll import RollPlan
     from kafkalog_cli.ops.session.work import Changed
@@ -53,8 +50,6 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.truncate import TruncatePlan
     from kafkalog_cli.ops.undo import Undone
     from kafkalog_cli.ops.verify.partition import Verification
-
-    Paths: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
 class OnPath:
@@ -77,9 +72,17 @@ class OnPath:
         """See `kafkalog_cli.serve`."""
         return serve(self.path, **what)
 
+    def replay(self, **what: Any) -> Run[ReplayedPartition | ReplayedOffset]:
+        """See `kafkalog_cli.replay`."""
+        return replay(self.path, **what)
+
     def stats(self, **what: Any) -> Run[MeasuredPartition]:
         """See `kafkalog_cli.stats`."""
         return stats(self.path, **what)
+
+    def inspect(self, **what: Any) -> Run[InspectedPartition]:
+        """See `kafkalog_cli.inspect`."""
+        return inspect(self.path, **what)
 
     def metadump(self, out: str | PathLike[str], **what: Any) -> Metadump:
         """See `kafkalog_cli.metadump`."""
@@ -136,33 +139,3 @@ class OnPath:
     def purge(self, **what: Any) -> Run[PurgePlan]:
         """See `kafkalog_cli.purge`."""
         return purge(self.path, **what)
-
-
-def stats(  # noqa: PLR0913
-    paths: Paths,
-    *,
-    topics: Sequence[str] = (),
-    partitions: Sequence[int] = (),
-    top: int = 5,
-    limits: Limits = DEFAULT_LIMITS,
-    jobs: int = 1,
-) -> Run[MeasuredPartition]:
-    """Measure what lies in logs as `kafkalog stats` does; each result has the `contents` of one partition.
-
-    The results are in the order of the partitions. `top` is the number of the largest records, most frequent keys and
-    producers in each. Damage is a LogWarning too. Raises NothingSelected, PathNotFound, NotKafkaLayout, Unreadable.
-    """
-    from kafkalog_cli.disk.kernels import KernelChoice
-    from kafkalog_cli.ops.stats.measuring import StatsRequest, measure_partitions
-
-    fs = RealFilesystem()
-    chosen = select_partitions(fs, path_texts(paths), Selection(frozenset(topics), frozenset(partitions)))
-    found = list(measure_partitions(fs, chosen, StatsRequest(top, limits), KernelChoice(), jobs=jobs))
-    errors: list[KafkalogError] = []
-    for one in found:
-        for path, fault in one.damage:
-            warn(fault.message, path)
-        for path, error in one.not_read:
-            known = isinstance(error, KafkalogError)
-            errors.append(error if known else Unreadable(path=path, reason=str(error)))  # type: ignore[arg-type]
-    return Run(combined_exit_code([one.code for one in found]), tuple(found), tuple(errors))

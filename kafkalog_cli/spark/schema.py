@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from kafkalog_cli.errors import UsageError
+from kafkalog_cli.ops.values.decoded_columns import DECODED
 
 _HEADERS = {
     "type": "array",
@@ -66,11 +67,18 @@ SIZE_COLUMNS = (
 )
 """The sizes of key and value in bytes, null for a null key or value; selected by name only."""
 
+JSON_COLUMNS = tuple(SourceColumn(column, "string", name, needs_records=True) for name, column in DECODED.items())
+"""Key and value decoded by the options keyFormat and valueFormat (auto without them), as JSON; null: not decoded."""
+
 TEXT_COLUMNS = (
     SourceColumn("key_text", "string", "key", needs_records=True),
     SourceColumn("value_text", "string", "value", needs_records=True),
+    *JSON_COLUMNS,
 )
-"""Key and value decoded as UTF-8, invalid bytes as U+FFFD; null for a null key or value; selected by name only."""
+"""Key and value decoded as UTF-8, invalid bytes as U+FFFD, null for a null key or value; and JSON_COLUMNS.
+
+They are selected by name only.
+"""
 
 RECORDS = SourceColumn("_records", "long")
 """The number of records that a row stands for; used alone, for queries that only count records."""

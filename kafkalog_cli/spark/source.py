@@ -103,7 +103,7 @@ class Reader(DataSourceReader):
         options = self._options
         wanted = Wanted(
             self._columns, options.mode, options.isolation, options.include_control, options.fail_on_data_loss,
-            options.records.since_ms, options.records.until_ms,
+            options.records.since_ms, options.records.until_ms, options.decoding,
         )  # fmt: skip
         with without_traceback():
             yield from rows_of(RealFilesystem(), *carried(partition), wanted)

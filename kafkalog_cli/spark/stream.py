@@ -120,7 +120,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Iterate over the RecordBatches of a task."""
         options = self._options
         wanted = Wanted(
-            self._columns, options.mode, options.isolation, options.include_control, options.fail_on_data_loss
+            self._columns,
+            options.mode,
+            options.isolation,
+            options.include_control,
+            options.fail_on_data_loss,
+            decoding=options.decoding,
         )
         with without_traceback():
             yield from rows_of(RealFilesystem(), *carried(partition), wanted)

@@ -19,6 +19,7 @@ from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest
+from kafkalog_cli.ops.values.decoded_columns import Decoding
 
 
 @unique
@@ -57,7 +58,7 @@ class ExportRequest:
     """The options of an export; `range` applies to each log.
 
     `by_day`: one directory per day (UTC) of the records' timestamps. `is_incremental`: a log is exported up to its last
-    whole batch. The rest is left to the next run.
+    whole batch. The rest is left to the next run. `decoding` adds decoded keys and values.
     """
 
     format: FileFormat = FileFormat.PARQUET
@@ -68,6 +69,7 @@ class ExportRequest:
     mode: OnDamage = OnDamage.FAILFAST
     with_control: bool = False
     is_incremental: bool = False
+    decoding: Decoding = Decoding()  # noqa: RUF009 an immutable tuple
 
     def check(self) -> None:
         """Raise UsageError if options contradict each other."""
@@ -75,6 +77,7 @@ class ExportRequest:
             raise UsageError(
                 reason=f"--format {self.format.value} has the codecs {', '.join(self.format.codecs)}, not {self.codec}"
             )
+        self.decoding.check()
         if self.is_incremental and self.range != Range():
             raise UsageError(reason="--state cannot be combined with --from-offset, --to-offset, --since, --until")
 
@@ -86,6 +89,7 @@ class ExportRequest:
             "by_day": self.by_day,
             "isolation": self.isolation.value,
             "with_control": self.with_control,
+            **({"decoding": self.decoding.words} if self.decoding else {}),
         }
 
 

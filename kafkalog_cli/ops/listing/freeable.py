@@ -35,7 +35,7 @@ BLOCK_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class FreeableRequest:
+class PlanRequests:
     """The requests of the two verbs whose plans are asked."""
 
     retain: RetainRequest
@@ -55,16 +55,21 @@ class FreeablePart:
         return ExitCode.OK
 
 
+def requests_of(session: Session, partitions: Sequence[Partition]) -> PlanRequests:
+    """Return the requests of both verbs for a session. Raises as `Session.settings`."""
+    is_given = session.options.now_ms is not None
+    return PlanRequests(
+        session.request(RetainRequest, partitions, now_is_given=is_given),
+        session.request(CompactRequest, partitions, now_is_given=is_given),
+    )
+
+
 def freeable_of(session: Session, partitions: Sequence[Partition]) -> tuple[dict[str, Freeable], ExitCode]:
     """Return what each partition would free, by path, and the session's exit code.
 
     The session is a dry run, so that it takes no lock. Raises as `Session.settings`.
     """
-    is_given = session.options.now_ms is not None
-    request = FreeableRequest(
-        session.request(RetainRequest, partitions, now_is_given=is_given),
-        session.request(CompactRequest, partitions, now_is_given=is_given),
-    )
+    request = requests_of(session, partitions)
     found: dict[str, Freeable] = {}
 
     def take(part: FreeablePart) -> None:
@@ -76,14 +81,14 @@ def freeable_of(session: Session, partitions: Sequence[Partition]) -> tuple[dict
     return found, summary.code
 
 
-def _run(work: Work, request: FreeableRequest) -> FreeablePart:
+def _run(work: Work, request: PlanRequests) -> FreeablePart:
     path = work.partition.path
     try:
         root = work.begin()
         facts = work.facts()
     except (KafkalogError, OSError) as error:
         return FreeablePart(path, Freeable(unknown_because=(_reason(error),), partitions=1, unknown_partitions=1))
-    return FreeablePart(path, _Plans(work, request, root, facts).freeable())
+    return FreeablePart(path, Plans(work, request, root, facts).freeable())
 
 
 FREEABLE = Verb("ls", _run)
@@ -91,11 +96,11 @@ FREEABLE = Verb("ls", _run)
 
 
 @dataclass(slots=True)
-class _Plans:
+class Plans:
     """The two plans for one partition."""
 
     work: Work
-    request: FreeableRequest
+    request: PlanRequests
     root: PartitionState
     facts: PartitionFacts
     unknown: list[str] = field(default_factory=list)
@@ -104,7 +109,7 @@ class _Plans:
         """Return the sums of both plans; nothing for the metadata log, which only controllers change."""
         if self.facts.is_metadata_log:
             return Freeable(0, 0, 0, (), 1, 0)
-        retention = self._planned("retention", self._retention)
+        retention = self.planned("retention", self._retention)
         due_bytes, retention_bytes, gone = retention or (0, None, frozenset[int]())
         compaction_bytes = self._compaction_of(gone, is_retention_known=retention is not None)
         return Freeable(
@@ -115,11 +120,11 @@ class _Plans:
         """Return the bytes that compaction frees beside retention, None if they are not known."""
         config = self.facts.config
         if config.is_compacted:
-            return self._planned("compaction", lambda: self._compaction(gone))
+            return self.planned("compaction", lambda: self._compaction(gone))
         # A policy that retention accepted has no compact.
         return 0 if is_retention_known or config.is_known(CLEANUP_POLICY) else None
 
-    def _planned(self, what: str, plan: Callable[[], _Result]) -> _Result | None:
+    def planned(self, what: str, plan: Callable[[], _Result]) -> _Result | None:
         """Return the result of a plan; None, with the reason in `unknown`, where there is none."""
         try:
             return plan()
@@ -129,12 +134,25 @@ class _Plans:
             self.unknown.append(f"{what}: {_reason(error)}")
         return None
 
-    def _retention(self) -> tuple[int, int, frozenset[int]]:
-        """Return the bytes of due files, those of files that retention removes, and the segments that go."""
+    def retain_plan(self) -> RetainPlan:
+        """Return the plan of retention. Raises as `plan_retain` and `Work.check`, and Refused for a refused plan."""
         work = self.work
         work.check(Action.RETAIN, facts=self.facts)
         plan = plan_retain(work.fs, work.partition, self.root, self.request.retain, work.places)
         _check(plan)
+        return plan
+
+    def compact_plan(self) -> CompactPlan:
+        """Return the plan of compaction. Raises as `plan_compact` and `Work.check`, and Refused for a refused plan."""
+        work = self.work
+        work.check(Action.COMPACT, facts=self.facts)
+        plan = plan_compact(work.fs, work.partition, self.root, self.request.compact, work.places)
+        _check(plan)
+        return plan
+
+    def _retention(self) -> tuple[int, int, frozenset[int]]:
+        """Return the bytes of due files, those of files that retention removes, and the segments that go."""
+        work, plan = self.work, self.retain_plan()
         due = [] if plan.due is None else [due.file for due in plan.due.files]
         names = _names_that_go(plan)
         files = [file for file in work.fs.list_directory(plan.path) if file.path.rpartition("/")[2] in names]
@@ -143,12 +161,9 @@ class _Plans:
 
     def _compaction(self, gone: frozenset[int]) -> int:
         """Return the bytes that the cleaning of segments frees that retention leaves."""
-        work, request = self.work, self.request.compact
-        work.check(Action.COMPACT, facts=self.facts)
-        plan = plan_compact(work.fs, work.partition, self.root, request, work.places)
-        _check(plan)
+        work = self.work
         freed_bytes = 0
-        for group in measured(work.fs, plan, request):
+        for group in measured(work.fs, self.compact_plan(), self.request.compact):
             if gone.isdisjoint(group.sources):
                 new_bytes = sum(-(-size // BLOCK_BYTES) * BLOCK_BYTES for size in group.file_bytes)
                 replaced = _replaced(work.partition, group.sources, group.base_offsets)

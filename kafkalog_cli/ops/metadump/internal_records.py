@@ -18,6 +18,7 @@ from kafkalog_cli.format.internal_topics.records import API_MESSAGE_TOPICS, COOR
 from kafkalog_cli.format.internal_topics.schema import Message, SchemaField, definitions, message_schema
 from kafkalog_cli.format.varint import BadVarint, decode_unsigned
 from kafkalog_cli.log.settings.topic_config_table import TOPIC_KEYS
+from kafkalog_cli.ops.cluster.entries import is_sensitive
 
 FILLER = 0xC1
 """The byte in the place of a value. UTF-8 has no such byte, so no text of the original can appear by chance."""
@@ -254,7 +255,7 @@ class InternalRecords:
         return made
 
     def _config(self, message: Message, made: Message) -> None:
-        """Keep settings of topics and numbers; other values may be passwords."""
+        """Keep settings of topics and numbers; other values may be passwords, and passwords may be numbers."""
         resource, kind = message["resourceName"], _CONFIG_NAMES.get(message["resourceType"])
         if kind is not None:
             made["resourceName"] = self._name(kind, resource)
@@ -263,8 +264,8 @@ class InternalRecords:
         value = message["value"]
         is_setting = message["resourceType"] == _TOPIC_RESOURCE and message["name"] in TOPIC_KEYS
         is_plain = value is None or value in ("true", "false") or value.lstrip("-").isdecimal()
-        if not is_setting and not is_plain:
-            made["value"] = self._pseudonyms.hidden(value)
+        if not is_setting and (not is_plain or is_sensitive(message["name"])):
+            made["value"] = None if value is None else self._pseudonyms.hidden(value)
 
     def _struct(self, owner: str, fields: tuple[SchemaField, ...], message: Message) -> Message:
         by_name = {field.name: field for field in fields}

@@ -164,14 +164,17 @@ def test_killed_runs_leave_no_gap_and_no_double(target, real_kafka, tmp_path):
     wanted = contents(source.data, "busy", 0)
     words = ["replay", source.data, "--to", target.address, "--state", tmp_path / "state", "--create"]
     command = [sys.executable, "-m", "kafkalog_cli", *map(str, words), "--bytes-per-s", "2MB"]
-    kills = 0
-    for seconds in (2.5, 3.5, 4.5):
+    kills = []
+    for seconds, kind in ((4, signal.SIGKILL), (5, signal.SIGINT), (6, signal.SIGKILL)):
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT)
         try:
             process.wait(seconds)
         except subprocess.TimeoutExpired:
-            os.kill(process.pid, signal.SIGKILL)
-            kills += 1
+            os.kill(process.pid, kind)
+            kills.append(kind)
+            _, errors = process.communicate(timeout=60)
+            assert process.returncode == (130 if kind is signal.SIGINT else -signal.SIGKILL), errors
+            continue
         process.communicate()
     assert kills
     done = replay(source.data, target, tmp_path / "state", "--create")

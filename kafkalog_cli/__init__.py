@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.library import DamagedLog as DamagedLog
     from kafkalog_cli.library import FoundRecord as FoundRecord
     from kafkalog_cli.library import LogDirectory as LogDirectory
+    from kafkalog_cli.library import LogServer as LogServer
     from kafkalog_cli.library import LogWarning as LogWarning
     from kafkalog_cli.library import Offsets as Offsets
     from kafkalog_cli.library import PartitionLog as PartitionLog
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.library import replay as replay
     from kafkalog_cli.library import retain as retain
     from kafkalog_cli.library import roll as roll
+    from kafkalog_cli.library import serve as serve
     from kafkalog_cli.library import stats as stats
     from kafkalog_cli.library import transactions as transactions
     from kafkalog_cli.library import truncate as truncate
@@ -46,6 +48,7 @@ _LIBRARY = (
     "DamagedLog",
     "FoundRecord",
     "LogDirectory",
+    "LogServer",
     "LogWarning",
     "Offsets",
     "PartitionLog",
@@ -67,6 +70,7 @@ _LIBRARY = (
     "replay",
     "retain",
     "roll",
+    "serve",
     "stats",
     "transactions",
     "truncate",

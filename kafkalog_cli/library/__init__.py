@@ -6,6 +6,7 @@ The files are:
 - `verbs.py`: the verbs of the command line (verify, recover, retain, compact, …) as functions that return a `Run`.
 - `finding.py`: find, which returns records one by one.
 - `measuring.py`: stats, which returns the contents of each partition.
+- `serving.py`: serve, a read-only broker that runs during a `with` block.
 - `replaying.py`: replay, which sends records to a cluster.
 - `appending.py`: PartitionLog.append, with the plan, locks, refusals and journal of `kafkalog append`.
 - `times.py`: datetimes and epoch milliseconds.
@@ -21,6 +22,7 @@ from kafkalog_cli.library.logs import LogDirectory, Offsets, PartitionLog, new_p
 from kafkalog_cli.library.logs import open_logs as open  # noqa: A004
 from kafkalog_cli.library.measuring import stats
 from kafkalog_cli.library.replaying import replay
+from kafkalog_cli.library.serving import LogServer, serve
 from kafkalog_cli.library.verbs import (
     Run,
     cluster,
@@ -47,6 +49,7 @@ __all__ = [
     "DamagedLog",
     "FoundRecord",
     "LogDirectory",
+    "LogServer",
     "LogWarning",
     "Offsets",
     "PartitionLog",
@@ -68,6 +71,7 @@ __all__ = [
     "replay",
     "retain",
     "roll",
+    "serve",
     "stats",
     "transactions",
     "truncate",

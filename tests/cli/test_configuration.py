@@ -297,6 +297,19 @@ def test_the_page_names_every_option():
     assert named == configuration.CONFIGURABLE | configuration.READERS_ONLY
 
 
+def test_the_page_names_the_commands_of_each_option():
+    """Where the row lists commands; other rows describe them."""
+    rows = re.findall(r"^\| `([a-z-]+)` \| ((?:`[a-z-]+`(?:, )?)+) \|$", PAGE, re.MULTILINE)
+    assert len(rows) > 10
+    for option, names in rows:
+        have = [name for name in COMMANDS if configuration.is_configurable(name, option) and _has(name, option)]
+        assert re.findall("[a-z-]+", names) == have, option
+
+
+def _has(name, option):
+    return any(f"--{option}" in one.option_names for one in command_of(name).parameters)
+
+
 def test_the_examples_of_the_page(file):
     (example,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     path = file(example)

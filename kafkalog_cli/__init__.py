@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.library import purge as purge
     from kafkalog_cli.library import record_schema as record_schema
     from kafkalog_cli.library import recover as recover
+    from kafkalog_cli.library import replay as replay
     from kafkalog_cli.library import retain as retain
     from kafkalog_cli.library import roll as roll
     from kafkalog_cli.library import serve as serve
@@ -66,6 +67,7 @@ _LIBRARY = (
     "purge",
     "record_schema",
     "recover",
+    "replay",
     "retain",
     "roll",
     "serve",

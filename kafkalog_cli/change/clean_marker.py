@@ -19,11 +19,11 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from kafkalog_cli.change.manifest import FileFacts, Manifest, RunState, difference_of_files, read_manifest
-from kafkalog_cli.disk.durable import not_changed, remove_if_there, replace_file, sync_directory
+from kafkalog_cli.disk.durable import not_changed, replace_file, sync_directory, try_to_remove
 from kafkalog_cli.disk.fs import FileAttributes, Filesystem, WritableFilesystem, read_all
 from kafkalog_cli.disk.lock import LockPolicy, lock_checkpoints, turn_of
 from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.errors import KafkalogError, PathNotFound, Refused
+from kafkalog_cli.errors import KafkalogError, PathNotFound, Refused, SyncFailed
 
 HELD_MARKER = FileKind.HELD_CLEAN_SHUTDOWN.value
 """The name of the held marker: a plain file in log.dir. A broker ignores it, but a directory would stop its start."""
@@ -48,8 +48,8 @@ def hold_marker(fs: WritableFilesystem, log_dir: str, run_id: str, partitions: C
     """Remove the marker before a run first changes one of `partitions`. Return whether a marker is now held.
 
     A log directory without a marker never gets one: a broker that crashed has to recover.
-    Raises NotChanged, NoSpace, Locked, SyncFailed (the caller must change nothing then), and Refused if the marker
-    is not a regular file.
+    Raises NotChanged, NoSpace, Locked, Unreadable, and Refused if the marker is not a regular file: the marker is where
+    it was then. Raises SyncFailed: the marker may be away. The caller must change nothing in either case.
     """
     path, held_path = _paths(log_dir)
     try:
@@ -71,8 +71,16 @@ def hold_marker(fs: WritableFilesystem, log_dir: str, run_id: str, partitions: C
                 held = replace(away, reasons={**away.reasons, run_id: tuple(sorted(names))})
                 if held == away:  # an undo of the run that removed the marker
                     return True
-            replace_file(fs, held_path, _encode(held), held.attributes._replace(xattrs=()))
-            if remove_if_there(fs, path):
+            try:
+                replace_file(fs, held_path, _encode(held), held.attributes._replace(xattrs=()))
+            except SyncFailed as error:
+                raise not_changed(log_dir, error) from error
+            if found is not None:
+                try:
+                    fs.unlink(path)
+                except OSError:
+                    try_to_remove(fs, held_path)  # the marker is where it was
+                    raise
                 sync_directory(fs, log_dir)
             return True
     except OSError as error:
@@ -91,8 +99,9 @@ def release_marker(
     path, held_path = _paths(log_dir)
     with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
         held = read_held_marker(fs, log_dir)
-        if fs.status(path) is not None or held is None:
-            return fs.status(path) is not None
+        is_there = fs.status(path) is not None
+        if is_there or held is None:
+            return is_there
         left = {
             run: tuple(name for name in names if name not in partitions or run not in {run_id, *also})
             for run, names in held.reasons.items()

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from kafkalog_cli.cli.completions import complete_groups, complete_topics
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from kafkalog_cli.cli.environment import shown_reading
 from kafkalog_cli.cli.options import (
     SELECTION_PANEL,
     BrokerConfigOption,
@@ -57,4 +58,4 @@ def groups(  # noqa: PLR0913, PLR0917 options
     return GroupsRun(context.environment, options).run(paths)
 
 
-command = Command(groups)
+command = Command(groups, surroundings=shown_reading)

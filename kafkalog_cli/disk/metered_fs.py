@@ -15,6 +15,7 @@ from kafkalog_cli.disk.fs import (
     Room,
     WritableFile,
     WritableFilesystem,
+    data_from,
 )
 
 Meter = Callable[[str, int], None]
@@ -147,6 +148,9 @@ class _MeteredReader:
             if got < len(part):
                 break
         return done
+
+    def data_from(self, position: int) -> int:
+        return data_from(self._file, position)
 
     def close(self) -> None:
         self._file.close()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum, unique
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkalog_cli.change import journal
 from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put
 from kafkalog_cli.change.checkpoint_lines import LineEdit
-from kafkalog_cli.change.clean_marker import followed_runs, hold_marker, is_away, release_marker, waits_for
+from kafkalog_cli.change.clean_marker import followed_runs, hold_marker, release_marker, waits_for
 from kafkalog_cli.change.journal import CheckpointEdits
 from kafkalog_cli.change.manifest import Manifest, RunInfo
 from kafkalog_cli.disk.durable import is_half_changed, is_of_a_sync, marker_kept, marker_left_away
@@ -74,17 +75,10 @@ def apply_changes(  # noqa: PLR0913
         return None
     if fingerprints_of(fs, plan.path) != plan.fingerprints:
         raise Refused(path=plan.path, reason="a file has changed since the plan was made")
-    is_held = False
-    try:
-        if marker is not MarkerUse.LEFT and plan.log_dir is not None:
-            is_held = hold_marker(fs, plan.log_dir, run.run_id, [plan.name])
+    with marker_away(fs, plan, run.run_id, is_needed=marker is not MarkerUse.LEFT) as is_held:
         edits = CheckpointEdits(plan.log_dir, plan.line_edits) if plan.log_dir and plan.line_edits else None
         info = replace(run, holds_marker=is_held, keeps_records=marker is MarkerUse.GIVEN_BACK)
         manifest = journal.apply(fs, plan.path, plan.changes, run=info, discard=discard, checkpoints=edits, held=held)
-    except BaseException as error:
-        if marker is not MarkerUse.LEFT:
-            give_marker_back(fs, plan, run.run_id, error)
-        raise
     assert manifest is not None
     if is_held and marker is MarkerUse.DROPPED:
         return Applied(manifest, MarkerState.AWAY)
@@ -115,26 +109,49 @@ def marker_after(
         raise marker_left_away(plan.log_dir, command, error, is_checked=is_checked) from error
 
 
-def give_marker_back(fs: WritableFilesystem, plan: ChangePlan, run_id: str, error: BaseException) -> None:
-    """Restore the clean shutdown marker after an error that left all files unchanged: then there is no run to undo.
+@contextmanager
+def marker_away(
+    fs: WritableFilesystem, plan: ChangePlan, run_id: str, *, is_needed: bool = True
+) -> Generator[bool, None, None]:
+    """Remove the clean shutdown marker before a change, and yield whether a marker is held now.
 
-    After a failed sync nothing is restored, because the contents of the disk are not known. Raises MarkerKept, or
-    NoSpace with its text, if the marker is not restored. `undo` then restores it, even if the run left nothing else.
+    After an error that left all files unchanged, the marker is restored: then there is no run to undo. If it cannot be
+    restored, raises MarkerKept, or NoSpace with its text: `undo` then restores it, even if the run left nothing else.
     """
-    if plan.log_dir is None or is_half_changed(error):  # undo restores the files and the marker
-        return
+    is_held = False
+    try:
+        if is_needed and plan.log_dir is not None:
+            is_held = hold_marker(fs, plan.log_dir, run_id, [plan.name])
+    except BaseException as error:
+        if not isinstance(error, KafkalogError) or isinstance(error, SyncFailed):  # else the marker is where it was
+            _give_marker_back(fs, plan, run_id, error)
+        raise
+    try:
+        yield is_held
+    except BaseException as error:
+        if is_held and not is_half_changed(error):  # undo restores the files and the marker
+            _give_marker_back(fs, plan, run_id, error)
+        raise
+
+
+def _give_marker_back(fs: WritableFilesystem, plan: ChangePlan, run_id: str, error: BaseException) -> None:
+    """Restore the marker after `error`, see `marker_away`.
+
+    After a failed sync nothing is restored, because the contents of the disk are not known.
+    """
+    log_dir = plan.log_dir or ""
     failed: OSError | KafkalogError
     if is_of_a_sync(error) and isinstance(error, KafkalogError):
         failed = error.__cause__ if isinstance(error.__cause__, SyncFailed) else error
     else:
         try:
-            release_marker(fs, plan.log_dir, run_id, [plan.name])
+            release_marker(fs, log_dir, run_id, [plan.name])
         except (OSError, KafkalogError) as second:
             failed = second
         else:
             return
-    if is_away(fs, plan.log_dir) and waits_for(fs, plan.log_dir, run_id, plan.name):
-        raise marker_kept(plan.log_dir, plan.path, run_id, failed) from error
+    if waits_for(fs, log_dir, run_id, plan.name):
+        raise marker_kept(log_dir, plan.path, run_id, failed) from error
 
 
 def is_sound(fs: Filesystem, path: str, settings: LoadSettings, since: int | None) -> bool:

@@ -141,7 +141,8 @@ def _odd_files(facts: PartitionFacts, _: Intent) -> str | None:
     if not facts.odd_files:
         return None
     moves = ", ".join(moved_aside(f"{facts.path}/{name}") for name in facts.odd_files)
-    return f"these files have names of segment files, but are not regular files: {', '.join(facts.odd_files)}; {moves}"
+    names = ", ".join(facts.odd_files)
+    return f"these entries have names of Kafka's files, but are directories, pipes or links: {names}; {moves}"
 
 
 def _odd_topic(facts: PartitionFacts, _: Intent) -> str | None:
@@ -238,7 +239,7 @@ RULES = (
         "odd-files",
         _EVERY - {Action.PURGE},
         _REFUSED,
-        "an entry with the name of a segment file is a directory, a pipe, a socket, a device, or a link to nothing",
+        "an entry with the name of a file of Kafka is a directory, a pipe, a device, or a link that is not followed",
         "",
         _odd_files,
     ),

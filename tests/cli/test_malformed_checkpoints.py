@@ -2,7 +2,9 @@
 
 import json
 import shlex
+import shutil
 import subprocess
+import sys
 from typing import NamedTuple
 
 import pytest
@@ -129,3 +131,38 @@ def test_a_link_is_left_alone(root, tmp_path):
     kafkalog("recover", root)
     assert target.read_bytes() == OFFLINE["version"]
     assert checkpoint(root, "replication").is_symlink()
+
+
+@pytest.mark.parametrize("kind", [None, "stray", "delete", "future"])
+def test_recover_rebuilds_the_file_whatever_else_is_there(root, kind):
+    """A broker does not start with the file, even if no partition here can be recovered."""
+    if kind is None:
+        shutil.rmtree(root / "t-0")
+    else:
+        (root / "t-0").rename(root / f"t-0.{'ab' * 16}-{kind}")
+    file = checkpoint(root, "recovery-point")
+    file.write_bytes(OFFLINE["not a count"])
+    dry = kafkalog("recover", root, "--dry-run")
+    assert "would be rebuilt" in dry.err
+    assert file.read_bytes() == OFFLINE["not a count"]
+    code, _, err = kafkalog("recover", root)
+    assert (code, "rebuilt from 1 line" in err) == (0, True), err
+    assert file.read_bytes() == b"0\n1\nt 0 2\n"
+    assert kafkalog("verify", root).code != 4
+
+
+def test_a_log_directory_without_partitions_that_is_locked(root):
+    """Nothing is rebuilt beside a broker."""
+    shutil.rmtree(root / "t-0")
+    file = checkpoint(root, "recovery-point")
+    file.write_bytes(OFFLINE["zeros"])
+    code = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); input()"
+    broker = subprocess.Popen(
+        [sys.executable, "-c", code, root / ".lock"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    broker.stdout.readline()
+    try:
+        assert kafkalog("recover", root).code == 11
+        assert file.read_bytes() == OFFLINE["zeros"]
+    finally:
+        broker.communicate(b"\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kafkalog_cli.disk.fs import Filesystem, ReadableFile
+from kafkalog_cli.disk.fs import Filesystem, ReadableFile, data_from
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import crc as checksums
 from kafkalog_cli.format.batch import CODEC_MASK, LOG_OVERHEAD_BYTES, MINIMUM_ENTRY_SIZE, NO_OFFSET, RECORD_BATCH
@@ -89,6 +89,7 @@ def next_good_batch(
             return None
         else:
             position += wanted
+            position = max(position, data_from(file, position) - HEADER_BYTES)  # a header may begin with zeros
         wanted = min(2 * wanted, _WINDOW_BYTES)
     return None
 

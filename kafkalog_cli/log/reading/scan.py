@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from enum import Enum, unique
 
-from kafkalog_cli.disk.fs import ReadableFile
+from kafkalog_cli.disk.fs import ReadableFile, data_from
 from kafkalog_cli.disk.kernels import LOADED_ROWS, KernelChoice
 from kafkalog_cli.format.batch import BatchArrays, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
@@ -272,9 +272,9 @@ def read_readable(file: ReadableFile, position: int, buffer: memoryview) -> tupl
 
 
 def unreadable_ranges(file: ReadableFile, begin: int, end: int) -> Iterator[Fault]:
-    """Yield a fault for each range of bytes `begin` to `end` that the device cannot read."""
+    """Yield a fault for each range of bytes `begin` to `end` that the device cannot read. Holes can be read."""
     buffer = bytearray(max(0, min(CHUNK_BYTES, end - begin)))
-    while begin < end:
+    while (begin := data_from(file, begin)) < end:
         got, fault = read_readable(file, begin, memoryview(buffer)[: end - begin])
         if fault is not None:
             yield fault

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, suppress
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -28,6 +28,7 @@ from kafkalog_cli.ops.append.inputs import AppendInputs, InputCutOff
 from kafkalog_cli.ops.append.making import (
     is_topic_id,
     made_partition,
+    may_be_there,
     partition_to_make,
     refused_to_make,
     topic_id_for,
@@ -224,10 +225,9 @@ class Appending:
                 work.note("new-partition", "this partition was not made: nothing was appended", path)
             return unmade.changed
         except BaseException as error:
-            with suppress(OSError):
-                is_told = isinstance(error, PartitionLeft) or is_half_changed(error)
-                if not is_told and work.fs.status(path) is not None:
-                    work.note("new-partition", "this partition was made, and stays", path)
+            is_told = isinstance(error, PartitionLeft) or is_half_changed(error)
+            if not is_told and may_be_there(work.fs, path):
+                work.note("new-partition", "this partition was made, and stays", path)
             raise
         work.note("new-partition", "this partition was made; undo removes it", path)
         return changed

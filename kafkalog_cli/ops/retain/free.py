@@ -238,12 +238,14 @@ def oldest_first(
             heappush(heap, following)
 
 
-def unlink_segment(fs: WritableFilesystem, plan: FreePlan, segment: FreeSegment | None) -> None:
-    """Remove the files of a segment (None: the leftovers) at once.
+def unlink_segment(
+    fs: WritableFilesystem, plan: FreePlan, segment: FreeSegment | None, removed: list[FileStatus]
+) -> None:
+    """Remove the files of a segment (None: the leftovers) at once. `removed` gets each file that is gone.
 
     Raises Refused if a file has changed, NotChanged, SyncFailed.
     """
-    remove_files(fs, plan.path, plan.leftovers if segment is None else segment.files)
+    remove_files(fs, plan.path, plan.leftovers if segment is None else segment.files, removed)
 
 
 def record_freed(fs: WritableFilesystem, freed: Freed, run: RunInfo, *, held: LockHandle | None) -> Remark | None:

@@ -99,9 +99,9 @@ def apply_retain(
     """
     if not plan.has_work:
         return None
+    load_settings = request.load_settings(plan.log_dir, plan.topic)
     with after_due_files(fs, plan, run) as begun:
         rest = replace(plan, fingerprints=fingerprints_of(fs, plan.path), due=None)
-        load_settings = request.load_settings(plan.log_dir, plan.topic)
         done = apply_changes(fs, rest, begun, MarkerUse.LEFT, load_settings, held=held)
     if done is not None and not plan.delay_ms:
         unlink_at_once(fs, plan.path, run.now_ms)
@@ -142,8 +142,6 @@ class _Planning:
         self._times: dict[int, LargestTimestamp] = {}
         self._remarks: list[Remark] = []
         self._is_seven = self._segments[-1].is_seven
-        if any(segment.is_seven != self._is_seven for segment in self._segments):
-            raise Unready(log.partition.path, "it has segments of 0.7 and of later versions")
 
     def complete(self, plan: RetainPlan) -> RetainPlan:
         """Return the plan with its changes. Raises Unready."""

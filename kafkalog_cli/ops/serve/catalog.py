@@ -6,7 +6,7 @@ import resource
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from kafkalog_cli.disk.names import METADATA_TOPIC, DirectoryKind, DirectoryName, FileKind
+from kafkalog_cli.disk.names import DirectoryKind, FileKind
 from kafkalog_cli.errors import ExitCode, KafkalogError, Unreadable
 from kafkalog_cli.format.fault import unreadable
 from kafkalog_cli.format.kafka_uuid import ZERO_UUID
@@ -149,12 +149,8 @@ class ServedCatalog:
             raise nothing_selected(self.fs, list(self._request.paths), self._request.selection)
 
     def _best_copies(self) -> list[Copy]:
-        names = {(one.topic, one.number) for one in _names_of_topics(self.log_dirs, self._request.selection)}
         best = []
-        for topic, number in sorted(names):
-            copy = self.log_dirs.replicas.best(topic, number)
-            if copy is None:
-                continue
+        for copy in self.log_dirs.best_copies(self._request.selection):
             if any(segment.is_seven for segment in copy.partition.segments):
                 message = "not served: it is a log of Kafka 0.7, which no client since 0.8 reads"
                 self._report(Note("unsupported", message, copy.partition.path, exit_code=ExitCode.PARTIAL))
@@ -190,29 +186,3 @@ class ServedCatalog:
 
     def _tell_damage(self, path: str, message: str) -> None:
         self._report(Note("damage", message, path, exit_code=ExitCode.CORRUPTION))
-
-
-class _Named(NamedTuple):
-    topic: str
-    number: int
-
-
-def _names_of_topics(log_dirs: LogDirs, selection: Selection) -> list[_Named]:
-    """Return the names of the selected partitions of topics in all log directories; the metadata log is none of them.
-
-    Raises as `partition_paths`; NothingSelected.
-    """
-
-    def takes(name: DirectoryName) -> bool:
-        is_topic = name.kind is DirectoryKind.PARTITION and name.topic is not None and name.topic != METADATA_TOPIC
-        return is_topic and selection.takes(name)
-
-    found = {
-        _Named(one.directory.topic or "", one.directory.partition or 0)
-        for log_dir in log_dirs.replicas.log_dirs
-        for one in partition_paths(log_dirs.fs, log_dir, takes)
-        if takes(one.directory)
-    }
-    if not found:
-        raise nothing_selected(log_dirs.fs, log_dirs.paths, selection)
-    return sorted(found)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli.library.finding import FoundRecord, find
 from kafkalog_cli.library.measuring import stats
+from kafkalog_cli.library.replaying import replay
 from kafkalog_cli.library.serving import LogServer, serve
 from kafkalog_cli.library.verbs import (
     Run,
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.open_transactions import OpenInLog, TransactionalId
     from kafkalog_cli.ops.purge import PurgePlan
     from kafkalog_cli.ops.recover.verb import Recovered
+    from kafkalog_cli.ops.replay.sending import ReplayedPartition
+    from kafkalog_cli.ops.replay.translation import ReplayedOffset
     from kafkalog_cli.ops.retain.plan import RetainPlan
     from kafkalog_cli.ops.roll import RollPlan
     from kafkalog_cli.ops.session.work import Changed
@@ -64,6 +67,10 @@ class OnPath:
     def find(self, **what: Any) -> Iterator[FoundRecord]:
         """See `kafkalog_cli.find`."""
         return find(self.path, **what)
+
+    def replay(self, **what: Any) -> Run[ReplayedPartition | ReplayedOffset]:
+        """See `kafkalog_cli.replay`."""
+        return replay(self.path, **what)
 
     def serve(self, **what: Any) -> LogServer:
         """See `kafkalog_cli.serve`."""

@@ -103,7 +103,7 @@ def _for_the_parser(argv: list[str]) -> list[str]:
     if not argv:
         return _HELP
     if argv[:1] == ["help"]:
-        return [*argv[1:2], *_HELP]
+        return [*(word for word in argv[1:2] if word != "help"), *_HELP]
     if argv[:1] == ["sql"]:
         return [f" {word}" if word.startswith("-- ") else word for word in argv]
     return argv

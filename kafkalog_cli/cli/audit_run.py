@@ -26,6 +26,7 @@ from kafkalog_cli.ops.audit.compare import (
     run_of,
 )
 from kafkalog_cli.ops.checks.finding_kinds import Severity
+from kafkalog_cli.ops.outside_logs import check_outside
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
 from kafkalog_cli.ops.session.meter import of_the_system
@@ -36,7 +37,6 @@ from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.spark.audit_job import Audit, AuditRequest
-from kafkalog_cli.spark.export.plan import check_outside
 from kafkalog_cli.spark.java import need_pyspark
 from kafkalog_cli.spark.sessions import Sessions
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from kafkalog_cli.cli.completions import complete_topics
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
-from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.environment import Environment, shown_reading
 from kafkalog_cli.cli.options import (
     SELECTION_PANEL,
     TIME_HELP,
@@ -84,4 +84,4 @@ def _point(environment: Environment, text: str | None, now: str | None) -> "Meta
     return MetadataPoint(int(text)) if text.isdecimal() else MetadataPoint(None, time_of(environment, text, now))
 
 
-command = Command(cluster)
+command = Command(cluster, surroundings=shown_reading)

@@ -14,7 +14,7 @@ GROUPS = {
     "Cluster": ("groups", "transactions", "cluster"),
     "Check and repair": ("doctor", "verify", "recover"),
     "Change": ("append", "roll", "retain", "compact", "delete-records", "truncate"),
-    "Move data": ("serve", "export", "import", "metadump"),
+    "Move data": ("serve", "replay", "export", "import", "metadump"),
     "Spark": ("sql", "audit"),
     "Undo": ("undo", "purge"),
     "Set up": ("demo", "warmup"),

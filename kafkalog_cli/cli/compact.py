@@ -63,7 +63,7 @@ def compact(  # noqa: PLR0913
 ) -> int:
     """Keep only the last record of each key, as a log cleaner does.
 
-    Tombstones and aborted records are removed when their time has come. Only topics with compact in their
+    Tombstones and aborted records are removed when Kafka's rules permit it. Only topics with compact in their
     cleanup.policy are cleaned: by --config, the metadata log, or --broker-config. A log is cleaned if it is dirty
     enough (min.cleanable.dirty.ratio), the dirtiest log first.
 

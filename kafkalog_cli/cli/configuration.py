@@ -30,9 +30,12 @@ CONFIGURABLE = frozenset(
 """Options of any command: how results are printed, how thorough a reader is, and limits of load and memory."""
 READERS_ONLY = frozenset({"broker-config", "metadata"})
 """Paths that are read for settings. A command that changes logs takes these from its command line."""
-READERS = frozenset({"ls", "groups", "transactions", "cluster", "doctor", "serve", "verify", "audit"})
-NOT_OF = {"format": frozenset({"export"})}
-"""Commands whose option of this name means something else: `export --format` is the format of the files."""
+READERS = frozenset({"ls", "groups", "transactions", "cluster", "doctor", "serve", "replay", "verify", "audit"})
+NOT_OF = {"format": frozenset({"export"}), "isolation": frozenset({"replay"})}
+"""Commands whose option of this name means something else: `export --format` is the format of the files.
+
+`replay --isolation` decides which records get into a cluster, not only what is printed.
+"""
 
 _OWN_VARIABLES = frozenset({CONFIG_VARIABLE, "KAFKALOG_DEBUG", "KAFKALOG_JAVA_HOME"})
 _OF_OTHERS = re.compile(

@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from kafkalog_cli.cli.environment import Environment
 
 REQUIRED = object()
@@ -101,7 +103,7 @@ class Parameter(NamedTuple):
     def option_names(self) -> tuple[str, ...]:
         """The names of an option, none of an argument.
 
-        Undeclared names are those that typer takes: an option that is true or false has two of them.
+        Undeclared names are the names that typer makes: an option that is true or false has two of them.
         """
         if self.declaration.is_argument:
             return ()
@@ -115,7 +117,7 @@ class Command:
     """A command: its function, whose parameters are declared, groups of options (`groups.py`) among them.
 
     `rewritten` changes the words of the command line before they are parsed. With `takes_unknown` a word that looks
-    like an option, and is none, is an argument.
+    like an option, and is none, is an argument. `surroundings` makes the environment of one call.
     """
 
     def __init__(
@@ -124,8 +126,10 @@ class Command:
         rewritten: Callable[[list[str]], list[str]] | None = None,
         *,
         takes_unknown: bool = False,
+        surroundings: Callable[[CommandContext], AbstractContextManager[Environment]] | None = None,
     ) -> None:
         self.function = function
+        self._surroundings = surroundings
         self.rewritten = rewritten
         self.takes_unknown = takes_unknown
         self.parameters: list[Parameter] = []
@@ -144,6 +148,12 @@ class Command:
 
     def call(self, context: CommandContext) -> int:
         """Call the function with the values of the context."""
+        if self._surroundings is None:
+            return self._call(context)
+        with self._surroundings(context) as environment:
+            return self._call(CommandContext(environment, context.values, context.typed))
+
+    def _call(self, context: CommandContext) -> int:
         values = dict(context.values)
         for name, group in self._groups.items():
             values[name] = group(*map(values.pop, group._fields))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum, unique
 
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, combined_exit_code
@@ -11,8 +12,18 @@ from kafkalog_cli.ops.coordinators import LogDirs
 from kafkalog_cli.ops.groups.describe import GroupDescription, GroupsRequest, describe_groups, offsets_retention
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
 from kafkalog_cli.output.groups_view import GroupsText
+from kafkalog_cli.output.human import TextTable, write_table
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.stream import ResultStream
+
+
+@unique
+class GroupsShown(Enum):
+    """The facts about groups that are printed."""
+
+    GROUPS = "groups"
+    HISTORY = "history"
+    ASSIGNMENT = "assignment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +33,7 @@ class GroupsOptions:
     groups: Sequence[str]
     topics: Sequence[str]
     members: bool
-    history: bool
+    shown: GroupsShown
     broker_config: str | None
     metadata: str | None
     is_json: bool
@@ -46,9 +57,11 @@ class GroupsRun:
         for log_dir in log_dirs.replicas.log_dirs:
             locks.about(log_dir)
         request = GroupsRequest(frozenset(options.groups), frozenset(options.topics), retention)
-        if options.history:
+        if options.shown is GroupsShown.HISTORY:
             return self._history(log_dirs, request)
         found = describe_groups(log_dirs, request)
+        if options.shown is GroupsShown.ASSIGNMENT:
+            return self._assignment(log_dirs, found)
         code = combined_exit_code(log_dirs.codes)
         if options.is_json:
             self._write_objects(found, code)
@@ -79,6 +92,29 @@ class GroupsRun:
         code = combined_exit_code(log_dirs.codes)
         if lines is not None:
             lines.summary(code, changes=changes, back=back)
+        return self._end(log_dirs, code)
+
+    def _assignment(self, log_dirs: LogDirs, groups: Sequence[GroupDescription]) -> int:
+        from kafkalog_cli.ops.groups.assignment import assign_ranges
+        from kafkalog_cli.output.groups_view import (
+            ASSIGNMENT_COLUMNS,
+            RANGE_ASSIGNMENT,
+            assignment_object,
+            assignment_row,
+        )
+
+        topics = self._options.topics
+        found = [one for group in groups for one in assign_ranges(log_dirs, group) if not topics or one.topic in topics]
+        code = combined_exit_code(log_dirs.codes)
+        if self._options.is_json:
+            from kafkalog_cli.output.ndjson import JsonLines
+
+            lines = JsonLines(self._out)
+            for one in found:
+                lines.object(RANGE_ASSIGNMENT, assignment_object(one))
+            lines.summary(code, groups=len(groups), assignments=len(found))
+        elif found:
+            write_table(self._out, TextTable(ASSIGNMENT_COLUMNS, [assignment_row(one) for one in found]))
         return self._end(log_dirs, code)
 
     def _end(self, log_dirs: LogDirs, code: ExitCode) -> int:

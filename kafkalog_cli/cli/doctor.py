@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext
+from kafkalog_cli.cli.environment import shown_reading
 from kafkalog_cli.cli.options import BrokerConfigOption, Format, MetadataOption, Now, OutputFormat
 from kafkalog_cli.cli.times import now_of
 from kafkalog_cli.cli.verify import LevelChoice, LevelOption
@@ -22,8 +23,9 @@ def doctor(  # noqa: PLR0913, PLR0917 options
 ) -> int:  # fmt: skip
     """Print a broker's next start, and the commands that help now.
 
-    The steps of the next start are in the order of a broker. They come from the findings of verify and from the plans
-    of recover --like-broker. A step that removes bytes of a log, or that ends the start, is marked.
+    The steps of the next start are listed in the order in which a broker takes them. They come from the findings of
+    verify and from the plans of recover --like-broker. A step that removes bytes of a log, or that ends the start,
+    is marked.
 
     The commands come from the findings and from the pages of the broker's lines. Commands that change nothing come
     first, then copies, then changes that can be undone. Nothing is locked or changed.
@@ -56,4 +58,4 @@ def doctor(  # noqa: PLR0913, PLR0917 options
     return found.exit_code
 
 
-command = Command(doctor)
+command = Command(doctor, surroundings=shown_reading)

@@ -1,6 +1,7 @@
 """`kafkalog dump-index`: print index and sidecar files, with each entry checked against the log."""
 
 from kafkalog_cli.cli.declared import Command, CommandContext
+from kafkalog_cli.cli.environment import shown_reading_into_files
 from kafkalog_cli.cli.options import (
     Format,
     MaxBatchBytes,
@@ -41,4 +42,4 @@ def dump_index(  # noqa: PLR0913, PLR0917 options
     return DumpIndexRun(context.environment, json=output.is_json).run(paths or [], selection, limits)
 
 
-command = Command(dump_index)
+command = Command(dump_index, surroundings=shown_reading_into_files)

@@ -144,8 +144,8 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
 ) -> int:  # fmt: skip
     """Print segments as kafka-dump-log does.
 
-    All options of kafka-dump-log have its text, byte for byte. Directories, globs, ranges of offsets and times, and
-    NDJSON are additions. The exit code is 1 if a file could not be read to its end.
+    With the options of kafka-dump-log, the text is the same, byte for byte. Directories, globs,
+    ranges of offsets and times, and NDJSON are additions. The exit code is 1 if a file could not be read to its end.
     """
     from kafkalog_cli.cli.dump_log_run import DumpLogRun, DumpRequest
     from kafkalog_cli.cli.dump_sidecar_run import ContentsFormats

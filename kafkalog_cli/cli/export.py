@@ -15,7 +15,6 @@ from kafkalog_cli.cli.options import (
     OutputFormat,
     PartitionOption,
     PartitionPaths,
-    Quiet,
     Since,
     ToOffset,
     TopicOption,
@@ -81,7 +80,8 @@ def export(  # noqa: PLR0913
     until: Until = None,
     now: Now = None,
     spark: OnSpark,
-    quiet: Quiet = False,
+    quiet: Annotated[bool, Option("--quiet", rich_help_panel=OUTPUT_PANEL,
+        help="Print nothing if no file was written.")] = False,
     report: Annotated[OutputFormat, Option(rich_help_panel=OUTPUT_PANEL,
         help="Format of the output: text, or NDJSON (json) with an object per file and a summary. Then errors and"
         " progress on stderr are objects too.")] = OutputFormat.TEXT,

@@ -37,7 +37,7 @@ def find(  # noqa: PLR0913, PLR0917 options
     value: Annotated[str | None, Option("--value", metavar="TEXT", rich_help_panel=CONDITION_PANEL,
         help="The value contains TEXT.")] = None,
     regex: Annotated[str | None, Option("--regex", "-e", metavar="REGEX", rich_help_panel=CONDITION_PANEL,
-        help="The key or the value has a match of Python's regular expression REGEX, on bytes.")] = None,
+        help="The key or the value contains a match of Python's regular expression REGEX, on bytes.")] = None,
     header: Annotated[list[str] | None, Option("--header", metavar="NAME[=VALUE]",
         rich_help_panel=CONDITION_PANEL,
         help="The record has a header NAME, with this value; may be repeated.")] = None,
@@ -46,7 +46,7 @@ def find(  # noqa: PLR0913, PLR0917 options
         help="The value is JSON, and has something at PATH, such as order.items[0].id; [*] is each element. With"
         " VALUE, it is this text or JSON value. May be repeated.")] = None,
     ignore_case: Annotated[bool, Option("--ignore-case", "-i", rich_help_panel=CONDITION_PANEL,
-        help="Letters of ASCII in --value and --regex match in both cases.")] = False,
+        help="Ignore the case of ASCII letters in --value and --regex.")] = False,
     topic: Annotated[list[str] | None, Option("--topic", metavar="TOPIC", rich_help_panel=SELECTION_PANEL,
         autocompletion=complete_topics, help="Take only this topic; may be repeated.")] = None,
     partition: PartitionOption = None,
@@ -60,15 +60,15 @@ def find(  # noqa: PLR0913, PLR0917 options
     first: Annotated[int | None, Option("--first", metavar="N", min=1, rich_help_panel=OUTPUT_PANEL,
         help="Stop after the first N matches of each partition.")] = None,
     last: Annotated[int | None, Option("--last", metavar="N", min=1, rich_help_panel=OUTPUT_PANEL,
-        help="Print only the last N matches of each partition, which is searched from its end.")] = None,
+        help="Print only the last N matches of each partition. The search begins at its end.")] = None,
     count: Annotated[bool, Option("--count", "-c", rich_help_panel=OUTPUT_PANEL,
-        help="Print only the number of matches of each partition that has any.")] = False,
+        help="Print only the number of matches, for each partition with a match.")] = False,
     before: Annotated[int | None, Option("--before-context", "-B", metavar="N", min=0,
-        rich_help_panel=OUTPUT_PANEL, help="Print N records before each match too.")] = None,
+        rich_help_panel=OUTPUT_PANEL, help="Print also N records before each match.")] = None,
     after: Annotated[int | None, Option("--after-context", "-A", metavar="N", min=0,
-        rich_help_panel=OUTPUT_PANEL, help="Print N records after each match too.")] = None,
+        rich_help_panel=OUTPUT_PANEL, help="Print also N records after each match.")] = None,
     around: Annotated[int, Option("--context", "-C", metavar="N", min=0, rich_help_panel=OUTPUT_PANEL,
-        help="Print N records before and after each match too.")] = 0,
+        help="Print also N records before and after each match.")] = 0,
     print_: Annotated[str | None, Option("--print", metavar="FIELD,...", rich_help_panel=OUTPUT_PANEL,
         help="Fields of a line of text: timestamp, partition, offset, epoch, headers, key, value. Default: key,value.",
         )] = None,
@@ -81,12 +81,12 @@ def find(  # noqa: PLR0913, PLR0917 options
 ) -> int:  # fmt: skip
     """Print the records that meet all conditions.
 
-    Each line begins with topic-partition:offset. Records come in the order of the partitions and of their offsets. The
-    exit code is 1 if no record matches. Segments and batches that the indexes, their headers or their bytes rule out
-    are not decoded. So damage in them is not reported. `verify --level deep` finds it.
+    Each line begins with topic-partition:offset. Records come in the order of the partitions and of their offsets.
+    The exit code is 1 if no record matches. Batches that cannot match are not decoded, so damage in them is not
+    reported. `verify --level deep` finds it.
 
-    A partition without the offsets or times of the range has no match. A JSON value of more than 4 MiB never matches
-    --json.
+    A partition without the offsets or times of the range has no match. A JSON value of more than 4 MiB never
+    matches --json.
     """
     from kafkalog_cli.cli.find_run import FindOptions, FindRun
 

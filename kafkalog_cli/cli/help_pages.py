@@ -93,6 +93,10 @@ def _default_text(default: Any, metavar: str | None) -> str:
         return ""
     if metavar == "BYTES" and isinstance(default, int):
         return f"{default}, {sized(default)}" if default >= _MANY_BYTES else str(default)
+    if isinstance(default, float):
+        return f"{default:g}"
+    if isinstance(default, float):
+        return f"{default:g}"
     return str(default.value if isinstance(default, Enum) else default)
 
 

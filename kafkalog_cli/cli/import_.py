@@ -18,14 +18,15 @@ def import_(  # noqa: PLR0913
     log_dir: Annotated[str, Option("--log-dir", metavar="DIR", rich_help_panel=PARTITIONS_PANEL,
         show_default=False, help="Log directory for the new partitions.")],
     topic: Annotated[str | None, Option(metavar="NAME", rich_help_panel=PARTITIONS_PANEL,
-        help="Topic of the records. Without it: by the column topic, the directory topic=NAME, or the notes of export.",
-        )] = None,
+        help="Topic of the records. Without it: by the column topic, the directory topic=NAME, or the metadata in"
+        " files of export.")] = None,
     topic_id: Annotated[list[str] | None, Option("--topic-id", metavar="[TOPIC=]ID",
         rich_help_panel=PARTITIONS_PANEL,
-        help="Id of a topic; may be repeated. Without it: by the metadata log there, or the notes of export.")] = None,
+        help="Id of a topic; may be repeated. Without it: by the metadata log there, or the metadata in files"
+        " of export.")] = None,
     partitions: Annotated[int | None, Option("--partitions", metavar="N", min=1,
         rich_help_panel=PARTITIONS_PANEL, help="Make N partitions per topic, with records by their keys (murmur2) and"
-        " new offsets. Without it: by the column partition, or the notes of export.")] = None,
+        " new offsets. Without it: by the column partition, or the metadata in files of export.")] = None,
     new_offsets: Annotated[bool, Option("--new-offsets", rich_help_panel=PARTITIONS_PANEL,
         help="Number the records from 0 on. Without it: offsets of the input are kept, with their gaps.")] = False,
     codec: Annotated[CodecName | None, Option(rich_help_panel=PARTITIONS_PANEL,

@@ -17,6 +17,7 @@ from kafkalog_cli.ops.partition_state import log_bounds
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
 from kafkalog_cli.output.lookup_view import broker_note, found_lines, partition_line, topic_line
 from kafkalog_cli.output.messages import Messages
+from kafkalog_cli.output.paint import paint_of
 from kafkalog_cli.output.stream import ResultStream
 
 
@@ -202,7 +203,7 @@ class TopicAnswers:
             name = {"topic": partition.directory.topic, "partition": partition.directory.partition}
             JsonLines(self._out).object(LOOKUP, {**name, **fields})
         else:
-            self._out.write(text)
+            self._out.write(f"{paint_of(self._out).wrapped(text, indent='  ')}\n")
 
     def _answer(self, partition: Partition) -> tuple[dict[str, Any], str]:
         """Return the members of the JSON object, and the line of text."""

@@ -1,5 +1,6 @@
 """`kafkalog lookup-time`: find the first record at or after a time, and answer other questions about time."""
 
+import re
 from typing import Annotated
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
@@ -54,4 +55,9 @@ def lookup_time(  # noqa: PLR0913, PLR0917 options
     return TopicAnswers(environment, question, as_json=output.is_json).print_all(chosen)
 
 
-command = Command(lookup_time, takes_unknown=True)
+def _with_hours(words: list[str]) -> list[str]:
+    """Keep a time such as -2h from being read as the options -2 and -h: a space goes before it."""
+    return [f" {word}" if re.fullmatch(r"-\d+h", word) else word for word in words]
+
+
+command = Command(lookup_time, _with_hours, takes_unknown=True)

@@ -1,9 +1,11 @@
 """`kafkalog ls`: list log directories, partition directories and files."""
 
+from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from kafkalog_cli.cli.environment import Environment, shown_reading
 from kafkalog_cli.cli.groups import Safety, SettingSources, Topics, session_options
 from kafkalog_cli.cli.options import Format, Now, OutputFormat, PathsArgument, selection_of
 from kafkalog_cli.cli.times import now_of
@@ -127,4 +129,9 @@ def _usage_options(paths: list[str], space: Space, planning: "SessionOptions | N
     return UsageOptions(space.by_topic, key, planning, tuple(paths))
 
 
-command = Command(ls)
+def _shown_reading(context: CommandContext) -> "AbstractContextManager[Environment]":
+    """Return the surroundings of a call. The session of --freeable has its own progress."""
+    return nullcontext(context.environment) if context.values["freeable"] else shown_reading(context)
+
+
+command = Command(ls, surroundings=_shown_reading)

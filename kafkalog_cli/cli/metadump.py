@@ -29,13 +29,13 @@ def metadump(
 ) -> int:
     """Copy log directories without keys, values and secrets.
 
-    Keys, values and headers are replaced by other bytes of the same size. Equal keys stay equal. Headers of batches,
-    offsets, timestamps, positions, indexes, snapshots and checkpoints stay. Damage stays the same damage, so verify
-    says the same of the copy, and a broker starts on it. A compressed batch has its old size.
+    Keys, values and headers are replaced by other bytes of the same size. Equal keys stay equal. Headers of
+    batches, offsets, timestamps, positions, indexes, snapshots and checkpoints stay. Damage is copied too: verify
+    reports the same findings for the copy. A broker starts on the copy. A compressed batch has its old size.
 
-    Internal topics keep their structure, but no users, hosts, client ids, secrets, principals or metadata of commits.
-    Settings of topics and numbers stay; other settings may be passwords and are replaced. Names of topics, groups and
-    transactional ids stay unless --hash-names is given. Stop the broker first. The source is only read.
+    Internal topics keep their structure, but no users, hosts, client ids, secrets, principals or metadata of
+    commits. Settings of topics and numbers stay; other settings may be passwords and are replaced. Names of topics,
+    groups and transactional ids stay unless --hash-names is given. Stop the broker first. The source is only read.
     """
     from kafkalog_cli.ops.metadump.copying import metadump as copy_without_data
     from kafkalog_cli.ops.session.lock_warnings import LockWarnings
@@ -75,9 +75,11 @@ def _print(out: "ResultStream", made: "Metadump", seconds: float, *, is_json: bo
         lines.summary(ExitCode.OK, partitions=made.partitions, records=made.counts.records, files=made.counts.files)
     else:
         from kafkalog_cli.output.metadump_view import metadump_lines
+        from kafkalog_cli.output.paint import paint_of
 
+        paint = paint_of(out)
         for line in metadump_lines(made, seconds):
-            out.write(f"{line}\n")
+            out.write(f"{paint.commands(paint.wrapped(line, indent='  '))}\n")
 
 
 command = Command(metadump)

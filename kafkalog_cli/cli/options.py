@@ -226,7 +226,7 @@ Until = Annotated[
 ]
 Now = Annotated[
     str | None,
-    Option(metavar="TIME", help="Use this as the current time.", rich_help_panel=SELECTION_PANEL),
+    Option(metavar="TIME", help="Use this as the current time.", rich_help_panel=SETTINGS_PANEL),
 ]
 
 
@@ -279,9 +279,7 @@ MetadataOption = Annotated[
     ),
 ]
 
-DryRun = Annotated[
-    bool, Option("--dry-run", help="Print what would be done, and change nothing.", rich_help_panel=SAFETY_PANEL)
-]
+DryRun = Annotated[bool, Option("--dry-run", help="Print the planned changes, and change nothing.")]
 Wait = Annotated[
     float,
     Option(metavar="SECONDS", min=0, help="Wait up to SECONDS for a lock.", rich_help_panel=SAFETY_PANEL),
@@ -290,7 +288,7 @@ AssumeOffline = Annotated[
     bool,
     Option(
         "--assume-offline",
-        help="Continue on a disk without working locks, after 11 s in which no broker was seen.",
+        help="Continue on a disk without working locks, if no broker is seen for 11 s.",
         rich_help_panel=SAFETY_PANEL,
     ),
 ]
@@ -307,7 +305,7 @@ Verbose = Annotated[
     Option(
         "--verbose",
         "-v",
-        help="Print also each setting and change of a dry run, and each file that purge removes.",
+        help="Print more: each setting, each planned change, each removed file.",
         rich_help_panel=OUTPUT_PANEL,
     ),
 ]
@@ -328,7 +326,7 @@ Delay = Annotated[
     str | None,
     Option(
         metavar="DURATION",
-        help="Time for which removed files stay as .deleted (0s, 90s, 15m, 2h, 7d). Default: file.delete.delay.ms.",
+        help="Keep removed files as .deleted for this time (0s, 90s, 15m, 2h, 7d). Default: file.delete.delay.ms.",
         rich_help_panel=SAFETY_PANEL,
     ),
 ]
@@ -337,7 +335,7 @@ Keep = Annotated[
     bool,
     Option(
         "--keep",
-        help="Keep removed files in the directory of the run. Then undo works until purge, even after a broker starts.",
+        help="Keep removed files for undo until purge, even if a broker starts.",
         rich_help_panel=SAFETY_PANEL,
     ),
 ]
@@ -348,7 +346,7 @@ Jobs = Annotated[
         "--jobs",
         metavar="N",
         min=0,
-        help=f"Partitions at a time. 0: one per core, at most {MOST_JOBS}.",
+        help=f"Work on N partitions at a time. 0: one per core, at most {MOST_JOBS}.",
         rich_help_panel=PACE_PANEL,
     ),
 ]
@@ -364,7 +362,7 @@ IoBytesPerS = Annotated[
     str | None,
     Option(
         metavar="SIZE",
-        help="Most bytes to read and write per second, of all partitions together (50MiB, 100MB, 1e6).",
+        help="Read and write at most SIZE per second, in all partitions together (50MiB, 100MB, 1e6).",
         rich_help_panel=PACE_PANEL,
     ),
 ]

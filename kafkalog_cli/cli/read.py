@@ -4,6 +4,7 @@ from enum import Enum
 from typing import Annotated
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
+from kafkalog_cli.cli.environment import shown_reading_into_files
 from kafkalog_cli.cli.options import (
     LIMITS_PANEL,
     OUTPUT_PANEL,
@@ -101,4 +102,4 @@ def read(  # noqa: PLR0913, PLR0917 options
     return ReadRun(environment, options).run(paths, topic, partition)
 
 
-command = Command(read)
+command = Command(read, surroundings=shown_reading_into_files)

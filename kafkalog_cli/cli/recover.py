@@ -57,7 +57,7 @@ def recover(  # noqa: PLR0913
     discard: Annotated[
         bool,
         Option(
-            "--discard", help="Keep nothing of what is removed. There is no undo then.", rich_help_panel=RULES_PANEL
+            "--discard", help="Keep no copy of removed bytes. The run cannot be undone.", rich_help_panel=RULES_PANEL
         ),
     ] = False,
     settings: SettingSources,
@@ -68,12 +68,12 @@ def recover(  # noqa: PLR0913
 ) -> int:
     """Repair damaged partitions, and keep what is cut off for undo.
 
-    Torn tails are cut, interrupted swaps of files are finished or undone, and missing or wrong indexes are rebuilt. All
-    segments are checked, also after a clean shutdown. A partition with valid batches after damage stays as it is (exit
-    code 14): --salvage copies its valid batches.
+    Torn tails are cut, interrupted swaps of files are finished or undone, and missing or wrong indexes are rebuilt.
+    All segments are checked, also after a clean shutdown. A partition with valid batches after damage stays as it
+    is (exit code 14): --salvage copies its valid batches.
 
-    If the disk reports errors, nothing is cut that could not be read, and --salvage reads the rest. Ctrl-C and SIGTERM
-    end the run after the partitions that are in work. The other partitions are listed (exit code 130).
+    If the disk reports errors, nothing is cut that could not be read, and --salvage reads the rest. Ctrl-C and
+    SIGTERM end the run after the partitions in progress. The remaining partitions are listed (exit code 130).
     """
     from kafkalog_cli.ops.recover.plan import RecoverMode
 

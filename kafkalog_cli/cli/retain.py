@@ -52,12 +52,12 @@ def retain(  # noqa: PLR0913
     """Remove segments past retention, or make room on a full disk.
 
     As in a broker, whole segments are removed from the start of a log: before its log start offset, above
-    retention.bytes, or past retention.ms. Settings come from --config, the metadata log and --broker-config. Kafka's
-    defaults apply only if these sources were read. A partition with unknown settings is skipped. --config
+    retention.bytes, or past retention.ms. Settings come from --config, the metadata log and --broker-config.
+    Kafka's defaults apply only if these sources were read. A partition with unknown settings is skipped. --config
     cleanup.policy never makes a compacted topic lose records, unless only that topic is named.
 
-    Removed files are renamed to .deleted. A later run unlinks them after file.delete.delay.ms. With --free-bytes, the
-    limits do not count: the oldest segments of all partitions are unlinked at once, but never compacted topics,
+    Removed files are renamed to .deleted. A later run unlinks them after file.delete.delay.ms. With --free-bytes,
+    the limits are ignored: the oldest segments of all partitions are unlinked at once, but never compacted topics,
     internal topics or active segments.
     """
     from kafkalog_cli.cli.verbs import run_verb

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
 from kafkalog_cli.cli.groups import Pacing, Printing, Safety, SettingSources, Topics, session_options
-from kafkalog_cli.cli.options import SAFETY_PANEL, Metrics, PartitionPaths
+from kafkalog_cli.cli.options import Metrics, PartitionPaths
 
 
 def roll(  # noqa: PLR0913
@@ -14,7 +14,7 @@ def roll(  # noqa: PLR0913
     topics: Topics,
     force: Annotated[
         bool,
-        Option("--force", help="Roll even if a broker would not roll yet.", rich_help_panel=SAFETY_PANEL),
+        Option("--force", help="Roll even if a broker would not roll yet."),
     ] = False,
     settings: SettingSources,
     safety: Safety,

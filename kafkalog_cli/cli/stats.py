@@ -40,10 +40,11 @@ def stats(  # noqa: PLR0913, PLR0917 options
 ) -> int:  # fmt: skip
     """Print sizes, codecs, keys, producers and times of logs.
 
-    Each topic has a row, the largest first. All records are decoded. SIZE is that of the log files, and RAW that of
-    keys and values after decompression. KEYS are different keys, exact up to about 260,000 per partition, and an
-    estimate above. DUPLICATES are records with a key that an earlier record of the partition has. TOMBSTONES have a key
-    and a null value. OVER TIME shows the records from the first to the last timestamp of all rows.
+    Each topic has a row, the largest first. All records are decoded. SIZE is the size of the log files. RAW is the
+    size of keys and values after decompression. KEYS counts different keys, exactly up to about 260,000 per
+    partition, and as an estimate above. DUPLICATES counts records whose key an earlier record of the partition has.
+    TOMBSTONES counts records with a key and a null value. OVER TIME shows the records from the first to the last
+    timestamp of all rows.
 
     Batches with wrong CRCs are left out and reported. Nothing is locked or changed.
     """

@@ -17,7 +17,7 @@ def truncate(  # noqa: PLR0913
     discard: Annotated[
         bool,
         Option(
-            "--discard", help="Keep nothing of what is removed. There is no undo then.", rich_help_panel=SAFETY_PANEL
+            "--discard", help="Keep no copy of removed bytes. The run cannot be undone.", rich_help_panel=SAFETY_PANEL
         ),
     ] = False,
     settings: SettingSources,

@@ -69,7 +69,7 @@ def verify(  # noqa: PLR0913
     decoding: DecodingLimits,
     spark: Spark,
     verbose: Annotated[
-        bool, Option("--verbose", "-v", help="Print a line per partition that is fine, too, and notes.")
+        bool, Option("--verbose", "-v", help="Print also notes, and a line for each partition without damage.")
     ] = False,
     quiet: Annotated[bool, Option("--quiet", help="Print only warnings and worse, without counts.")] = False,
     report: Reports = None,
@@ -77,8 +77,8 @@ def verify(  # noqa: PLR0913
 ) -> int:
     """Check log directories, and explain each damage found.
 
-    Each finding has its file and byte, what a broker would do about it, and the next step. Fine partitions are only
-    counted, in the last line. Nothing is changed, and no lock is taken.
+    Each finding has its file and byte, what a broker would do about it, and the next step. Partitions without
+    damage are only counted, in the last line. Nothing is changed, and no lock is taken.
     """
     from kafkalog_cli.cli.verbs import begin
     from kafkalog_cli.cli.verify_output import VerifyOutput

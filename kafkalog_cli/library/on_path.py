@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli.library.finding import FoundRecord, find
 from kafkalog_cli.library.measuring import stats
+from kafkalog_cli.library.serving import LogServer, serve
 from kafkalog_cli.library.verbs import (
     Run,
     cluster,
@@ -63,6 +64,10 @@ class OnPath:
     def find(self, **what: Any) -> Iterator[FoundRecord]:
         """See `kafkalog_cli.find`."""
         return find(self.path, **what)
+
+    def serve(self, **what: Any) -> LogServer:
+        """See `kafkalog_cli.serve`."""
+        return serve(self.path, **what)
 
     def stats(self, **what: Any) -> Run[MeasuredPartition]:
         """See `kafkalog_cli.stats`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 from kafkalog_cli.disk.fs import Filesystem, file_pieces
 from kafkalog_cli.errors import KafkalogError, Unreadable
@@ -17,6 +17,8 @@ from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.log_end import entries_in_use
+
+_ResultT = TypeVar("_ResultT")
 
 
 class SegmentPart(NamedTuple):
@@ -52,6 +54,20 @@ def newest_snapshot(
 
     The result is (None, []) if there is none. `note` is called with the path and the faults of each snapshot tried.
     """
+    return read_newest_snapshot(fs, partition, end_offset, note, open_in) or (None, [])
+
+
+def read_newest_snapshot(
+    fs: Filesystem,
+    partition: Partition,
+    end_offset: int,
+    note: Callable[[str, list[Fault]], None],
+    read: Callable[[Iterator[ProducerEntry], str], _ResultT],
+) -> tuple[int, _ResultT] | None:
+    """Return the offset of the newest readable snapshot, and what `read` makes of its entries and partition's path.
+
+    `read` is also called for snapshots that turn out to be unreadable. See `newest_snapshot`.
+    """
     for file in reversed(partition.snapshots):
         if file.name.offset is None or not 0 <= file.name.offset <= end_offset:
             continue
@@ -59,14 +75,14 @@ def newest_snapshot(
         try:
             with fs.open_read(path) as content:
                 count, faults = producer_snapshot.check(content.size_bytes, partial(file_pieces, content))
-                found = open_in(producer_snapshot.entries_of(count, file_pieces(content)), partition.path)
+                found = read(producer_snapshot.entries_of(count, file_pieces(content)), partition.path)
         except (KafkalogError, OSError) as error:
             note(path, [unreadable(error)])
             continue
         note(path, faults)
         if not any(fault.kind is not FaultKind.TRAILING_BYTES for fault in faults):
             return file.name.offset, found
-    return None, []
+    return None
 
 
 def open_in(entries: Iterable[ProducerEntry], path: str) -> Sequence[OpenTransaction]:

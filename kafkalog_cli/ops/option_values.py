@@ -37,7 +37,7 @@ def parse_time_ms(text: str, now_ms: int) -> int:
 
     Raises UsageError.
     """
-    ago = _AGO.fullmatch(text)
+    ago = _AGO.fullmatch(text.strip())
     if ago:
         return now_ms - int(ago[1]) * _UNIT_MS[ago[2]]
     if _INTEGER.fullmatch(text):

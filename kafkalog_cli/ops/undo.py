@@ -231,10 +231,10 @@ def partitions_to_undo(session: Session, path: str, run_id: str) -> list[Partiti
     """
     found = session.partitions([path])
     if not run_id:
-        raise UsageError(reason=f"undo needs the name of a RUN; {_runs_under(path, found)}")
+        raise UsageError(reason=f"undo needs a RUN; {_runs_under(path, found)}")
     partitions = [partition for partition in found if has_run(session.fs, partition, run_id)]
     if not partitions:
-        raise NothingSelected(reason=f"no run {run_id}; {_runs_under(path, found)}")
+        raise NothingSelected(reason=f"there is no run {run_id}; {_runs_under(path, found)}")
     return last_first(session.fs, partitions, run_id)
 
 
@@ -242,12 +242,12 @@ def _runs_under(path: str, partitions: Sequence[Partition]) -> str:
     """List the runs under a path, newest first: a run's name starts with its time."""
     runs = Counter(run for partition in partitions for run in partition.runs)
     if not runs:
-        return f"no partition under {path} has any"
+        return f"no partition under {path} has a run to undo"
     names = [f"{run} ({counted(runs[run], 'partition', 'partitions')})" for run in sorted(runs, reverse=True)]
     more = f" and {len(names) - MOST_RUNS} older runs" if len(names) > MOST_RUNS else ""
     newest = max(runs)
     last = f"`kafkalog undo {shell_word(path)} {shell_word(newest)}` undoes the last run"
-    return f"under {path} there are: {', '.join(names[:MOST_RUNS])}{more}; {last}"
+    return f"runs under {path}: {', '.join(names[:MOST_RUNS])}{more}; {last}"
 
 
 def _run(work: Work, run_id: str) -> Undone:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 from kafkalog_cli import __version__
-from kafkalog_cli.errors import ExitCode, KafkalogError, next_step
+from kafkalog_cli.errors import ExitCode, KafkalogError, counted, next_step
 from kafkalog_cli.ops.checks.diagnose import DIAGNOSES, Finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.verify.partition import Verification
@@ -73,11 +73,17 @@ def ci_report(kind: ReportKind, run: ReportedRun) -> CiReport:
 class GithubReport:
     """Workflow commands of GitHub Actions, which shows each as an annotation of its file; see CiReport."""
 
+    def __init__(self) -> None:
+        self._checked = self._bad = 0
+
     def show(self, verification: Verification, findings: Sequence[Finding]) -> Iterable[str]:
         """See CiReport."""
+        self._checked += 1
         for found in findings:
             yield _annotation(found)
-        yield f"kafkalog: {_clean(verification_summary(verification))}\n"
+        if verification.exit_code is not ExitCode.OK:
+            self._bad += 1
+            yield f"kafkalog: {_clean(verification_summary(verification))}\n"
 
     def fail(self, path: str | None, error: KafkalogError) -> Iterable[str]:
         """See CiReport."""
@@ -87,7 +93,8 @@ class GithubReport:
 
     def end(self, code: ExitCode, ended_ms: int) -> Iterable[str]:
         """See CiReport."""
-        return ()
+        checked = counted(self._checked, "partition or log directory", "partitions and log directories")
+        yield f"kafkalog: {checked}: {self._checked - self._bad} OK, {self._bad} not OK\n"
 
 
 def _annotation(found: Finding) -> str:

@@ -1,11 +1,12 @@
-"""The text and JSON output of groups: the columns of kafka-consumer-groups --describe, and the history of commits."""
+"""The text and JSON output of groups: the columns of kafka-consumer-groups --describe, commits, and assignments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal, TypedDict, cast
 
 from kafkalog_cli.errors import counted
+from kafkalog_cli.ops.groups.assignment import RangeAssignment
 from kafkalog_cli.ops.groups.describe import GroupDescription, GroupOffset, MemberDescription, OffsetsRetention
 from kafkalog_cli.ops.groups.history import OffsetChange, OffsetVerdict
 from kafkalog_cli.ops.tables.groups import CLASSIC, GroupState
@@ -324,3 +325,52 @@ def change_object(change: OffsetChange) -> OffsetChangeObject:
         "log_partition": change.log_partition,
         "log_offset": change.log_offset,
     }
+
+
+ASSIGNMENT_COLUMNS = (
+    TextColumn("GROUP", rank=8),
+    TextColumn("TOPIC"),
+    TextColumn("CONSUMER-ID", rank=1),
+    TextColumn("GROUP-INSTANCE-ID", rank=2),
+    TextColumn("BY-RANGE"),
+    TextColumn("OWNED"),
+)
+
+
+class RangeAssignmentObject(TypedDict):
+    """The partitions of a topic that the range assignor gives to a member (groups --assign)."""
+
+    group_id: str
+    topic: str
+    member_id: str
+    group_instance_id: str | None
+    partitions: Annotated[list[int], "by the range assignor"]
+    owned: Annotated[list[int], "the member's partitions of this topic in __consumer_offsets"]
+
+
+RANGE_ASSIGNMENT = ObjectKind("kafkalog.range-assignment/1", RangeAssignmentObject)
+
+
+def assignment_row(found: RangeAssignment) -> tuple[str, ...]:
+    """Return the cells of a row."""
+    member = found.member
+    return (
+        cell(found.group_id), cell(found.topic), cell(member.member_id), cell(member.group_instance_id),
+        _numbers(found.partitions), _numbers(found.owned),
+    )  # fmt: skip
+
+
+def assignment_object(found: RangeAssignment) -> RangeAssignmentObject:
+    """Return the object of a member and topic."""
+    return {
+        "group_id": found.group_id,
+        "topic": found.topic,
+        "member_id": found.member.member_id,
+        "group_instance_id": found.member.group_instance_id,
+        "partitions": list(found.partitions),
+        "owned": list(found.owned),
+    }
+
+
+def _numbers(partitions: Sequence[int]) -> str:
+    return ",".join(map(str, partitions)) or NOTHING

@@ -46,7 +46,7 @@ def partition_line(
     answer = f"offset{'s' * (len(offsets) > 1)} {', '.join(map(str, offsets))}" if offsets else "none"
     if timestamp_ms is not None:
         answer += f", timestamp {timestamp_ms} ({iso_time(timestamp_ms)})"
-    return f"{'; '.join([f'{printable(partition.name)}: {answer}', *map(printable, notes)])}\n"
+    return f"{'; '.join([f'{printable(partition.name)}: {answer}', *map(printable, notes)])}"
 
 
 def topic_line(partitions: int, answered: int, without: int) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import RawIOBase
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from kafkalog_cli.output.stream import ResultStream, has_styles, printable, terminal_columns
+from kafkalog_cli.output.stream import ResultStream, columns_of, has_styles, printable, terminal_columns
 
 if TYPE_CHECKING:
     from kafkalog_cli.output.ndjson import JsonLines
@@ -148,9 +149,30 @@ class Progress:
         line = ", ".join(parts)
         subject = printable(self._subject)
         for shown in (subject, subject.rpartition("/")[0]):  # a file, or else its directory
-            if shown and len(line) + len(shown) + 2 <= width:
+            if shown and len(line) + columns_of(shown) + 2 <= width:
                 return f"{line}, {shown}"
         return line[:width]
+
+
+class BesideProgress(RawIOBase):
+    """A stream whose writes erase the line of a progress first."""
+
+    def __init__(self, stream: BinaryIO, progress: Progress) -> None:
+        self._stream = stream
+        self._progress = progress
+
+    def write(self, data: Any) -> int:  # noqa: D102
+        self._progress.erase()
+        return self._stream.write(data)
+
+    def flush(self) -> None:  # noqa: D102
+        self._stream.flush()
+
+    def close(self) -> None:
+        """Do nothing: the stream belongs to the caller, who closes it."""
+
+    def isatty(self) -> bool:  # noqa: D102
+        return self._stream.isatty()
 
 
 def erased_line() -> str:

@@ -9,6 +9,7 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.audit.keys import KeyTotal
 from kafkalog_cli.ops.stats.contents import LogContents
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
+from kafkalog_cli.output.paint import paint_of
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.records import CodecWord, Count, ObjectKind, PathText, RawBytes, same_fields
 from kafkalog_cli.output.stream import ResultStream, printable
@@ -53,8 +54,10 @@ def write_stats(out: ResultStream, rows: Sequence[StatsRow], total: LogContents,
         names = [printable(row.name)] + ([cell(row.partitions)] if is_topics else [])
         cells.append((*names, *_cells(row.contents, span)))
     write_table(out, TextTable((*first, *_COLUMNS), cells))
-    for line in _details(total, top):
-        out.write(f"{line}\n")
+    paint = paint_of(out)
+    bars = _ALL_BARS if paint.width is None else max(_ROW_BARS, min(_ALL_BARS, paint.width - len("  ||")))
+    for line in _details(total, top, bars):
+        out.write(f"{paint.wrapped(line, indent='  ')}\n")
 
 
 def _cells(found: LogContents, span: tuple[int | None, int | None]) -> Iterator[str]:
@@ -90,8 +93,8 @@ def sparkline(found: LogContents, span: tuple[int | None, int | None], width: in
     return "".join(_BARS[-(-count * (len(_BARS) - 1) // most)] for count in counts)
 
 
-def _details(found: LogContents, top: int) -> Iterator[str]:
-    """Yield the lines below the table."""
+def _details(found: LogContents, top: int, bars: int) -> Iterator[str]:
+    """Yield the lines below the table; the records over time have so many `bars`."""
     yield ""
     for codec in found.codecs:
         ratio = f", {codec.raw_bytes / codec.bytes:.1f}:1" if codec.bytes else ""
@@ -105,7 +108,7 @@ def _details(found: LogContents, top: int) -> Iterator[str]:
         )
     if found.keys_relative_error:
         yield f"keys: an estimate, with a standard error of {100 * found.keys_relative_error:.1f} %"
-    yield from _over_time(found)
+    yield from _over_time(found, bars)
     if found.largest:
         yield "largest records:"
         width = max(len(f"{one.topic}-{one.partition}:{one.offset}") for one in found.largest)
@@ -126,7 +129,7 @@ def _details(found: LogContents, top: int) -> Iterator[str]:
             yield f"  {one.producer_id}: {_counted(one.records)} in {batches}, {epochs}"
 
 
-def _over_time(found: LogContents) -> Iterator[str]:
+def _over_time(found: LogContents, bars: int) -> Iterator[str]:
     first, last = found.first_timestamp_ms, found.last_timestamp_ms
     if first is None or last is None:
         return
@@ -134,7 +137,7 @@ def _over_time(found: LogContents) -> Iterator[str]:
     timed = sum(found.times.counts.values())
     rate = f", {timed / seconds:,.3g} records per second on average" if timed > seconds / 1000 > 0 else ""
     yield f"records over time, {iso_time(first)} to {iso_time(last)}{rate}:"
-    yield f"  |{sparkline(found, (first, last), _ALL_BARS)}|"
+    yield f"  |{sparkline(found, (first, last), bars)}|"
     if found.out_of_order:
         yield f"  {_counted(found.out_of_order)} with a timestamp below that of an earlier record"
 

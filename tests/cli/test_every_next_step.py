@@ -41,7 +41,7 @@ from tests.support.logs import BASE_TIME_MS, R, batch_v2, message_set, write_seg
 COMMAND = re.compile(r"`([^`]+)`")
 RUN = ("kafkalog", "sudo", "mv", "cp", "rm", "sed")
 STATED = re.compile(
-    r"nothing (has to|can) be done|the only way on is|decides|from a backup|(?:^|; )import the records|keep that directory|move the other away"
+    r"nothing (has to|can) be done|the only remedy is|decides|from a backup|(?:^|; )import the records|keep that directory|move the other away"
 )
 NOW = str(BASE_TIME_MS + 86_400_000)
 DISK, OTHER, LOG = Path("log dir"), Path("other dir"), f"{0:020}.log"

@@ -30,7 +30,7 @@ def test_commands_stand_in_their_groups():
         listed = out.partition(f"\n{group}:\n")[2].partition("\n\n")[0].splitlines()
         assert [line.split()[0] for line in listed] == list(names)
         assert [" ".join(line.split()[1:]) for line in listed] == [f"{SUMMARIES[name]}." for name in names]
-    assert kafkalog("--help")[1] == out
+    assert kafkalog("--help")[1] == kafkalog("help", "help")[1] == out
     assert kafkalog() == (0, out, "")
 
 

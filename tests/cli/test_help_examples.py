@@ -21,8 +21,8 @@ LOG_DIR = "/var/lib/kafka"
 NOW_MS = 1_700_000_600_000
 """Soon after the newest record of docs/example."""
 SPARK = ("export", "import", "sql", "audit")
-SERVES = ("serve",)
-"""It ends with Ctrl-C: tests/serve has its tests."""
+NETWORK = ("serve", "replay")
+"""They need a client or a cluster: tests/serve and tests/ops/test_replay.py have their tests."""
 COMPILES = ("warmup",)
 ALL = [(name, command) for name, examples in EXAMPLES.items() for _, command in examples]
 NEEDS_A_FILE = {"records.txt": b"one\ntwo\n", "keys.txt": b"key-46\n"}
@@ -67,7 +67,7 @@ def disk(tmp_path_factory):
     return root
 
 
-RUN = [(name, command) for name, command in ALL if name not in (*SPARK, *COMPILES, *SERVES)]
+RUN = [(name, command) for name, command in ALL if name not in (*SPARK, *COMPILES, *NETWORK)]
 
 
 @pytest.mark.parametrize(("name", "command"), RUN, ids=[command for _, command in RUN])

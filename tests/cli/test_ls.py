@@ -227,7 +227,7 @@ def test_a_terminal_gets_a_table_that_fits(corpus, monkeypatch):
         assert rows[0].split()[0] == "PARTITION"
         assert "tx2-1" in rows[-1]
         assert "CLEANER" not in rows[0], "a column without a value"
-        assert ("more in a pipe" in out) == (width < 200)
+        assert ("do not fit: add `| cat`" in out) == (width < 200)
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b[1;36m" not in ls(corpus / "txn" / "data", stdout=Terminal())[1]
 

@@ -84,7 +84,7 @@ def test_more_than_three_files_with_one_remark_have_one_line(tmp_path):
     assert code == 4
     assert len(objects(out)[0]["remarks"]) == 7
     _, out, _ = recover(shop / "orders-2", "--like-broker")
-    assert "  00000000000000000064.log and 5 later files: removed with all its records, as a broker does\n" in out
+    assert "  00000000000000000064.log and 5 later files: removed with all records, as a broker does\n" in out
     assert "00000000000000000128.log" not in out
 
 

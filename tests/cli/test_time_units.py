@@ -66,3 +66,15 @@ def test_no_clock_has_another_unit(tmp_path, command, time):
     assert (code, out) == (2, ""), err
     assert READINGS[time] in err
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("hours", [1, 48])
+def test_hours_before_now_are_a_time_and_not_the_option_for_help(hours):
+    """-2h is not -2 and -h."""
+    now = 1_700_006_400_000
+    wanted = kafkalog("lookup-time", EXAMPLE, now - hours * 3_600_000)
+    assert kafkalog("lookup-time", EXAMPLE, f"-{hours}h", "--now", now) == wanted
+    assert "Usage:" not in wanted[1]
+    after = kafkalog("lookup-time", EXAMPLE, 0, "--now", "-3h")
+    assert after == kafkalog("lookup-time", EXAMPLE, 0)
+    assert "Usage:" in kafkalog("lookup-time", "-h")[1]

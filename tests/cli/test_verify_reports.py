@@ -152,6 +152,19 @@ def test_annotations_of_each_case(cases):
     assert seen > 50
 
 
+def test_annotations_of_fine_partitions_are_one_line(corpus):
+    sound, torn = corpus / "v2-mixed" / "data", corpus / "crash-torn" / "before"
+    code, text, _ = verify(sound, torn, "--report", "github")
+    *_, last = lines = text.splitlines()
+    assert code == 3
+    assert not any(line.startswith(f"kafkalog: {sound}") for line in lines)
+    assert sum(line.startswith(f"kafkalog: {torn}/") for line in lines) == 1
+    checked, fine, bad = map(
+        int, re.fullmatch(r"kafkalog: (\d+) partitions and log directories: (\d+) OK, (\d+) not OK", last).groups()
+    )
+    assert (checked, bad) == (fine + bad, 2), "the partition, and the checkpoints of its log directory"
+
+
 def test_odd_names(odd, junit_schemas, sarif_schema):
     (suite,) = valid_junit(verify(odd, "--report", "junit")[1], junit_schemas)
     assert int(suite.get("failures")) == 1

@@ -40,7 +40,7 @@ DAMAGE = {
     "flip-len": (CORRUPT, ".log", "1 batch whose CRC does not match"),
     "flip-magic": (CORRUPT, ".log", "unknown magic"),
     "flip-mid": (CORRUPT, ".log", "1 batch whose CRC does not match"),
-    "flip-offset": (CORRUPT, ".log", "offsets do not go up"),
+    "flip-offset": (CORRUPT, ".log", "offsets do not ascend"),
     "flip-tail": (WARN, ".log", "1 batch whose CRC does not match"),
     "gap": (FINE, ".log", "no segment covers offsets"),
     "garbage-index": (CORRUPT, ".index", "beyond the end"),

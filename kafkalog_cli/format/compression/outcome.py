@@ -1,4 +1,4 @@
-"""What reading a compressed stream gives: bytes in a reused bytearray with limits on its growth, or a fault."""
+"""Outcome of reading a compressed stream: bytes in a reused bytearray with limits on its growth, or a fault."""
 
 from __future__ import annotations
 

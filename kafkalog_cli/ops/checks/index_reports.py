@@ -229,7 +229,7 @@ class PartitionReports:
             report = self._files.report(file, check, notes)
             return replace(report, worst_entry=ExitCode.OK)
         if offset > watch.log.end:
-            message = f"the state at offset {offset}, beyond the end of the log, {watch.log.end}: a broker deletes it"
+            message = f"its offset {offset} is past the end of the log ({watch.log.end}): a broker deletes it"
             expected, got = f"at most {watch.log.end}", str(offset)
             notes.append(FileNote(message, ExitCode.CORRUPTION, FindingKind.SNAPSHOT_BEYOND_END, expected, got))
         elif offset <= watch.log.start and self._segments:

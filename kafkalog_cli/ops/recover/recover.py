@@ -189,7 +189,7 @@ def _remarks(fs: Filesystem, partition: Partition, loaded: LoadedLog, limits: Li
         code = ExitCode.CORRUPTION if loaded.removed or good is not None else ExitCode.WARNINGS
         found.append(Remark(paths.get(base_offset, partition.path), message, code, position))
     for base_offset in loaded.removed:
-        message = "removed with all its records, as a broker does"
+        message = "removed with all records, as a broker does"
         found.append(Remark(paths.get(base_offset, partition.path), message, ExitCode.CORRUPTION))
     return found
 

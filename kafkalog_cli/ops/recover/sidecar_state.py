@@ -1,4 +1,4 @@
-"""What a repair finds beside the batches: sidecar files to rebuild, checkpoint lines to correct, marks of segments."""
+"""Facts beside the batches, for a repair: sidecar files to rebuild, checkpoint lines to correct, marks of segments."""
 
 from __future__ import annotations
 

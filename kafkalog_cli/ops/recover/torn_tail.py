@@ -44,7 +44,7 @@ def torn_at(draft: Draft, name: str, settings: LoadSettings) -> int | None:
     if unreadable is not None:
         raise Impossible(_of_bad_sectors(path, unreadable))
     if code is ExitCode.CORRUPTION:
-        message = "it is damaged, and valid batches follow; nothing was changed"
+        message = "damaged, and valid batches follow"
         raise Impossible(Remark(path, message, ExitCode.REFUSED, bad, SALVAGE_STEP))
     return bad
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kafkalog_cli.ops.tables.committed_offsets import known_time
 from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry
 
-_STATES = (
+STATES = (
     "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead", "PrepareEpochFence",
 )  # fmt: skip
 """Names of the states by number (TransactionState)."""
@@ -51,7 +51,7 @@ def transactions(entries: Iterable[CoordinatorEntry], log_partition: int) -> Ite
             name,
             value["producerId"],
             value["producerEpoch"],
-            _STATES[state] if 0 <= state < len(_STATES) else f"unknown ({state})",
+            STATES[state] if 0 <= state < len(STATES) else f"unknown ({state})",
             value["transactionTimeoutMs"],
             tuple(
                 TransactionPartitions(one["topic"], tuple(one["partitionIds"]))

@@ -339,7 +339,7 @@ def disorder_finding(path: str, batch_run: BatchRun, row: int) -> Finding:
     return finding(
         FindingKind.OFFSETS_NOT_ASCENDING,
         path,
-        f"offsets do not go up: {first} to {last} after {before}",
+        f"offsets do not ascend: {first} to {last} after {before}",
         position=batch_run.position[row],
         expected=f"above {before}",
         got=f"{first} to {last}",

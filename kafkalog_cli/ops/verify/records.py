@@ -229,7 +229,7 @@ class _BatchSeen:
             yield FindingKind.INNER_MESSAGE, row, _INNER_CRC
 
 
-_OFFSETS = "the offsets of its records do not go up, or lie outside the batch"
+_OFFSETS = "the offsets of its records do not ascend, or lie outside the batch"
 _INNER_CRC = "a message inside has a CRC that does not match"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.errors import UsageError
+from kafkalog_cli.errors import UsageError, did_you_mean
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.read.request import Isolation
@@ -180,7 +180,8 @@ class Catalog:
             return f"there is no view {name}; the topic is to be written `{whole}`, with backticks"
         if len(parts) == 1 and self.find(whole) is not None:
             return f"{name} has no versions, and no expression may make its name: a query names it as it is"
-        return f"there is no view {name}; there are {self._names(whole)}"
+        question = did_you_mean(whole, [*sorted(self._topics), *TABLES])
+        return f"there is no view {name}. {question or f'Views here: {self._names(whole)}'}"
 
     def listed(self) -> str:
         """Return the message for a statement that asks for the names of views or of their columns."""

@@ -30,8 +30,8 @@ from kafkalog_cli.cli.options import (
     wanted_range,
 )
 from kafkalog_cli.errors import UsageError
+from kafkalog_cli.format.kafka_version import NEWEST, kafka_version_of
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.output.dump_version import NEWEST, dump_version
 
 if TYPE_CHECKING:
     from kafkalog_cli.output.redact import Redaction
@@ -68,7 +68,7 @@ class DumpLogCommand(TyperCommand):
 
 def _version(context: typer.Context, value: bool) -> None:
     if value:
-        typer.echo(dump_version(context.params.get("kafka_version") or NEWEST.value).release)
+        typer.echo(kafka_version_of(context.params.get("kafka_version") or NEWEST.value).release)
         raise typer.Exit
 
 
@@ -128,7 +128,7 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, rich_help_panel=_TOOL,
         help="Print the version of kafka-dump-log whose text is printed, and exit.")] = False,
     kafka_version: Annotated[str, typer.Option("--kafka-version", is_eager=True, metavar="VERSION",
-        rich_help_panel=OUTPUT_PANEL, help="Print the text of kafka-dump-log 4.2 or 4.3.")] = NEWEST.value,
+        rich_help_panel=OUTPUT_PANEL, help="Print the text of kafka-dump-log 4.2, 4.3 or 4.4.")] = NEWEST.value,
     topic: TopicOption = None,
     partition: PartitionOption = None,
     topic_pattern: TopicPatternOption = None,
@@ -189,7 +189,7 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
         redaction=_redaction(redact),
         wanted=wanted_range(environment, from_offset, to_offset, since, until, now, key),
         max_records=max_records,
-        version=dump_version(kafka_version),
+        version=kafka_version_of(kafka_version),
         contents_formats=ContentsFormats(key_format, value_format, schemas),
     )
     selection = selection_of(topic, partition, topic_pattern)

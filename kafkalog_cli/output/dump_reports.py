@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from kafkalog_cli.disk.pair_spool import PairSpool
-from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
+from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
 
 Pairs = list[tuple[int, int]]
 
@@ -22,7 +22,7 @@ class DumpReports:
     them; `_non_consecutive` has the ranges in `gaps` by path.
     """
 
-    version: DumpVersion = NEWEST
+    version: KafkaVersion = NEWEST
     index_mismatches: dict[str, PairSpool] = field(default_factory=dict)
     time_mismatches: dict[str, PairSpool] = field(default_factory=dict)
     out_of_order: dict[str, PairSpool] = field(default_factory=dict)

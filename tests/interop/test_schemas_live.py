@@ -97,7 +97,7 @@ def test_the_schemas_are_kafkas(kafka):
         versions = message_schema(name, release).versions
         assert range_text(versions) == real[name]["validVersions"], name
         compared += 1
-    assert compared == 90
+    assert compared == (90 if release < (4, 4) else 91)
 
 
 def random_message(chance, fields, version):

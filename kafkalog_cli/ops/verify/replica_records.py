@@ -38,6 +38,8 @@ class RecordFacts(NamedTuple):
 class ReplicaRecords:
     """The records of `batch` in the file `path`; `record` is the current one, None after the last.
 
+    `first_offset` is that of the first record, None if it cannot be read.
+
     `can_be_read`: all records can be read, and their offsets ascend. Of each record only the facts are kept, since two
     large batches would take much memory. Records of a batch that has very many are read one after the other.
     """
@@ -46,6 +48,7 @@ class ReplicaRecords:
         self.batch = batch
         self.path = path
         self.record: RecordFacts | None = None
+        self.first_offset: int | None = None
         self.can_be_read = True
         self._fs = fs
         self._limits = limits
@@ -57,6 +60,7 @@ class ReplicaRecords:
         else:
             self._records = self._read() if kept is None else map(RecordFacts._make, _FACTS.iter_unpack(kept))
             self.step()
+            self.first_offset = None if self.record is None else self.record.offset
 
     def step(self) -> None:
         """Go to the next record; a record that cannot be read ends the iteration."""

@@ -169,6 +169,13 @@ class ReplicaSide:
             self.row += 1
         return None
 
+    def exact(self, head: Head) -> Head:
+        """Return a batch of this side with its true first offset, which a compressed message set has in its records."""
+        if head.batch.base_offset != NO_OFFSET:
+            return head
+        first = self.records_of(head).first_offset
+        return head if first is None else head._replace(first=first)
+
     def step(self, rows: int = 1) -> None:
         """Skip this number of batches of the run."""
         self.row += rows

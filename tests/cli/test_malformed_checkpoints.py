@@ -4,6 +4,7 @@ import io
 import json
 import shlex
 import subprocess
+import sys
 from typing import NamedTuple
 
 import pytest
@@ -137,3 +138,35 @@ def test_a_link_is_left_alone(root, tmp_path):
     kafkalog("recover", root)
     assert target.read_bytes() == OFFLINE["version"]
     assert checkpoint(root, "replication").is_symlink()
+
+
+@pytest.mark.parametrize(
+    "left", [[], ["t-0.0123456789abcdef0123456789abcdef-stray"], ["u-0.00112233445566778899aabbccddeeff-delete"]]
+)
+def test_a_log_directory_without_a_partition_is_repaired(root, left):
+    """After its damaged partition was moved away, as verify had advised; a selection of topics is another matter."""
+    for name in left:
+        (root / name).mkdir()
+    (root / "t-0").rename(root.parent / "moved-0")
+    damaged = checkpoint(root, "replication")
+    damaged.write_bytes(b"0\n2\nt 0 2\n")
+    assert kafkalog("recover", root, "--topic", "zz").code == 10
+    assert "would be rebuilt" in kafkalog("recover", root, "--dry-run").err
+    assert damaged.read_bytes() == b"0\n2\nt 0 2\n"
+    done = kafkalog("recover", root)
+    assert (done.code, "rebuilt from 1 line;" in done.err) == (0, True)
+    assert damaged.read_bytes() == b"0\n1\nt 0 2\n"
+    assert "checkpoint-malformed" not in kafkalog("verify", root).out
+
+
+def test_a_log_directory_without_a_partition_is_left_to_its_broker(root):
+    (root / "t-0").rename(root.parent / "moved-0")
+    checkpoint(root, "replication").write_bytes(b"0\n2\nt 0 2\n")
+    program = f"""
+import fcntl, subprocess, sys
+file = open({str(root / ".lock")!r}, "w")
+fcntl.lockf(file, fcntl.LOCK_EX)
+sys.exit(subprocess.run([sys.executable, "-m", "kafkalog_cli", "recover", {str(root)!r}]).returncode)
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 11
+    assert checkpoint(root, "replication").read_bytes() == b"0\n2\nt 0 2\n"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kafkalog_cli.change.checkpoint_lines import RebuiltCheckpoint, rebuild_damaged
 from kafkalog_cli.disk.durable import rename_directory
 from kafkalog_cli.disk.names import DirectoryKind
-from kafkalog_cli.errors import ExitCode, Refused, counted, shell_word
-from kafkalog_cli.format.fault import FaultKind
+from kafkalog_cli.errors import ExitCode, NothingSelected, Refused, counted, shell_word
+from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.apply_changes import Applied
 from kafkalog_cli.ops.change_plan import in_place
@@ -19,6 +20,7 @@ from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.recover import RecoverRequest, apply_recovery, plan_recovery
 from kafkalog_cli.ops.recover.topic_identity import path_of_stray
 from kafkalog_cli.ops.refusals import Action
+from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Verb
@@ -48,9 +50,17 @@ class Recovered:
 def partitions_to_recover(session: Session, paths: list[str]) -> list[Partition]:
     """Return the partitions without `-stray` directories, unless those are named by their own paths.
 
-    Raises as `Session.writable_partitions` and `SettingsSource.metadata`.
+    There may be none where checkpoints of a log directory are damaged. Raises as `Session.writable_partitions` and
+    `SettingsSource.metadata`.
     """
-    kept, found = [], session.writable_partitions(paths)
+    kept: list[Partition] = []
+    try:
+        found = session.writable_partitions(paths)
+    except NothingSelected:
+        found = []
+        session.bare_log_dirs = [path for path in map(os.path.abspath, paths) if _damaged_checkpoints(session, path)]
+        if not session.bare_log_dirs or session.options.selection != Selection():
+            raise
     for partition in found:
         is_stray = partition.directory.kind is DirectoryKind.STRAY
         if is_stray and partition.path not in session.shared.named_paths:
@@ -59,17 +69,24 @@ def partitions_to_recover(session: Session, paths: list[str]) -> list[Partition]
             session.observer.report(Note("stray-skipped", message, partition.path))
         else:
             kept.append(partition)
+    if not kept and found:
+        session.bare_log_dirs = session.log_dirs(found)
     return kept
+
+
+def _damaged_checkpoints(session: Session, log_dir: str) -> list[tuple[str, Fault]]:
+    """Return the checkpoints that a broker cannot read, though this process can."""
+    checkpoints = session.shared.roots.checkpoints(log_dir)
+    faults = () if checkpoints is None else checkpoints.faults
+    return [(path, fault) for path, fault in faults if fault.kind is not FaultKind.UNREADABLE]
 
 
 def report_damaged_checkpoints(session: Session, partitions: Sequence[Partition]) -> None:
     """Report the checkpoints that would be rebuilt."""
-    for log_dir in session.log_dirs(partitions):
-        checkpoints = session.shared.roots.checkpoints(log_dir)
-        for path, fault in () if checkpoints is None else checkpoints.faults:
-            if fault.kind is not FaultKind.UNREADABLE:
-                message = f"a broker cannot read it ({fault.message}): would be rebuilt from the lines that can be read"
-                session.observer.report(Note("checkpoint-damaged", message, path))
+    for log_dir in (*session.log_dirs(partitions), *session.bare_log_dirs):
+        for path, fault in _damaged_checkpoints(session, log_dir):
+            message = f"a broker cannot read it ({fault.message}): would be rebuilt from the lines that can be read"
+            session.observer.report(Note("checkpoint-damaged", message, path))
 
 
 def _rebuild_checkpoints(session: Session, log_dir: str, request: RecoverRequest) -> None:

@@ -77,6 +77,8 @@ class Session:
         self._locks = ExitStack()
         self._locked: dict[str, KafkalogError | None] = {}
         self._log_dirs: dict[str, str | None] = {}
+        self.bare_log_dirs: list[str] = []
+        """Log directories of which no partition is chosen: `run` locks them for the verb's `when_locked`."""
 
     # -- what it is about
 
@@ -217,6 +219,11 @@ class Session:
         verb = self.shared.verb
         watched = self.interruptions.watched() if verb.stops_safely else nullcontext()
         with self._locks:
+            for log_dir in () if self.shared.only_reads else self.bare_log_dirs:
+                error = self._lock(log_dir)
+                if error is not None:
+                    self._codes.append(error.exit_code)
+                    self.observer.fail(error, path=log_dir, is_told=False)
             tasks = self.options.engine.in_order(self._tasks(works), jobs, f"kafkalog-{verb.name}")
             with watched, self.observer.working(), tasks as outcomes:
                 for outcome in outcomes:

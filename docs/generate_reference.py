@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import typer
 from typer.completion import get_completion_script
 
 from kafkalog_cli import __version__
-from kafkalog_cli.cli.app import COMMANDS, GROUPS, callback_of
 from kafkalog_cli.cli.command_facts import environment_of_command, files_of_command
+from kafkalog_cli.cli.commands import COMMANDS, GROUPS, command_of
 from kafkalog_cli.cli.configuration import is_configurable, variables
 from kafkalog_cli.cli.help_pages import command_page, main_page
 from kafkalog_cli.errors import EXIT_CODE_MEANINGS
@@ -48,7 +46,7 @@ def _main_page() -> str:
 
 
 def _command_page(name: str) -> str:
-    page = command_page(name, callback_of(name))
+    page = command_page(name, command_of(name))
     parts = [
         _heading(page),
         f".SH SYNOPSIS\n{_usage(page)}",
@@ -131,8 +129,8 @@ Compiled kernels.
 
 def _variables(name: str) -> dict[str, str]:
     """Return the variables of a command's options as one entry; the main page explains them."""
-    command = typer.main.get_command(importlib.import_module(COMMANDS[name]).command)
-    options = [param.opts[0].removeprefix("--") for param in command.params if param.param_type_name == "option"]
+    parameters = command_of(name).parameters
+    options = [one.option_names[0].removeprefix("--") for one in parameters if not one.declaration.is_argument]
     named = [variable for option in options if is_configurable(name, option) for variable in variables(name, option)]
     return {", ".join(named): "Values of these options; see kafkalog(1)."} if named else {}
 

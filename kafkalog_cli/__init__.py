@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.library import DamagedLog as DamagedLog
     from kafkalog_cli.library import FoundRecord as FoundRecord
     from kafkalog_cli.library import LogDirectory as LogDirectory
+    from kafkalog_cli.library import LogServer as LogServer
     from kafkalog_cli.library import LogWarning as LogWarning
     from kafkalog_cli.library import Offsets as Offsets
     from kafkalog_cli.library import PartitionLog as PartitionLog
@@ -31,8 +32,10 @@ if TYPE_CHECKING:
     from kafkalog_cli.library import purge as purge
     from kafkalog_cli.library import record_schema as record_schema
     from kafkalog_cli.library import recover as recover
+    from kafkalog_cli.library import replay as replay
     from kafkalog_cli.library import retain as retain
     from kafkalog_cli.library import roll as roll
+    from kafkalog_cli.library import serve as serve
     from kafkalog_cli.library import stats as stats
     from kafkalog_cli.library import transactions as transactions
     from kafkalog_cli.library import truncate as truncate
@@ -45,6 +48,7 @@ _LIBRARY = (
     "DamagedLog",
     "FoundRecord",
     "LogDirectory",
+    "LogServer",
     "LogWarning",
     "Offsets",
     "PartitionLog",
@@ -63,8 +67,10 @@ _LIBRARY = (
     "purge",
     "record_schema",
     "recover",
+    "replay",
     "retain",
     "roll",
+    "serve",
     "stats",
     "transactions",
     "truncate",

@@ -32,18 +32,18 @@ class ExitCode(IntEnum):
 
 
 EXIT_CODE_MEANINGS: dict[ExitCode, str] = {
-    ExitCode.OK: "fine, or nothing to do",
+    ExitCode.OK: "success, or nothing to do",
     ExitCode.FAILURE: "failure",
-    ExitCode.USAGE: "usage",
-    ExitCode.WARNINGS: "tail damage or warnings only",
+    ExitCode.USAGE: "wrong usage",
+    ExitCode.WARNINGS: "only warnings, or damage at the end of a log",
     ExitCode.CORRUPTION: "corruption found",
-    ExitCode.PARTIAL: "some targets failed",
-    ExitCode.NOT_FOUND: "no such path, not Kafka's layout, or nothing selected",
-    ExitCode.LOCKED: "locked by a broker or another run",
+    ExitCode.PARTIAL: "some of several targets failed",
+    ExitCode.NOT_FOUND: "no such path, not a Kafka log directory, or nothing selected",
+    ExitCode.LOCKED: "locked by a broker or by another run",
     ExitCode.UNSUPPORTED: "unsupported format or codec",
-    ExitCode.NO_SPACE: "no space",
-    ExitCode.REFUSED: "refused, needs a stronger flag",
-    ExitCode.INTERRUPTED: "interrupted at a safe point",
+    ExitCode.NO_SPACE: "no space left on the disk",
+    ExitCode.REFUSED: "refused without a stronger option",
+    ExitCode.INTERRUPTED: "interrupted",
 }
 
 
@@ -95,7 +95,7 @@ class KafkalogError(Exception):
 
     exit_code: ExitCode = ExitCode.FAILURE
     has_no_partition = False
-    """Whether the path is in a partition that is not there, so that no command for it can be the next step."""
+    """Whether the path is in a partition that may not be there, so that no command for it can be the next step."""
 
     def __init__(self, **details: object) -> None:
         self.details = details
@@ -183,6 +183,12 @@ class Unreadable(KafkalogError):
     """{path}: {reason}"""
 
 
+class NotLookedUp(Unreadable):
+    """{path}: {reason}"""
+
+    has_no_partition = True
+
+
 class DamagedLog(KafkalogError):
     """{path}: at byte {position}: {message}"""
 
@@ -199,6 +205,14 @@ class NoSpace(KafkalogError):
     """{path}: no space left on the device: {reason}"""
 
     exit_code = ExitCode.NO_SPACE
+
+
+class ClusterError(KafkalogError):
+    """{cluster}: {reason}"""
+
+
+class NotSent(ClusterError):
+    """{path}: the record of offset {offset} was not acknowledged by {cluster}: {reason}; the same command continues there"""  # noqa: E501
 
 
 class Locked(KafkalogError):
@@ -230,7 +244,7 @@ class PartlyRemoved(KafkalogError):
 
 
 class HalfDiscarded(KafkalogError):
-    """{path}: stopped half way: {reason}; the removed bytes were not kept, so that undo is not possible; repeat the command to finish"""  # noqa: E501
+    """{path}: stopped half way: {reason}; the removed bytes were not kept, so that undo is not possible; once the disk works, repeat the command, and then `kafkalog recover {path_word}`"""  # noqa: E501
 
 
 class PartitionLeft(KafkalogError):

@@ -97,7 +97,7 @@ def files_on_the_way(argv, function):
         sys.setprofile(before)
     files = [os.path.relpath(name, PACKAGE) for name in reversed(found) if name.startswith(f"{PACKAGE}{os.sep}")]
     commands = [
-        at for at, name in enumerate(files) if name.startswith("cli/") and name not in {"cli/app.py", "cli/groups.py"}
+        at for at, name in enumerate(files) if name.startswith("cli/") and name not in {"cli/app.py", "cli/declared.py"}
     ]
     return files[commands[0] :] if commands else []
 

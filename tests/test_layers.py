@@ -54,6 +54,7 @@ MAY_CHANGE_THE_DISK = {
 }
 MAY_ASK_FOR_CHANGES = {
     "ops/serve/committed.py": "writes the file of --commit-to, outside of logs",
+    "ops/replay/state.py": "locks its state, outside of logs",
     "ops/recover/salvage.py": "writes into directories that it makes, outside of any log directory",
     "ops/demo/making.py": "makes a log directory of its own",
     "ops/metadump/copying.py": "writes into a directory that it makes, outside of any log directory",
@@ -69,6 +70,7 @@ LIBRARIES = {
     "click": lambda name: name.startswith("cli/"),
     "rich": lambda name: name.startswith("output/"),
     "pyspark": lambda name: name.startswith("spark/"),
+    "confluent_kafka": lambda name: name == "ops/replay/kafka_cluster.py",
     "numba": lambda name: "/kernels/" in name,
     "llvmlite": lambda name: "/kernels/" in name,
 }

@@ -11,7 +11,7 @@ the files is the list of changes that the journal makes. Tests compare each mech
 - `leader_epochs`: LeaderEpochFileCache.
 - `open_log`: the log between a start and a stop; `rolling`, `truncation` and `retention` work on it (UnifiedLog).
 - `appended_log`: UnifiedLog.append: rolls, writes, indexes, and updates producers. It writes through a `Growth`, of
-  which `change` has two: `growing_run` for a log that is there, and `unseen_growth` for a new partition.
+  which `change.growing_run` has two: for a log that is there, and for a new partition.
 - `segment_writer`: the entries of a segment's indexes.
 - `cleaning`: LogCleaner.
 - `load_error`: the exceptions with which loading ends; `LoadFailed` names the Java exception that a broker throws.

@@ -15,7 +15,7 @@ from kafkalog_cli.broker.producer_state import (
     ProducerState,
 )
 from kafkalog_cli.broker.segment_writer import GrowingIndexes
-from kafkalog_cli.broker.valid_rows import assign_epochs, end_position, valid_rows
+from kafkalog_cli.broker.valid_rows import assign_epochs, end_position, is_large_batch_valid, valid_rows
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.disk.kernels import KernelChoice
@@ -29,7 +29,6 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS, MOST_INDEX_BYTES, Limits
 from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY, TimeIndex
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES
 from kafkalog_cli.log.reading.header import checked_negative_magic, header_at, of_negative_magic
-from kafkalog_cli.log.reading.large_batch import is_large_batch_valid
 from kafkalog_cli.log.reading.scan import Chunk, Generation
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 

@@ -17,7 +17,7 @@ from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.index_entries import SegmentIndex
 from kafkalog_cli.format.timeindex import TimeIndex
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.log.segments.index_end import entries_in_use
+from kafkalog_cli.log.segments.log_end import entries_in_use
 
 
 class OpenLog:

@@ -3,14 +3,14 @@
 A run is one command's work on one partition. Its directory `.kafkalog/<run id>/` keeps everything that `undo` needs.
 Only this package and `disk` change a log directory.
 
-- `changes`, `draft`: the planned changes of files, and the files of a partition as they would be after the changes.
-- `change_order`: an order of changes that is safe for a broker that starts in between.
+- `changes`: the planned changes of files, in an order that is safe for a broker that starts in between.
+- `draft`: the files of a partition as they would be after the changes.
 - `journal`, `journal_check`, `journal_undo`: apply the changes of a plan, check them first, and undo them.
-- `manifest`, `partition_state`: the record of a run in JSON, and the state of the files that it is compared with.
+- `manifest`, `manifest_form`: the record of a run in JSON, and the state of the files that it is compared with.
 - `checkpoint_lines`: a partition's lines in the offset checkpoints of the log directory.
 - `clean_marker`: keeps `.kafka_cleanshutdown` away while runs change a log directory, and puts it back.
 - `growing_run`: a run that appends to a partition. Its manifest lists each file before the file is touched.
-- `new_partition`, `unseen_growth`: a partition that is not visible until it is complete, and so needs no journal.
+- `new_partition`: a partition that is not visible until it is complete, and so needs no journal.
 - `publishing`: directories of results, of which nothing is visible before all of it is on the disk.
-- `removal`, `waiting_runs`: the end of a run's directory, and runs that wait for a marker.
+- `removal`: the end of a run's directory.
 """

@@ -11,10 +11,8 @@ from typing import Any, NamedTuple
 
 from kafkalog_cli.disk.durable import sync, sync_directory, temporary_of
 from kafkalog_cli.disk.fs import FileAttributes, WritableFilesystem, read_all
-from kafkalog_cli.disk.lock import LockPolicy, lock_checkpoints
-from kafkalog_cli.disk.moved_away import moved_aside
-from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.disk.turns import turn_of
+from kafkalog_cli.disk.lock import LockPolicy, lock_checkpoints, turn_of
+from kafkalog_cli.disk.names import FileKind, moved_aside
 from kafkalog_cli.errors import KafkalogError, PathNotFound, Refused
 from kafkalog_cli.format import checkpoint
 from kafkalog_cli.format.checkpoint import BrokerReading, PartitionOffset

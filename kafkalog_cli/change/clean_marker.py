@@ -14,21 +14,16 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
-from kafkalog_cli.disk.durable import (
-    not_changed,
-    remove_if_there,
-    replace_file,
-    sync_directory,
-)
+from kafkalog_cli.change.manifest import FileFacts, Manifest, RunState, difference_of_files, read_manifest
+from kafkalog_cli.disk.durable import not_changed, replace_file, sync_directory, try_to_remove
 from kafkalog_cli.disk.fs import FileAttributes, Filesystem, WritableFilesystem, read_all
-from kafkalog_cli.disk.lock import LockPolicy, lock_checkpoints
+from kafkalog_cli.disk.lock import LockPolicy, lock_checkpoints, turn_of
 from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.disk.turns import turn_of
-from kafkalog_cli.errors import KafkalogError, PathNotFound, Refused
+from kafkalog_cli.errors import KafkalogError, PathNotFound, Refused, SyncFailed
 
 HELD_MARKER = FileKind.HELD_CLEAN_SHUTDOWN.value
 """The name of the held marker: a plain file in log.dir. A broker ignores it, but a directory would stop its start."""
@@ -53,8 +48,8 @@ def hold_marker(fs: WritableFilesystem, log_dir: str, run_id: str, partitions: C
     """Remove the marker before a run first changes one of `partitions`. Return whether a marker is now held.
 
     A log directory without a marker never gets one: a broker that crashed has to recover.
-    Raises NotChanged, NoSpace, Locked, SyncFailed (the caller must change nothing then), and Refused if the marker
-    is not a regular file.
+    Raises NotChanged, NoSpace, Locked, Unreadable, and Refused if the marker is not a regular file: the marker is where
+    it was then. Raises SyncFailed: the marker may be away. The caller must change nothing in either case.
     """
     path, held_path = _paths(log_dir)
     try:
@@ -76,8 +71,16 @@ def hold_marker(fs: WritableFilesystem, log_dir: str, run_id: str, partitions: C
                 held = replace(away, reasons={**away.reasons, run_id: tuple(sorted(names))})
                 if held == away:  # an undo of the run that removed the marker
                     return True
-            replace_file(fs, held_path, _encode(held), held.attributes._replace(xattrs=()))
-            if remove_if_there(fs, path):
+            try:
+                replace_file(fs, held_path, _encode(held), held.attributes._replace(xattrs=()))
+            except SyncFailed as error:
+                raise not_changed(log_dir, error) from error
+            if found is not None:
+                try:
+                    fs.unlink(path)
+                except OSError:
+                    try_to_remove(fs, held_path)  # the marker is where it was
+                    raise
                 sync_directory(fs, log_dir)
             return True
     except OSError as error:
@@ -96,8 +99,9 @@ def release_marker(
     path, held_path = _paths(log_dir)
     with turn_of(log_dir), lock_checkpoints(fs, log_dir, _PATIENCE) or nullcontext():
         held = read_held_marker(fs, log_dir)
-        if fs.status(path) is not None or held is None:
-            return fs.status(path) is not None
+        is_there = fs.status(path) is not None
+        if is_there or held is None:
+            return is_there
         left = {
             run: tuple(name for name in names if name not in partitions or run not in {run_id, *also})
             for run, names in held.reasons.items()
@@ -201,3 +205,46 @@ def _encode(held: HeldMarker) -> bytes:
 def _paths(log_dir: str) -> tuple[str, str]:
     root = log_dir.rstrip("/")
     return f"{root}/{FileKind.CLEAN_SHUTDOWN.value}", f"{root}/{HELD_MARKER}"
+
+
+def settled_runs(fs: Filesystem, path: str, name: str, log_dir: str) -> list[Manifest]:
+    """Return the runs for which the marker is still removed, though they ended and lost no record, or were undone.
+
+    A run without a manifest is not returned: the leftovers of a truncation may have been removed.
+    """
+    found = []
+    for run_id in runs_waiting(fs, log_dir, name):
+        try:
+            manifest = read_manifest(fs, path, run_id)
+        except (OSError, KafkalogError):  # reported by commands that work with that run
+            continue
+        if manifest is not None and manifest.run.holds_marker and _may_be_settled(manifest):
+            found.append(manifest)
+    return found
+
+
+def followed_runs(fs: Filesystem, path: str, name: str, log_dir: str, manifest: Manifest) -> list[str]:
+    """Return the settled runs that the run of `manifest` followed, with no change of the partition between them.
+
+    If that run left the partition sound, the marker need not be away because of them either.
+    """
+    found: list[str] = []
+    files = manifest.before.files
+    waiting = [one for one in settled_runs(fs, path, name, log_dir) if one.run.run_id != manifest.run.run_id]
+    while waiting:
+        last = next((one for one in waiting if difference_of_files(_left(one), files) is None), None)
+        if last is None:
+            break
+        waiting.remove(last)
+        found.append(last.run.run_id)
+        files = last.before.files
+    return found
+
+
+def _may_be_settled(manifest: Manifest) -> bool:
+    return manifest.state is RunState.UNDONE or (manifest.state is RunState.DONE and manifest.run.keeps_records)
+
+
+def _left(manifest: Manifest) -> Mapping[str, FileFacts]:
+    is_done = manifest.state is RunState.DONE and manifest.after is not None
+    return manifest.after.files if is_done and manifest.after is not None else manifest.before.files

@@ -11,7 +11,7 @@ from typing import TypeGuard
 
 from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put
 from kafkalog_cli.disk.durable import Content
-from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile, check_size, file_pieces
+from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile, check_size, data_from, file_pieces
 from kafkalog_cli.errors import PathNotFound, Unreadable
 from kafkalog_cli.log.reading.scan import read_readable
 
@@ -354,6 +354,9 @@ class _StoredFile(_DraftedFile):
     def read_into(self, position: int, buffer: memoryview) -> int:
         rest = max(0, self.size_bytes - position)
         return self._file.read_into(self._start + position, buffer[:rest] if len(buffer) > rest else buffer)
+
+    def data_from(self, position: int) -> int:
+        return data_from(self._file, self._start + position) - self._start
 
     def close(self) -> None:
         self._file.close()

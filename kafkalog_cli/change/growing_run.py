@@ -24,9 +24,9 @@ from kafkalog_cli.change.manifest import (
     RunState,
     run_directory,
     runs_directory,
+    snapshot,
     write_manifest,
 )
-from kafkalog_cli.change.partition_state import snapshot
 from kafkalog_cli.disk.durable import (
     NO_HARD_LINKS,
     Content,
@@ -38,9 +38,8 @@ from kafkalog_cli.disk.durable import (
     sync_directory,
     write_with_holes,
 )
-from kafkalog_cli.disk.fs import WritableFile, WritableFilesystem
-from kafkalog_cli.disk.lock import real_directory
-from kafkalog_cli.disk.turns import turn_of
+from kafkalog_cli.disk.fs import FileAttributes, WritableFile, WritableFilesystem
+from kafkalog_cli.disk.lock import real_directory, turn_of
 from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed
 
 
@@ -209,6 +208,41 @@ class GrowingRun:
         return not_changed(self._directory, error) if isinstance(error, (OSError, KafkalogError)) else None
 
     def _close(self) -> None:
+        for file in self._files:
+            file.close()
+        self._files.clear()
+
+
+class UnseenGrowth:
+    """A Growth in `directory`, whose new files get `attributes`. All files are on the disk after AppendedLog.close."""
+
+    def __init__(self, fs: WritableFilesystem, directory: str, attributes: FileAttributes) -> None:
+        self._fs = fs
+        self._directory = directory
+        self._attributes = attributes
+        self._files: list[WritableFile] = []
+
+    def growing(self, name: str) -> WritableFile:
+        """See Growth."""
+        path = f"{self._directory}/{name}"
+        is_there = self._fs.status(path) is not None
+        file = self._fs.open_write(path) if is_there else self._fs.create(path, self._attributes)
+        self._files.append(file)
+        return file
+
+    def announce(self, names: Iterable[str]) -> None:
+        """See Growth; does nothing, because there is nothing to undo."""
+
+    def put(self, name: str, data: bytes | Content) -> None:
+        """See Growth. Raises OSError, SyncFailed."""
+        replace_file(self._fs, f"{self._directory}/{name}", data, self._attributes)
+
+    def sync(self, file: WritableFile) -> None:
+        """See Growth. Raises SyncFailed."""
+        sync(file)
+
+    def close(self) -> None:
+        """Close the file descriptors."""
         for file in self._files:
             file.close()
         self._files.clear()

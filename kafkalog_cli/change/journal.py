@@ -25,11 +25,12 @@ from kafkalog_cli.change.manifest import (
     PlannedChange,
     RunInfo,
     RunState,
+    facts_of,
     run_directory,
     runs_directory,
+    snapshot,
     write_manifest,
 )
-from kafkalog_cli.change.partition_state import facts_of, snapshot
 from kafkalog_cli.disk.durable import (
     NO_HARD_LINKS,
     NameChanges,
@@ -41,8 +42,7 @@ from kafkalog_cli.disk.durable import (
     write_with_holes,
 )
 from kafkalog_cli.disk.fs import FileAttributes, FileStatus, LockHandle, WritableFile, WritableFilesystem
-from kafkalog_cli.disk.lock import LockPolicy, lock_partition, real_directory
-from kafkalog_cli.disk.turns import turn_of
+from kafkalog_cli.disk.lock import LockPolicy, lock_partition, real_directory, turn_of
 from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed
 
 _orders = count(1)

@@ -15,15 +15,18 @@ from kafkalog_cli.change.manifest import (
     Manifest,
     PlannedChange,
     RunState,
+    difference_of_files,
+    facts_of,
+    first_difference,
     is_run_id,
     read_manifest,
     run_directory,
     run_ids,
+    snapshot,
     way_out,
     write_manifest,
 )
 from kafkalog_cli.change.manifest_form import MANIFEST
-from kafkalog_cli.change.partition_state import difference_of_files, facts_of, first_difference, snapshot
 from kafkalog_cli.disk.durable import (
     NO_HARD_LINKS,
     NameChanges,

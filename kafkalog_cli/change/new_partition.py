@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from contextlib import suppress
 
-from kafkalog_cli.change.manifest import Manifest, RunState, read_manifest, run_ids
-from kafkalog_cli.change.partition_state import difference_of_files, snapshot
+from kafkalog_cli.change.manifest import Manifest, RunState, difference_of_files, read_manifest, run_ids, snapshot
 from kafkalog_cli.change.removal import entries_below
 from kafkalog_cli.disk.durable import (
     attributes_in,

@@ -29,12 +29,14 @@ def partly(path: str, *, is_begun: bool) -> Iterator[None]:
         raise partly_removed(path, 1, cause) from error
 
 
-def remove_files(fs: WritableFilesystem, directory: str, files: Iterable[FileStatus]) -> None:
+def remove_files(
+    fs: WritableFilesystem, directory: str, files: Iterable[FileStatus], removed: list[FileStatus] | None = None
+) -> None:
     """Unlink files of `directory` unless one of them has changed since its status was read.
 
-    Raises Refused, NotChanged, PartlyRemoved, NoSpace.
+    `removed` gets each file that is gone, also if an error follows. Raises Refused, NotChanged, PartlyRemoved, NoSpace.
     """
-    found = list(files)
+    found, removed = list(files), [] if removed is None else removed
     for file in found:
         now = fs.status(file.path)
         if now is not None and _identity(now) != _identity(file):
@@ -43,6 +45,7 @@ def remove_files(fs: WritableFilesystem, directory: str, files: Iterable[FileSta
     try:
         for file in found:
             gone += remove_if_there(fs, file.path)
+            removed.append(file)
         if found:
             sync_directory(fs, directory)
     except (OSError, SyncFailed, Unreadable) as error:

@@ -1,124 +1,27 @@
 """The `kafkalog` command: its subcommands, each imported when it is called, and its exit codes."""
 
 import errno
-import importlib
 import io
 import os
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from itertools import pairwise
-from typing import Annotated, Any
 
-import typer
-from typer.core import TyperGroup
-
-from kafkalog_cli import __version__
-from kafkalog_cli.cli.configuration import Configuration, add_variables, configuration, origin
-from kafkalog_cli.cli.conversions import convert_without_pydantic
+from kafkalog_cli.cli.commands import COMMANDS, command_of, help_of
+from kafkalog_cli.cli.configuration import Configuration, configuration
+from kafkalog_cli.cli.declared import Answered, CommandContext
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.plain_parser import NotPlainError, plain_call
 from kafkalog_cli.cli.terminal import styles_as_wanted
 from kafkalog_cli.disk.kernels import COMPILING
-from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, did_you_mean, next_step
+from kafkalog_cli.errors import ExitCode, KafkalogError, next_step
 from kafkalog_cli.output.messages import Messages
 
-GROUPS = {
-    "Look": ("ls", "read", "find", "stats", "lookup-offset", "lookup-time", "dump-log", "dump-index"),
-    "Cluster": ("groups", "transactions", "cluster"),
-    "Check and repair": ("doctor", "verify", "recover"),
-    "Change": ("append", "roll", "retain", "compact", "delete-records", "truncate"),
-    "Move data": ("serve", "export", "import", "metadump"),
-    "Spark": ("sql", "audit"),
-    "Undo": ("undo", "purge"),
-    "Set up": ("demo", "warmup"),
-}
-"""Subcommands as the help lists them."""
-
-_MODULES = {"import": "import_", "groups": "describe_groups", "transactions": "list_transactions"}
-COMMANDS = {
-    name: f"kafkalog_cli.cli.{_MODULES.get(name, name.replace('-', '_'))}"
-    for names in GROUPS.values()
-    for name in names
-}
-"""The module of each subcommand; its `command` is a Typer application."""
-
-
-_parser = cache(typer.main.get_command)
-"""The parser of a Typer application. Building one takes longer than many commands: each process builds it once."""
-
-
-class CommandGroup(TyperGroup):
-    """Imports a subcommand's module when it is requested: a small dump must start at once."""
-
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: D102
-        return list(COMMANDS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: D102
-        module = COMMANDS.get(cmd_name)
-        if module is None:
-            return None
-        command = _parser(importlib.import_module(module).command)
-        command.name = cmd_name
-        command.format_help = partial(_print_help, callback_of(cmd_name))  # type: ignore[method-assign]
-        convert_without_pydantic(command)
-        add_variables(cmd_name, command.params)
-        environment = ctx.find_object(Environment)
-        if environment is not None:
-            ctx.default_map = {cmd_name: environment.configuration.defaults(cmd_name, command.params)}
-        return command
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: D102
-        name = args[0]
-        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
-            question = did_you_mean(name, COMMANDS) or "kafkalog help lists the commands"
-            raise UsageError(reason=f"there is no command {name}. {question}")
-        return super().resolve_command(ctx, args)
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: D102
-        _print_help(None, ctx, formatter)
-
-
-def callback_of(name: str) -> Any:
-    """Return the function of a subcommand; its annotations are the options."""
-    (registered,) = importlib.import_module(COMMANDS[name]).command.registered_commands
-    return registered.callback
-
-
-def _print_help(callback: Any, context: Any, formatter: Any) -> None:
-    """Write the help of the command `callback`, None: of kafkalog itself."""
-    from kafkalog_cli.cli.environment import environment_of
-    from kafkalog_cli.cli.help_pages import command_page, main_page
-    from kafkalog_cli.output.help_text import help_text
-    from kafkalog_cli.output.paint import paint_of
-    from kafkalog_cli.output.stream import ResultStream, terminal_columns
-
-    page = main_page(GROUPS) if callback is None else command_page(context.command.name, callback)
-    paint = paint_of(ResultStream(environment_of(context).stdout))
-    formatter.write(help_text(page, paint, terminal_columns()))
-
-
-app = typer.Typer(
-    cls=CommandGroup,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-def _print_version(value: bool) -> None:
-    if value:
-        typer.echo(f"kafkalog {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _kafkalog(
-    _version: Annotated[
-        bool,
-        typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="Print the version and exit."),
-    ] = False,
-) -> None:
-    """Read, check and repair Apache Kafka log directories, with no broker running."""
+_COMPLETION = "_KAFKALOG_COMPLETE"
+"""The variable with which a shell asks for completions."""
+_HELP = ["--help"]
 
 
 def run(argv: list[str], environment: Environment | None = None) -> int:
@@ -135,29 +38,22 @@ def run(argv: list[str], environment: Environment | None = None) -> int:
 
 
 def _run(argv: list[str], environment: Environment) -> int:
-    command = _parser(app)
-    convert_without_pydantic(command)
     argv = _for_the_parser(argv)
     environment = replace(environment, wants_json=_wants_json(argv, environment.configuration), argv=tuple(argv))
     try:
         environment = _configured(argv, environment)
         environment.kernels.complain = partial(_complain, environment)
         environment.kernels.announce = partial(_announce_compilation, environment)
-        result = command.main(args=argv, prog_name="kafkalog", standalone_mode=False, obj=environment)
+        return _call(argv, environment)
+    except Answered as answer:
+        return _answer(str(answer), environment)
     except KafkalogError as error:
         Messages(environment.stderr, as_json=environment.wants_json).exception(error)
         return int(error.exit_code)
     except BrokenPipeError:
         return _closed_pipe(environment)
-    except SystemExit as stop:
-        # typer handles a closed pipe itself and ends the process with 1.
-        if isinstance(stop.__context__, BrokenPipeError):
-            return _closed_pipe(environment)
-        raise
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt:
         return int(ExitCode.INTERRUPTED)
-    except typer.Exit as stop:
-        return stop.exit_code
     except OSError as error:
         code = ExitCode.NO_SPACE if error.errno == errno.ENOSPC else ExitCode.FAILURE
         step = "" if error.filename is None else next_step(error)
@@ -165,7 +61,38 @@ def _run(argv: list[str], environment: Environment) -> int:
         return int(code)
     except Exception as error:
         return _unexpected(error, environment)
-    return int(result) if isinstance(result, int) else int(ExitCode.OK)
+
+
+def _call(argv: list[str], environment: Environment) -> int:
+    """Parse the command line, and call its command."""
+    if _COMPLETION not in os.environ:
+        name, *words = argv
+        if argv == _HELP:
+            return _answer(help_of(None, environment), environment)
+        if name in COMMANDS and words in (_HELP, ["-h"]):
+            return _answer(help_of(name, environment), environment)
+        if name in COMMANDS:
+            context = _plain(name, words, environment)
+            if context is not None:
+                return command_of(name).call(context)
+    from kafkalog_cli.cli.typer_parser import call
+
+    return call(argv, environment)
+
+
+def _plain(name: str, words: list[str], environment: Environment) -> CommandContext | None:
+    """Return the call of a command line that is clearly right, None if typer must parse it."""
+    try:
+        return plain_call(name, command_of(name), words, environment)
+    except NotPlainError:
+        return None
+
+
+def _answer(text: str, environment: Environment) -> int:
+    """Print a text in place of the results of a command."""
+    environment.stdout.write(f"{text.rstrip()}\n".encode("utf-8", "surrogateescape"))
+    environment.stdout.flush()
+    return int(ExitCode.OK)
 
 
 def _for_the_parser(argv: list[str]) -> list[str]:
@@ -174,9 +101,9 @@ def _for_the_parser(argv: list[str]) -> list[str]:
     Without arguments the help is printed.
     """
     if not argv:
-        return ["--help"]
+        return _HELP
     if argv[:1] == ["help"]:
-        return [*argv[1:2], "--help"]
+        return [*(word for word in argv[1:2] if word != "help"), *_HELP]
     if argv[:1] == ["sql"]:
         return [f" {word}" if word.startswith("-- ") else word for word in argv]
     return argv
@@ -184,7 +111,7 @@ def _for_the_parser(argv: list[str]) -> list[str]:
 
 def _configured(argv: list[str], environment: Environment) -> Environment:
     """Return the environment with the configuration; help and completions do not need one, and do not fail by it."""
-    is_help = {"--help", "-h"} & set(argv) or "_KAFKALOG_COMPLETE" in os.environ
+    is_help = {"--help", "-h"} & set(argv) or _COMPLETION in os.environ
     if is_help or not argv or argv[0] not in COMMANDS:
         return environment
     found = configuration(environment.fs, COMMANDS, _is_option)
@@ -193,9 +120,7 @@ def _configured(argv: list[str], environment: Environment) -> Environment:
 
 def _is_option(name: str) -> bool:
     """Whether any command has an option `--name`. This imports all commands."""
-    modules = map(importlib.import_module, COMMANDS.values())
-    commands = (_parser(module.command) for module in modules)
-    return any(f"--{name}" in option.opts for command in commands for option in command.params)
+    return any(f"--{name}" in one.option_names for command in map(command_of, COMMANDS) for one in command.parameters)
 
 
 def _complain(environment: Environment, text: str, step: str) -> None:
@@ -219,18 +144,7 @@ def _wants_json(argv: list[str], found: Configuration) -> bool:
 
 
 def _unexpected(error: Exception, environment: Environment) -> int:
-    """Report an error of the option parser; any other exception is a bug, reported in one line."""
-    if hasattr(error, "format_message"):
-        place = origin(error, environment.configuration.path)
-        if place:
-            error.message = f"{error.message} (from {place})"  # type: ignore[attr-defined]
-        messages = Messages(environment.stderr, as_json=environment.wants_json)
-        text, step = parser_words(error)
-        if environment.wants_json:
-            messages.exception(UsageError(reason=error.format_message()))
-        else:
-            messages.tell("usage-error", text, exit_code=ExitCode.USAGE, next_step=step)
-        return int(ExitCode.USAGE)
+    """Report an exception that is a bug, in one line."""
     if "KAFKALOG_DEBUG" in os.environ:
         raise error
     text = f"internal error, please report it (KAFKALOG_DEBUG=1 shows more): {type(error).__name__}: {error}"
@@ -256,17 +170,3 @@ def _closed_pipe(environment: Environment) -> int:
     if environment.stdout is sys.__stdout__.buffer:  # type: ignore[union-attr]
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return int(ExitCode.OK)
-
-
-def parser_words(error: Any) -> tuple[str, str]:
-    """Return the message and the next step of an error that the option parser has raised."""
-    context = getattr(error, "ctx", None)
-    command = None if context is None else context.command
-    step = f"{context.command_path} --help" if context is not None else "kafkalog --help"
-    option = getattr(error, "option_name", None)
-    if option is not None and hasattr(error, "possibilities"):
-        known = [name for param in command.params for name in (*param.opts, *param.secondary_opts)] if command else []
-        question = did_you_mean(option, [name for name in known if name.startswith("--")])
-        return f"there is no option {option}{question and f'. {question}'}", step
-    text = str(error.format_message()).replace("Value error, ", "").rstrip(".")
-    return text[:1].lower() + text[1:], step

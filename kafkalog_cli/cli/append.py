@@ -5,10 +5,8 @@ from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.groups import OneTopic, Printing, Safety, SettingSources, grouped, session_options
+from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
+from kafkalog_cli.cli.groups import OneTopic, Printing, Safety, SettingSources, session_options
 from kafkalog_cli.cli.options import CodecName, Input, Metrics, OnePartition, SingleReplica
 from kafkalog_cli.errors import ExitCode
 
@@ -17,8 +15,6 @@ if TYPE_CHECKING:
     from kafkalog_cli.cli.verbs import VerbRun
     from kafkalog_cli.log.partition import Partition
     from kafkalog_cli.ops.append.verb import Appending
-
-command = typer.Typer(add_completion=False)
 
 RECORDS_PANEL = "Records and batches"
 PRODUCER_PANEL = "Producer"
@@ -33,18 +29,16 @@ class EndingOption(Enum):
 
 
 def _option(name: str, panel: str, text: str, metavar: str | None = None, least: int | None = None) -> object:
-    return typer.Option(name, metavar=metavar, min=least, rich_help_panel=panel, help=text)
+    return Option(name, metavar=metavar, min=least, rich_help_panel=panel, help=text)
 
 
-@command.command("append")
-@grouped
 def append(  # noqa: PLR0913
-    context: typer.Context,
+    context: CommandContext,
     *,
     path: OnePartition,
     files: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             metavar="[FILE...]",
             help="Files with records; - is standard input, the default. More partitions may stand before them.",
         ),
@@ -104,7 +98,7 @@ def append(  # noqa: PLR0913
     ] = None,
     keep_offsets: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--keep-offsets",
             rich_help_panel=RECORDS_PANEL,
             help="Keep the offsets, timestamp types and leader epochs of the records, as a follower does.",
@@ -148,13 +142,13 @@ def append(  # noqa: PLR0913
     records, and the command that appends the rest (--skip-records). Standard input has to be sent again.
     """
     from kafkalog_cli.cli.verbs import begin
+    from kafkalog_cli.ops.append.ahead import parse_skipped
+    from kafkalog_cli.ops.append.batching import Writing
     from kafkalog_cli.ops.append.inputs import AppendInputs, paths_and_files
-    from kafkalog_cli.ops.append.skipping import parse_skipped
     from kafkalog_cli.ops.append.verb import APPEND, Appending, AppendOptions
-    from kafkalog_cli.ops.append.writing import Writing
     from kafkalog_cli.output.append_view import append_view
 
-    environment = environment_of(context)
+    environment = context.environment
     more_paths, records = paths_and_files(environment.fs, files or ())
     writing = Writing(
         codec=codec.value,
@@ -209,3 +203,6 @@ def _report_how_to_go_on(environment: "Environment", run: "VerbRun", appending: 
     step = command_that_goes_on(environment.argv, appending.appended)
     note = Note("interrupted", words, None, step, is_error=True, exit_code=ExitCode.INTERRUPTED)
     run.printer.report(note)
+
+
+command = Command(append)

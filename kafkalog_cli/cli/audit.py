@@ -2,10 +2,8 @@
 
 from typing import Annotated
 
-import typer
-
-from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.groups import DecodingLimits, OnSpark, grouped
+from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from kafkalog_cli.cli.groups import DecodingLimits, OnSpark
 from kafkalog_cli.cli.options import (
     OUTPUT_PANEL,
     SELECTION_PANEL,
@@ -22,40 +20,36 @@ from kafkalog_cli.cli.options import (
 )
 from kafkalog_cli.cli.verify import LevelOption
 
-command = typer.Typer(add_completion=False)
 
-
-@command.command("audit")
-@grouped
 def audit(  # noqa: PLR0913
-    context: typer.Context,
+    context: CommandContext,
     *,
     paths: PartitionPaths = None,
-    level: Annotated[LevelOption, typer.Option(
+    level: Annotated[LevelOption, Option(
         help="Thoroughness, as in verify: quick reads headers, normal every byte, deep every record.",
         )] = LevelOption.NORMAL,
-    keys: Annotated[bool, typer.Option("--keys",
+    keys: Annotated[bool, Option("--keys",
         help="Report also the number of keys, and the most frequent and largest keys. This reads every record.",
         )] = False,
-    top: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Number of keys that --keys reports.")] = 10,
+    top: Annotated[int, Option(metavar="N", min=1, max=1000, help="Number of keys that --keys reports.")] = 10,
     topic: TopicOption = None,
     partition: PartitionOption = None,
     topic_pattern: TopicPatternOption = None,
     metadata: MetadataOption = None,
     now: Now = None,
     decoding: DecodingLimits,
-    history: Annotated[str | None, typer.Option(metavar="DIR", rich_help_panel=OUTPUT_PANEL,
+    history: Annotated[str | None, Option(metavar="DIR", rich_help_panel=OUTPUT_PANEL,
         help="Add the run to DIR, a Parquet file per run, and detect log directories that were replaced.",
         )] = None,
-    compare: Annotated[str | None, typer.Option(metavar="WHEN", rich_help_panel=OUTPUT_PANEL,
+    compare: Annotated[str | None, Option(metavar="WHEN", rich_help_panel=OUTPUT_PANEL,
         help=f"Report changes since a run of the history: previous, or the last run before a time. {TIME_HELP}.",
         )] = None,
-    replaced: Annotated[bool, typer.Option("--replaced", rich_help_panel=SELECTION_PANEL,
+    replaced: Annotated[bool, Option("--replaced", rich_help_panel=SELECTION_PANEL,
         help="Accept log directories that are empty, or of another broker, since the last run.",
         )] = False,
-    output: Annotated[str | None, typer.Option(metavar="FILE", rich_help_panel=OUTPUT_PANEL,
+    output: Annotated[str | None, Option(metavar="FILE", rich_help_panel=OUTPUT_PANEL,
         help="Write the rows to a new Parquet file too.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", rich_help_panel=OUTPUT_PANEL,
+    quiet: Annotated[bool, Option("--quiet", rich_help_panel=OUTPUT_PANEL,
         help="Print only partitions with a warning or worse.")] = False,
     output_format: Format = OutputFormat.TEXT,
     spark: OnSpark,
@@ -73,7 +67,10 @@ def audit(  # noqa: PLR0913
     options = AuditOptions(
         selection_of(topic, partition, topic_pattern) or Selection(), Level(level.value), metadata, now,
         decoding.limits, quiet, output_format.is_json,
-        spark.sessions(environment_of(context), as_json=output_format.is_json), top if keys else None,
+        spark.sessions(context.environment, as_json=output_format.is_json), top if keys else None,
         history, compare, replaced, output,
     )  # fmt: skip
-    return AuditRun(environment_of(context), options).run(paths or [])
+    return AuditRun(context.environment, options).run(paths or [])
+
+
+command = Command(audit)

@@ -11,26 +11,32 @@ from kafkalog_cli import __version__
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.times import now_of, time_of
 from kafkalog_cli.disk.named_places import check_named_directory, check_new_file
-from kafkalog_cli.disk.new_file import new_file
+from kafkalog_cli.disk.staged_file import new_file
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.ops.audit.audit import Audited, Failed
-from kafkalog_cli.ops.audit.columns import HistoryRun, audit_table
-from kafkalog_cli.ops.audit.compare import AuditChange, changes, replaced
-from kafkalog_cli.ops.audit.history import History, rows_of, run_of
+from kafkalog_cli.ops.audit.compare import (
+    AuditChange,
+    History,
+    HistoryRun,
+    audit_table,
+    changes,
+    replaced,
+    rows_of,
+    run_of,
+)
 from kafkalog_cli.ops.checks.finding_kinds import Severity
+from kafkalog_cli.ops.outside_logs import check_outside
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
 from kafkalog_cli.ops.session.meter import of_the_system
 from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification
-from kafkalog_cli.output.audit_json import write_audited, write_change
-from kafkalog_cli.output.audit_text import write_audit, write_changes
+from kafkalog_cli.output.audit_view import write_audit, write_audited, write_change, write_changes
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.spark.audit_job import Audit, AuditRequest
-from kafkalog_cli.spark.export.plan import check_outside
 from kafkalog_cli.spark.java import need_pyspark
 from kafkalog_cli.spark.sessions import Sessions
 

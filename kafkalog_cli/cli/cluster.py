@@ -2,10 +2,9 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from kafkalog_cli.cli.completions import complete_topics
-from kafkalog_cli.cli.environment import Environment, environment_of
+from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from kafkalog_cli.cli.environment import Environment, shown_reading
 from kafkalog_cli.cli.options import (
     SELECTION_PANEL,
     TIME_HELP,
@@ -17,29 +16,25 @@ from kafkalog_cli.cli.options import (
 )
 from kafkalog_cli.cli.times import time_of
 from kafkalog_cli.errors import combined_exit_code
-from kafkalog_cli.ops.cluster.part import ClusterPart
+from kafkalog_cli.ops.cluster.entries import ClusterPart
 
 if TYPE_CHECKING:
     from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
 
-command = typer.Typer(add_completion=False)
-
-
 POINT_HELP = f"An integer is an offset: all records below it count. A time: {TIME_HELP}"
 
 
-@command.command("cluster")
 def cluster(  # noqa: PLR0913, PLR0917 options
-    context: typer.Context,
+    context: CommandContext,
     paths: LogDirs,
-    at: Annotated[str | None, typer.Option("--at", metavar="POINT", rich_help_panel=SELECTION_PANEL,
+    at: Annotated[str | None, Option("--at", metavar="POINT", rich_help_panel=SELECTION_PANEL,
         help=f"Print the state at this point. {POINT_HELP}.")] = None,
-    since: Annotated[str | None, typer.Option("--since", metavar="POINT", rich_help_panel=SELECTION_PANEL,
+    since: Annotated[str | None, Option("--since", metavar="POINT", rich_help_panel=SELECTION_PANEL,
         help="Print only the differences from this point to the other.")] = None,
-    part: Annotated[list[ClusterPart] | None, typer.Option("--part", metavar="PART", rich_help_panel=SELECTION_PANEL,
+    part: Annotated[list[ClusterPart] | None, Option("--part", metavar="PART", rich_help_panel=SELECTION_PANEL,
         help="Print only this part: brokers, controllers, features, topics, partitions, configs, acls, scram-users,"
         " quotas or tokens. May be repeated.")] = None,
-    topic: Annotated[list[str] | None, typer.Option("--topic", metavar="TOPIC", rich_help_panel=SELECTION_PANEL,
+    topic: Annotated[list[str] | None, Option("--topic", metavar="TOPIC", rich_help_panel=SELECTION_PANEL,
         autocompletion=complete_topics,
         help="Of topics, partitions and settings, print only this topic's; may be repeated.")] = None,
     metadata: MetadataOption = None,
@@ -59,19 +54,19 @@ def cluster(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.output.messages import Messages
     from kafkalog_cli.output.stream import ResultStream
 
-    environment = environment_of(context)
+    environment = context.environment
     out, messages = ResultStream(environment.stdout), Messages(environment.stderr, as_json=output.is_json)
     points = (_point(environment, at, now), _point(environment, since, now))
     found = describe_cluster(environment.fs, paths, metadata, *points, topics=frozenset(topic or ()))
     parts = [one for one in ClusterPart if not part or one in part]
     code = combined_exit_code(list(found.codes))
     if output.is_json:
-        from kafkalog_cli.output.cluster_json import write_objects
+        from kafkalog_cli.output.cluster_view import write_objects
         from kafkalog_cli.output.ndjson import JsonLines
 
         write_objects(JsonLines(out), found, parts, code)
     else:
-        from kafkalog_cli.output.cluster_text import ClusterText
+        from kafkalog_cli.output.cluster_view import ClusterText
 
         ClusterText(out).write(found, parts)
     out.flush()
@@ -87,3 +82,6 @@ def _point(environment: Environment, text: str | None, now: str | None) -> "Meta
     if text is None:
         return None
     return MetadataPoint(int(text)) if text.isdecimal() else MetadataPoint(None, time_of(environment, text, now))
+
+
+command = Command(cluster, surroundings=shown_reading)

@@ -29,6 +29,7 @@ SUMMARIES = {
     "delete-records": "Move the start of a log forward",
     "truncate": "Remove the records at the end of a log",
     "serve": "Serve log directories to Kafka clients, read-only",
+    "replay": "Send the records of log directories to a cluster",
     "export": "Write records as Parquet, Arrow or NDJSON files",
     "import": "Build new partitions from the records in files",
     "metadump": "Copy log directories without keys, values and secrets",
@@ -122,7 +123,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "transactions": (
         ("Print the transactions, and what holds the last stable offset", f"kafkalog transactions {_LOG_DIR}"),
-        ("Print them as NDJSON", f"kafkalog transactions {_LOG_DIR} --format json"),
+        ("Print them as NDJSON, for a program", f"kafkalog transactions {_LOG_DIR} --format json"),
     ),
     "cluster": (
         ("Print the state of a cluster", f"kafkalog cluster {_LOG_DIR}"),
@@ -205,6 +206,20 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("Skip damaged batches, and take a free port", f"kafkalog serve {_LOG_DIR} --port 0 --on-damage skip"),
     ),
+    "replay": (
+        (
+            "See what would be sent",
+            f"kafkalog replay {_LOG_DIR} --to kafka:9092 --state replay.json --create --dry-run",
+        ),
+        (
+            "Send all topics of two brokers' disks, create them, and move the offsets of groups",
+            f"kafkalog replay {_LOG_DIR} /mnt/backup --to kafka:9092 --state replay.json --create --groups",
+        ),
+        (
+            "Send the last two hours of a topic",
+            f"kafkalog replay {_LOG_DIR} --to kafka:9092 --state new.json --topic orders --from-time -2h",
+        ),
+    ),
     "export": (
         ("Write a topic as Parquet files", f"kafkalog export {_LOG_DIR} --topic orders --output lake"),
         (
@@ -251,8 +266,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("Remove what runs of more than a day ago kept", f"kafkalog purge {_LOG_DIR} --older-than 1d"),
     ),
     "metadump": (
-        ("Make a copy that has no keys, values and secrets", f"kafkalog metadump {_LOG_DIR} /mnt/for-support"),
-        ("Replace names of topics and groups, too", f"kafkalog metadump {_LOG_DIR} /mnt/for-support --hash-names"),
+        ("Make a copy without keys, values and secrets", f"kafkalog metadump {_LOG_DIR} /mnt/for-support"),
+        ("Replace the names of topics and groups too", f"kafkalog metadump {_LOG_DIR} /mnt/for-support --hash-names"),
     ),
     "demo": (
         ("Make a log directory, and print commands to try on it", "kafkalog demo shop"),
@@ -292,7 +307,8 @@ _CODES: dict[str, tuple[ExitCode, ...]] = {
     "compact": _WITH_DAMAGE,
     "delete-records": _CHANGE,
     "truncate": _CHANGE,
-    "serve": (*_READ, _E.REFUSED),
+    "serve": (*_PATHS, _E.CORRUPTION, _E.PARTIAL, _E.REFUSED),
+    "replay": (*_READ, _E.LOCKED, _E.REFUSED),
     "export": _WITH_DAMAGE,
     "import": _WITH_DAMAGE,
     "sql": (*_READ, _E.REFUSED),
@@ -305,15 +321,20 @@ _CODES: dict[str, tuple[ExitCode, ...]] = {
 }
 
 _OWN_MEANINGS: dict[tuple[str, ExitCode], str] = {
-    ("transactions", _E.WARNINGS): "a transaction is hanging, tail damage, or warnings only",
+    ("transactions", _E.WARNINGS): "a transaction is hanging, or damage at the end of a log",
     ("find", _E.OK): "some record matches",
     ("find", _E.FAILURE): "no record matches, or an error",
     ("doctor", _E.OK): "no damage found",
-    ("doctor", _E.WARNINGS): "only warnings, a damaged tail that a broker cuts off, or an unknown ERROR-TEXT",
+    (
+        "doctor",
+        _E.WARNINGS,
+    ): "only warnings, damage that a broker cuts off, or an unknown ERROR-TEXT",
     ("serve", _E.OK): "stopped by Ctrl-C or SIGTERM",
-    ("serve", _E.CORRUPTION): "stopped, and damaged bytes were met",
+    ("serve", _E.CORRUPTION): "stopped, after clients asked for damaged batches",
+    ("serve", _E.PARTIAL): "stopped, and some partitions were not served",
+    ("serve", _E.INTERRUPTED): "interrupted before clients could connect",
     ("verify", _E.OK): "no damage found",
-    ("verify", _E.WARNINGS): "only warnings, or a damaged tail that a broker cuts off",
+    ("verify", _E.WARNINGS): "only warnings, or damage that a broker cuts off",
 }
 
 

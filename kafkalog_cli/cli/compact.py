@@ -2,31 +2,25 @@
 
 from typing import Annotated
 
-import typer
-
-from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.groups import Pacing, Printing, Safety, SettingSources, Spark, Topics, grouped, session_options
+from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from kafkalog_cli.cli.groups import Pacing, Printing, Safety, SettingSources, Spark, Topics, session_options
 from kafkalog_cli.cli.options import Delay, Input, Metrics, PartitionPaths, delay_ms_of
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.kafka_version import NEWEST, kafka_version_of
 
-command = typer.Typer(add_completion=False)
 
-
-@command.command("compact")
-@grouped
 def compact(  # noqa: PLR0913
-    context: typer.Context,
+    context: CommandContext,
     *,
     paths: PartitionPaths = None,
     topics: Topics,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Clean all records again, even if the log is not dirty enough."),
+        Option("--force", help="Clean all records again, even if the log is not dirty enough."),
     ] = False,
     passes: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="N|until-stable",
             help="Number of cleaning passes: 1, like one round of a broker, or N or until-stable to repeat while more"
             " records become removable.",
@@ -34,35 +28,35 @@ def compact(  # noqa: PLR0913
     ] = "1",
     estimate: Annotated[
         bool,
-        typer.Option("--estimate", help="With --dry-run: read the logs, and count the records that would be removed."),
+        Option("--estimate", help="With --dry-run: read the logs, and count the records that would be removed."),
     ] = False,
     explain: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="KEY", help="With --dry-run: explain for each record of KEY why and when it stays or is removed."
         ),
     ] = None,
     erase_keys: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="FILE",
             help="Erase all records of the keys in FILE without undo, prove it, and report other places with them.",
         ),
     ] = None,
     input: Annotated[  # noqa: A002
         Input,
-        typer.Option("--input", help="Format of FILE: NDJSON records from dump-log, or one key per line."),
+        Option("--input", help="Format of FILE: NDJSON records from dump-log, or one key per line."),
     ] = Input.NDJSON,
     memory: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="SIZE",
             help="Memory for the keys of one partition. If they need more, the log is read several times.",
         ),
     ] = "128MiB",
     kafka_version: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="VERSION",
             help="Clean as the log cleaner of Kafka 4.2, 4.3 or 4.4 does. 4.4 keeps fewer empty batches.",
         ),
@@ -77,7 +71,7 @@ def compact(  # noqa: PLR0913
 ) -> int:
     """Keep only the last record of each key, as a log cleaner does.
 
-    Tombstones and aborted records are removed when their time has come. Only topics with compact in their
+    Tombstones and aborted records are removed when Kafka's rules permit it. Only topics with compact in their
     cleanup.policy are cleaned: by --config, the metadata log, or --broker-config. A log is cleaned if it is dirty
     enough (min.cleanable.dirty.ratio), the dirtiest log first.
 
@@ -87,7 +81,7 @@ def compact(  # noqa: PLR0913
     from kafkalog_cli.cli.verbs import begin
     from kafkalog_cli.ops.compact.plan import CompactRequest
     from kafkalog_cli.ops.compact.verb import COMPACT, CompactWork, dirtiest_first, keys_to_erase
-    from kafkalog_cli.ops.size_spec import parse_size_bytes
+    from kafkalog_cli.ops.option_values import parse_size_bytes
     from kafkalog_cli.output.compact_view import compact_view
 
     if estimate and not safety.dry_run:
@@ -96,7 +90,7 @@ def compact(  # noqa: PLR0913
         raise UsageError(reason="--explain needs --dry-run")
     if erase_keys is not None and (delay is not None or explain is not None):
         raise UsageError(reason="--erase-keys cannot be combined with --delay, as no removal waits, or with --explain")
-    environment = environment_of(context)
+    environment = context.environment
     options = session_options(
         environment, topics, safety, settings=settings, pacing=pacing, spark=spark, as_json=printing.output.is_json
     )
@@ -125,3 +119,6 @@ def _passes(text: str) -> int | None:
     if not (text.isascii() and text.isdecimal() and int(text)):
         raise UsageError(reason=f"--passes {text}: a number from 1 on, or until-stable")
     return int(text)
+
+
+command = Command(compact)

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
-
-import typer
+from typing import Any
 
 from kafkalog_cli.errors import KafkalogError
 
@@ -11,7 +10,7 @@ MOST_LOG_BYTES = 32 << 20
 """A larger `__consumer_offsets` is not read for a completion: the shell waits for it."""
 
 
-def complete_topics(ctx: typer.Context, incomplete: str) -> list[str]:
+def complete_topics(ctx: Any, incomplete: str) -> list[str]:
     """Return the topics under the paths of the command line that begin with `incomplete`."""
     from kafkalog_cli.disk.fs import RealFilesystem
     from kafkalog_cli.disk.names import DirectoryKind
@@ -25,7 +24,7 @@ def complete_topics(ctx: typer.Context, incomplete: str) -> list[str]:
     return sorted(topic for topic in found if topic.startswith(incomplete))
 
 
-def complete_groups(ctx: typer.Context, incomplete: str) -> list[str]:
+def complete_groups(ctx: Any, incomplete: str) -> list[str]:
     """Return the ids of groups under the paths of the command line that begin with `incomplete`."""
     with suppress(KafkalogError, OSError):
         return sorted({group for group in _groups(_paths(ctx)) if group.startswith(incomplete) and group.isprintable()})
@@ -44,6 +43,6 @@ def _groups(paths: list[str]) -> Iterator[str]:
         yield from (described.group_id for described in describe_groups(log_dirs, GroupsRequest()))
 
 
-def _paths(ctx: typer.Context) -> list[str]:
+def _paths(ctx: Any) -> list[str]:
     """Return the paths of an incomplete command line, which the parser leaves in `args`."""
     return [word for word in ctx.params.get("paths") or ctx.args if not word.startswith("-")]

@@ -30,9 +30,12 @@ CONFIGURABLE = frozenset(
 """Options of any command: how results are printed, how thorough a reader is, and limits of load and memory."""
 READERS_ONLY = frozenset({"broker-config", "metadata"})
 """Paths that are read for settings. A command that changes logs takes these from its command line."""
-READERS = frozenset({"ls", "groups", "transactions", "cluster", "doctor", "serve", "verify", "audit"})
-NOT_OF = {"format": frozenset({"export"})}
-"""Commands whose option of this name means something else: `export --format` is the format of the files."""
+READERS = frozenset({"ls", "groups", "transactions", "cluster", "doctor", "serve", "replay", "verify", "audit"})
+NOT_OF = {"format": frozenset({"export"}), "isolation": frozenset({"replay"})}
+"""Commands whose option of this name means something else: `export --format` is the format of the files.
+
+`replay --isolation` is no choice of what is printed: it decides which records get into a cluster.
+"""
 
 _OWN_VARIABLES = frozenset({CONFIG_VARIABLE, "KAFKALOG_DEBUG", "KAFKALOG_JAVA_HOME"})
 _OF_OTHERS = re.compile(
@@ -109,13 +112,6 @@ def configuration(fs: Filesystem, commands: Iterable[str], is_option: Callable[[
     common = {name: value for name, value in values.items() if name not in tables}
     names.check_file(path, common, tables)
     return Configuration(path, _texts(path, common), {name: _texts(path, table) for name, table in tables.items()})
-
-
-def is_typed(context: Any, option: str) -> bool:
-    """Whether an option, such as "--sort", has its value from the command line, not from a variable or the file."""
-    names = (parameter.name for parameter in context.command.params if option in parameter.opts)
-    sources = (context.get_parameter_source(name) for name in names)
-    return any(getattr(source, "name", "") == "COMMANDLINE" for source in sources)
 
 
 def origin(error: Any, path: str) -> str:

@@ -2,24 +2,18 @@
 
 from typing import Annotated
 
-import typer
-
-from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.groups import OneTopic, Printing, Safety, SettingSources, grouped, session_options
+from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from kafkalog_cli.cli.groups import OneTopic, Printing, Safety, SettingSources, session_options
 from kafkalog_cli.cli.options import Delay, Keep, Metrics, OnePartition, SingleReplica, delay_ms_of
 
-command = typer.Typer(add_completion=False)
 
-
-@command.command("delete-records")
-@grouped
 def delete_records(  # noqa: PLR0913
-    context: typer.Context,
+    context: CommandContext,
     *,
     path: OnePartition,
     before: Annotated[
         int,
-        typer.Option(
+        Option(
             "--before",
             metavar="OFFSET",
             min=-1,
@@ -44,10 +38,13 @@ def delete_records(  # noqa: PLR0913
     from kafkalog_cli.ops.delete_records import DELETE_RECORDS, DeleteRecordsRequest
     from kafkalog_cli.output.log_change_views import delete_records_view
 
-    environment = environment_of(context)
+    environment = context.environment
     options = session_options(environment, topics, safety, settings=settings, single_replica=single_replica)
     return run_verb(
         *(environment, DELETE_RECORDS, delete_records_view(keeps=keep), options, [path], DeleteRecordsRequest),
         printing=printing, metrics=metrics, takes_one=True,
         before_offset=before, delay_ms=delay_ms_of(delay, keeps=keep), keeps=keep,
     )  # fmt: skip
+
+
+command = Command(delete_records)

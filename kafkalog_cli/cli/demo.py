@@ -2,20 +2,15 @@
 
 from typing import Annotated
 
-import typer
-
-from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
 from kafkalog_cli.errors import ExitCode
 
-command = typer.Typer(add_completion=False)
 
-
-@command.command("demo")
 def demo(
-    context: typer.Context,
-    directory: Annotated[str, typer.Argument(metavar="DIR", help="A directory that does not exist yet, or is empty.")],
+    context: CommandContext,
+    directory: Annotated[str, Argument(metavar="DIR", help="A directory that does not exist yet, or is empty.")],
     now: Annotated[
-        str | None, typer.Option(metavar="TIME", help="The time of the newest records; the current time without it.")
+        str | None, Option(metavar="TIME", help="The time of the newest records; the current time without it.")
     ] = None,
 ) -> int:
     """Make a small damaged log directory to try the commands on.
@@ -24,11 +19,11 @@ def demo(
     group's offsets. The broker was killed, a partition ends in half a batch, and another has a flipped bit.
     """
     from kafkalog_cli.ops.demo.making import make_demo
-    from kafkalog_cli.ops.time_spec import parse_time_ms
+    from kafkalog_cli.ops.option_values import parse_time_ms
     from kafkalog_cli.output.demo_text import demo_lines
     from kafkalog_cli.output.stream import ResultStream
 
-    environment = environment_of(context)
+    environment = context.environment
     now_ms = environment.now_ms() if now is None else parse_time_ms(now, environment.now_ms())
     made = make_demo(environment.context, directory.rstrip("/") or "/", now_ms)
     out = ResultStream(environment.stdout)
@@ -36,3 +31,6 @@ def demo(
         out.write(f"{line}\n")
     out.flush()
     return ExitCode.OK
+
+
+command = Command(demo)

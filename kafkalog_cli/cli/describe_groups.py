@@ -2,10 +2,9 @@
 
 from typing import Annotated
 
-import typer
-
 from kafkalog_cli.cli.completions import complete_groups, complete_topics
-from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from kafkalog_cli.cli.environment import shown_reading
 from kafkalog_cli.cli.options import (
     SELECTION_PANEL,
     BrokerConfigOption,
@@ -15,20 +14,19 @@ from kafkalog_cli.cli.options import (
     OutputFormat,
 )
 
-command = typer.Typer(add_completion=False)
 
-
-@command.command("groups")
 def groups(  # noqa: PLR0913, PLR0917 options
-    context: typer.Context,
+    context: CommandContext,
     paths: LogDirs,
-    group: Annotated[list[str] | None, typer.Option("--group", metavar="GROUP", rich_help_panel=SELECTION_PANEL,
+    group: Annotated[list[str] | None, Option("--group", metavar="GROUP", rich_help_panel=SELECTION_PANEL,
         autocompletion=complete_groups, help="Take only this group; may be repeated.")] = None,
-    topic: Annotated[list[str] | None, typer.Option("--topic", metavar="TOPIC", rich_help_panel=SELECTION_PANEL,
+    topic: Annotated[list[str] | None, Option("--topic", metavar="TOPIC", rich_help_panel=SELECTION_PANEL,
         autocompletion=complete_topics, help="Take only rows of this topic; may be repeated.")] = None,
-    members: Annotated[bool, typer.Option("--members", help="Print a row per member, with its assignment.")] = False,
-    history: Annotated[bool, typer.Option("--history",
+    members: Annotated[bool, Option("--members", help="Print a row per member, with its assignment.")] = False,
+    history: Annotated[bool, Option("--history",
         help="Print each commit in the order of the log, with a verdict on each step back.")] = False,
+    assign: Annotated[bool, Option("--assign",
+        help="Print the partitions that the range assignor gives to each member.")] = False,
     broker_config: BrokerConfigOption = None,
     metadata: MetadataOption = None,
     output: Format = OutputFormat.TEXT,
@@ -43,10 +41,21 @@ def groups(  # noqa: PLR0913, PLR0917 options
     tombstone that is not the expiry of an offset removes an offset, a group or a topic. Changes in a transaction count
     only if it was committed. After a removal, a lower offset has the verdict of the removal.
 
+    --assign divides the partitions of each topic among its members by the range assignor. Member i gets the partitions
+    from i*N to (i+1)*N-1, where N is the number of partitions per member. If the division leaves a rest, each of the
+    first members gets one more. OWNED are the partitions that the member had.
+
     Several log directories may have copies of a partition: the copy with the last leader epoch, and of these the
     longest, is taken. Nothing is locked or changed.
     """
-    from kafkalog_cli.cli.describe_groups_run import GroupsOptions, GroupsRun
+    from kafkalog_cli.cli.describe_groups_run import GroupsOptions, GroupsRun, GroupsShown
+    from kafkalog_cli.errors import UsageError
 
-    options = GroupsOptions(group or [], topic or [], members, history, broker_config, metadata, output.is_json)
-    return GroupsRun(environment_of(context), options).run(paths)
+    if history and assign:
+        raise UsageError(reason="--history and --assign exclude each other")
+    shown = GroupsShown.HISTORY if history else GroupsShown.ASSIGNMENT if assign else GroupsShown.GROUPS
+    options = GroupsOptions(group or [], topic or [], members, shown, broker_config, metadata, output.is_json)
+    return GroupsRun(context.environment, options).run(paths)
+
+
+command = Command(groups, surroundings=shown_reading)

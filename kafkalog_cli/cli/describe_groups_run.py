@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum, unique
 
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, combined_exit_code
 from kafkalog_cli.ops.coordinators import LogDirs
-from kafkalog_cli.ops.groups.describe import GroupDescription, GroupsRequest, describe_groups
-from kafkalog_cli.ops.groups.expiry import offsets_retention
+from kafkalog_cli.ops.groups.describe import GroupDescription, GroupsRequest, describe_groups, offsets_retention
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
-from kafkalog_cli.output.groups_text import GroupsText
+from kafkalog_cli.output.groups_view import GroupsText
+from kafkalog_cli.output.human import TextTable, write_table
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.stream import ResultStream
+
+
+@unique
+class GroupsShown(Enum):
+    """The facts about groups that are printed."""
+
+    GROUPS = "groups"
+    HISTORY = "history"
+    ASSIGNMENT = "assignment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +33,7 @@ class GroupsOptions:
     groups: Sequence[str]
     topics: Sequence[str]
     members: bool
-    history: bool
+    shown: GroupsShown
     broker_config: str | None
     metadata: str | None
     is_json: bool
@@ -47,9 +57,11 @@ class GroupsRun:
         for log_dir in log_dirs.replicas.log_dirs:
             locks.about(log_dir)
         request = GroupsRequest(frozenset(options.groups), frozenset(options.topics), retention)
-        if options.history:
+        if options.shown is GroupsShown.HISTORY:
             return self._history(log_dirs, request)
         found = describe_groups(log_dirs, request)
+        if options.shown is GroupsShown.ASSIGNMENT:
+            return self._assignment(log_dirs, found)
         code = combined_exit_code(log_dirs.codes)
         if options.is_json:
             self._write_objects(found, code)
@@ -62,7 +74,7 @@ class GroupsRun:
 
     def _history(self, log_dirs: LogDirs, request: GroupsRequest) -> int:
         from kafkalog_cli.ops.groups.history import group_history
-        from kafkalog_cli.output.group_history import OFFSET_CHANGE, change_line, change_object
+        from kafkalog_cli.output.groups_view import OFFSET_CHANGE, change_line, change_object
 
         lines = None
         if self._options.is_json:
@@ -82,6 +94,29 @@ class GroupsRun:
             lines.summary(code, changes=changes, back=back)
         return self._end(log_dirs, code)
 
+    def _assignment(self, log_dirs: LogDirs, groups: Sequence[GroupDescription]) -> int:
+        from kafkalog_cli.ops.groups.assignment import assign_ranges
+        from kafkalog_cli.output.groups_view import (
+            ASSIGNMENT_COLUMNS,
+            RANGE_ASSIGNMENT,
+            assignment_object,
+            assignment_row,
+        )
+
+        topics = self._options.topics
+        found = [one for group in groups for one in assign_ranges(log_dirs, group) if not topics or one.topic in topics]
+        code = combined_exit_code(log_dirs.codes)
+        if self._options.is_json:
+            from kafkalog_cli.output.ndjson import JsonLines
+
+            lines = JsonLines(self._out)
+            for one in found:
+                lines.object(RANGE_ASSIGNMENT, assignment_object(one))
+            lines.summary(code, groups=len(groups), assignments=len(found))
+        elif found:
+            write_table(self._out, TextTable(ASSIGNMENT_COLUMNS, [assignment_row(one) for one in found]))
+        return self._end(log_dirs, code)
+
     def _end(self, log_dirs: LogDirs, code: ExitCode) -> int:
         self._out.flush()
         for note in log_dirs.notes:
@@ -89,7 +124,7 @@ class GroupsRun:
         return code
 
     def _write_objects(self, found: Sequence[GroupDescription], code: int) -> None:
-        from kafkalog_cli.output.groups_json import GROUP, group_object
+        from kafkalog_cli.output.groups_view import GROUP, group_object
         from kafkalog_cli.output.ndjson import JsonLines
 
         lines = JsonLines(self._out)

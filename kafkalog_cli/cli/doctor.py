@@ -2,22 +2,18 @@
 
 from typing import Annotated
 
-import typer
-
-from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.declared import Argument, Command, CommandContext
+from kafkalog_cli.cli.environment import shown_reading
 from kafkalog_cli.cli.options import BrokerConfigOption, Format, MetadataOption, Now, OutputFormat
 from kafkalog_cli.cli.times import now_of
 from kafkalog_cli.cli.verify import LevelChoice, LevelOption
 
-command = typer.Typer(add_completion=False)
 
-
-@command.command("doctor")
 def doctor(  # noqa: PLR0913, PLR0917 options
-    context: typer.Context,
-    path: Annotated[str, typer.Argument(metavar="LOG_DIR", help="A log directory, or a partition directory in it.",
+    context: CommandContext,
+    path: Annotated[str, Argument(metavar="LOG_DIR", help="A log directory, or a partition directory in it.",
         show_default=False)],
-    error_text: Annotated[str, typer.Argument(metavar="[ERROR-TEXT]", show_default=False,
+    error_text: Annotated[str, Argument(metavar="[ERROR-TEXT]", show_default=False,
         help="Lines of the broker's log. Their pages are found, also if the broker has another version.")] = "",
     level: LevelChoice = LevelOption.NORMAL,
     broker_config: BrokerConfigOption = None,
@@ -27,8 +23,9 @@ def doctor(  # noqa: PLR0913, PLR0917 options
 ) -> int:  # fmt: skip
     """Print a broker's next start, and the commands that help now.
 
-    The steps of the next start are in the order of a broker. They come from the findings of verify and from the plans
-    of recover --like-broker. A step that removes bytes of a log, or that ends the start, is marked.
+    The steps of the next start are listed in the order in which a broker takes them. They come from the findings of
+    verify and from the plans of recover --like-broker. A step that removes bytes of a log, or that ends the start,
+    is marked.
 
     The commands come from the findings and from the pages of the broker's lines. Commands that change nothing come
     first, then copies, then changes that can be undone. Nothing is locked or changed.
@@ -39,7 +36,7 @@ def doctor(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.output.messages import Messages
     from kafkalog_cli.output.stream import ResultStream
 
-    environment = environment_of(context)
+    environment = context.environment
     out, messages = ResultStream(environment.stdout), Messages(environment.stderr, as_json=output.is_json)
     now_ms = None if now is None else now_of(environment, now)
     options = SessionOptions(now_ms=now_ms, broker_config=broker_config, metadata=metadata)
@@ -59,3 +56,6 @@ def doctor(  # noqa: PLR0913, PLR0917 options
     if found.text_is_unknown:
         messages.warn("unknown-text", "no page of docs/broker-messages is about this text")
     return found.exit_code
+
+
+command = Command(doctor, surroundings=shown_reading)

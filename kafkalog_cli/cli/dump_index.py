@@ -1,8 +1,7 @@
 """`kafkalog dump-index`: print index and sidecar files, with each entry checked against the log."""
 
-import typer
-
-from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.declared import Command, CommandContext
+from kafkalog_cli.cli.environment import shown_reading_into_files
 from kafkalog_cli.cli.options import (
     Format,
     MaxBatchBytes,
@@ -17,12 +16,9 @@ from kafkalog_cli.cli.options import (
 )
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 
-command = typer.Typer(add_completion=False)
 
-
-@command.command("dump-index")
 def dump_index(  # noqa: PLR0913, PLR0917 options
-    context: typer.Context,
+    context: CommandContext,
     paths: PathsArgument = None,
     topic: TopicOption = None,
     topic_pattern: TopicPatternOption = None,
@@ -43,4 +39,7 @@ def dump_index(  # noqa: PLR0913, PLR0917 options
 
     selection = selection_of(topic, partition, topic_pattern) or Selection()
     limits = Limits(max_batch_bytes, max_output_bytes, max_ratio)
-    return DumpIndexRun(environment_of(context), json=output.is_json).run(paths or [], selection, limits)
+    return DumpIndexRun(context.environment, json=output.is_json).run(paths or [], selection, limits)
+
+
+command = Command(dump_index, surroundings=shown_reading_into_files)

@@ -9,8 +9,7 @@ from kafkalog_cli.ops.checks.root_reports import Ignored, Trouble, index_reports
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
-from kafkalog_cli.output.index_json import IndexJson
-from kafkalog_cli.output.index_text import report_lines
+from kafkalog_cli.output.index_view import IndexJson, report_lines
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.stream import ResultStream

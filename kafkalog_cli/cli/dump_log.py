@@ -2,10 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-from typer.core import TyperCommand
-
-from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.declared import Answered, Command, CommandContext, Option
 from kafkalog_cli.cli.options import (
     OUTPUT_PANEL,
     SELECTION_PANEL,
@@ -43,33 +40,29 @@ _OPTIONAL_ARGUMENT = ("--key-decoder-class", "--value-decoder-class")
 _TOOL = "Options of kafka-dump-log"
 
 
-class DumpLogCommand(TyperCommand):
-    """Accepts what the real tool's parser (jopt-simple) allows and click does not."""
+def _as_the_real_tool(words: list[str]) -> list[str]:
+    """Return the words of a command line for parsers that do not allow what the real tool's (jopt-simple) allows.
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Rewrite the arguments for click, and parse them.
-
-        A decoder option's argument is optional: a word that looks like an option is not its argument.
-        The option --version moves to the end, because --kafka-version decides what it prints, in any order.
-        """
-        for name in _ONCE:
-            if sum(argument == name or argument.startswith(f"{name}=") for argument in args) > 1:
-                raise UsageError(reason=f"dump-log takes only one {name}")
-        rewritten = []
-        for index, argument in enumerate(args):
-            following = args[index + 1] if index + 1 < len(args) else "-"
-            alone = argument in _OPTIONAL_ARGUMENT and following.startswith("-")
-            rewritten.append(f"{argument}={DEFAULT_DECODER}" if alone else argument)
-        end = rewritten.index("--") if "--" in rewritten else len(rewritten)
-        if "--version" in rewritten[:end]:
-            rewritten = [*(word for word in rewritten[:end] if word != "--version"), "--version", *rewritten[end:]]
-        return super().parse_args(ctx, rewritten)
+    A decoder option's argument is optional: a word that looks like an option is not its argument.
+    The option --version moves to the end, because --kafka-version decides what it prints, in any order.
+    """
+    for name in _ONCE:
+        if sum(word == name or word.startswith(f"{name}=") for word in words) > 1:
+            raise UsageError(reason=f"dump-log takes only one {name}")
+    rewritten = []
+    for index, word in enumerate(words):
+        following = words[index + 1] if index + 1 < len(words) else "-"
+        alone = word in _OPTIONAL_ARGUMENT and following.startswith("-")
+        rewritten.append(f"{word}={DEFAULT_DECODER}" if alone else word)
+    end = rewritten.index("--") if "--" in rewritten else len(rewritten)
+    if "--version" in rewritten[:end]:
+        rewritten = [*(word for word in rewritten[:end] if word != "--version"), "--version", *rewritten[end:]]
+    return rewritten
 
 
-def _version(context: typer.Context, value: bool) -> None:
+def _version(context: CommandContext, value: bool) -> None:
     if value:
-        typer.echo(kafka_version_of(context.params.get("kafka_version") or NEWEST.value).release)
-        raise typer.Exit
+        raise Answered(kafka_version_of(context.values.get("kafka_version") or NEWEST.value).release)
 
 
 def _redaction(text: str | None) -> "Redaction | None":
@@ -81,11 +74,11 @@ def _redaction(text: str | None) -> "Redaction | None":
 
 
 def _flag(name: str, text: str) -> Any:
-    return typer.Option(f"--{name}", help=text, rich_help_panel=_TOOL)
+    return Option(f"--{name}", help=text, rich_help_panel=_TOOL)
 
 
 def _decoder_option(name: str, what: str) -> Any:
-    return typer.Option(
+    return Option(
         f"--{name}-decoder-class",
         metavar="[CLASS]",
         help=f"Decoder of the {what}: a class of the real tool (its argument may be left out: StringDecoder), or "
@@ -94,14 +87,10 @@ def _decoder_option(name: str, what: str) -> Any:
     )
 
 
-command = typer.Typer(add_completion=False)
-
-
-@command.command("dump-log", cls=DumpLogCommand)
 def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
-    context: typer.Context,
+    context: CommandContext,
     paths: PathsArgument = None,
-    files: Annotated[str | None, typer.Option(metavar="FILE,...", help="Files to dump, comma separated.",
+    files: Annotated[str | None, Option(metavar="FILE,...", help="Files to dump, comma separated.",
                                               rich_help_panel=_TOOL)] = None,
     print_data_log: Annotated[bool, _flag("print-data-log", "Print keys and payloads too.")] = False,
     deep_iteration: Annotated[bool, _flag("deep-iteration", "Print records, not only batches.")] = False,
@@ -118,16 +107,16 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
         bool, _flag("share-group-state-decoder", "Decode as __share_group_state.")] = False,
     skip_record_metadata: Annotated[
         bool, _flag("skip-record-metadata", "Leave out record metadata; also leaves out control records.")] = False,
-    max_bytes: Annotated[int, typer.Option(metavar="BYTES", rich_help_panel=_TOOL,
+    max_bytes: Annotated[int, Option(metavar="BYTES", rich_help_panel=_TOOL,
         help="Read only batches that end within the first BYTES of each file.")] = (1 << 31) - 1,
-    max_message_size: Annotated[int, typer.Option(metavar="BYTES", rich_help_panel=_TOOL,
+    max_message_size: Annotated[int, Option(metavar="BYTES", rich_help_panel=_TOOL,
         help="Bytes read at an index entry's position to find its batch.")] = 5 << 20,
     index_sanity_check: Annotated[
         bool, _flag("index-sanity-check", "Only check indexes as brokers did at start.")] = False,
     verify_index_only: Annotated[bool, _flag("verify-index-only", "Check indexes, print no entries.")] = False,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, rich_help_panel=_TOOL,
+    version: Annotated[bool, Option("--version", callback=_version, is_eager=True, rich_help_panel=_TOOL,
         help="Print the version of kafka-dump-log whose text is printed, and exit.")] = False,
-    kafka_version: Annotated[str, typer.Option("--kafka-version", is_eager=True, metavar="VERSION",
+    kafka_version: Annotated[str, Option("--kafka-version", is_eager=True, metavar="VERSION",
         rich_help_panel=OUTPUT_PANEL, help="Print the text of kafka-dump-log 4.2, 4.3 or 4.4.")] = NEWEST.value,
     topic: TopicOption = None,
     partition: PartitionOption = None,
@@ -136,9 +125,9 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
     to_offset: ToOffset = None,
     since: Since = None,
     until: Until = None,
-    key: Annotated[str | None, typer.Option("--key", metavar="KEY", rich_help_panel=SELECTION_PANEL,
+    key: Annotated[str | None, Option("--key", metavar="KEY", rich_help_panel=SELECTION_PANEL,
         help="Print only records with this key (UTF-8). Implies --deep-iteration.")] = None,
-    max_records: Annotated[int | None, typer.Option(metavar="N", min=1, rich_help_panel=SELECTION_PANEL,
+    max_records: Annotated[int | None, Option(metavar="N", min=1, rich_help_panel=SELECTION_PANEL,
         help="Stop after N records.")] = None,
     now: Now = None,
     strict: Annotated[bool, _flag("strict", "Exit with 3 on tail damage and with 4 on corruption.")] = False,
@@ -147,7 +136,7 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
     key_format: KeyFormatOption = None,
     value_format: ValueFormatOption = None,
     schemas: SchemasOption = None,
-    redact: Annotated[str | None, typer.Option(metavar="WHAT", rich_help_panel=OUTPUT_PANEL,
+    redact: Annotated[str | None, Option(metavar="WHAT", rich_help_panel=OUTPUT_PANEL,
         help="Leave out contents: keys,values,headers[=hash|len]. Keys of headers stay.")] = None,
     max_batch_bytes: MaxBatchBytes = DEFAULT_LIMITS.max_batch_bytes,
     max_output_bytes: MaxOutputBytes = DEFAULT_LIMITS.max_output_bytes,
@@ -155,11 +144,11 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
 ) -> int:  # fmt: skip
     """Print segments as kafka-dump-log does.
 
-    All options of kafka-dump-log have its text, byte for byte. Directories, globs, ranges of offsets and times, and
-    NDJSON are additions. The exit code is 1 if a file could not be read to its end.
+    With the options of kafka-dump-log, the text is the same, byte for byte. Directories, globs,
+    ranges of offsets and times, and NDJSON are additions. The exit code is 1 if a file could not be read to its end.
     """
     from kafkalog_cli.cli.dump_log_run import DumpLogRun, DumpRequest
-    from kafkalog_cli.cli.dumped_values import ContentsFormats
+    from kafkalog_cli.cli.dump_sidecar_run import ContentsFormats
 
     topic_decoder = next((name for name, wanted in (
         ("offsets", offsets_decoder),
@@ -168,7 +157,7 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
         ("remote-log-metadata", remote_log_metadata_decoder),
         ("share-group-state", share_group_state_decoder),
     ) if wanted), None)  # fmt: skip
-    environment = environment_of(context)
+    environment = context.environment
     is_json = output_format.is_json
     contents = print_data_log or topic_decoder is not None or bool(key_decoder_class or value_decoder_class)
     request = DumpRequest(
@@ -194,3 +183,6 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
     )
     selection = selection_of(topic, partition, topic_pattern)
     return DumpLogRun(environment, request).run(files, paths or [], selection)
+
+
+command = Command(dump_log, _as_the_real_tool)

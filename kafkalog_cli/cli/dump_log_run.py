@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalog_cli.cli.dumped_values import ContentsFormats, DumpedValues, advancing
+from kafkalog_cli.cli.dump_sidecar_run import ContentsFormats, DumpedValues, advancing
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.disk.names import FileKind, classify_file
@@ -22,13 +22,10 @@ from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.ops.dump.segment import MAX_INT32, DumpOptions, SegmentDump
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
 from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
-from kafkalog_cli.output.dump_printer import SegmentPrinter, SevenPrinter, TextPrinter
-from kafkalog_cli.output.dump_reports import DumpReports
-from kafkalog_cli.output.dump_text import ClassDecoder, KeyValueDecoder, LogText
-from kafkalog_cli.output.java_path import java_absolute_path, java_path
+from kafkalog_cli.output.dump_printer import DumpReports, SegmentPrinter, SevenPrinter, SevenText, TextPrinter
+from kafkalog_cli.output.dump_text import ClassDecoder, KeyValueDecoder, LogText, java_absolute_path, java_path
 from kafkalog_cli.output.kernels import DUMP_BATCHES, DUMP_RECORDS, JSON_LINES
 from kafkalog_cli.output.messages import Messages
-from kafkalog_cli.output.seven_text import SevenText
 from kafkalog_cli.output.stream import ResultStream, printable
 
 if TYPE_CHECKING:
@@ -220,7 +217,7 @@ class DumpLogRun:
         from kafkalog_cli.ops.checks.root_reports import index_reports
         from kafkalog_cli.ops.checks.segment_reports import ReadContext
         from kafkalog_cli.ops.selection import Selection
-        from kafkalog_cli.output.index_json import IndexJson
+        from kafkalog_cli.output.index_view import IndexJson
         from kafkalog_cli.output.ndjson import JsonLines
 
         request, lines = self._request, JsonLines(self._out)
@@ -340,8 +337,7 @@ class DumpLogRun:
     def _json_printer(self, path: str, name: str) -> JsonPrinter:
         from kafkalog_cli.log.partition import directory_name
         from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, topic_decode
-        from kafkalog_cli.output.record_json_compiled import CompiledRecordJson
-        from kafkalog_cli.output.record_json_printer import JsonPrinter
+        from kafkalog_cli.output.record_json_printer import CompiledRecordJson, JsonPrinter
         from kafkalog_cli.output.redact import NO_REDACTION
 
         directory = directory_name(path.rpartition("/")[0] or ("/" if path.startswith("/") else "."))

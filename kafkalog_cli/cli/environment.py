@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, BinaryIO
-
-import typer
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from kafkalog_cli.cli.configuration import Configuration
 from kafkalog_cli.cli.terminal import Terminal, standard_terminal
@@ -17,6 +16,7 @@ from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 
 if TYPE_CHECKING:
+    from kafkalog_cli.cli.declared import CommandContext
     from kafkalog_cli.ops.session.options import Context
 
 
@@ -50,7 +50,33 @@ class Environment:
         return Context(self.fs, self.kernels, self.now_ms, self.clock, self.sleep)
 
 
-def environment_of(context: typer.Context) -> Environment:
-    """Return the environment of a running command."""
-    environment = context.find_object(Environment)
-    return environment if environment is not None else Environment()
+@contextmanager
+def shown_reading(context: CommandContext, *, prints_while_reading: bool = False) -> Iterator[Environment]:
+    """Yield an environment whose reads are shown as progress on stderr; surroundings of a command.
+
+    `prints_while_reading`: results on a terminal, and objects of JSON output, show themselves where the command is.
+    """
+    environment = context.environment
+    is_shown = environment.wants_json or environment.stderr.isatty()
+    if not is_shown or (prints_while_reading and (environment.wants_json or environment.stdout.isatty())):
+        yield environment
+        return
+    from kafkalog_cli.disk.metered_fs import MeteredFilesystem
+    from kafkalog_cli.output.progress import BesideProgress, Progress
+
+    with Progress(
+        environment.stderr, environment.argv[0], as_json=environment.wants_json, clock=environment.clock
+    ) as progress:
+        streams = [
+            cast("BinaryIO", BesideProgress(stream, progress)) if stream.isatty() else stream
+            for stream in (environment.stdout, environment.stderr)
+        ]
+        fs = MeteredFilesystem(environment.fs, lambda path, size_bytes: progress.advance(size_bytes, path))
+        yield replace(environment, fs=fs, stdout=streams[0], stderr=streams[1])
+
+
+@contextmanager
+def shown_reading_into_files(context: CommandContext) -> Iterator[Environment]:
+    """Yield as `shown_reading` for a command that prints while it reads."""
+    with shown_reading(context, prints_while_reading=True) as environment:
+        yield environment

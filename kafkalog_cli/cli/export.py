@@ -3,10 +3,8 @@
 from enum import Enum
 from typing import Annotated
 
-import typer
-
-from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.groups import OnSpark, grouped
+from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from kafkalog_cli.cli.groups import OnSpark
 from kafkalog_cli.cli.options import (
     OUTPUT_PANEL,
     SELECTION_PANEL,
@@ -17,7 +15,6 @@ from kafkalog_cli.cli.options import (
     OutputFormat,
     PartitionOption,
     PartitionPaths,
-    Quiet,
     Since,
     ToOffset,
     TopicOption,
@@ -53,31 +50,26 @@ class Damage(Enum):
     DROPMALFORMED = "dropmalformed"
 
 
-command = typer.Typer(add_completion=False)
-
-
-@command.command("export")
-@grouped
 def export(  # noqa: PLR0913
-    context: typer.Context,
+    context: CommandContext,
     *,
     paths: PartitionPaths = None,
-    output: Annotated[str | None, typer.Option(metavar="DIR", rich_help_panel=OUTPUT_PANEL,
+    output: Annotated[str | None, Option(metavar="DIR", rich_help_panel=OUTPUT_PANEL,
         help="Directory for the files: topic=NAME/PARTITION-OFFSET.parquet.")] = None,
-    file_format: Annotated[Files, typer.Option("--format", rich_help_panel=OUTPUT_PANEL,
+    file_format: Annotated[Files, Option("--format", rich_help_panel=OUTPUT_PANEL,
         help="Format of the files: Parquet, Arrow IPC, or NDJSON as read prints it and append takes it.",
         )] = Files.PARQUET,
-    codec: Annotated[FileCodec | None, typer.Option(rich_help_panel=OUTPUT_PANEL,
+    codec: Annotated[FileCodec | None, Option(rich_help_panel=OUTPUT_PANEL,
         help="Compression of Parquet files (default: snappy) and Arrow files (default: none; lz4 and zstd).")] = None,
-    by_day: Annotated[bool, typer.Option("--by-day", rich_help_panel=OUTPUT_PANEL,
+    by_day: Annotated[bool, Option("--by-day", rich_help_panel=OUTPUT_PANEL,
         help="Make a directory per day (UTC) of the timestamps: topic=NAME/day=YYYY-MM-DD.")] = False,
-    state: Annotated[str | None, typer.Option(metavar="FILE", rich_help_panel=OUTPUT_PANEL,
+    state: Annotated[str | None, Option(metavar="FILE", rich_help_panel=OUTPUT_PANEL,
         help="Export only records since the last run with FILE, exactly once. The first run creates FILE.")] = None,
-    mode: Annotated[Damage, typer.Option(rich_help_panel=SELECTION_PANEL,
+    mode: Annotated[Damage, Option(rich_help_panel=SELECTION_PANEL,
         help="At damage: export nothing, or leave out unreadable records and report them (exit code 3 or 4).",
         )] = Damage.FAILFAST,
     isolation: IsolationOption = IsolationLevel.READ_UNCOMMITTED,
-    include_control: Annotated[bool, typer.Option("--include-control", rich_help_panel=SELECTION_PANEL,
+    include_control: Annotated[bool, Option("--include-control", rich_help_panel=SELECTION_PANEL,
         help="Include the markers of transactions.")] = False,
     topic: TopicOption = None,
     partition: PartitionOption = None,
@@ -88,8 +80,9 @@ def export(  # noqa: PLR0913
     until: Until = None,
     now: Now = None,
     spark: OnSpark,
-    quiet: Quiet = False,
-    report: Annotated[OutputFormat, typer.Option(rich_help_panel=OUTPUT_PANEL,
+    quiet: Annotated[bool, Option("--quiet", rich_help_panel=OUTPUT_PANEL,
+        help="Print nothing if no file was written.")] = False,
+    report: Annotated[OutputFormat, Option(rich_help_panel=OUTPUT_PANEL,
         help="Format of the output: text, or NDJSON (json) with an object per file and a summary. Then errors and"
         " progress on stderr are objects too.")] = OutputFormat.TEXT,
 ) -> int:  # fmt: skip
@@ -108,6 +101,9 @@ def export(  # noqa: PLR0913
         (Files.JSON if file_format is Files.NDJSON else file_format).value,
         None if codec is None else codec.value, by_day, state, mode.value, isolation.value, include_control,
         from_offset, to_offset, since, until, now,
-        spark.sessions(environment_of(context), as_json=report.is_json), quiet, report.is_json,
+        spark.sessions(context.environment, as_json=report.is_json), quiet, report.is_json,
     )  # fmt: skip
-    return ExportRun(environment_of(context), options).run(paths or [])
+    return ExportRun(context.environment, options).run(paths or [])
+
+
+command = Command(export)

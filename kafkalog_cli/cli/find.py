@@ -2,10 +2,8 @@
 
 from typing import Annotated
 
-import typer
-
 from kafkalog_cli.cli.completions import complete_topics
-from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
 from kafkalog_cli.cli.options import (
     OUTPUT_PANEL,
     SELECTION_PANEL,
@@ -29,30 +27,27 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS
 
 CONDITION_PANEL = "Conditions"
 
-command = typer.Typer(add_completion=False)
 
-
-@command.command("find")
 def find(  # noqa: PLR0913, PLR0917 options
-    context: typer.Context,
-    paths: Annotated[list[str], typer.Argument(metavar="PATH...", show_default=False,
+    context: CommandContext,
+    paths: Annotated[list[str], Argument(metavar="PATH...", show_default=False,
         help="Log directories, partition directories, or globs of them.")],
-    key: Annotated[str | None, typer.Option("--key", metavar="KEY", rich_help_panel=CONDITION_PANEL,
+    key: Annotated[str | None, Option("--key", metavar="KEY", rich_help_panel=CONDITION_PANEL,
         help="The key is KEY (UTF-8).")] = None,
-    value: Annotated[str | None, typer.Option("--value", metavar="TEXT", rich_help_panel=CONDITION_PANEL,
+    value: Annotated[str | None, Option("--value", metavar="TEXT", rich_help_panel=CONDITION_PANEL,
         help="The value contains TEXT.")] = None,
-    regex: Annotated[str | None, typer.Option("--regex", "-e", metavar="REGEX", rich_help_panel=CONDITION_PANEL,
-        help="The key or the value has a match of Python's regular expression REGEX, on bytes.")] = None,
-    header: Annotated[list[str] | None, typer.Option("--header", metavar="NAME[=VALUE]",
+    regex: Annotated[str | None, Option("--regex", "-e", metavar="REGEX", rich_help_panel=CONDITION_PANEL,
+        help="The key or the value contains a match of Python's regular expression REGEX, on bytes.")] = None,
+    header: Annotated[list[str] | None, Option("--header", metavar="NAME[=VALUE]",
         rich_help_panel=CONDITION_PANEL,
         help="The record has a header NAME, with this value; may be repeated.")] = None,
-    json_path: Annotated[list[str] | None, typer.Option("--json", metavar="PATH[=VALUE]",
+    json_path: Annotated[list[str] | None, Option("--json", metavar="PATH[=VALUE]",
         rich_help_panel=CONDITION_PANEL,
         help="The value is JSON, and has something at PATH, such as order.items[0].id; [*] is each element. With"
         " VALUE, it is this text or JSON value. May be repeated.")] = None,
-    ignore_case: Annotated[bool, typer.Option("--ignore-case", "-i", rich_help_panel=CONDITION_PANEL,
-        help="Letters of ASCII in --value and --regex match in both cases.")] = False,
-    topic: Annotated[list[str] | None, typer.Option("--topic", metavar="TOPIC", rich_help_panel=SELECTION_PANEL,
+    ignore_case: Annotated[bool, Option("--ignore-case", "-i", rich_help_panel=CONDITION_PANEL,
+        help="Ignore the case of ASCII letters in --value and --regex.")] = False,
+    topic: Annotated[list[str] | None, Option("--topic", metavar="TOPIC", rich_help_panel=SELECTION_PANEL,
         autocompletion=complete_topics, help="Take only this topic; may be repeated.")] = None,
     partition: PartitionOption = None,
     topic_pattern: TopicPatternOption = None,
@@ -62,22 +57,22 @@ def find(  # noqa: PLR0913, PLR0917 options
     until: Until = None,
     isolation: IsolationOption = IsolationLevel.READ_UNCOMMITTED,
     now: Now = None,
-    first: Annotated[int | None, typer.Option("--first", metavar="N", min=1, rich_help_panel=OUTPUT_PANEL,
+    first: Annotated[int | None, Option("--first", metavar="N", min=1, rich_help_panel=OUTPUT_PANEL,
         help="Stop after the first N matches of each partition.")] = None,
-    last: Annotated[int | None, typer.Option("--last", metavar="N", min=1, rich_help_panel=OUTPUT_PANEL,
-        help="Print only the last N matches of each partition, which is searched from its end.")] = None,
-    count: Annotated[bool, typer.Option("--count", "-c", rich_help_panel=OUTPUT_PANEL,
-        help="Print only the number of matches of each partition that has any.")] = False,
-    before: Annotated[int | None, typer.Option("--before-context", "-B", metavar="N", min=0,
-        rich_help_panel=OUTPUT_PANEL, help="Print N records before each match too.")] = None,
-    after: Annotated[int | None, typer.Option("--after-context", "-A", metavar="N", min=0,
-        rich_help_panel=OUTPUT_PANEL, help="Print N records after each match too.")] = None,
-    around: Annotated[int, typer.Option("--context", "-C", metavar="N", min=0, rich_help_panel=OUTPUT_PANEL,
-        help="Print N records before and after each match too.")] = 0,
-    print_: Annotated[str | None, typer.Option("--print", metavar="FIELD,...", rich_help_panel=OUTPUT_PANEL,
+    last: Annotated[int | None, Option("--last", metavar="N", min=1, rich_help_panel=OUTPUT_PANEL,
+        help="Print only the last N matches of each partition. The search begins at its end.")] = None,
+    count: Annotated[bool, Option("--count", "-c", rich_help_panel=OUTPUT_PANEL,
+        help="Print only the number of matches, for each partition with a match.")] = False,
+    before: Annotated[int | None, Option("--before-context", "-B", metavar="N", min=0,
+        rich_help_panel=OUTPUT_PANEL, help="Print also N records before each match.")] = None,
+    after: Annotated[int | None, Option("--after-context", "-A", metavar="N", min=0,
+        rich_help_panel=OUTPUT_PANEL, help="Print also N records after each match.")] = None,
+    around: Annotated[int, Option("--context", "-C", metavar="N", min=0, rich_help_panel=OUTPUT_PANEL,
+        help="Print also N records before and after each match.")] = 0,
+    print_: Annotated[str | None, Option("--print", metavar="FIELD,...", rich_help_panel=OUTPUT_PANEL,
         help="Fields of a line of text: timestamp, partition, offset, epoch, headers, key, value. Default: key,value.",
         )] = None,
-    kcat_format: Annotated[str | None, typer.Option("-f", metavar="FORMAT", rich_help_panel=OUTPUT_PANEL,
+    kcat_format: Annotated[str | None, Option("-f", metavar="FORMAT", rich_help_panel=OUTPUT_PANEL,
         help=r"Print each record in kcat's format, as `read -f` does, such as '%t %p %o: %k %s\n'.")] = None,
     output_format: Format = OutputFormat.TEXT,
     jobs: Jobs = 0,
@@ -86,12 +81,12 @@ def find(  # noqa: PLR0913, PLR0917 options
 ) -> int:  # fmt: skip
     """Print the records that meet all conditions.
 
-    Each line begins with topic-partition:offset. Records come in the order of the partitions and of their offsets. The
-    exit code is 1 if no record matches. Segments and batches that the indexes, their headers or their bytes rule out
-    are not decoded. So damage in them is not reported. `verify --level deep` finds it.
+    Each line begins with topic-partition:offset. Records come in the order of the partitions and of their offsets.
+    The exit code is 1 if no record matches. Batches that cannot match are not decoded, so damage in them is not
+    reported. `verify --level deep` finds it.
 
-    A partition without the offsets or times of the range has no match. A JSON value of more than 4 MiB never matches
-    --json.
+    A partition without the offsets or times of the range has no match. A JSON value of more than 4 MiB never
+    matches --json.
     """
     from kafkalog_cli.cli.find_run import FindOptions, FindRun
 
@@ -101,4 +96,7 @@ def find(  # noqa: PLR0913, PLR0917 options
         around if after is None else after, print_, kcat_format, output_format.is_json, jobs or default_jobs(),
         max_output_bytes, max_ratio,
     )  # fmt: skip
-    return FindRun(environment_of(context), options).run(paths, topic, partition, topic_pattern)
+    return FindRun(context.environment, options).run(paths, topic, partition, topic_pattern)
+
+
+command = Command(find)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.options import selection_of
-from kafkalog_cli.cli.read_partition import RecordOutput
-from kafkalog_cli.cli.read_run import fields_of, start_of
+from kafkalog_cli.cli.read_run import RecordOutput, fields_of, start_of
 from kafkalog_cli.cli.times import time_of
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import DEFAULT_LIMITS

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from kafkalog_cli.cli.verbs import begin
 from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.ops.option_values import parse_size_bytes
 from kafkalog_cli.ops.retain.free import FreeRequest
 from kafkalog_cli.ops.retain.freeing import FREE, Freeing
-from kafkalog_cli.ops.size_spec import parse_size_bytes
 from kafkalog_cli.output.retain_view import free_view
 
 if TYPE_CHECKING:

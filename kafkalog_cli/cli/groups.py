@@ -3,13 +3,10 @@
 Groups are named tuples: dataclasses take several times as long to create, at every start of a command.
 """
 
-from __future__ import annotations
-
-import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.cli.options import (
     AssumeOffline,
@@ -122,8 +119,8 @@ class OnSpark(NamedTuple):
     conf: Conf = None
 
     def sessions(
-        self, environment: Environment, *, as_json: bool
-    ) -> Callable[[], AbstractContextManager[SparkSession]]:
+        self, environment: "Environment", *, as_json: bool
+    ) -> "Callable[[], AbstractContextManager[SparkSession]]":
         """Return the function that starts Spark, with a line on the terminal. Raises UsageError for a wrong --conf."""
         from kafkalog_cli.cli.spark_start import shown_session
 
@@ -138,39 +135,11 @@ class Printing(NamedTuple):
     output: Format = OutputFormat.TEXT
 
 
-def grouped(function: Callable[..., int]) -> Callable[..., int]:
-    """Return a command for typer, in which each parameter whose type is a group becomes the options of that group."""
-    signature = inspect.signature(function, eval_str=True)
-    groups: dict[str, Any] = {}
-    options: list[inspect.Parameter] = []
-    for name, parameter in signature.parameters.items():
-        kind: Any = parameter.annotation
-        if hasattr(kind, "_field_defaults"):
-            groups[name] = kind
-            types = get_type_hints(kind, include_extras=True)
-            options += [_option(field, types[field], kind._field_defaults[field]) for field in kind._fields]
-        else:
-            options.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-
-    @wraps(function)
-    def command(**values: Any) -> int:
-        made = {name: kind(*map(values.pop, kind._fields)) for name, kind in groups.items()}
-        return function(**values, **made)
-
-    command.__signature__ = signature.replace(parameters=options)  # type: ignore[attr-defined]
-    command.__annotations__ = {one.name: one.annotation for one in options} | {"return": int}
-    return command
-
-
-def _option(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-
 _NO_SETTINGS, _NO_SPARK = SettingSources(), Spark()
 
 
 def session_options(  # noqa: PLR0913
-    environment: Environment,
+    environment: "Environment",
     topics: Topics | OneTopic,
     safety: Safety,
     *,
@@ -180,7 +149,7 @@ def session_options(  # noqa: PLR0913
     single_replica: bool = False,
     changes: bool = True,
     as_json: bool = False,
-) -> SessionOptions:
+) -> "SessionOptions":
     """Return the session options for these groups; `pacing` None: one partition at a time. Raises UsageError.
 
     `changes`: whether the verb changes log directories. With `as_json` nothing shows that Spark starts.

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from enum import Enum
 from inspect import getdoc
-from typing import Any, get_args, get_origin
-
-from typer.models import ArgumentInfo, OptionInfo
+from typing import Any
 
 from kafkalog_cli.cli.command_facts import EXAMPLES, SUMMARIES, exit_codes_of
+from kafkalog_cli.cli.declared import Command, Parameter
 from kafkalog_cli.cli.options import (
     LIMITS_PANEL,
     OUTPUT_PANEL,
@@ -52,19 +50,18 @@ def main_page(groups: dict[str, tuple[str, ...]]) -> HelpPage:
     )
 
 
-def command_page(name: str, callback: Any) -> HelpPage:
+def command_page(name: str, command: Command) -> HelpPage:
     """Return the help of a command: its docstring, its options in groups, its examples and exit codes."""
-    summary, *paragraphs = _paragraphs(getdoc(callback) or "")
+    summary, *paragraphs = _paragraphs(getdoc(command.function) or "")
     groups: dict[str, list[HelpEntry]] = {}
     usage = [f"kafkalog {name} [OPTIONS]"]
-    for parameter, annotation in _parameters(callback):
-        info = get_args(annotation)[1]
-        default = _defaults(callback).get(parameter)
-        if isinstance(info, ArgumentInfo):
-            usage.append(str(info.metavar or parameter.upper()))
-            groups.setdefault(_ARGUMENTS, []).append(HelpEntry(usage[-1].strip("[]"), info.help or ""))
-        elif not info.hidden:
-            groups.setdefault(str(info.rich_help_panel or _OWN), []).append(_entry(parameter, annotation, default))
+    for parameter in command.parameters:
+        declared = parameter.declaration
+        if declared.is_argument:
+            usage.append(str(declared.metavar or parameter.name.upper()))
+            groups.setdefault(_ARGUMENTS, []).append(HelpEntry(usage[-1].strip("[]"), declared.help))
+        else:
+            groups.setdefault(declared.rich_help_panel or _OWN, []).append(_entry(parameter))
     groups.setdefault(_OWN, []).append(_HELP)
     own = [title for title in groups if title not in (*_DAILY, *_RARE)]
     ordered = [title for title in (*_DAILY, *own, *_RARE) if title in groups]
@@ -79,45 +76,15 @@ def command_page(name: str, callback: Any) -> HelpPage:
     )
 
 
-def _parameters(callback: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the parameters that are options or arguments, with their annotations."""
-    for name, annotation in callback.__annotations__.items():
-        hints = get_args(annotation)
-        if len(hints) > 1 and isinstance(hints[1], OptionInfo | ArgumentInfo):
-            yield name, annotation
-
-
-def _defaults(callback: Any) -> dict[str, Any]:
-    from inspect import signature
-
-    return {name: parameter.default for name, parameter in signature(callback).parameters.items()}
-
-
-def _entry(parameter: str, annotation: Any, default: Any) -> HelpEntry:
-    kind, info = get_args(annotation)[:2]
-    names = ", ".join(_names(parameter, annotation))
-    kinds = [one for one in (get_args(kind) or (kind,)) if one is not type(None)]
-    value = _plain(kinds[0])
+def _entry(parameter: Parameter) -> HelpEntry:
+    declared = parameter.declaration
+    names = ", ".join(sorted(parameter.option_names, key=len) if declared.names else parameter.option_names)
+    value = parameter.kinds[0]
     if value is not bool:
         choices = "|".join(str(member.value) for member in value) if issubclass(value, Enum) else ""
-        names += f" {info.metavar or choices or parameter.upper()}"
-    return HelpEntry(
-        names, info.help or "", _default_text(default, info.metavar) if info.show_default is not False else ""
-    )
-
-
-def _plain(kind: Any) -> Any:
-    return get_args(kind)[0] if get_origin(kind) is list else kind
-
-
-def _names(parameter: str, annotation: Any) -> list[str]:
-    """Return an option's names; typer makes two of a parameter that is true or false, unless they are declared."""
-    kind, info = get_args(annotation)[:2]
-    declared = [word for word in (info.default, *(info.param_decls or ())) if isinstance(word, str)]
-    if declared:
-        return sorted(declared, key=len)
-    name = parameter.rstrip("_").replace("_", "-")
-    return [f"--{name}", f"--no-{name}"] if kind is bool else [f"--{name}"]
+        names += f" {declared.metavar or choices or parameter.name.upper()}"
+    default = _default_text(parameter.default, declared.metavar) if declared.show_default else ""
+    return HelpEntry(names, declared.help, default)
 
 
 def _default_text(default: Any, metavar: str | None) -> str:
@@ -126,6 +93,10 @@ def _default_text(default: Any, metavar: str | None) -> str:
         return ""
     if metavar == "BYTES" and isinstance(default, int):
         return f"{default}, {sized(default)}" if default >= _MANY_BYTES else str(default)
+    if isinstance(default, float):
+        return f"{default:g}"
+    if isinstance(default, float):
+        return f"{default:g}"
     return str(default.value if isinstance(default, Enum) else default)
 
 

@@ -2,48 +2,43 @@
 
 from typing import Annotated
 
-import typer
-
-from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.groups import OnSpark, Printing, Safety, SettingSources, grouped
+from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
+from kafkalog_cli.cli.groups import OnSpark, Printing, Safety, SettingSources
 from kafkalog_cli.cli.options import SAFETY_PANEL, CodecName, SingleReplica
-
-command = typer.Typer(add_completion=False)
 
 PARTITIONS_PANEL = "Partitions and batches"
 
 
-@command.command("import")
-@grouped
 def import_(  # noqa: PLR0913
-    context: typer.Context,
+    context: CommandContext,
     *,
-    inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", show_default=False,
+    inputs: Annotated[list[str], Argument(metavar="INPUT...", show_default=False,
         help="Files from export, other Parquet or Arrow files with a column key or value, NDJSON from read; or"
         " directories of such files.")],
-    log_dir: Annotated[str, typer.Option("--log-dir", metavar="DIR", rich_help_panel=PARTITIONS_PANEL,
+    log_dir: Annotated[str, Option("--log-dir", metavar="DIR", rich_help_panel=PARTITIONS_PANEL,
         show_default=False, help="Log directory for the new partitions.")],
-    topic: Annotated[str | None, typer.Option(metavar="NAME", rich_help_panel=PARTITIONS_PANEL,
-        help="Topic of the records. Without it: by the column topic, the directory topic=NAME, or the notes of export.",
-        )] = None,
-    topic_id: Annotated[list[str] | None, typer.Option("--topic-id", metavar="[TOPIC=]ID",
+    topic: Annotated[str | None, Option(metavar="NAME", rich_help_panel=PARTITIONS_PANEL,
+        help="Topic of the records. Without it: by the column topic, the directory topic=NAME, or the metadata in"
+        " files of export.")] = None,
+    topic_id: Annotated[list[str] | None, Option("--topic-id", metavar="[TOPIC=]ID",
         rich_help_panel=PARTITIONS_PANEL,
-        help="Id of a topic; may be repeated. Without it: by the metadata log there, or the notes of export.")] = None,
-    partitions: Annotated[int | None, typer.Option("--partitions", metavar="N", min=1,
+        help="Id of a topic; may be repeated. Without it: by the metadata log there, or the metadata in files"
+        " of export.")] = None,
+    partitions: Annotated[int | None, Option("--partitions", metavar="N", min=1,
         rich_help_panel=PARTITIONS_PANEL, help="Make N partitions per topic, with records by their keys (murmur2) and"
-        " new offsets. Without it: by the column partition, or the notes of export.")] = None,
-    new_offsets: Annotated[bool, typer.Option("--new-offsets", rich_help_panel=PARTITIONS_PANEL,
+        " new offsets. Without it: by the column partition, or the metadata in files of export.")] = None,
+    new_offsets: Annotated[bool, Option("--new-offsets", rich_help_panel=PARTITIONS_PANEL,
         help="Number the records from 0 on. Without it: offsets of the input are kept, with their gaps.")] = False,
-    codec: Annotated[CodecName | None, typer.Option(rich_help_panel=PARTITIONS_PANEL,
+    codec: Annotated[CodecName | None, Option(rich_help_panel=PARTITIONS_PANEL,
         help="Compression of batches, if the topic has no compression.type. Without it: as in the batch that a"
         " record comes from, if the input has that.")] = None,
-    level: Annotated[int | None, typer.Option("--compression-level", metavar="N", rich_help_panel=PARTITIONS_PANEL,
+    level: Annotated[int | None, Option("--compression-level", metavar="N", rich_help_panel=PARTITIONS_PANEL,
         help="Level of the codec. Without it: Kafka's default.")] = None,
-    batch_bytes: Annotated[int, typer.Option("--batch-bytes", metavar="BYTES", min=1,
+    batch_bytes: Annotated[int, Option("--batch-bytes", metavar="BYTES", min=1,
         rich_help_panel=PARTITIONS_PANEL, help="Largest batch of several records, before compression.")] = 16_384,
-    prove: Annotated[bool, typer.Option("--prove", rich_help_panel=SAFETY_PANEL,
+    prove: Annotated[bool, Option("--prove", rich_help_panel=SAFETY_PANEL,
         help="Read the new partitions, and compare each record with the input, before they become visible.")] = False,
-    replace_empty: Annotated[bool, typer.Option("--replace-empty", rich_help_panel=SAFETY_PANEL,
+    replace_empty: Annotated[bool, Option("--replace-empty", rich_help_panel=SAFETY_PANEL,
         help="Replace an existing partition that never had a record, such as a broker creates.")] = False,
     single_replica: SingleReplica = False,
     settings: SettingSources,
@@ -65,6 +60,9 @@ def import_(  # noqa: PLR0913
         topic, topic_ids(topic_id or ()), partitions, new_offsets, None if codec is None else codec.value, level,
         batch_bytes, prove, replace_empty, single_replica,
     )  # fmt: skip
-    sessions = spark.sessions(environment_of(context), as_json=printing.output.is_json)
+    sessions = spark.sessions(context.environment, as_json=printing.output.is_json)
     options = ImportOptions(log_dir, request, settings, safety, sessions, printing)
-    return ImportRun(environment_of(context), options).run(inputs)
+    return ImportRun(context.environment, options).run(inputs)
+
+
+command = Command(import_)

@@ -1,18 +1,14 @@
 """`kafkalog transactions`: transactional ids, and the transactions that are open in logs."""
 
-import typer
-
-from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.declared import Command, CommandContext
+from kafkalog_cli.cli.environment import shown_reading
 from kafkalog_cli.cli.options import Format, LogDirs, MetadataOption, Now, OutputFormat
 from kafkalog_cli.cli.times import now_of
 from kafkalog_cli.errors import combined_exit_code
 
-command = typer.Typer(add_completion=False)
 
-
-@command.command("transactions")
 def transactions(
-    context: typer.Context,
+    context: CommandContext,
     paths: LogDirs,
     now: Now = None,
     metadata: MetadataOption = None,
@@ -21,12 +17,13 @@ def transactions(
     """Print transactions: open, hanging, committed, aborted.
 
     The first table has the transactional ids of __transaction_state, with the state of their last transaction. The
-    second has the transactions without a marker in the log of a partition, from producer snapshots and batch headers.
-    Of these, the first in a partition holds its last stable offset: consumers with read_committed wait there.
+    second has the transactions without a marker in the log of a partition, from producer snapshots and batch
+    headers. Of these, the first in a partition holds its last stable offset: consumers with read_committed wait
+    there.
 
-    A transaction is hanging if it is open in a log, and no transactional id has that partition in its transaction. No
-    coordinator ends it. The command that does is printed, for use when the broker runs. Without all partitions of
-    __transaction_state, it is unknown. Nothing is locked or changed.
+    A transaction is hanging if it is open in a log, and no transactional id has that partition in its transaction.
+    No coordinator ends it. The command that does is printed, for use when the broker runs. Without all partitions
+    of __transaction_state, this is unknown. Nothing is locked or changed.
     """
     from kafkalog_cli.ops.coordinators import LogDirs as Directories
     from kafkalog_cli.ops.open_transactions import find_transactions
@@ -35,7 +32,7 @@ def transactions(
     from kafkalog_cli.output.stream import ResultStream
     from kafkalog_cli.output.transactions_view import write_transactions
 
-    environment = environment_of(context)
+    environment = context.environment
     out, messages = ResultStream(environment.stdout), Messages(environment.stderr, as_json=output.is_json)
     now_ms = environment.now_ms() if now is None else now_of(environment, now)
     log_dirs = Directories(environment.fs, paths, metadata, environment.kernels)
@@ -55,3 +52,6 @@ def transactions(
     for note in log_dirs.notes:
         messages.report(note)
     return code
+
+
+command = Command(transactions, surroundings=shown_reading)

@@ -2,23 +2,18 @@
 
 from typing import Annotated
 
-import typer
-
-from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
 from kafkalog_cli.cli.options import Format, OutputFormat, PartitionOption, TopicOption, selection_of
 from kafkalog_cli.errors import ExitCode
 
-command = typer.Typer(add_completion=False)
 
-
-@command.command("lookup-offset")
 def lookup_offset(  # noqa: PLR0913, PLR0917 options
-    context: typer.Context,
-    path: Annotated[str, typer.Argument(metavar="PATH", help="A partition directory, or a log directory.")],
-    offset: Annotated[int, typer.Argument(metavar="OFFSET", help="The offset to find.")],
+    context: CommandContext,
+    path: Annotated[str, Argument(metavar="PATH", help="A partition directory, or a log directory.")],
+    offset: Annotated[int, Argument(metavar="OFFSET", help="The offset to find.")],
     topic: TopicOption = None,
     partition: PartitionOption = None,
-    batch: Annotated[bool, typer.Option("--batch", help="Print only the batch that holds the offset.")] = False,
+    batch: Annotated[bool, Option("--batch", help="Print only the batch that holds the offset.")] = False,
     output: Format = OutputFormat.TEXT,
 ) -> int:
     """Find the record at an offset.
@@ -30,9 +25,12 @@ def lookup_offset(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.ops.lookup import by_offset as lookup
     from kafkalog_cli.ops.selection import Selection, select_one
 
-    environment = environment_of(context)
+    environment = context.environment
     chosen = select_one(environment.fs, path, selection_of(topic, partition, None) or Selection())
     found = lookup.lookup_offset(environment.fs, chosen, offset, batch_only=batch)
     printer = LookupPrinter(environment, chosen, as_json=output.is_json)
     printer.found(found)
     return printer.end(ExitCode.OK)
+
+
+command = Command(lookup_offset)

@@ -1,35 +1,28 @@
 """`kafkalog lookup-time`: find the first record at or after a time, and answer other questions about time."""
 
+import re
 from typing import Annotated
 
-import typer
-from typer.core import TyperCommand
-
-from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
 from kafkalog_cli.cli.options import TIME_HELP, Format, Now, OutputFormat, PartitionOption, TopicOption, selection_of
 from kafkalog_cli.cli.times import now_of, time_of
 from kafkalog_cli.errors import UsageError
 
-command = typer.Typer(add_completion=False)
 
-
-@command.command("lookup-time", cls=TyperCommand, context_settings={"ignore_unknown_options": True})
 def lookup_time(  # noqa: PLR0913, PLR0917 options
-    context: typer.Context,
-    path: Annotated[
-        str, typer.Argument(metavar="PATH", help="A partition directory, or a log directory with --topic.")
-    ],
-    time: Annotated[str | None, typer.Argument(metavar="[TIME]", help=f"The time: {TIME_HELP}.")] = None,
+    context: CommandContext,
+    path: Annotated[str, Argument(metavar="PATH", help="A partition directory, or a log directory with --topic.")],
+    time: Annotated[str | None, Argument(metavar="[TIME]", help=f"The time: {TIME_HELP}.")] = None,
     topic: TopicOption = None,
     partition: PartitionOption = None,
-    earliest: Annotated[bool, typer.Option("--earliest", help="Print the first offset of the log.")] = False,
-    latest: Annotated[bool, typer.Option("--latest", help="Print the offset that the next record will get.")] = False,
+    earliest: Annotated[bool, Option("--earliest", help="Print the first offset of the log.")] = False,
+    latest: Annotated[bool, Option("--latest", help="Print the offset that the next record will get.")] = False,
     max_timestamp: Annotated[
-        bool, typer.Option("--max-timestamp", help="Print the first record with the largest timestamp.")
+        bool, Option("--max-timestamp", help="Print the first record with the largest timestamp.")
     ] = False,
     before: Annotated[
         int | None,
-        typer.Option(
+        Option(
             metavar="N",
             min=1,
             help="Print at most N segment starts before the time, by file times, as brokers did until 0.10.",
@@ -43,11 +36,10 @@ def lookup_time(  # noqa: PLR0913, PLR0917 options
     A broker trusts its time index and searches one segment only. The answer here is the record itself. If a broker
     would answer with another offset, that is reported too. A topic with several partitions has one line for each.
     """
-    from kafkalog_cli.cli.lookup_run import TimeQuestion, answer_time
-    from kafkalog_cli.cli.lookup_topic import TopicAnswers
+    from kafkalog_cli.cli.lookup_run import TimeQuestion, TopicAnswers, answer_time
     from kafkalog_cli.ops.selection import Selection, select_of_topics
 
-    environment = environment_of(context)
+    environment = context.environment
     if sum((time is not None, earliest, latest, max_timestamp)) != 1 or (max_timestamp and before is not None):
         raise UsageError(reason="lookup-time needs one of TIME, --earliest, --latest, --max-timestamp")
     time_ms = None if time is None else time_of(environment, time, now)
@@ -61,3 +53,11 @@ def lookup_time(  # noqa: PLR0913, PLR0917 options
     if len(chosen) == 1:
         return answer_time(environment, chosen[0], question, as_json=output.is_json)
     return TopicAnswers(environment, question, as_json=output.is_json).print_all(chosen)
+
+
+def _with_hours(words: list[str]) -> list[str]:
+    """Keep a time such as -2h from being read as the options -2 and -h: a space goes before it."""
+    return [f" {word}" if re.fullmatch(r"-\d+h", word) else word for word in words]
+
+
+command = Command(lookup_time, _with_hours, takes_unknown=True)

@@ -1,13 +1,12 @@
 """`kafkalog ls`: list log directories, partition directories and files."""
 
+from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-import typer
-
-from kafkalog_cli.cli.configuration import is_typed
-from kafkalog_cli.cli.environment import Environment, environment_of
-from kafkalog_cli.cli.groups import Safety, SettingSources, Topics, grouped, session_options
+from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from kafkalog_cli.cli.environment import Environment, shown_reading
+from kafkalog_cli.cli.groups import Safety, SettingSources, Topics, session_options
 from kafkalog_cli.cli.options import Format, Now, OutputFormat, PathsArgument, selection_of
 from kafkalog_cli.cli.times import now_of
 from kafkalog_cli.errors import UsageError
@@ -15,8 +14,6 @@ from kafkalog_cli.errors import UsageError
 if TYPE_CHECKING:
     from kafkalog_cli.cli.ls_usage import UsageOptions
     from kafkalog_cli.ops.session.options import SessionOptions
-
-command = typer.Typer(add_completion=False)
 
 USAGE_PANEL = "Space on the disk"
 
@@ -36,7 +33,7 @@ class Space(NamedTuple):
 
     by_topic: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--topics",
             help="Show what fills the disk: a row per topic, over all log directories.",
             rich_help_panel=USAGE_PANEL,
@@ -44,7 +41,7 @@ class Space(NamedTuple):
     ] = False
     sort: Annotated[
         SortName | None,
-        typer.Option(
+        Option(
             help="Show what fills the disk in this order: by name, or the largest first. allocated is the space on the"
             " disk, which differs from the size of sparse files, such as preallocated indexes.",
             rich_help_panel=USAGE_PANEL,
@@ -52,7 +49,7 @@ class Space(NamedTuple):
     ] = None
     freeable: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--freeable",
             help="Show also what retain and compact would free now. Logs that are due for compaction are read.",
             rich_help_panel=USAGE_PANEL,
@@ -61,17 +58,15 @@ class Space(NamedTuple):
     now: Now = None
 
 
-@command.command("ls")
-@grouped
 def ls(  # noqa: PLR0913
-    context: typer.Context,
+    context: CommandContext,
     *,
     paths: PathsArgument = None,
     topics: Topics,
-    segments: Annotated[bool, typer.Option("--segments", help="Print a row per segment, not per partition.")] = False,
+    segments: Annotated[bool, Option("--segments", help="Print a row per segment, not per partition.")] = False,
     transactions: Annotated[
         bool,
-        typer.Option(
+        Option(
             help="Look for open transactions. After an unclean stop this reads the batch headers after the newest"
             " producer snapshot.",
         ),
@@ -90,11 +85,11 @@ def ls(  # noqa: PLR0913
     from kafkalog_cli.cli.ls_run import LsRequest, LsRun
     from kafkalog_cli.ops.selection import Selection
 
-    environment = environment_of(context)
+    environment = context.environment
     selection = selection_of(topics.topic, topics.partition, topics.topic_pattern) or Selection()
-    if segments and not is_typed(context, "--sort"):
+    if segments and not context.is_typed("--sort"):
         space = space._replace(sort=None)  # a configured order is not a question about space
-    usage = _usage_options(paths or [], space, _planning(context, environment, topics, settings, space))
+    usage = _usage_options(paths or [], space, _planning(context, topics, settings, space))
     if usage is not None and segments:
         raise UsageError(reason="--segments cannot be combined with --topics, --sort and --freeable")
     # The tables of space have no transactions, the objects of partitions have.
@@ -104,20 +99,20 @@ def ls(  # noqa: PLR0913
 
 
 def _planning(
-    context: typer.Context, environment: Environment, topics: Topics, settings: SettingSources, space: Space
+    context: CommandContext, topics: Topics, settings: SettingSources, space: Space
 ) -> "SessionOptions | None":
     """Return the options of the session that plans, None without --freeable. Raises UsageError."""
     if space.freeable:
-        return session_options(environment, topics, Safety(now=space.now, dry_run=True), settings=settings)
+        return session_options(context.environment, topics, Safety(now=space.now, dry_run=True), settings=settings)
     if space.now is not None:
-        now_of(environment, space.now)  # a time in a wrong unit is reported first
+        now_of(context.environment, space.now)  # a time in a wrong unit is reported first
     for name, value in (
         ("--now", space.now),
         ("--config", settings.config),
         ("--broker-config", settings.broker_config),
         ("--metadata", settings.metadata),
     ):
-        if value and is_typed(context, name):
+        if value and context.is_typed(name):
             raise UsageError(reason=f"{name} needs --freeable")
     return None
 
@@ -132,3 +127,11 @@ def _usage_options(paths: list[str], space: Space, planning: "SessionOptions | N
         raise UsageError(reason="--sort freeable needs --freeable")
     key = SortKey.BY_NAME if space.sort is None else SortKey(space.sort.value)
     return UsageOptions(space.by_topic, key, planning, tuple(paths))
+
+
+def _shown_reading(context: CommandContext) -> "AbstractContextManager[Environment]":
+    """Return the surroundings of a call. The session of --freeable has its own progress."""
+    return nullcontext(context.environment) if context.values["freeable"] else shown_reading(context)
+
+
+command = Command(ls, surroundings=_shown_reading)

@@ -2,9 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
 from kafkalog_cli.cli.options import Format, OutputFormat
 from kafkalog_cli.errors import ExitCode, UsageError
 
@@ -12,15 +10,12 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.metadump.copying import Metadump
     from kafkalog_cli.output.stream import ResultStream
 
-command = typer.Typer(add_completion=False)
 
-
-@command.command("metadump")
 def metadump(
-    context: typer.Context,
+    context: CommandContext,
     paths: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             metavar="LOG_DIR... OUT",
             help="Log directories, and the directory to make. Several log directories become directories in it.",
             show_default=False,
@@ -28,19 +23,19 @@ def metadump(
     ] = None,
     hash_names: Annotated[
         bool,
-        typer.Option("--hash-names", help="Replace names of topics, groups and transactional ids, too."),
+        Option("--hash-names", help="Replace names of topics, groups and transactional ids, too."),
     ] = False,
     output: Format = OutputFormat.TEXT,
 ) -> int:
     """Copy log directories without keys, values and secrets.
 
-    Keys, values and headers are replaced by other bytes of the same size. Equal keys stay equal. Headers of batches,
-    offsets, timestamps, positions, indexes, snapshots and checkpoints stay. Damage stays the same damage, so verify
-    says the same of the copy, and a broker starts on it. A compressed batch has its old size.
+    Keys, values and headers are replaced by other bytes of the same size. Equal keys stay equal. Headers of
+    batches, offsets, timestamps, positions, indexes, snapshots and checkpoints stay. Damage is copied too: verify
+    reports the same findings for the copy. A broker starts on the copy. A compressed batch has its old size.
 
-    Internal topics keep their structure, but no users, hosts, client ids, secrets, principals or metadata of commits.
-    Settings of topics and numbers stay; other settings may be passwords and are replaced. Names of topics, groups and
-    transactional ids stay unless --hash-names is given. Stop the broker first. The source is only read.
+    Internal topics keep their structure, but no users, hosts, client ids, secrets, principals or metadata of
+    commits. Settings of topics and numbers stay; other settings may be passwords and are replaced. Names of topics,
+    groups and transactional ids stay unless --hash-names is given. Stop the broker first. The source is only read.
     """
     from kafkalog_cli.ops.metadump.copying import metadump as copy_without_data
     from kafkalog_cli.ops.session.lock_warnings import LockWarnings
@@ -48,7 +43,7 @@ def metadump(
     from kafkalog_cli.output.progress import Progress
     from kafkalog_cli.output.stream import ResultStream
 
-    environment = environment_of(context)
+    environment = context.environment
     if paths is None or len(paths) < 2:
         raise UsageError(reason="metadump needs a LOG_DIR and OUT; see kafkalog metadump --help")
     out, messages = ResultStream(environment.stdout), Messages(environment.stderr, as_json=output.is_json)
@@ -80,6 +75,11 @@ def _print(out: "ResultStream", made: "Metadump", seconds: float, *, is_json: bo
         lines.summary(ExitCode.OK, partitions=made.partitions, records=made.counts.records, files=made.counts.files)
     else:
         from kafkalog_cli.output.metadump_view import metadump_lines
+        from kafkalog_cli.output.paint import paint_of
 
+        paint = paint_of(out)
         for line in metadump_lines(made, seconds):
-            out.write(f"{line}\n")
+            out.write(f"{paint.commands(paint.wrapped(line, indent='  '))}\n")
+
+
+command = Command(metadump)

@@ -7,8 +7,7 @@ import re
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from kafkalog_cli.cli.declared import Argument, CommandContext, Option
 from kafkalog_cli.cli.times import time_of
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.values.value_format import ValueFormat
@@ -21,24 +20,22 @@ if TYPE_CHECKING:
 
 PathsArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="PATH...", help="Files, partition directories, log directories, or globs of them."),
+    Argument(metavar="PATH...", help="Files, partition directories, log directories, or globs of them."),
 ]
 
 PartitionPaths = Annotated[
     list[str] | None,
-    typer.Argument(metavar="PATH...", help="Partition directories, log directories, or globs of them."),
+    Argument(metavar="PATH...", help="Partition directories, log directories, or globs of them."),
 ]
 LogDirs = Annotated[
     list[str],
-    typer.Argument(
+    Argument(
         metavar="LOG_DIR...", help="Log directories, partition directories, or globs of them.", show_default=False
     ),
 ]
 OnePartition = Annotated[
     str,
-    typer.Argument(
-        metavar="PARTITION", help="A partition's directory; or a log directory, with --topic and --partition."
-    ),
+    Argument(metavar="PARTITION", help="A partition's directory; or a log directory, with --topic and --partition."),
 ]
 
 SELECTION_PANEL = "Selection"
@@ -63,7 +60,7 @@ MOST_JOBS = 4
 
 MaxBatchBytes = Annotated[
     int,
-    typer.Option(
+    Option(
         metavar="BYTES",
         min=1,
         help="Largest batch to load. A larger batch counts as damage.",
@@ -72,13 +69,11 @@ MaxBatchBytes = Annotated[
 ]
 MaxOutputBytes = Annotated[
     int,
-    typer.Option(
-        metavar="BYTES", min=1, help="Largest size of a batch after decompression.", rich_help_panel=LIMITS_PANEL
-    ),
+    Option(metavar="BYTES", min=1, help="Largest size of a batch after decompression.", rich_help_panel=LIMITS_PANEL),
 ]
 MaxRatio = Annotated[
     int,
-    typer.Option(
+    Option(
         metavar="N",
         min=1,
         help="Largest compression ratio accepted, checked when a batch exceeds 1 MiB.",
@@ -109,7 +104,7 @@ class IsolationLevel(Enum):
 
 IsolationOption = Annotated[
     IsolationLevel,
-    typer.Option(
+    Option(
         "--isolation",
         help="read_committed leaves out aborted transactions, and ends at the first open transaction.",
         rich_help_panel=SELECTION_PANEL,
@@ -142,7 +137,7 @@ class OutputFormat(Enum):
 
 Format = Annotated[
     OutputFormat,
-    typer.Option(
+    Option(
         "--format",
         help="Format of the results. json (or ndjson): an object per line; errors on stderr are objects too.",
         rich_help_panel=OUTPUT_PANEL,
@@ -156,15 +151,15 @@ _CONTENTS = (
 )
 KeyFormatOption = Annotated[
     ValueFormat | None,
-    typer.Option("--key-format", metavar="FORMAT", help=f"Decode keys: {_CONTENTS}", rich_help_panel=OUTPUT_PANEL),
+    Option("--key-format", metavar="FORMAT", help=f"Decode keys: {_CONTENTS}", rich_help_panel=OUTPUT_PANEL),
 ]
 ValueFormatOption = Annotated[
     ValueFormat | None,
-    typer.Option("--value-format", metavar="FORMAT", help=f"Decode values: {_CONTENTS}", rich_help_panel=OUTPUT_PANEL),
+    Option("--value-format", metavar="FORMAT", help=f"Decode values: {_CONTENTS}", rich_help_panel=OUTPUT_PANEL),
 ]
 SchemasOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--schemas",
         metavar="DIR",
         help="Schemas of keys and values: a log directory with _schemas-0, that partition's directory, or files"
@@ -175,13 +170,11 @@ SchemasOption = Annotated[
 
 TopicOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--topic", metavar="TOPIC", help="Take only this topic; may be repeated.", rich_help_panel=SELECTION_PANEL
-    ),
+    Option("--topic", metavar="TOPIC", help="Take only this topic; may be repeated.", rich_help_panel=SELECTION_PANEL),
 ]
 PartitionOption = Annotated[
     list[int] | None,
-    typer.Option(
+    Option(
         "--partition",
         metavar="N",
         help="Take only the partition with this number; may be repeated.",
@@ -190,7 +183,7 @@ PartitionOption = Annotated[
 ]
 TopicPatternOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--topic-pattern",
         metavar="REGEX",
         help="Take only topics whose whole name matches.",
@@ -199,11 +192,11 @@ TopicPatternOption = Annotated[
 ]
 FromOffset = Annotated[
     int | None,
-    typer.Option(metavar="OFFSET", help="First offset.", rich_help_panel=SELECTION_PANEL),
+    Option(metavar="OFFSET", help="First offset.", rich_help_panel=SELECTION_PANEL),
 ]
 StartOffset = Annotated[
     str,
-    typer.Option(
+    Option(
         "--from",
         metavar="OFFSET",
         help="First offset: a number, earliest or latest.",
@@ -212,12 +205,12 @@ StartOffset = Annotated[
 ]
 ToOffset = Annotated[
     int | None,
-    typer.Option(metavar="OFFSET", help="End before this offset.", rich_help_panel=SELECTION_PANEL),
+    Option(metavar="OFFSET", help="End before this offset.", rich_help_panel=SELECTION_PANEL),
 ]
 TIME_HELP = "epoch ms, ISO 8601 (no zone: UTC), or -90s, -15m, -2h, -7d before now"
 FromTime = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="TIME",
         help=f"Begin with the first record at or after this time: {TIME_HELP}.",
         rich_help_panel=SELECTION_PANEL,
@@ -225,31 +218,30 @@ FromTime = Annotated[
 ]
 Since = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help=f"Begin at this time: {TIME_HELP}.", rich_help_panel=SELECTION_PANEL),
+    Option(metavar="TIME", help=f"Begin at this time: {TIME_HELP}.", rich_help_panel=SELECTION_PANEL),
 ]
 Until = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="End before this time.", rich_help_panel=SELECTION_PANEL),
+    Option(metavar="TIME", help="End before this time.", rich_help_panel=SELECTION_PANEL),
 ]
 Now = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Use this as the current time.", rich_help_panel=SELECTION_PANEL),
+    Option(metavar="TIME", help="Use this as the current time.", rich_help_panel=SETTINGS_PANEL),
 ]
 
 
-def _warn_of_seconds(context: typer.Context, settings: list[str] | None) -> list[str] | None:
+def _warn_of_seconds(context: CommandContext, settings: list[str] | None) -> list[str] | None:
     """Warn of each time span that seems to be in seconds: Kafka's unit is milliseconds."""
-    from kafkalog_cli.ops.time_spec import days_in_seconds
+    from kafkalog_cli.ops.option_values import days_in_seconds
 
     for setting in settings or ():
         name, _, text = setting.partition("=")
         days = days_in_seconds(text) if name in SPANS_OF_DAYS else None
         if days is None:
             continue
-        from kafkalog_cli.cli.environment import environment_of
         from kafkalog_cli.output.messages import Messages
 
-        environment = environment_of(context)
+        environment = context.environment
         Messages(environment.stderr, as_json=environment.wants_json).warn(
             "time-unit",
             f"--config {setting} is taken as milliseconds, which are {int(text) / 60_000:.1f} minutes. {text} seconds"
@@ -260,7 +252,7 @@ def _warn_of_seconds(context: typer.Context, settings: list[str] | None) -> list
 
 ConfigOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--config",
         metavar="NAME=VALUE",
         callback=_warn_of_seconds,
@@ -270,7 +262,7 @@ ConfigOption = Annotated[
 ]
 BrokerConfigOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--broker-config",
         metavar="FILE",
         help="The broker's server.properties, for its log.* settings. The metadata log is stronger.",
@@ -279,7 +271,7 @@ BrokerConfigOption = Annotated[
 ]
 MetadataOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--metadata",
         metavar="DIR",
         help="The metadata log __cluster_metadata-0, or the directory that holds it. Default: beside the partitions.",
@@ -287,24 +279,22 @@ MetadataOption = Annotated[
     ),
 ]
 
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.", rich_help_panel=SAFETY_PANEL)
-]
+DryRun = Annotated[bool, Option("--dry-run", help="Print the planned changes, and change nothing.")]
 Wait = Annotated[
     float,
-    typer.Option(metavar="SECONDS", min=0, help="Wait up to SECONDS for a lock.", rich_help_panel=SAFETY_PANEL),
+    Option(metavar="SECONDS", min=0, help="Wait up to SECONDS for a lock.", rich_help_panel=SAFETY_PANEL),
 ]
 AssumeOffline = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--assume-offline",
-        help="Continue on a disk without working locks, after 11 s in which no broker was seen.",
+        help="Continue on a disk without working locks, if no broker is seen for 11 s.",
         rich_help_panel=SAFETY_PANEL,
     ),
 ]
 SingleReplica = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--single-replica",
         help="Confirm that other replicas of the partition, if there are any, may diverge.",
         rich_help_panel=SAFETY_PANEL,
@@ -312,20 +302,20 @@ SingleReplica = Annotated[
 ]
 Verbose = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--verbose",
         "-v",
-        help="Print also each setting and change of a dry run, and each file that purge removes.",
+        help="Print more: each setting, each planned change, each removed file.",
         rich_help_panel=OUTPUT_PANEL,
     ),
 ]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", help="Print nothing for partitions without a change.", rich_help_panel=OUTPUT_PANEL)
+    bool, Option("--quiet", help="Print nothing for partitions without a change.", rich_help_panel=OUTPUT_PANEL)
 ]
 
 Metrics = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--metrics",
         metavar="FILE",
         help="Write Prometheus metrics of the run, for node_exporter's textfile collector. A dry run writes none.",
@@ -334,35 +324,35 @@ Metrics = Annotated[
 ]
 Delay = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="DURATION",
-        help="Time for which removed files stay as .deleted (0s, 90s, 15m, 2h, 7d). Default: file.delete.delay.ms.",
+        help="Keep removed files as .deleted for this time (0s, 90s, 15m, 2h, 7d). Default: file.delete.delay.ms.",
         rich_help_panel=SAFETY_PANEL,
     ),
 ]
 
 Keep = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--keep",
-        help="Keep removed files in the directory of the run. Then undo works until purge, even after a broker starts.",
+        help="Keep removed files for undo until purge, even if a broker starts.",
         rich_help_panel=SAFETY_PANEL,
     ),
 ]
 
 Jobs = Annotated[
     int,
-    typer.Option(
+    Option(
         "--jobs",
         metavar="N",
         min=0,
-        help=f"Partitions at a time. 0: one per core, at most {MOST_JOBS}.",
+        help=f"Work on N partitions at a time. 0: one per core, at most {MOST_JOBS}.",
         rich_help_panel=PACE_PANEL,
     ),
 ]
 TimeBudget = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="DURATION",
         help="Start no partition after this time (90, 90s, 15m, 2h). The exit code is 130 if any was not started.",
         rich_help_panel=PACE_PANEL,
@@ -370,9 +360,9 @@ TimeBudget = Annotated[
 ]
 IoBytesPerS = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="SIZE",
-        help="Most bytes to read and write per second, of all partitions together (50MiB, 100MB, 1e6).",
+        help="Read and write at most SIZE per second, in all partitions together (50MiB, 100MB, 1e6).",
         rich_help_panel=PACE_PANEL,
     ),
 ]
@@ -389,8 +379,7 @@ def pace_of(jobs: int, time_budget: str | None, io_bytes_per_s: str | None) -> P
 
     if time_budget is None and io_bytes_per_s is None:
         return Pace(jobs or default_jobs())
-    from kafkalog_cli.ops.size_spec import parse_size_bytes
-    from kafkalog_cli.ops.time_spec import parse_seconds
+    from kafkalog_cli.ops.option_values import parse_seconds, parse_size_bytes
 
     seconds = None if time_budget is None else parse_seconds(time_budget)
     size_bytes = None if io_bytes_per_s is None else parse_size_bytes(io_bytes_per_s)
@@ -441,6 +430,6 @@ def delay_ms_of(delay: str | None, *, keeps: bool) -> int | None:
         raise UsageError(reason="--delay cannot be combined with --keep: nothing is named .deleted")
     if delay is None:
         return None
-    from kafkalog_cli.ops.time_spec import parse_duration_ms
+    from kafkalog_cli.ops.option_values import parse_duration_ms
 
     return parse_duration_ms(delay)

@@ -2,26 +2,20 @@
 
 from typing import Annotated
 
-import typer
-
-from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.groups import Pacing, Printing, Safety, Topics, grouped, session_options
+from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from kafkalog_cli.cli.groups import Pacing, Printing, Safety, Topics, session_options
 from kafkalog_cli.cli.options import Jobs, PathsArgument, TimeBudget
 from kafkalog_cli.errors import UsageError
 
-command = typer.Typer(add_completion=False)
 
-
-@command.command("purge")
-@grouped
 def purge(  # noqa: PLR0913
-    context: typer.Context,
+    context: CommandContext,
     *,
     paths: PathsArgument = None,
     topics: Topics,
     older_than: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="TIME",
             help="Remove runs that ended longer ago than this (90s, 15m, 2h, 7d). They cannot be undone then.",
         ),
@@ -40,15 +34,18 @@ def purge(  # noqa: PLR0913
     import is completed.
     """
     from kafkalog_cli.cli.verbs import begin
+    from kafkalog_cli.ops.option_values import parse_duration_ms
     from kafkalog_cli.ops.purge import PURGE, PurgeRequest
-    from kafkalog_cli.ops.time_spec import parse_duration_ms
     from kafkalog_cli.output.runs import purge_view
 
     request = PurgeRequest(parse_duration_ms(older_than))
     if not paths:
         raise UsageError(reason="purge needs a PATH; see kafkalog purge --help")
-    environment = environment_of(context)
+    environment = context.environment
     options = session_options(environment, topics, safety, pacing=Pacing(jobs, time_budget))
     begun = begin(environment, PURGE, purge_view(dry_run=safety.dry_run), options, printing)
     partitions = begun.session.partitions(paths)
     return begun.complete(request, partitions)
+
+
+command = Command(purge)

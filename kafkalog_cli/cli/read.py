@@ -3,9 +3,8 @@
 from enum import Enum
 from typing import Annotated
 
-import typer
-
-from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
+from kafkalog_cli.cli.environment import shown_reading_into_files
 from kafkalog_cli.cli.options import (
     LIMITS_PANEL,
     OUTPUT_PANEL,
@@ -41,13 +40,9 @@ class Framing(Enum):
     FETCH = "fetch"
 
 
-command = typer.Typer(add_completion=False)
-
-
-@command.command("read")
 def read(  # noqa: PLR0913, PLR0917 options
-    context: typer.Context,
-    paths: Annotated[list[str], typer.Argument(metavar="PATH...", show_default=False,
+    context: CommandContext,
+    paths: Annotated[list[str], Argument(metavar="PATH...", show_default=False,
         help="Partition directories, or a log directory with --topic.")],
     topic: TopicOption = None,
     partition: PartitionOption = None,
@@ -55,32 +50,32 @@ def read(  # noqa: PLR0913, PLR0917 options
     from_time: FromTime = None,
     to_offset: ToOffset = None,
     until: Until = None,
-    max_records: Annotated[int | None, typer.Option(metavar="N", min=1, rich_help_panel=SELECTION_PANEL,
+    max_records: Annotated[int | None, Option(metavar="N", min=1, rich_help_panel=SELECTION_PANEL,
         help="Stop after N records, over all partitions.")] = None,
-    key: Annotated[str | None, typer.Option("--key", metavar="KEY", rich_help_panel=SELECTION_PANEL,
+    key: Annotated[str | None, Option("--key", metavar="KEY", rich_help_panel=SELECTION_PANEL,
         help="Print only records with this key (UTF-8).")] = None,
-    merge_by_time: Annotated[bool, typer.Option("--merge-by-time", rich_help_panel=SELECTION_PANEL,
+    merge_by_time: Annotated[bool, Option("--merge-by-time", rich_help_panel=SELECTION_PANEL,
         help="Merge the partitions by record timestamp. Without it, one partition follows another. Records of a "
         "partition always keep the order of their offsets.")] = False,
     isolation: IsolationOption = IsolationLevel.READ_UNCOMMITTED,
     now: Now = None,
-    print_: Annotated[str | None, typer.Option("--print", metavar="FIELD,...", rich_help_panel=OUTPUT_PANEL,
+    print_: Annotated[str | None, Option("--print", metavar="FIELD,...", rich_help_panel=OUTPUT_PANEL,
         help="Fields of a line of text: timestamp, partition, offset, epoch, headers, key, value. Default: value.",
         )] = None,
-    kcat_format: Annotated[str | None, typer.Option("-f", metavar="FORMAT", rich_help_panel=OUTPUT_PANEL,
+    kcat_format: Annotated[str | None, Option("-f", metavar="FORMAT", rich_help_panel=OUTPUT_PANEL,
         help="Print each record in kcat's format: %t topic, %p partition, %o offset, %T timestamp, %k key, %s payload, "
         r"%K and %S their lengths, %h headers; \n, \t, \r, \xHH, \NNN. It adds no line feed.")] = None,
     output_format: Format = OutputFormat.TEXT,
     key_format: KeyFormatOption = None,
     value_format: ValueFormatOption = None,
     schemas: SchemasOption = None,
-    framing: Annotated[Framing, typer.Option(rich_help_panel=OUTPUT_PANEL,
+    framing: Annotated[Framing, Option(rich_help_panel=OUTPUT_PANEL,
         help="fetch: whole batches as stored, in the fetch responses of 0.7 (MessageSetSend).")] = Framing.LINES,
-    chunk_bytes: Annotated[int, typer.Option(metavar="BYTES", min=1, max=LARGEST_CHUNK_BYTES,
+    chunk_bytes: Annotated[int, Option(metavar="BYTES", min=1, max=LARGEST_CHUNK_BYTES,
         rich_help_panel=LIMITS_PANEL,
         help="Bytes to read at a time, also the size of a fetch response. It doubles until one batch fits.",
         )] = DEFAULT_CHUNK_BYTES,
-    max_chunk_bytes: Annotated[int, typer.Option(metavar="BYTES", min=1, max=LARGEST_CHUNK_BYTES,
+    max_chunk_bytes: Annotated[int, Option(metavar="BYTES", min=1, max=LARGEST_CHUNK_BYTES,
         rich_help_panel=LIMITS_PANEL,
         help="Largest size of such a read. A larger batch ends the run with exit code 1.",
         )] = DEFAULT_LIMITS.max_batch_bytes,
@@ -98,10 +93,13 @@ def read(  # noqa: PLR0913, PLR0917 options
     """
     from kafkalog_cli.cli.read_run import ReadOptions, ReadRun
 
-    environment = environment_of(context)
+    environment = context.environment
     options = ReadOptions(
         start, from_time, to_offset, until, now, max_records, isolation.value, key, merge_by_time, print_,
         kcat_format, output_format.is_json, framing is Framing.FETCH, chunk_bytes, max_chunk_bytes,
         max_output_bytes, max_ratio, key_format, value_format, schemas,
     )  # fmt: skip
     return ReadRun(environment, options).run(paths, topic, partition)
+
+
+command = Command(read, surroundings=shown_reading_into_files)

@@ -2,10 +2,8 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.groups import Pacing, Printing, Safety, SettingSources, Spark, Topics, grouped, session_options
+from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
+from kafkalog_cli.cli.groups import Pacing, Printing, Safety, SettingSources, Spark, Topics, session_options
 from kafkalog_cli.cli.spark_options import EngineName
 from kafkalog_cli.errors import UsageError
 
@@ -14,24 +12,20 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.recover.plan import RecoverMode
     from kafkalog_cli.ops.session.options import SessionOptions
 
-command = typer.Typer(add_completion=False)
-
 RULES_PANEL = "Rules"
 
 
-@command.command("recover")
-@grouped
 def recover(  # noqa: PLR0913
-    context: typer.Context,
+    context: CommandContext,
     *,
     paths: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PATH...", help="Partition directories, log directories, or globs of them."),
+        Argument(metavar="PATH...", help="Partition directories, log directories, or globs of them."),
     ] = None,
     topics: Topics,
     like_broker: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--like-broker",
             help="Repair exactly as a broker would at start-up, honouring .kafka_cleanshutdown, followed by a clean"
             " stop.",
@@ -40,13 +34,13 @@ def recover(  # noqa: PLR0913
     ] = False,
     indexes_only: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--indexes-only", help="Rebuild missing and wrong indexes, and nothing else.", rich_help_panel=RULES_PANEL
         ),
     ] = False,
     salvage: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="OUT",
             help="Copy all valid batches, also after damage, into new partition directories in OUT.",
             rich_help_panel=RULES_PANEL,
@@ -54,7 +48,7 @@ def recover(  # noqa: PLR0913
     ] = None,
     since_recovery_point: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--since-recovery-point",
             help="Check only segments from the recovery point on, as a broker does.",
             rich_help_panel=RULES_PANEL,
@@ -62,8 +56,8 @@ def recover(  # noqa: PLR0913
     ] = False,
     discard: Annotated[
         bool,
-        typer.Option(
-            "--discard", help="Keep nothing of what is removed. There is no undo then.", rich_help_panel=RULES_PANEL
+        Option(
+            "--discard", help="Keep no copy of removed bytes. The run cannot be undone.", rich_help_panel=RULES_PANEL
         ),
     ] = False,
     settings: SettingSources,
@@ -74,12 +68,12 @@ def recover(  # noqa: PLR0913
 ) -> int:
     """Repair damaged partitions, and keep what is cut off for undo.
 
-    Torn tails are cut, interrupted swaps of files are finished or undone, and missing or wrong indexes are rebuilt. All
-    segments are checked, also after a clean shutdown. A partition with valid batches after damage stays as it is (exit
-    code 14): --salvage copies its valid batches.
+    Torn tails are cut, interrupted swaps of files are finished or undone, and missing or wrong indexes are rebuilt.
+    All segments are checked, also after a clean shutdown. A partition with valid batches after damage stays as it
+    is (exit code 14): --salvage copies its valid batches.
 
-    If the disk reports errors, nothing is cut that could not be read, and --salvage reads the rest. Ctrl-C and SIGTERM
-    end the run after the partitions that are in work. The other partitions are listed (exit code 130).
+    If the disk reports errors, nothing is cut that could not be read, and --salvage reads the rest. Ctrl-C and
+    SIGTERM end the run after the partitions in progress. The remaining partitions are listed (exit code 130).
     """
     from kafkalog_cli.ops.recover.plan import RecoverMode
 
@@ -93,7 +87,7 @@ def recover(  # noqa: PLR0913
         raise UsageError(reason="--salvage changes nothing, and cannot be combined with --dry-run or --discard")
     if salvage is not None and spark.engine is EngineName.SPARK:
         raise UsageError(reason="--salvage needs --engine local")
-    environment = environment_of(context)
+    environment = context.environment
     options = session_options(
         environment, topics, safety, settings=settings, pacing=pacing, spark=spark, as_json=printing.output.is_json
     )
@@ -140,3 +134,6 @@ def _salvage(
     request = run.session.request(RecoverRequest, partitions)
     make_target(run.session.fs, target)
     return run.complete(SalvageRequest(request, target), partitions)
+
+
+command = Command(recover)

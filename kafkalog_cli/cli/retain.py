@@ -2,36 +2,28 @@
 
 from typing import Annotated
 
-import typer
-
-from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.groups import Pacing, Printing, Safety, SettingSources, Topics, grouped, session_options
+from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from kafkalog_cli.cli.groups import Pacing, Printing, Safety, SettingSources, Topics, session_options
 from kafkalog_cli.cli.options import Delay, Keep, Metrics, PartitionPaths, delay_ms_of
 from kafkalog_cli.errors import UsageError
-
-command = typer.Typer(add_completion=False)
 
 ROOM_PANEL = "Room on a full disk"
 
 
-@command.command("retain")
-@grouped
 def retain(  # noqa: PLR0913
-    context: typer.Context,
+    context: CommandContext,
     *,
     paths: PartitionPaths = None,
     topics: Topics,
     explain: Annotated[
         bool,
-        typer.Option(
-            "--explain", help="Explain for each segment why it stays or is removed, and when it would be removed."
-        ),
+        Option("--explain", help="Explain for each segment why it stays or is removed, and when it would be removed."),
     ] = False,
     delay: Delay = None,
     keep: Keep = False,
     free_bytes: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="SIZE",
             help="Unlink the oldest segments of all partitions, without undo, until SIZE is free on the disk.",
             rich_help_panel=ROOM_PANEL,
@@ -39,13 +31,11 @@ def retain(  # noqa: PLR0913
     ] = None,
     keep_bytes: Annotated[
         str | None,
-        typer.Option(
-            metavar="SIZE", help="With --free-bytes: leave at least SIZE of each log.", rich_help_panel=ROOM_PANEL
-        ),
+        Option(metavar="SIZE", help="With --free-bytes: leave at least SIZE of each log.", rich_help_panel=ROOM_PANEL),
     ] = None,
     keep_ms: Annotated[
         int,
-        typer.Option(
+        Option(
             "--keep-ms",
             metavar="MS",
             min=0,
@@ -62,12 +52,12 @@ def retain(  # noqa: PLR0913
     """Remove segments past retention, or make room on a full disk.
 
     As in a broker, whole segments are removed from the start of a log: before its log start offset, above
-    retention.bytes, or past retention.ms. Settings come from --config, the metadata log and --broker-config. Kafka's
-    defaults apply only if these sources were read. A partition with unknown settings is skipped. --config
+    retention.bytes, or past retention.ms. Settings come from --config, the metadata log and --broker-config.
+    Kafka's defaults apply only if these sources were read. A partition with unknown settings is skipped. --config
     cleanup.policy never makes a compacted topic lose records, unless only that topic is named.
 
-    Removed files are renamed to .deleted. A later run unlinks them after file.delete.delay.ms. With --free-bytes, the
-    limits do not count: the oldest segments of all partitions are unlinked at once, but never compacted topics,
+    Removed files are renamed to .deleted. A later run unlinks them after file.delete.delay.ms. With --free-bytes,
+    the limits are ignored: the oldest segments of all partitions are unlinked at once, but never compacted topics,
     internal topics or active segments.
     """
     from kafkalog_cli.cli.verbs import run_verb
@@ -75,7 +65,7 @@ def retain(  # noqa: PLR0913
     from kafkalog_cli.ops.retain.retain import RETAIN
     from kafkalog_cli.output.retain_view import retain_view
 
-    environment = environment_of(context)
+    environment = context.environment
     options = session_options(environment, topics, safety, settings=settings, pacing=pacing)
     if free_bytes is not None:
         if explain or keep or delay is not None:
@@ -90,3 +80,6 @@ def retain(  # noqa: PLR0913
         printing=printing, metrics=metrics,
         delay_ms=delay_ms_of(delay, keeps=keep), keeps=keep, explains=explain, now_is_given=safety.now is not None,
     )  # fmt: skip
+
+
+command = Command(retain)

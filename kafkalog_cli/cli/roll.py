@@ -2,25 +2,19 @@
 
 from typing import Annotated
 
-import typer
-
-from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.groups import Pacing, Printing, Safety, SettingSources, Topics, grouped, session_options
-from kafkalog_cli.cli.options import SAFETY_PANEL, Metrics, PartitionPaths
-
-command = typer.Typer(add_completion=False)
+from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from kafkalog_cli.cli.groups import Pacing, Printing, Safety, SettingSources, Topics, session_options
+from kafkalog_cli.cli.options import Metrics, PartitionPaths
 
 
-@command.command("roll")
-@grouped
 def roll(  # noqa: PLR0913
-    context: typer.Context,
+    context: CommandContext,
     *,
     paths: PartitionPaths = None,
     topics: Topics,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Roll even if a broker would not roll yet.", rich_help_panel=SAFETY_PANEL),
+        Option("--force", help="Roll even if a broker would not roll yet."),
     ] = False,
     settings: SettingSources,
     safety: Safety,
@@ -38,9 +32,12 @@ def roll(  # noqa: PLR0913
     from kafkalog_cli.ops.roll import ROLL, RollRequest
     from kafkalog_cli.output.log_change_views import roll_view
 
-    environment = environment_of(context)
+    environment = context.environment
     options = session_options(environment, topics, safety, settings=settings, pacing=pacing)
     return run_verb(
         *(environment, ROLL, roll_view(), options, paths or [], RollRequest),
         printing=printing, metrics=metrics, force=force,
     )  # fmt: skip
+
+
+command = Command(roll)

@@ -3,11 +3,10 @@
 from enum import Enum
 from typing import Annotated
 
-import typer
-
-from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.declared import Command, CommandContext, Option
 from kafkalog_cli.cli.options import (
     LIMITS_PANEL,
+    SELECTION_PANEL,
     BrokerConfigOption,
     Format,
     LogDirs,
@@ -17,8 +16,6 @@ from kafkalog_cli.cli.options import (
     TopicPatternOption,
     selection_of,
 )
-
-command = typer.Typer(add_completion=False)
 
 _SERVER_PANEL = "Server"
 
@@ -30,23 +27,26 @@ class OnDamageOption(Enum):
     SKIP = "skip"
 
 
-@command.command("serve")
 def serve(  # noqa: PLR0913, PLR0917 options
-    context: typer.Context,
+    context: CommandContext,
     paths: LogDirs,
-    listen: Annotated[str, typer.Option("--listen", metavar="HOST", rich_help_panel=_SERVER_PANEL,
-        help="Address to listen on. There is no authentication: other machines reach all records.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, rich_help_panel=_SERVER_PANEL,
+    listen: Annotated[str, Option("--listen", metavar="HOST", rich_help_panel=_SERVER_PANEL,
+        help="Address to listen on. There is no authentication: whoever can connect can read all"
+        " records.")] = "127.0.0.1",
+    port: Annotated[int, Option("--port", metavar="PORT", min=0, max=65535, rich_help_panel=_SERVER_PANEL,
         help="Port to listen on. 0 takes a free port.")] = 9092,
-    commit_to: Annotated[str | None, typer.Option("--commit-to", metavar="FILE", rich_help_panel=_SERVER_PANEL,
+    commit_to: Annotated[str | None, Option("--commit-to", metavar="FILE", rich_help_panel=_SERVER_PANEL,
         help="Keep commits of consumers in FILE, a line per commit. Default: in memory.", show_default=False)] = None,
-    on_damage: Annotated[OnDamageOption, typer.Option("--on-damage", rich_help_panel=_SERVER_PANEL,
-        help="At damage, answer an error (stop), or continue with the next good batch (skip).")] = OnDamageOption.STOP,
+    on_damage: Annotated[OnDamageOption, Option("--on-damage", rich_help_panel=_SERVER_PANEL,
+        help="Where a batch is damaged: return an error (stop), or continue with the next good batch"
+        " (skip).")] = OnDamageOption.STOP,
+    at: Annotated[str | None, Option("--at", metavar="TIME", rich_help_panel=SELECTION_PANEL,
+        help="Serve the logs as of TIME: epoch ms, ISO 8601, or -2h before now.", show_default=False)] = None,
     topic: TopicOption = None,
     topic_pattern: TopicPatternOption = None,
-    max_connections: Annotated[int, typer.Option("--max-connections", metavar="N", min=1, max=10_000,
-        rich_help_panel=LIMITS_PANEL, help="Connections at a time.")] = 100,
-    idle: Annotated[float, typer.Option("--idle", metavar="SECONDS", min=1, rich_help_panel=LIMITS_PANEL,
+    max_connections: Annotated[int, Option("--max-connections", metavar="N", min=1, max=10_000,
+        rich_help_panel=LIMITS_PANEL, help="Most connections at a time.")] = 100,
+    idle: Annotated[float, Option("--idle", metavar="SECONDS", min=1, rich_help_panel=LIMITS_PANEL,
         help="Close a connection after SECONDS without a request.")] = 600.0,
     broker_config: BrokerConfigOption = None,
     metadata: MetadataOption = None,
@@ -60,18 +60,28 @@ def serve(  # noqa: PLR0913, PLR0917 options
 
     Each segment is read and its CRCs are checked before its first batch is sent. A damaged batch is never sent.
 
-    The logs are those of the start: later changes by other commands are not seen. The segment files stay open. Several
+    --at ends each log before the first batch with a timestamp after TIME, also the log of committed offsets. The end of
+    the log is then the high watermark, and transactions without a marker before it are open. Records that were removed
+    since, by retention or compaction, are missing.
+
+    The logs are served as they are at the start. Later changes are not seen, and the segment files stay open. Several
     log directories may have copies of a partition: the copy with the last leader epoch, and of these the longest, is
     served.
     """
     from kafkalog_cli.cli.serve_run import run_server
+    from kafkalog_cli.cli.times import time_of
     from kafkalog_cli.ops.selection import Selection
     from kafkalog_cli.ops.serve.served_partition import DamageAnswer
     from kafkalog_cli.ops.serve.server import ServerLimits
     from kafkalog_cli.ops.serve.serving import ServeOptions
 
+    environment = context.environment
+    at_ms = None if at is None else time_of(environment, at, None)
     options = ServeOptions(
         paths, selection_of(topic, None, topic_pattern) or Selection(), listen, port, commit_to,
-        DamageAnswer(on_damage.value), metadata, broker_config, ServerLimits(max_connections, idle),
+        DamageAnswer(on_damage.value), at_ms, metadata, broker_config, ServerLimits(max_connections, idle),
     )  # fmt: skip
-    return run_server(environment_of(context), options, is_json=output.is_json)
+    return run_server(environment, options, is_json=output.is_json)
+
+
+command = Command(serve)

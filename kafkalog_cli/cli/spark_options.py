@@ -6,8 +6,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from kafkalog_cli.cli.declared import Option
 from kafkalog_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 SPARK_PANEL = "Spark"
 Master = Annotated[
     str,
-    typer.Option(
+    Option(
         metavar="URL",
         help="Place where Spark runs: local[N] for N threads here, spark://... for a cluster.",
         rich_help_panel=SPARK_PANEL,
@@ -25,9 +24,7 @@ Master = Annotated[
 ]
 Conf = Annotated[
     list[str] | None,
-    typer.Option(
-        "--conf", metavar="NAME=VALUE", help="Setting of Spark; may be repeated.", rich_help_panel=SPARK_PANEL
-    ),
+    Option("--conf", metavar="NAME=VALUE", help="Setting of Spark; may be repeated.", rich_help_panel=SPARK_PANEL),
 ]
 DEFAULT_MASTER = "local[*]"
 
@@ -41,7 +38,7 @@ class EngineName(Enum):
 
 EngineOption = Annotated[
     EngineName,
-    typer.Option(
+    Option(
         "--engine",
         help="local: threads of this process. spark: a task of Spark per partition, --jobs at a time (0: one per"
         " core).",

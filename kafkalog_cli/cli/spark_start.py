@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from kafkalog_cli.output.waiting import Waiting
+from kafkalog_cli.output.progress import Waiting
 from kafkalog_cli.spark.sessions import command_session
 
 if TYPE_CHECKING:

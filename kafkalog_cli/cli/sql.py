@@ -3,9 +3,7 @@
 from enum import Enum
 from typing import Annotated
 
-import typer
-
-from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
 from kafkalog_cli.cli.options import (
     OUTPUT_PANEL,
     SELECTION_PANEL,
@@ -32,31 +30,27 @@ class AllowOption(Enum):
     JAVA = "java"
 
 
-command = typer.Typer(add_completion=False)
-
-
-@command.command("sql")
 def sql(  # noqa: PLR0913, PLR0917 options
-    context: typer.Context,
-    paths: Annotated[list[str], typer.Argument(metavar="LOG_DIR...",
+    context: CommandContext,
+    paths: Annotated[list[str], Argument(metavar="LOG_DIR...",
         help="Log directories, partition directories, or globs of them.", show_default=False)],
-    query: Annotated[str, typer.Argument(metavar="QUERY",
+    query: Annotated[str, Argument(metavar="QUERY",
         help="A query in Spark SQL. Backticks enclose names with other characters than letters, digits and _.",
         show_default=False)],
     isolation: IsolationOption = IsolationLevel.READ_UNCOMMITTED,
-    include_control: Annotated[bool, typer.Option("--include-control", rich_help_panel=SELECTION_PANEL,
+    include_control: Annotated[bool, Option("--include-control", rich_help_panel=SELECTION_PANEL,
         help="Include control records, which have a value in the column control.")] = False,
-    mode: Annotated[ModeOption, typer.Option(rich_help_panel=SELECTION_PANEL,
+    mode: Annotated[ModeOption, Option(rich_help_panel=SELECTION_PANEL,
         help="At damage: failfast ends with exit code 4, dropmalformed leaves out unreadable records, permissive"
         " has a row per damaged place, with the fault in _fault.")] = ModeOption.FAILFAST,
-    allow: Annotated[list[AllowOption] | None, typer.Option(rich_help_panel=SELECTION_PANEL,
+    allow: Annotated[list[AllowOption] | None, Option(rich_help_panel=SELECTION_PANEL,
         help="Permit more to the query; may be repeated. files: read any file by its path, as text.`/etc/hostname`."
         " java: call any method of Java, and functions that were not checked.",
         show_default=False)] = None,
     output_format: Format = OutputFormat.TEXT,
-    output: Annotated[str | None, typer.Option(metavar="FILE", rich_help_panel=OUTPUT_PANEL,
+    output: Annotated[str | None, Option(metavar="FILE", rich_help_panel=OUTPUT_PANEL,
         help="Write a new Parquet file instead of printing.")] = None,
-    max_rows: Annotated[int | None, typer.Option(metavar="N", min=1, rich_help_panel=OUTPUT_PANEL,
+    max_rows: Annotated[int | None, Option(metavar="N", min=1, rich_help_panel=OUTPUT_PANEL,
         help="Most rows to print or write. Without it: 1000 rows in a table, else all.")] = None,
     master: Master = DEFAULT_MASTER,
     conf: Conf = None,
@@ -75,4 +69,7 @@ def sql(  # noqa: PLR0913, PLR0917 options
         query, isolation.value, include_control, mode.value, output_format.is_json, output, max_rows,
         master, spark_settings(conf), [one.value for one in allow or ()],
     )  # fmt: skip
-    return SqlRun(environment_of(context), options).run(paths)
+    return SqlRun(context.environment, options).run(paths)
+
+
+command = Command(sql)

@@ -15,6 +15,7 @@ from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.selection import expand
 from kafkalog_cli.ops.session.meter import of_the_system
 from kafkalog_cli.output.messages import Messages
+from kafkalog_cli.output.progress import Waiting
 from kafkalog_cli.output.sql_output import (
     Heading,
     Written,
@@ -26,7 +27,6 @@ from kafkalog_cli.output.sql_output import (
     write_parquet,
 )
 from kafkalog_cli.output.stream import ResultStream
-from kafkalog_cli.output.waiting import Waiting
 
 if TYPE_CHECKING:
     from kafkalog_cli.spark.queries.query import Result
@@ -132,7 +132,7 @@ class SqlRun:
         return write_lines(self._out.write_bytes, parts, most)
 
     def _write_file(self, result: Result, path: str) -> Written:
-        from kafkalog_cli.disk.new_file import new_file
+        from kafkalog_cli.disk.staged_file import new_file
 
         names, most = _names(result), self._options.max_rows
         full_path = os.path.abspath(path)  # noqa: PTH100

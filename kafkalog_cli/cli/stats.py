@@ -2,10 +2,8 @@
 
 from typing import Annotated
 
-import typer
-
 from kafkalog_cli.cli.completions import complete_topics
-from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
 from kafkalog_cli.cli.options import (
     OUTPUT_PANEL,
     SELECTION_PANEL,
@@ -22,21 +20,18 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS
 
 _LARGEST_TOP = 1000
 
-command = typer.Typer(add_completion=False)
 
-
-@command.command("stats")
 def stats(  # noqa: PLR0913, PLR0917 options
-    context: typer.Context,
-    paths: Annotated[list[str], typer.Argument(metavar="PATH...", show_default=False,
+    context: CommandContext,
+    paths: Annotated[list[str], Argument(metavar="PATH...", show_default=False,
         help="Log directories, partition directories, or globs of them.")],
-    topic: Annotated[list[str] | None, typer.Option("--topic", metavar="TOPIC", rich_help_panel=SELECTION_PANEL,
+    topic: Annotated[list[str] | None, Option("--topic", metavar="TOPIC", rich_help_panel=SELECTION_PANEL,
         autocompletion=complete_topics, help="Take only this topic; may be repeated.")] = None,
     partition: PartitionOption = None,
     topic_pattern: TopicPatternOption = None,
-    partitions: Annotated[bool, typer.Option("--partitions", rich_help_panel=OUTPUT_PANEL,
+    partitions: Annotated[bool, Option("--partitions", rich_help_panel=OUTPUT_PANEL,
         help="Print a row per partition. JSON output always has both.")] = False,
-    top: Annotated[int, typer.Option("--top", metavar="N", min=1, max=_LARGEST_TOP, rich_help_panel=OUTPUT_PANEL,
+    top: Annotated[int, Option("--top", metavar="N", min=1, max=_LARGEST_TOP, rich_help_panel=OUTPUT_PANEL,
         help="Print N of the largest records, of the most frequent keys, and of the producers.")] = 5,
     output_format: Format = OutputFormat.TEXT,
     jobs: Jobs = 0,
@@ -45,10 +40,11 @@ def stats(  # noqa: PLR0913, PLR0917 options
 ) -> int:  # fmt: skip
     """Print sizes, codecs, keys, producers and times of logs.
 
-    Each topic has a row, the largest first. All records are decoded. SIZE is that of the log files, and RAW that of
-    keys and values after decompression. KEYS are different keys, exact up to about 260,000 per partition, and an
-    estimate above. DUPLICATES are records with a key that an earlier record of the partition has. TOMBSTONES have a key
-    and a null value. OVER TIME shows the records from the first to the last timestamp of all rows.
+    Each topic has a row, the largest first. All records are decoded. SIZE is the size of the log files. RAW is the
+    size of keys and values after decompression. KEYS counts different keys, exactly up to about 260,000 per
+    partition, and as an estimate above. DUPLICATES counts records whose key an earlier record of the partition has.
+    TOMBSTONES counts records with a key and a null value. OVER TIME shows the records from the first to the last
+    timestamp of all rows.
 
     Batches with wrong CRCs are left out and reported. Nothing is locked or changed.
     """
@@ -56,4 +52,7 @@ def stats(  # noqa: PLR0913, PLR0917 options
 
     limits = DEFAULT_LIMITS._replace(max_output_bytes=max_output_bytes, max_ratio=max_ratio)
     options = StatsOptions(partitions, top, output_format.is_json, jobs or default_jobs(), limits)
-    return StatsRun(environment_of(context), options).run(paths, topic, partition, topic_pattern)
+    return StatsRun(context.environment, options).run(paths, topic, partition, topic_pattern)
+
+
+command = Command(stats)

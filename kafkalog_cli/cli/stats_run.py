@@ -16,7 +16,7 @@ from kafkalog_cli.ops.stats.contents import LogContents, together
 from kafkalog_cli.ops.stats.measuring import MeasuredPartition, StatsRequest, measure_partitions
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.progress import Progress
-from kafkalog_cli.output.stats_text import StatsRow, write_stats
+from kafkalog_cli.output.stats_view import StatsRow, write_stats
 from kafkalog_cli.output.stream import ResultStream
 
 
@@ -93,7 +93,7 @@ class StatsRun:
 
     def _write_objects(self, measured: Sequence[MeasuredPartition], code: ExitCode) -> None:
         from kafkalog_cli.output.ndjson import JsonLines
-        from kafkalog_cli.output.stats_json import STATS, stats_object
+        from kafkalog_cli.output.stats_view import STATS, stats_object
 
         lines, top = JsonLines(self._out), self._options.top
         for found in measured:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def time_of(environment: Environment, text: str, now: str | None) -> int:
     """Return a time option in epoch ms; warn if an integer seems to have another unit. Raises UsageError."""
-    from kafkalog_cli.ops.time_spec import parse_time_ms
+    from kafkalog_cli.ops.option_values import parse_time_ms
 
     clock_ms = environment.now_ms() if now is None else now_of(environment, now)
     reading = _other_reading(text, environment.argv)
@@ -29,7 +29,7 @@ def now_of(environment: Environment, text: str) -> int:
 
     A wrong unit is an error here: by a clock of the year 55000 every record is old.
     """
-    from kafkalog_cli.ops.time_spec import parse_time_ms
+    from kafkalog_cli.ops.option_values import parse_time_ms
 
     reading = _other_reading(text, environment.argv)
     if reading is not None:
@@ -39,7 +39,7 @@ def now_of(environment: Environment, text: str) -> int:
 
 def _other_reading(text: str, argv: Sequence[str]) -> str | None:
     """Return a message with an integer's time in ms and its probable meaning; None if no other unit is probable."""
-    from kafkalog_cli.ops.time_spec import as_if_milliseconds
+    from kafkalog_cli.ops.option_values import as_if_milliseconds
     from kafkalog_cli.output.human import iso_time
 
     found = as_if_milliseconds(text)

@@ -2,28 +2,22 @@
 
 from typing import Annotated
 
-import typer
-
-from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.groups import OneTopic, Printing, Safety, SettingSources, grouped, session_options
+from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from kafkalog_cli.cli.groups import OneTopic, Printing, Safety, SettingSources, session_options
 from kafkalog_cli.cli.options import SAFETY_PANEL, Metrics, OnePartition, SingleReplica
 
-command = typer.Typer(add_completion=False)
 
-
-@command.command("truncate")
-@grouped
 def truncate(  # noqa: PLR0913
-    context: typer.Context,
+    context: CommandContext,
     *,
     path: OnePartition,
-    to: Annotated[int, typer.Option("--to", metavar="OFFSET", min=0, help="First offset to remove.")],
+    to: Annotated[int, Option("--to", metavar="OFFSET", min=0, help="First offset to remove.")],
     topics: OneTopic,
     single_replica: SingleReplica = False,
     discard: Annotated[
         bool,
-        typer.Option(
-            "--discard", help="Keep nothing of what is removed. There is no undo then.", rich_help_panel=SAFETY_PANEL
+        Option(
+            "--discard", help="Keep no copy of removed bytes. The run cannot be undone.", rich_help_panel=SAFETY_PANEL
         ),
     ] = False,
     settings: SettingSources,
@@ -41,9 +35,12 @@ def truncate(  # noqa: PLR0913
     from kafkalog_cli.ops.truncate import TRUNCATE, TruncateRequest
     from kafkalog_cli.output.log_change_views import truncate_view
 
-    environment = environment_of(context)
+    environment = context.environment
     options = session_options(environment, topics, safety, settings=settings, single_replica=single_replica)
     return run_verb(
         *(environment, TRUNCATE, truncate_view(), options, [path], TruncateRequest),
         printing=printing, metrics=metrics, takes_one=True, target_offset=to, discard=discard,
     )  # fmt: skip
+
+
+command = Command(truncate)

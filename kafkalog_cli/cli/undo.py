@@ -2,24 +2,18 @@
 
 from typing import Annotated
 
-import typer
-
-from kafkalog_cli.cli.environment import environment_of
-from kafkalog_cli.cli.groups import Printing, Safety, Topics, grouped, session_options
+from kafkalog_cli.cli.declared import Argument, Command, CommandContext
+from kafkalog_cli.cli.groups import Printing, Safety, Topics, session_options
 from kafkalog_cli.errors import UsageError
 
-command = typer.Typer(add_completion=False)
 
-
-@command.command("undo")
-@grouped
 def undo(  # noqa: PLR0913
-    context: typer.Context,
+    context: CommandContext,
     *,
-    path: Annotated[str, typer.Argument(metavar="PATH", help="A partition directory, or the log directory.")],
+    path: Annotated[str, Argument(metavar="PATH", help="A partition directory, or the log directory.")],
     run: Annotated[
         str,
-        typer.Argument(metavar="RUN", help="The run, as the command printed it at its end. ls lists runs."),
+        Argument(metavar="RUN", help="The run, as the command printed it at its end. ls lists runs."),
     ] = "",
     topics: Topics,
     safety: Safety,
@@ -32,12 +26,15 @@ def undo(  # noqa: PLR0913
     be undone too, and so can an undo.
     """
     from kafkalog_cli.cli.verbs import begin
-    from kafkalog_cli.ops.undo_verb import UNDO, partitions_to_undo
+    from kafkalog_cli.ops.undo import UNDO, partitions_to_undo
     from kafkalog_cli.output.runs import undo_view
 
     if "/" in run or run in (".", ".."):
         raise UsageError(reason=f"{run!r} is not a name of a run")
-    environment = environment_of(context)
+    environment = context.environment
     begun = begin(environment, UNDO, undo_view(), session_options(environment, topics, safety), printing)
     partitions = partitions_to_undo(begun.session, path, run)
     return begun.complete(run, partitions)
+
+
+command = Command(undo)

@@ -18,14 +18,13 @@ from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import SessionOptions
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Summary, Verb
-from kafkalog_cli.output.dry_run_text import RunCounts
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.paint import paint_of
 from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.records import PathText
 from kafkalog_cli.output.stream import ResultStream, Undisturbed, printable
-from kafkalog_cli.output.views import FAILED, FAILURES, Detail, View
+from kafkalog_cli.output.views import FAILED, FAILURES, Detail, RunCounts, View
 
 if TYPE_CHECKING:
     from kafkalog_cli.log.partition import Partition

@@ -3,9 +3,7 @@
 from enum import Enum
 from typing import Annotated
 
-import typer
-
-from kafkalog_cli.cli.environment import environment_of
+from kafkalog_cli.cli.declared import Command, CommandContext, Option
 from kafkalog_cli.cli.groups import (
     DecodingLimits,
     Pacing,
@@ -14,14 +12,11 @@ from kafkalog_cli.cli.groups import (
     SettingSources,
     Spark,
     Topics,
-    grouped,
     session_options,
 )
 from kafkalog_cli.cli.options import OUTPUT_PANEL, Format, Jobs, Now, OutputFormat, PathsArgument, default_jobs
 from kafkalog_cli.cli.spark_options import EngineName
 from kafkalog_cli.errors import UsageError
-
-command = typer.Typer(add_completion=False)
 
 
 class LevelOption(Enum):
@@ -34,7 +29,7 @@ class LevelOption(Enum):
 
 LevelChoice = Annotated[
     LevelOption,
-    typer.Option(
+    Option(
         "--level",
         help="quick: names, sizes, batch headers, checkpoints. normal: also CRCs, indexes, epochs, snapshots."
         " deep: also decompression and every record.",
@@ -42,7 +37,7 @@ LevelChoice = Annotated[
 ]
 Against = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--against",
         metavar="DIR",
         help="Compare each partition with its replica or backup in DIR. DIR is a log directory, or the"
@@ -51,7 +46,7 @@ Against = Annotated[
 ]
 Reports = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--report",
         metavar="KIND[=FILE]",
         help="Write a report for CI, junit, sarif or github (annotations): to stdout in place of the text, or to FILE."
@@ -61,10 +56,8 @@ Reports = Annotated[
 ]
 
 
-@command.command("verify")
-@grouped
 def verify(  # noqa: PLR0913
-    context: typer.Context,
+    context: CommandContext,
     *,
     paths: PathsArgument = None,
     topics: Topics,
@@ -76,16 +69,16 @@ def verify(  # noqa: PLR0913
     decoding: DecodingLimits,
     spark: Spark,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Print a line per partition that is fine, too, and notes.")
+        bool, Option("--verbose", "-v", help="Print also notes, and a line for each partition without damage.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print only warnings and worse, without counts.")] = False,
+    quiet: Annotated[bool, Option("--quiet", help="Print only warnings and worse, without counts.")] = False,
     report: Reports = None,
     output: Format = OutputFormat.TEXT,
 ) -> int:
     """Check log directories, and explain each damage found.
 
-    Each finding has its file and byte, what a broker would do about it, and the next step. Fine partitions are only
-    counted, in the last line. Nothing is changed, and no lock is taken.
+    Each finding has its file and byte, what a broker would do about it, and the next step. Partitions without
+    damage are only counted, in the last line. Nothing is changed, and no lock is taken.
     """
     from kafkalog_cli.cli.verbs import begin
     from kafkalog_cli.cli.verify_output import VerifyOutput
@@ -97,7 +90,7 @@ def verify(  # noqa: PLR0913
         raise UsageError(reason="--against needs --engine local: it compares two partitions in one process")
     if not paths:
         raise UsageError(reason="verify needs a PATH; see kafkalog verify --help")
-    environment = environment_of(context)
+    environment = context.environment
     if not jobs and spark.engine is EngineName.LOCAL and level is LevelOption.DEEP:
         jobs = max(1, default_jobs() // 2)  # each partition's records are read in threads of their own
     options = session_options(
@@ -117,3 +110,6 @@ def verify(  # noqa: PLR0913
     run.printer.progress.erase()
     shown.end(summary.code, run.session.runner.seconds)
     return run.finish(summary)
+
+
+command = Command(verify)

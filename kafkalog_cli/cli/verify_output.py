@@ -13,7 +13,7 @@ from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError
 from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.verify.partition import Level, Verification
 from kafkalog_cli.output.stream import ResultStream
-from kafkalog_cli.output.verify_text import VerifyText
+from kafkalog_cli.output.verify_view import VerifyText
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.checks.diagnose import Finding

@@ -3,21 +3,17 @@
 import os
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from kafkalog_cli.cli.environment import Environment, environment_of
+from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, KafkalogError
 
 if TYPE_CHECKING:
     from kafkalog_cli.output.stream import ResultStream
 
-command = typer.Typer(add_completion=False)
 
-
-@command.command("warmup")
 def warmup(
-    context: typer.Context,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
+    context: CommandContext,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Print nothing.")] = False,
 ) -> int:
     """Compile the fast kernels, and prepare Spark's start.
 
@@ -29,10 +25,10 @@ def warmup(
     that use Spark then start in half of the processor time, until Java or PySpark changes.
     """
     from kafkalog_cli.disk.kernels import COMPILING, cache_directory, is_warm, reason_of, warm_up_kernels
+    from kafkalog_cli.output.progress import Waiting
     from kafkalog_cli.output.stream import ResultStream
-    from kafkalog_cli.output.waiting import Waiting
 
-    environment = environment_of(context)
+    environment = context.environment
     out, errors = ResultStream(environment.stdout), ResultStream(environment.stderr)
     try:
         if not is_warm() and not quiet:
@@ -52,7 +48,7 @@ def warmup(
 
 def _prepare_spark(environment: Environment, out: "ResultStream", errors: "ResultStream", *, quiet: bool) -> int:
     """Make the archive of Spark's classes where Spark and Java are installed; return the exit code."""
-    from kafkalog_cli.output.waiting import Waiting
+    from kafkalog_cli.output.progress import Waiting
     from kafkalog_cli.spark.java import java_environment, need_pyspark
     from kafkalog_cli.spark.starting import has_archive, make_archive
 
@@ -74,3 +70,6 @@ def _prepare_spark(environment: Environment, out: "ResultStream", errors: "Resul
         out.write(f"the classes of Spark are kept in {archive}\n")
         out.flush()
     return ExitCode.OK
+
+
+command = Command(warmup)

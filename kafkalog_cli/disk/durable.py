@@ -191,7 +191,7 @@ def is_link(fs: WritableFilesystem, path: str, found: FileStatus | None) -> bool
         return found.is_symlink
     try:
         fs.attributes(path)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     return True
 

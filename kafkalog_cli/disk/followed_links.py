@@ -14,7 +14,7 @@ import os
 import stat
 from typing import NamedTuple
 
-from kafkalog_cli.disk.names import FileKind, classify_file
+from kafkalog_cli.disk.names import FileKind, classify_file, moved_aside
 
 MOST_LINKS = 40
 """The most links on the way to a file, as in Linux."""
@@ -88,6 +88,7 @@ def _open_link(name: str, directory: int | None, path: str) -> int:
         kind = classify_file(name.rpartition("/")[2]).kind
         if kind is not FileKind.OTHER and classify_file(target.name).kind is not kind:
             reason = f"it is a symbolic link to a file with another kind of name ({target.name}), and is not followed"
+            reason += f"; find out who made it; {moved_aside(path)} moves it away"
             raise LinkNotFollowed(errno.ELOOP, reason, path)
         return _opened_again(target, path)
     finally:

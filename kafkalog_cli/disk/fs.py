@@ -22,7 +22,7 @@ from kafkalog_cli.disk.fs_changes import (
 from kafkalog_cli.disk.held_directories import OPEN_TO_LOOK, HeldEntry, is_own
 from kafkalog_cli.disk.names import INDEX_SUFFIXES, OWN_DIRECTORY, most_bytes_read
 from kafkalog_cli.disk.page_cache import BrokerDisks
-from kafkalog_cli.errors import NotKafkaLayout, PathNotFound, Unreadable
+from kafkalog_cli.errors import NotKafkaLayout, NotLookedUp, PathNotFound, Unreadable
 
 __all__ = [
     "FileAttributes",
@@ -33,12 +33,18 @@ __all__ = [
     "RealFilesystem",
     "Room",
     "SendableFile",
+    "SparseFile",
     "WritableFile",
     "WritableFilesystem",
     "check_size",
+    "data_from",
     "file_pieces",
     "read_all",
 ]
+
+_NOTHING_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL)
+"""Error numbers of a path that leads nowhere. ELOOP is also that of a link in or to a `.kafkalog`; EINVAL is that of a
+name such as "..", which no entry below a held directory has."""
 
 PIECE_BYTES = 1 << 20
 """Bytes of a file that is read piece by piece."""
@@ -87,6 +93,14 @@ class SendableFile(ReadableFile, Protocol):
         """
 
 
+@runtime_checkable
+class SparseFile(ReadableFile, Protocol):
+    """An open file that knows its holes: ranges without blocks on the disk, which read as zeros."""
+
+    def data_from(self, position: int) -> int:
+        """Return the first position at or after `position` that is in no hole; the file's size if there is none."""
+
+
 class Filesystem(Protocol):
     """Reading from a disk: the real one, or a recording or failing one in tests."""
 
@@ -94,7 +108,11 @@ class Filesystem(Protocol):
         """Open a regular file. Raises PathNotFound, NotKafkaLayout (not a regular file), Unreadable."""
 
     def status(self, path: str) -> FileStatus | None:
-        """Return the status of `path`, with symbolic links followed; None if there is nothing."""
+        """Return the status of `path`, with symbolic links followed; None if there is nothing.
+
+        Raises NotLookedUp if that cannot be determined: the device fails, a right is missing, or a link on the way is
+        not followed. A link that leads nowhere counts as nothing, as it does for a broker.
+        """
 
     def list_directory(self, path: str) -> list[FileStatus]:
         """Return the entries of a directory, sorted by name. Raises PathNotFound, NotKafkaLayout, Unreadable."""
@@ -123,6 +141,14 @@ def file_pieces(file: ReadableFile, start: int = 0) -> Iterator[bytes]:
         buffer = bytearray(min(PIECE_BYTES, file.size_bytes - position))
         got = file.read_into(position, memoryview(buffer))
         yield bytes(memoryview(buffer)[:got])
+
+
+def data_from(file: ReadableFile, position: int) -> int:
+    """Return the first position at or after `position` that may have other bytes than zeros; at most the file's size.
+
+    A hole of 16 TiB is passed over in one call. It is `position` itself for a file that does not know its holes.
+    """
+    return min(file.data_from(position), file.size_bytes) if isinstance(file, SparseFile) else position
 
 
 def check_size(path: str, size_bytes: int, limit_bytes: int | None = None) -> None:
@@ -166,6 +192,13 @@ class RealFile:
             self._cold.read(done)
         return done
 
+    def data_from(self, position: int) -> int:
+        """See SparseFile."""
+        try:
+            return os.lseek(self._descriptor, position, os.SEEK_DATA)
+        except OSError as error:  # ENXIO: the file ends in a hole. Other errors: the file system does not say
+            return max(position, self.size_bytes) if error.errno == errno.ENXIO else position
+
     def send_to(self, descriptor: int, position: int, size_bytes: int) -> int:
         """See SendableFile."""
         sent = os.sendfile(descriptor, self._descriptor, position, size_bytes)
@@ -207,19 +240,29 @@ class RealFilesystem(DiskChanges):
 
     def status(self, path: str) -> FileStatus | None:
         try:
-            if self.directories.is_held(path):
-                with self.directories.directory(path) as descriptor:
-                    return _status(path, os.fstat(descriptor), is_symlink=False)
-            if not self.directories.is_guarded(path):
-                return _status(path, os.stat(path), is_symlink=os.path.islink(path))
-            with self.directories.entry_to_read(path) as entry:
-                status = entry.status()
-                is_symlink = stat.S_ISLNK(status.st_mode)
-                if is_symlink and not entry.is_own:
-                    status = os.stat(entry.name, dir_fd=entry.directory)
-                return _status(path, status, is_symlink=is_symlink)
-        except (OSError, ValueError):  # ValueError: a NUL character in the name
+            return self._status(path)
+        except ValueError:  # a NUL character in the name
             return None
+        except OSError as error:
+            if error.errno in _NOTHING_THERE and not isinstance(error, LinkNotFollowed):
+                return None
+            raise NotLookedUp(path=path, reason=error.strerror) from error
+
+    def _status(self, path: str) -> FileStatus:
+        """Return the status of `path`. Raises OSError and ValueError."""
+        if self.directories.is_held(path):
+            with self.directories.directory(path) as descriptor:
+                return _status(path, os.fstat(descriptor), is_symlink=False)
+        if not self.directories.is_guarded(path):
+            status = os.lstat(path)
+            is_symlink = stat.S_ISLNK(status.st_mode)
+            return _status(path, os.stat(path) if is_symlink else status, is_symlink=is_symlink)
+        with self.directories.entry_to_read(path) as entry:
+            status = entry.status()
+            is_symlink = stat.S_ISLNK(status.st_mode)
+            if is_symlink and not entry.is_own:
+                status = os.stat(entry.name, dir_fd=entry.directory)
+            return _status(path, status, is_symlink=is_symlink)
 
     def list_directory(self, path: str) -> list[FileStatus]:
         start = path if path.endswith("/") else f"{path}/"

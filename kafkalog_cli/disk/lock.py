@@ -16,6 +16,7 @@ import fcntl
 import os
 import struct
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -26,8 +27,7 @@ from kafkalog_cli.disk.directory_contents import holds_partition
 from kafkalog_cli.disk.durable import sweep_temporaries
 from kafkalog_cli.disk.followed_links import open_file
 from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
-from kafkalog_cli.disk.moved_away import moved_aside
-from kafkalog_cli.disk.names import OWN_DIRECTORY, ROOT_KINDS, FileKind
+from kafkalog_cli.disk.names import OWN_DIRECTORY, ROOT_KINDS, FileKind, moved_aside
 from kafkalog_cli.disk.posix_lock import descriptor_of
 from kafkalog_cli.errors import KafkalogError, Locked, NoSpace, Refused, Unreadable, shell_word
 
@@ -379,3 +379,17 @@ def _owner(answer: bytes) -> LockOwner | None:
     if lock_type == fcntl.F_UNLCK:
         return None
     return LockOwner(pid if pid > 0 else None, lock_type == fcntl.F_WRLCK)
+
+
+_turns: dict[tuple[int, str], threading.RLock] = {}
+_table_lock = threading.Lock()
+
+
+def turn_of(log_dir: str) -> threading.RLock:
+    """Return the reentrant lock that a thread holds while it changes files that all partitions of `log_dir` share.
+
+    A forked child gets its own locks: a thread that held one in the parent would never release it in the child.
+    """
+    key = os.getpid(), os.path.realpath(log_dir)
+    with _table_lock:
+        return _turns.setdefault(key, threading.RLock())

@@ -7,7 +7,7 @@ import os
 from kafkalog_cli.disk.durable import is_link, replace_file
 from kafkalog_cli.disk.fs import FileAttributes, WritableFilesystem
 from kafkalog_cli.disk.lock import check_link
-from kafkalog_cli.disk.moved_away import moved_aside
+from kafkalog_cli.disk.names import moved_aside
 from kafkalog_cli.errors import Refused, UsageError
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from enum import Enum, unique
 from typing import NamedTuple
 
+from kafkalog_cli.errors import shell_word
 from kafkalog_cli.format.java_text import parse_int, parse_long
 from kafkalog_cli.format.limits import (
     MOST_CHECKPOINT_BYTES,
@@ -297,3 +299,22 @@ def _marked_directory(name: str, kind: DirectoryKind) -> DirectoryName:
         if parsed:
             return DirectoryName(name, kind, *parsed, unique_id)
     return DirectoryName(name, DirectoryKind.OTHER)
+
+
+def moved_aside(path: str) -> str:
+    """Return the command that renames a file to a name that brokers ignore."""
+    return f"`mv -nT {shell_word(path)} {shell_word(f'{path}.aside')}`"
+
+
+def moved_out(path: str) -> str:
+    """Return the command that moves a directory out of its log directory, in which a broker takes no other names."""
+    return f"`mv -nT {shell_word(path)} {shell_word(place_outside(path))}`"
+
+
+def place_outside(path: str) -> str:
+    """Return a path outside the directory of `path`: the same name, beside that directory."""
+    if os.path.basename(path.rstrip("/")) in {"", ".", ".."}:  # noqa: PTH119 (a name, links are not followed)
+        path = os.path.abspath(path)  # noqa: PTH100
+    parent, _, name = path.rstrip("/").rpartition("/")
+    above = os.path.normpath(f"{parent}/.." if parent else "/" if path.startswith("/") else "..")
+    return os.path.join("" if above == "." else above, name)  # noqa: PTH118

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from kafkalog_cli.disk.durable import sync, try_to_remove
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kafkalog_cli.disk.durable import check_replaceable, sync, sync_directory, temporary_of, try_to_remove
 from kafkalog_cli.disk.fs import FileAttributes, WritableFilesystem
 
 _GATHERED_BYTES = 128 << 10
@@ -67,3 +70,24 @@ class StagedFile:
                 self._file.write(self._position, gathered)
             self._position += len(self._gathered)
             self._gathered.clear()
+
+
+@contextmanager
+def new_file(fs: WritableFilesystem, path: str) -> Iterator[StagedFile]:
+    """Open a stream for the content of the file at `path`. An existing file is replaced when the block ends.
+
+    After an error nothing of the new file is left. Raises OSError (ELOOP for a link, EINVAL if `path` is not a
+    regular file), SyncFailed.
+    """
+    check_replaceable(fs, path)
+    beside = temporary_of(path)
+    file = StagedFile(fs, beside)
+    try:
+        yield file
+        file.finish()
+        fs.rename(beside, path)
+    except BaseException:
+        file.close()
+        try_to_remove(fs, beside)
+        raise
+    sync_directory(fs, path.rpartition("/")[0] or ".")

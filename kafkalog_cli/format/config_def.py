@@ -130,7 +130,7 @@ def config_text(value: ConfigValue) -> str:
     if isinstance(value, tuple):
         return ",".join(value)
     if isinstance(value, float):
-        from kafkalog_cli.format.internal_topics.java_double import java_double
+        from kafkalog_cli.format.internal_topics.java_json import java_double
 
         return java_double(value)
     return str(value)

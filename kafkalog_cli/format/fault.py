@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import Enum, unique
 from typing import NamedTuple
 
+from kafkalog_cli.errors import KafkalogError
+
 
 @unique
 class FaultKind(Enum):
@@ -57,3 +59,12 @@ def incomplete_batch(position: int, size_bytes: int) -> Fault:
     what = "the last byte is" if size_bytes == 1 else f"the last {size_bytes} bytes are"
     message = f"{what} an incomplete batch"
     return Fault(FaultKind.TRAILING_BYTES, position, message, size_bytes, "a batch", f"{size_bytes} bytes")
+
+
+def unreadable(error: KafkalogError | OSError) -> Fault:
+    """Return the fault for an error that `open_read` or `read_all` raised."""
+    if isinstance(error, KafkalogError):
+        reason = str(error.details.get("reason", "it is no longer there"))
+    else:
+        reason = error.strerror or str(error)
+    return Fault(FaultKind.UNREADABLE, 0, f"cannot be read: {reason}")

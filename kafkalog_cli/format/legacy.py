@@ -1,4 +1,4 @@
-"""Message sets v0 and v1 (LegacyRecord, 0.8 to 0.10): the header of an entry as tables."""
+"""Messages before v2: the header of an entry as tables (LegacyRecord, 0.8 to 0.10), and the messages of Kafka 0.7."""
 
 from kafkalog_cli.format.layout import Field, Layout
 
@@ -27,3 +27,24 @@ MESSAGE_V1 = Layout(
 
 KEY_LENGTH_OFFSET = (MESSAGE_V0.offset["key_length"], MESSAGE_V1.offset["key_length"])
 """Offset of the key length in an entry, by magic."""
+
+
+MESSAGE_SEVEN_MAGIC0 = Layout(
+    "Message of 0.7, magic 0",
+    "kafka.message.Message (0.7.2)",
+    Field("size", "i", "bytes after this field, at least 5"),
+    Field("magic", "b", "0"),
+    Field("crc", "I", "CRC-32 (IEEE) of the payload"),
+)
+
+MESSAGE_SEVEN_MAGIC1 = Layout(
+    "Message of 0.7, magic 1",
+    "kafka.message.Message (0.7.2)",
+    Field("size", "i", "bytes after this field, at least 6"),
+    Field("magic", "b", "1"),
+    Field("attributes", "b", "bits 0-1 codec: 0 none, 1 gzip, 2 snappy"),
+    Field("crc", "I", "CRC-32 (IEEE) of the payload"),
+)
+
+SEVEN_CODEC_MASK = 0x03
+MINIMUM_SEVEN_SIZE = 5

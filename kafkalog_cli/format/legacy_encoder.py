@@ -9,8 +9,7 @@ from typing import NamedTuple
 from kafkalog_cli.format.batch import LOG_OVERHEAD_BYTES, TIMESTAMP_TYPE_MASK
 from kafkalog_cli.format.compression import Codec, compress
 from kafkalog_cli.format.crc import crc32
-from kafkalog_cli.format.legacy import MESSAGE_V0
-from kafkalog_cli.format.seven import MESSAGE_SEVEN_MAGIC0, MESSAGE_SEVEN_MAGIC1
+from kafkalog_cli.format.legacy import MESSAGE_SEVEN_MAGIC0, MESSAGE_SEVEN_MAGIC1, MESSAGE_V0
 
 _TIMESTAMP = struct.Struct(">q")
 _LENGTH = struct.Struct(">i")

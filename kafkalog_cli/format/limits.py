@@ -47,3 +47,13 @@ class Limits(NamedTuple):
 
 
 DEFAULT_LIMITS = Limits()
+
+
+MOST_PAYLOAD_BYTES = 8 << 20
+"""The largest payload that is decoded."""
+
+MOST_VALUES = 400_000
+"""The most values (fields, items, messages) of one payload; each is an object of Python."""
+
+MOST_DEPTH = 100
+"""The deepest nesting of a value; the same limit as that of Protobuf's libraries."""

@@ -6,6 +6,8 @@ The files are:
 - `verbs.py`: the verbs of the command line (verify, recover, retain, compact, …) as functions that return a `Run`.
 - `finding.py`: find, which returns records one by one.
 - `measuring.py`: stats, which returns the contents of each partition.
+- `serving.py`: serve, a read-only broker that runs during a `with` block.
+- `replaying.py`: replay, which sends records to a cluster.
 - `appending.py`: PartitionLog.append, with the plan, locks, refusals and journal of `kafkalog append`.
 - `times.py`: datetimes and epoch milliseconds.
 - `warning.py`: LogWarning, the library's only warning.
@@ -19,6 +21,8 @@ from kafkalog_cli.library.finding import FoundRecord, find
 from kafkalog_cli.library.logs import LogDirectory, Offsets, PartitionLog, new_partition, open_partition
 from kafkalog_cli.library.logs import open_logs as open  # noqa: A004
 from kafkalog_cli.library.measuring import stats
+from kafkalog_cli.library.replaying import replay
+from kafkalog_cli.library.serving import LogServer, serve
 from kafkalog_cli.library.verbs import (
     Run,
     cluster,
@@ -45,6 +49,7 @@ __all__ = [
     "DamagedLog",
     "FoundRecord",
     "LogDirectory",
+    "LogServer",
     "LogWarning",
     "Offsets",
     "PartitionLog",
@@ -63,8 +68,10 @@ __all__ = [
     "purge",
     "record_schema",
     "recover",
+    "replay",
     "retain",
     "roll",
+    "serve",
     "stats",
     "transactions",
     "truncate",

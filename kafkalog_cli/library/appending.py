@@ -11,9 +11,9 @@ from kafkalog_cli.errors import Refused, UsageError
 from kafkalog_cli.library.verbs import Call, Run, VerbOptions
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.ops.append.append import AppendPlan
+from kafkalog_cli.ops.append.batching import Writing
 from kafkalog_cli.ops.append.making import is_left_empty, is_topic_id, partition_to_make
 from kafkalog_cli.ops.append.verb import APPEND_ARROW, Appending, AppendOptions, ArrowInput
-from kafkalog_cli.ops.append.writing import Writing
 from kafkalog_cli.ops.session.options import Context
 from kafkalog_cli.ops.session.work import Changed
 

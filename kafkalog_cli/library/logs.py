@@ -171,7 +171,7 @@ class PartitionLog(OnPath):
         and the exceptions of iterating over `data`. Warns with LogWarning.
         """
         from kafkalog_cli.library.appending import append_arrow
-        from kafkalog_cli.ops.append.writing import Writing
+        from kafkalog_cli.ops.append.batching import Writing
 
         writing = Writing(
             codec=codec,

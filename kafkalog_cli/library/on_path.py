@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli.library.finding import FoundRecord, find
 from kafkalog_cli.library.measuring import stats
+from kafkalog_cli.library.serving import LogServer, serve
 from kafkalog_cli.library.verbs import (
     Run,
     cluster,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.session.work import Changed
     from kafkalog_cli.ops.stats.measuring import MeasuredPartition
     from kafkalog_cli.ops.truncate import TruncatePlan
-    from kafkalog_cli.ops.undo_verb import Undone
+    from kafkalog_cli.ops.undo import Undone
     from kafkalog_cli.ops.verify.partition import Verification
 
 
@@ -63,6 +64,10 @@ class OnPath:
     def find(self, **what: Any) -> Iterator[FoundRecord]:
         """See `kafkalog_cli.find`."""
         return find(self.path, **what)
+
+    def serve(self, **what: Any) -> LogServer:
+        """See `kafkalog_cli.serve`."""
+        return serve(self.path, **what)
 
     def stats(self, **what: Any) -> Run[MeasuredPartition]:
         """See `kafkalog_cli.stats`."""

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.roll import RollPlan
     from kafkalog_cli.ops.session.work import Changed
     from kafkalog_cli.ops.truncate import TruncatePlan
-    from kafkalog_cli.ops.undo_verb import Undone
+    from kafkalog_cli.ops.undo import Undone
     from kafkalog_cli.ops.verify.partition import Verification
 
     Paths: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
@@ -271,8 +271,7 @@ def groups(
     Unreadable.
     """
     from kafkalog_cli.ops.coordinators import LogDirs
-    from kafkalog_cli.ops.groups.describe import GroupsRequest, describe_groups
-    from kafkalog_cli.ops.groups.expiry import offsets_retention
+    from kafkalog_cli.ops.groups.describe import GroupsRequest, describe_groups, offsets_retention
 
     log_dirs = LogDirs(RealFilesystem(), path_texts(paths), None if metadata is None else fspath(metadata))
     retention = offsets_retention(log_dirs.fs, None if broker_config is None else fspath(broker_config))
@@ -293,8 +292,7 @@ def group_history(
     `groups` and `topics` choose; empty: all. Raises as `groups`.
     """
     from kafkalog_cli.ops.coordinators import LogDirs
-    from kafkalog_cli.ops.groups.describe import GroupsRequest
-    from kafkalog_cli.ops.groups.expiry import offsets_retention
+    from kafkalog_cli.ops.groups.describe import GroupsRequest, offsets_retention
     from kafkalog_cli.ops.groups.history import group_history as changes
 
     log_dirs = LogDirs(RealFilesystem(), path_texts(paths), None if metadata is None else fspath(metadata))
@@ -420,7 +418,7 @@ def delete_records(
 
 def undo(path: Paths, run: str, **options: Unpack[VerbOptions]) -> Run[Undone]:
     """Undo a run on all partitions under `path` that have it. Raises as `recover`."""
-    from kafkalog_cli.ops.undo_verb import UNDO, partitions_to_undo
+    from kafkalog_cli.ops.undo import UNDO, partitions_to_undo
 
     call = Call(UNDO, path, options)
     return call.run(run, partitions_to_undo(call.session, call.paths[0], run))

@@ -15,10 +15,9 @@ from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import KafkalogError, PathNotFound
 from kafkalog_cli.format import checkpoint
 from kafkalog_cli.format.checkpoint import BrokerReading, EpochEntry
-from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.fault import Fault, unreadable
 from kafkalog_cli.log.logdir import OFFSET_CHECKPOINTS
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.log.reading.unreadable import unreadable
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar, overload
 
 from kafkalog_cli.disk.fs import Filesystem, file_pieces
-from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.errors import KafkalogError, Unreadable
 from kafkalog_cli.format import producer_snapshot
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
-from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.fault import Fault, FaultKind, unreadable
 from kafkalog_cli.format.index import OffsetIndex
+from kafkalog_cli.format.limits import MOST_PRODUCERS
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.log.reading.unreadable import unreadable
-from kafkalog_cli.log.segments.index_end import entries_in_use
-from kafkalog_cli.log.transactions_by_producer import OpenTransaction, TransactionsByProducer
+from kafkalog_cli.log.segments.log_end import entries_in_use
+
+_ResultT = TypeVar("_ResultT")
 
 
 class SegmentPart(NamedTuple):
@@ -53,6 +54,20 @@ def newest_snapshot(
 
     The result is (None, []) if there is none. `note` is called with the path and the faults of each snapshot tried.
     """
+    return read_newest_snapshot(fs, partition, end_offset, note, open_in) or (None, [])
+
+
+def read_newest_snapshot(
+    fs: Filesystem,
+    partition: Partition,
+    end_offset: int,
+    note: Callable[[str, list[Fault]], None],
+    read: Callable[[Iterator[ProducerEntry], str], _ResultT],
+) -> tuple[int, _ResultT] | None:
+    """Return the offset of the newest readable snapshot, and what `read` makes of its entries and partition's path.
+
+    `read` is also called for snapshots that turn out to be unreadable. See `newest_snapshot`.
+    """
     for file in reversed(partition.snapshots):
         if file.name.offset is None or not 0 <= file.name.offset <= end_offset:
             continue
@@ -60,14 +75,14 @@ def newest_snapshot(
         try:
             with fs.open_read(path) as content:
                 count, faults = producer_snapshot.check(content.size_bytes, partial(file_pieces, content))
-                found = open_in(producer_snapshot.entries_of(count, file_pieces(content)), partition.path)
+                found = read(producer_snapshot.entries_of(count, file_pieces(content)), partition.path)
         except (KafkalogError, OSError) as error:
             note(path, [unreadable(error)])
             continue
         note(path, faults)
         if not any(fault.kind is not FaultKind.TRAILING_BYTES for fault in faults):
             return file.name.offset, found
-    return None, []
+    return None
 
 
 def open_in(entries: Iterable[ProducerEntry], path: str) -> Sequence[OpenTransaction]:
@@ -123,3 +138,104 @@ def _position(fs: Filesystem, segment: Segment, offset: int) -> int:
     index, _ = entries_in_use(fs, segment.offset_index.path, OffsetIndex, segment.base_offset)
     position = index.lookup(offset).position
     return position if 0 <= position < segment.log.size_bytes else 0
+
+
+_MOST_UNPACKED = 1 << 16
+_PIECE_ROWS = 4096
+_ROW = [("producer_id", "i8"), ("producer_epoch", "i2"), ("first_offset", "i8"), ("last_timestamp", "i8")]
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction without a COMMIT or ABORT marker. `last_timestamp` (ms) is that of its last batch."""
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    last_timestamp: int
+
+
+class PackedTransactions(Sequence[OpenTransaction]):
+    """Transactions in 26 bytes each, where objects would take 300. `rows` is an array of _ROW."""
+
+    __slots__ = ("rows",)
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[OpenTransaction]:
+        for first in range(0, len(self.rows), _PIECE_ROWS):
+            yield from map(OpenTransaction._make, self.rows[first : first + _PIECE_ROWS].tolist())
+
+    @overload
+    def __getitem__(self, index: int) -> OpenTransaction: ...
+    @overload
+    def __getitem__(self, index: slice) -> PackedTransactions: ...
+    def __getitem__(self, index: int | slice) -> OpenTransaction | PackedTransactions:
+        if isinstance(index, slice):
+            return PackedTransactions(self.rows[index])
+        return OpenTransaction._make(self.rows[index].item())
+
+    def sorted_by(self, field: str) -> PackedTransactions:
+        """Return the transactions in the order of one of their fields."""
+        return PackedTransactions(self.rows[self.rows[field].argsort(kind="stable")])
+
+
+class TransactionsByProducer:
+    """Open transactions by producer id; the newest changes are objects, all others are packed.
+
+    `path` is that of the partition, for messages.
+    """
+
+    def __init__(self, path: str, known: Sequence[OpenTransaction] = ()) -> None:
+        self._path = path
+        self._packed: PackedTransactions | None = None
+        self._changed: dict[int, OpenTransaction | None] = {}
+        if isinstance(known, PackedTransactions):
+            self._packed = known.sorted_by("producer_id")
+        else:
+            self._changed.update((transaction.producer_id, transaction) for transaction in known)
+
+    def get(self, producer_id: int) -> OpenTransaction | None:
+        """Return the open transaction of a producer, None if it has none."""
+        changed = self._changed.get(producer_id)
+        if changed is not None or self._packed is None or producer_id in self._changed:
+            return changed
+        ids = self._packed.rows["producer_id"]
+        row = int(ids.searchsorted(producer_id))
+        return self._packed[row] if row < len(ids) and ids[row] == producer_id else None
+
+    def put(self, transaction: OpenTransaction) -> None:
+        """Note the state of a producer's transaction. Raises Unreadable for too many transactions."""
+        self._changed[transaction.producer_id] = transaction
+        if len(self._changed) > _MOST_UNPACKED:
+            self._pack()
+
+    def end(self, producer_id: int) -> None:
+        """Note that a producer has no open transaction."""
+        if self._packed is None:
+            self._changed.pop(producer_id, None)
+        else:
+            self._changed[producer_id] = None
+
+    def by_first_offset(self) -> Sequence[OpenTransaction]:
+        """Return the transactions that are open now, by first offset. Raises Unreadable for too many transactions."""
+        if self._packed is None:
+            return sorted(filter(None, self._changed.values()), key=lambda transaction: transaction.first_offset)
+        return self._pack().sorted_by("first_offset")
+
+    def _pack(self) -> PackedTransactions:
+        import numpy as np
+
+        rows = np.array([one for one in self._changed.values() if one is not None], dtype=_ROW)
+        if self._packed is not None:
+            old = self._packed.rows
+            ids = np.fromiter(self._changed, np.int64, len(self._changed))
+            rows = np.concatenate((old[~np.isin(old["producer_id"], ids)], rows))
+        if len(rows) > MOST_PRODUCERS:
+            raise Unreadable(path=self._path, reason=f"more than {MOST_PRODUCERS} transactions are open in it")
+        self._changed.clear()
+        self._packed = PackedTransactions(rows).sorted_by("producer_id")
+        return self._packed

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kafkalog_cli.disk.directory_contents import looks_like_partition
+from kafkalog_cli.disk.followed_links import LinkNotFollowed
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.disk.names import (
+    PARTITION_KINDS,
     SEGMENT_KINDS,
     DirectoryKind,
     DirectoryName,
@@ -17,7 +22,7 @@ from kafkalog_cli.disk.names import (
     classify_directory,
     classify_file,
 )
-from kafkalog_cli.errors import NotKafkaLayout
+from kafkalog_cli.errors import NotKafkaLayout, PathNotFound, Unreadable
 
 MAX_SEGMENT_BYTES = (1 << 31) - 1
 """The largest size of a segment: FileRecords refuses a larger file."""
@@ -53,7 +58,7 @@ class Partition:
     `segments` are sorted by base offset. `snapshots` are producer snapshots without a work suffix.
     `leftovers` are files with a work suffix, and `orphans` are indexes without a log.
     `metadata_snapshots` are those of KRaft. `runs` are the names of directories in `.kafkalog`.
-    `others` are all other files.
+    `others` are all other files, also those of Kafka 0.7 beside `.log` files, which no broker reads.
     """
 
     path: str
@@ -91,6 +96,47 @@ def open_partition(fs: Filesystem, path: str) -> Partition:
     if directory.kind is DirectoryKind.OTHER and not looks_like_partition(entries):
         raise NotKafkaLayout(path=path, reason="is not a partition directory")
     return _sorted_out(path, directory, entries, _runs(fs, path, entries))
+
+
+class OddFile(NamedTuple):
+    """An entry that has the name of one of Kafka's files, and is no such file: `what` it is."""
+
+    path: str
+    what: str
+
+
+def odd_files(fs: Filesystem, path: str) -> Iterator[OddFile]:
+    """Yield the entries of a partition directory that no program can use as the files that their names promise.
+
+    These are directories, pipes, devices, and links that lead nowhere or are not followed. Raises as `list_directory`.
+    """
+    for entry in fs.list_directory(path):
+        name = classify_file(_name(entry.path))
+        if name.kind not in PARTITION_KINDS or name.state is not WorkState.IN_PLACE:
+            continue
+        if entry.is_directory:
+            yield OddFile(entry.path, "a directory")
+        elif entry.is_symlink:
+            what = _oddness_of_link(fs, entry.path)
+            if what is not None:
+                yield OddFile(entry.path, what)
+        elif not entry.is_file:
+            yield OddFile(entry.path, "a pipe, a socket or a device")
+
+
+def _oddness_of_link(fs: Filesystem, path: str) -> str | None:
+    try:
+        fs.open_read(path).close()
+    except PathNotFound:
+        return "a symbolic link that leads nowhere"
+    except NotKafkaLayout as error:
+        return f"a symbolic link to an entry that {error.details['reason']}"
+    except Unreadable as error:
+        if isinstance(error.__cause__, LinkNotFollowed):
+            return str(error.details["reason"]).removeprefix("it is ").partition("; find out")[0]
+        is_loop = isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.ELOOP
+        return "a symbolic link that leads nowhere" if is_loop else None
+    return None
 
 
 def segment_of_file(fs: Filesystem, path: str) -> Segment | None:
@@ -131,6 +177,7 @@ def _sorted_out(path: str, directory: DirectoryName, entries: list[FileStatus], 
     by_kind: dict[FileKind, list[PartitionFile]] = {}
     for file in in_place:
         by_kind.setdefault(file.name.kind, []).append(file)
+    beside = by_kind.pop(FileKind.SEVEN_LOG, []) if any(map(_has_offset, by_kind.get(FileKind.LOG, ()))) else []
     segments, orphans = _segments(by_kind)
     fixed = {kind: found[0].status for kind, found in by_kind.items() if found}
     known = SEGMENT_KINDS | {
@@ -150,7 +197,7 @@ def _sorted_out(path: str, directory: DirectoryName, entries: list[FileStatus], 
         tuple(by_kind.get(FileKind.METADATA_SNAPSHOT, ())),
         fixed.get(FileKind.LEADER_EPOCH_CHECKPOINT),
         fixed.get(FileKind.PARTITION_METADATA),
-        tuple(f for f in in_place if f.name.kind not in known),
+        (*beside, *(f for f in in_place if f.name.kind not in known)),
         runs,
     )
 
@@ -178,6 +225,10 @@ def _segments(by_kind: dict[FileKind, list[PartitionFile]]) -> tuple[list[Segmen
             index, time_index = take(FileKind.OFFSET_INDEX, offset), take(FileKind.TIME_INDEX, offset)
             segments.append(Segment(offset, file.status, index, time_index, take(FileKind.TXN_INDEX, offset)))
     return sorted(segments, key=lambda segment: segment.base_offset), sorted(sidecars.values(), key=_offset)
+
+
+def _has_offset(file: PartitionFile) -> bool:
+    return file.name.offset is not None
 
 
 def _offset(file: PartitionFile) -> int:

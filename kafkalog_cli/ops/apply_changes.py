@@ -1,21 +1,24 @@
-"""Applies the changes of a plan, and removes the clean shutdown marker during the change where that is necessary."""
+"""Applies the changes of a plan to a partition, and removes the clean shutdown marker meanwhile where necessary."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from enum import Enum, unique
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.change import journal
-from kafkalog_cli.change.clean_marker import hold_marker, is_away, release_marker, waits_for
+from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put
+from kafkalog_cli.change.checkpoint_lines import LineEdit
+from kafkalog_cli.change.clean_marker import followed_runs, hold_marker, release_marker, waits_for
 from kafkalog_cli.change.journal import CheckpointEdits
 from kafkalog_cli.change.manifest import Manifest, RunInfo
-from kafkalog_cli.change.waiting_runs import followed_runs
 from kafkalog_cli.disk.durable import is_half_changed, is_of_a_sync, marker_kept, marker_left_away
-from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
+from kafkalog_cli.disk.fs import FileStatus, Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, SyncFailed, shell_word
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.change_plan import ChangePlan, fingerprints_of
+from kafkalog_cli.log.settings.topic_config import Setting
 
 if TYPE_CHECKING:
     from kafkalog_cli.broker.loaded_segment import LoadSettings
@@ -72,17 +75,10 @@ def apply_changes(  # noqa: PLR0913
         return None
     if fingerprints_of(fs, plan.path) != plan.fingerprints:
         raise Refused(path=plan.path, reason="a file has changed since the plan was made")
-    is_held = False
-    try:
-        if marker is not MarkerUse.LEFT and plan.log_dir is not None:
-            is_held = hold_marker(fs, plan.log_dir, run.run_id, [plan.name])
+    with marker_away(fs, plan, run.run_id, is_needed=marker is not MarkerUse.LEFT) as is_held:
         edits = CheckpointEdits(plan.log_dir, plan.line_edits) if plan.log_dir and plan.line_edits else None
         info = replace(run, holds_marker=is_held, keeps_records=marker is MarkerUse.GIVEN_BACK)
         manifest = journal.apply(fs, plan.path, plan.changes, run=info, discard=discard, checkpoints=edits, held=held)
-    except BaseException as error:
-        if marker is not MarkerUse.LEFT:
-            give_marker_back(fs, plan, run.run_id, error)
-        raise
     assert manifest is not None
     if is_held and marker is MarkerUse.DROPPED:
         return Applied(manifest, MarkerState.AWAY)
@@ -113,26 +109,49 @@ def marker_after(
         raise marker_left_away(plan.log_dir, command, error, is_checked=is_checked) from error
 
 
-def give_marker_back(fs: WritableFilesystem, plan: ChangePlan, run_id: str, error: BaseException) -> None:
-    """Restore the clean shutdown marker after an error that left all files unchanged: then there is no run to undo.
+@contextmanager
+def marker_away(
+    fs: WritableFilesystem, plan: ChangePlan, run_id: str, *, is_needed: bool = True
+) -> Generator[bool, None, None]:
+    """Remove the clean shutdown marker before a change, and yield whether a marker is held now.
 
-    After a failed sync nothing is restored, because the contents of the disk are not known. Raises MarkerKept, or
-    NoSpace with its text, if the marker is not restored. `undo` then restores it, even if the run left nothing else.
+    After an error that left all files unchanged, the marker is restored: then there is no run to undo. If it cannot be
+    restored, raises MarkerKept, or NoSpace with its text: `undo` then restores it, even if the run left nothing else.
     """
-    if plan.log_dir is None or is_half_changed(error):  # undo restores the files and the marker
-        return
+    is_held = False
+    try:
+        if is_needed and plan.log_dir is not None:
+            is_held = hold_marker(fs, plan.log_dir, run_id, [plan.name])
+    except BaseException as error:
+        if not isinstance(error, KafkalogError) or isinstance(error, SyncFailed):  # else the marker is where it was
+            _give_marker_back(fs, plan, run_id, error)
+        raise
+    try:
+        yield is_held
+    except BaseException as error:
+        if is_held and not is_half_changed(error):  # undo restores the files and the marker
+            _give_marker_back(fs, plan, run_id, error)
+        raise
+
+
+def _give_marker_back(fs: WritableFilesystem, plan: ChangePlan, run_id: str, error: BaseException) -> None:
+    """Restore the marker after `error`, see `marker_away`.
+
+    After a failed sync nothing is restored, because the contents of the disk are not known.
+    """
+    log_dir = plan.log_dir or ""
     failed: OSError | KafkalogError
     if is_of_a_sync(error) and isinstance(error, KafkalogError):
         failed = error.__cause__ if isinstance(error.__cause__, SyncFailed) else error
     else:
         try:
-            release_marker(fs, plan.log_dir, run_id, [plan.name])
+            release_marker(fs, log_dir, run_id, [plan.name])
         except (OSError, KafkalogError) as second:
             failed = second
         else:
             return
-    if is_away(fs, plan.log_dir) and waits_for(fs, plan.log_dir, run_id, plan.name):
-        raise marker_kept(plan.log_dir, plan.path, run_id, failed) from error
+    if waits_for(fs, log_dir, run_id, plan.name):
+        raise marker_kept(log_dir, plan.path, run_id, failed) from error
 
 
 def is_sound(fs: Filesystem, path: str, settings: LoadSettings, since: int | None) -> bool:
@@ -146,3 +165,97 @@ def is_sound(fs: Filesystem, path: str, settings: LoadSettings, since: int | Non
     draft, partition = Draft(fs, path), open_partition(fs, path)
     again = plan_repair(draft, partition, StartState(is_clean=False), roomy, Scope(since=since, with_inexact=False))
     return not again.is_refused and not again.changes and again.exit_code is not ExitCode.CORRUPTION
+
+
+class Remark(NamedTuple):
+    """A plan's remark on a file. `code` is WARNINGS, CORRUPTION, or REFUSED if the remark prevents the change."""
+
+    path: str
+    message: str
+    code: ExitCode
+    position: int | None = None
+    next_step: str = ""
+
+
+class Fingerprint(NamedTuple):
+    """A file's state when a plan was made. It is compared again before anything is changed."""
+
+    name: str
+    size_bytes: int
+    mtime_ms: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePlan:
+    """The changes to one partition, and the log that they leave. Offsets are None if the plan is refused.
+
+    `is_refused`: nothing may be done, and a remark says why. `settings` are the settings that were used. `log_dir` is
+    the log directory whose checkpoints have the partition's lines, None if the partition is in no log directory.
+    """
+
+    path: str
+    topic: str
+    partition: int
+    log_dir: str | None = None
+    changes: tuple[Change, ...] = ()
+    line_edits: tuple[LineEdit, ...] = ()
+    log_start_offset: int | None = None
+    log_end_offset: int | None = None
+    remarks: tuple[Remark, ...] = ()
+    fingerprints: tuple[Fingerprint, ...] = ()
+    settings: tuple[Setting, ...] = ()
+    is_refused: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the partition's directory."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the plan changes anything."""
+        return not self.is_refused and bool(self.changes or self.line_edits)
+
+    @property
+    def drops_valid(self) -> bool:
+        """Whether valid records are removed, so that the user is asked first."""
+        return False
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """REFUSED if the plan is refused, else the worst code of the remarks on damage; OK without any."""
+        if self.is_refused:
+            return ExitCode.REFUSED
+        codes = {remark.code for remark in self.remarks}
+        return next((code for code in (ExitCode.CORRUPTION, ExitCode.WARNINGS) if code in codes), ExitCode.OK)
+
+
+def in_place(plan: ChangePlan) -> frozenset[str]:
+    """Return the names of the files that are cut in place."""
+    return frozenset(change.name for change in plan.changes if isinstance(change, Cut))
+
+
+def fingerprints_of(fs: Filesystem, directory: str) -> tuple[Fingerprint, ...]:
+    """Return the fingerprints of a directory's regular files."""
+    return tuple(_fingerprint(status) for status in fs.list_directory(directory) if status.is_file)
+
+
+def _fingerprint(status: FileStatus) -> Fingerprint:
+    return Fingerprint(status.path.rpartition("/")[2], status.size_bytes, status.mtime_ms, status.inode)
+
+
+def describe(changes: Iterable[Change]) -> list[str]:
+    """Describe the changes as sentences."""
+    return [_sentence(change) for change in changes]
+
+
+def _sentence(change: Change) -> str:
+    if isinstance(change, Cut):
+        return f"cut {change.name} from {change.from_bytes} to {change.to_bytes} bytes"
+    if isinstance(change, Move):
+        return f"rename {change.name} to {change.new_name}"
+    if isinstance(change, Drop):
+        return f"take {change.name} away"
+    assert isinstance(change, Put)
+    return f"{'rewrite' if change.replaces else 'write'} {change.name}, {change.content.size_bytes} bytes"

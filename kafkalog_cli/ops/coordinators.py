@@ -8,13 +8,21 @@ from typing import NamedTuple, TypeVar
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.disk.names import DirectoryKind, DirectoryName, FileKind
+from kafkalog_cli.disk.names import METADATA_TOPIC, DirectoryKind, DirectoryName, FileKind
 from kafkalog_cli.errors import DamagedLog, ExitCode, NothingSelected
 from kafkalog_cli.format.java_text import string_hash
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, metadata_log_in
 from kafkalog_cli.ops.partition_facts import topic_id_on_disk
 from kafkalog_cli.ops.replicas import Copy, Replicas
-from kafkalog_cli.ops.selection import expand, log_dirs_of, partition_paths, partitions_taken
+from kafkalog_cli.ops.selection import (
+    Selection,
+    expand,
+    in_its_log_dir,
+    log_dirs_of,
+    nothing_selected,
+    partition_paths,
+    partitions_taken,
+)
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.tables.cluster import furthest_metadata
 from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry, coordinator_entries
@@ -90,6 +98,28 @@ class LogDirs:
                     topics.add(topic)
                     found[topic_id] = topic
         return found
+
+    def best_copies(self, selection: Selection) -> list[Copy]:
+        """Return the best copy of each selected partition of a topic, by topic and number; the metadata log is none.
+
+        A path of a partition selects this partition alone. Copies that cannot be read are left out. Raises as
+        `partition_paths`; NothingSelected.
+        """
+
+        def takes(name: DirectoryName) -> bool:
+            is_topic = name.kind is DirectoryKind.PARTITION and name.topic is not None and name.topic != METADATA_TOPIC
+            return is_topic and selection.takes(name)
+
+        found = {
+            (one.directory.topic or "", one.directory.partition or 0)
+            for path in self.expanded
+            for one in partition_paths(self.fs, in_its_log_dir(self.fs, path), takes)
+            if takes(one.directory)
+        }
+        if not found:
+            raise nothing_selected(self.fs, self.paths, selection)
+        copies = (self.replicas.best(topic, number) for topic, number in sorted(found))
+        return [copy for copy in copies if copy is not None]
 
     def note(self, kind: str, message: str, path: str | None = None, *, code: ExitCode = ExitCode.WARNINGS) -> None:
         """Add a note that makes the exit code at least `code`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalog_cli.change.manifest import RunState, read_manifest, run_directory, run_ids
+from kafkalog_cli.change.manifest import Manifest, RunState, read_manifest, run_directory, run_ids
 from kafkalog_cli.change.manifest_form import MANIFEST
 from kafkalog_cli.disk.clocks import Clock
 from kafkalog_cli.disk.fs import WritableFilesystem
@@ -17,15 +17,26 @@ def cut_off_run(fs: WritableFilesystem, partition: Partition) -> str | None:
 
     Earlier runs are ignored: any later run found the partition sound, or repaired it.
     """
+    manifest = _last_manifest(fs, partition)
+    is_cut_off = manifest is not None and manifest.state in (RunState.STARTED, RunState.UNDOING)
+    return manifest.run.run_id if manifest is not None and is_cut_off else None
+
+
+def is_cut_off_for_good(fs: WritableFilesystem, partition: Partition) -> bool:
+    """Whether the partition's last run kept nothing (--discard), and may have been interrupted: no undo is possible.
+
+    It also counts if it is recorded as done, since a failed sync right after that is told as an interruption.
+    """
+    manifest = _last_manifest(fs, partition)
+    return manifest is not None and manifest.discard
+
+
+def _last_manifest(fs: WritableFilesystem, partition: Partition) -> Manifest | None:
     names = run_ids(fs, partition.path) if partition.runs else []
-    if not names:
-        return None
     try:
-        manifest = read_manifest(fs, partition.path, names[-1])
+        return read_manifest(fs, partition.path, names[-1]) if names else None
     except (KafkalogError, OSError):
         return None
-    is_cut_off = manifest is not None and manifest.state in (RunState.STARTED, RunState.UNDOING)
-    return names[-1] if is_cut_off else None
 
 
 def unread_run(fs: WritableFilesystem, partition: Partition) -> tuple[str, str] | None:

@@ -10,8 +10,7 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.log.segments.index_end import last_entries
-from kafkalog_cli.log.segments.log_end import LogBounds
+from kafkalog_cli.log.segments.log_end import LogBounds, last_entries
 from kafkalog_cli.ops.checks.segment_walk import SegmentWalk
 
 TRIED_ENTRIES = 16

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kafkalog_cli.disk.moved_away import place_outside
+from kafkalog_cli.disk.names import place_outside
 from kafkalog_cli.errors import shell_word
-from kafkalog_cli.ops.change_plan import ChangePlan, Remark
+from kafkalog_cli.ops.apply_changes import ChangePlan, Remark
 from kafkalog_cli.ops.partition_facts import Replication
 from kafkalog_cli.ops.settings import SettingsSource
 

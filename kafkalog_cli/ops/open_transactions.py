@@ -9,7 +9,7 @@ from enum import Enum, unique
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.internal_topics.records import TRANSACTION_STATE
-from kafkalog_cli.log.transactions_by_producer import OpenTransaction
+from kafkalog_cli.log.open_transactions import OpenTransaction
 from kafkalog_cli.ops.coordinators import CoordinatorTopic, Loaded, LogDirs
 from kafkalog_cli.ops.listing.listing import list_partition
 from kafkalog_cli.ops.listing.root import LogDirRoot, broker_root

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from kafkalog_cli.disk.directory_contents import foreign_layout
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, WritableFilesystem, read_all
-from kafkalog_cli.disk.names import SEGMENT_KINDS, DirectoryKind, FileKind, WorkState, classify_file
+from kafkalog_cli.disk.names import DirectoryKind, FileKind
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.log.checkpoints import RootCheckpoints
 from kafkalog_cli.log.logdir import open_logdir
-from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.partition import Partition, odd_files
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.log.settings.topic_config import TopicConfig
 from kafkalog_cli.ops.settings import SettingsSource
@@ -145,7 +145,7 @@ def gather_facts(  # noqa: PLR0913
         tiered_because=_tiered(partition, config, metadata, checkpoints),
         twins=tuple(p for p in (places or {}).get((partition.topic, partition.number), ()) if p != resolved),
         linked=_linked(fs, partition),
-        odd_files=_odd_files(fs, partition),
+        odd_files=tuple(odd.path.rpartition("/")[2] for odd in odd_files(fs, partition.path)),
         newest=_newest(fs, partition),
         foreign=foreign_layout(fs, partition.path),
         is_in_cleaner_checkpoint=checkpoints is not None and partition.topic in checkpoints.cleaned_topics,
@@ -245,17 +245,6 @@ def _line(checkpoints: RootCheckpoints | None, kind: FileKind, partition: Partit
 def _linked(fs: WritableFilesystem, partition: Partition) -> tuple[str, ...]:
     files = (f for s in partition.segments for f in (s.log, s.offset_index, s.time_index, s.txn_index) if f is not None)
     return tuple(_name(file) for file in files if file.is_symlink or fs.attributes(file.path).link_count > 1)
-
-
-def _odd_files(fs: WritableFilesystem, partition: Partition) -> tuple[str, ...]:
-    names = (_name(entry) for entry in fs.list_directory(partition.path) if not entry.is_file)
-    return tuple(
-        sorted(
-            name
-            for name in names
-            if (found := classify_file(name)).kind in SEGMENT_KINDS and found.state is WorkState.IN_PLACE
-        )
-    )
 
 
 def _newest(fs: WritableFilesystem, partition: Partition) -> NewestFile | None:

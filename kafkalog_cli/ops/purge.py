@@ -17,8 +17,7 @@ from kafkalog_cli.change.manifest import (
     run_directory,
     run_ids,
 )
-from kafkalog_cli.change.publishing.import_leftovers import import_leftovers
-from kafkalog_cli.change.publishing.new_partitions import is_staged
+from kafkalog_cli.change.publishing.new_partitions import import_leftovers, is_staged
 from kafkalog_cli.change.removal import partly, remove_directory, remove_files, remove_run_directory
 from kafkalog_cli.disk.clocks import Clock
 from kafkalog_cli.disk.directory_contents import check_layout
@@ -30,9 +29,9 @@ from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, shell_word
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.partition_facts import Places
 from kafkalog_cli.ops.refusals import Action, AppliedRule
-from kafkalog_cli.ops.runs import check_refusals
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Work
+from kafkalog_cli.ops.undo import check_refusals
 
 DELAY = "file.delete.delay.ms"
 DEFAULT_DELAY_MS = 60_000

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable
 from enum import Enum, unique
 from typing import NamedTuple
 
-from kafkalog_cli.disk.moved_away import moved_aside, moved_out, place_outside
-from kafkalog_cli.disk.names import DirectoryKind
+from kafkalog_cli.disk.names import DirectoryKind, moved_aside, moved_out, place_outside
 from kafkalog_cli.errors import ExitCode, Refused, Skipped, UnsupportedFormat, shell_word
 from kafkalog_cli.format.checkpoint import can_name
-from kafkalog_cli.ops.intent import Action as Action  # noqa: PLC0414  (re-exported with the table)
-from kafkalog_cli.ops.intent import Intent as Intent  # noqa: PLC0414
 from kafkalog_cli.ops.partition_facts import PartitionFacts
+from kafkalog_cli.ops.policy_rules import Action as Action  # noqa: PLC0414  (re-exported with the table)
+from kafkalog_cli.ops.policy_rules import Intent as Intent  # noqa: PLC0414
 from kafkalog_cli.ops.policy_rules import (
     illegal_setting,
     never_deletes,
@@ -142,7 +141,8 @@ def _odd_files(facts: PartitionFacts, _: Intent) -> str | None:
     if not facts.odd_files:
         return None
     moves = ", ".join(moved_aside(f"{facts.path}/{name}") for name in facts.odd_files)
-    return f"these files have names of segment files, but are not regular files: {', '.join(facts.odd_files)}; {moves}"
+    names = ", ".join(facts.odd_files)
+    return f"these entries have names of Kafka's files, but are directories, pipes or links: {names}; {moves}"
 
 
 def _odd_topic(facts: PartitionFacts, _: Intent) -> str | None:
@@ -239,7 +239,7 @@ RULES = (
         "odd-files",
         _EVERY - {Action.PURGE},
         _REFUSED,
-        "an entry with the name of a segment file is a directory, a pipe, a socket, a device, or a link to nothing",
+        "an entry with the name of a file of Kafka is a directory, a pipe, a device, or a link that is not followed",
         "",
         _odd_files,
     ),

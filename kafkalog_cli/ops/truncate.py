@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.truncation import CutBatch, Truncated, truncate_to
-from kafkalog_cli.change.change_order import in_log_order
+from kafkalog_cli.change.changes import in_log_order
 from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.manifest import RunInfo
@@ -14,10 +14,9 @@ from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
-from kafkalog_cli.ops.change_plan import in_place
-from kafkalog_cli.ops.log_plan import LogPlan, PlannedLog, Unready, check_logs, refused, whole_end_of
-from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes, in_place
+from kafkalog_cli.ops.cut_off import is_cut_off_for_good
+from kafkalog_cli.ops.log_plan import LogPlan, LogRequest, PlannedLog, Unready, check_logs, refused, whole_end_of
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.session.verb import Verb
@@ -58,10 +57,19 @@ class TruncatePlan(LogPlan):
         return self.drops_records
 
 
-def plan_truncate(
-    fs: Filesystem, partition: Partition, root: PartitionState, target_offset: int, request: LogRequest
+def plan_truncate(  # noqa: PLR0913
+    fs: Filesystem,
+    partition: Partition,
+    root: PartitionState,
+    target_offset: int,
+    request: LogRequest,
+    *,
+    is_repeated: bool = False,
 ) -> TruncatePlan:
     """Plan the removal of the records from `target_offset` on.
+
+    `is_repeated`: a run that kept nothing may have been cut off half way. So the log may end before the offset, and an
+    empty segment may be a new one beside others that were to be removed.
 
     Reads headers, indexes and producer snapshots, and the batches after a snapshot. Raises OffsetOutOfRange for an
     offset below the log start or above the log end, UnsupportedFormat for 0.7, the exceptions of
@@ -72,13 +80,18 @@ def plan_truncate(
     plan = planned.plan(TruncatePlan, used, target_offset=target_offset)
     try:
         check_logs(partition)
-        end_offset = whole_end_of(fs, partition, root)
+        new = [one for one in partition.segments[1:] if is_repeated and not one.log.size_bytes]
+        others = replace(partition, segments=tuple(one for one in partition.segments if one not in new))
+        end_offset = whole_end_of(fs, others, root)
+        if is_repeated:
+            target_offset = min(target_offset, end_offset)
         first_offset = max(root.log_start, partition.segments[0].base_offset)
         if not first_offset <= target_offset <= end_offset:
             what = f"offset {target_offset}"
             raise OffsetOutOfRange(path=partition.path, what=what, first=first_offset, last=end_offset)
         draft = Draft(fs, partition.path)
         log = planned.on_draft(draft, end_offset)
+        log.drop_segments([segment.base_offset for segment in new])
         truncated = truncate_to(log, target_offset)
     except (Unready, LoadFailed) as error:
         return refused(plan, error)
@@ -133,7 +146,8 @@ def _line_edits(root: PartitionState, truncated: Truncated, base_offsets: list[i
 
 def _run(work: Work, request: TruncateRequest) -> Changed[TruncatePlan]:
     root = work.begin()
-    plan = plan_truncate(work.fs, work.partition, root, request.target_offset, request)
+    is_repeated = is_cut_off_for_good(work.fs, work.partition)
+    plan = plan_truncate(work.fs, work.partition, root, request.target_offset, request, is_repeated=is_repeated)
     work.check(Action.TRUNCATE, in_place=in_place(plan), drops_records=plan.drops_records and root.is_clean)
 
     def apply(run: RunInfo) -> Applied | None:

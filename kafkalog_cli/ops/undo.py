@@ -1,7 +1,8 @@
-"""Undoes a run on a partition: restores its files and its checkpoint lines to their state before the run."""
+"""The verb `undo`: undoes one run on all partitions that have it, and restores files and checkpoint lines."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,11 +14,24 @@ from kafkalog_cli.disk.clocks import Clock
 from kafkalog_cli.disk.durable import half_changed, marker_left_away, not_changed
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.disk.lock import log_dir_of, real_directory
-from kafkalog_cli.errors import HalfChanged, KafkalogError, NothingSelected, Refused, SyncFailed, shell_word
+from kafkalog_cli.errors import (
+    ExitCode,
+    HalfChanged,
+    KafkalogError,
+    NothingSelected,
+    Refused,
+    SyncFailed,
+    UsageError,
+    counted,
+    shell_word,
+)
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.partition_facts import Places
-from kafkalog_cli.ops.refusals import Action, AppliedRule
-from kafkalog_cli.ops.runs import check_refusals
+from kafkalog_cli.ops.partition_facts import Places, gather_facts
+from kafkalog_cli.ops.refusals import Action, AppliedRule, Intent, RuleOutcome, judge, raise_refusals
+from kafkalog_cli.ops.session.session import Session
+from kafkalog_cli.ops.session.verb import Verb
+from kafkalog_cli.ops.session.work import Work
+from kafkalog_cli.ops.settings import SettingsSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,3 +205,76 @@ def _step(change: PlannedChange) -> UndoStep:
     if change.kind is ChangeKind.GROW:
         return UndoStep("cut", change.name, size_bytes=change.from_bytes)
     return UndoStep("restore", change.name)
+
+
+MOST_RUNS = 5
+"""Number of runs that a message names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """The result for one partition. `result` is None in a dry run."""
+
+    plan: UndoPlan
+    result: UndoResult | None
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Always OK: if a run cannot be undone, an exception is raised."""
+        return ExitCode.OK
+
+
+def partitions_to_undo(session: Session, path: str, run_id: str) -> list[Partition]:
+    """Return the partitions under a path that have the run, the last change first.
+
+    Raises UsageError without a run, NothingSelected if no partition has it, and the exceptions of `Session.partitions`.
+    """
+    found = session.partitions([path])
+    if not run_id:
+        raise UsageError(reason=f"undo needs a RUN; {_runs_under(path, found)}")
+    partitions = [partition for partition in found if has_run(session.fs, partition, run_id)]
+    if not partitions:
+        raise NothingSelected(reason=f"there is no run {run_id}; {_runs_under(path, found)}")
+    return last_first(session.fs, partitions, run_id)
+
+
+def _runs_under(path: str, partitions: Sequence[Partition]) -> str:
+    """List the runs under a path, newest first: a run's name starts with its time."""
+    runs = Counter(run for partition in partitions for run in partition.runs)
+    if not runs:
+        return f"no partition under {path} has a run to undo"
+    names = [f"{run} ({counted(runs[run], 'partition', 'partitions')})" for run in sorted(runs, reverse=True)]
+    more = f" and {len(names) - MOST_RUNS} older runs" if len(names) > MOST_RUNS else ""
+    newest = max(runs)
+    last = f"`kafkalog undo {shell_word(path)} {shell_word(newest)}` undoes the last run"
+    return f"runs under {path}: {', '.join(names[:MOST_RUNS])}{more}; {last}"
+
+
+def _run(work: Work, run_id: str) -> Undone:
+    plan = plan_undo(work.fs, work.partition, run_id, work.clock, work.places)
+    work.warn(plan.warnings)
+    return Undone(plan, None if work.dry_run else apply_undo(work.fs, plan))
+
+
+def _always(_partition: Partition) -> bool:
+    return True
+
+
+UNDO = Verb(Action.UNDO.value, _run, locks_first=_always, is_about_runs=True)
+"""The request is the name of the run."""
+
+
+def check_refusals(  # noqa: PLR0913, PLR0917
+    fs: WritableFilesystem,
+    partition: Partition,
+    action: Action,
+    clock: Clock,
+    places: Places | None = None,
+    in_place: frozenset[str] = frozenset(),
+) -> tuple[AppliedRule, ...]:
+    """Return the warnings that apply. Raises Refused or UnsupportedFormat for refusals. Reads no metadata log."""
+    facts = gather_facts(fs, partition, None, SettingsSource(fs, {}, {}), places=places)
+    intent = Intent(action, clock.now_ms, now_is_given=clock.is_given, in_place=in_place)
+    verdicts = judge(facts, intent)
+    raise_refusals(verdicts)
+    return tuple(verdict for verdict in verdicts if verdict.outcome is RuleOutcome.WARNING)

@@ -10,8 +10,7 @@ from kafkalog_cli.errors import as_typed, counted
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.ops.append.append import AppendPlan
 from kafkalog_cli.ops.session.work import Changed
-from kafkalog_cli.output.log_change_text import Said, undo_words
-from kafkalog_cli.output.log_plan_view import PlanObject, changed_lines, plan_object
+from kafkalog_cli.output.log_plan_view import PlanObject, Said, changed_lines, plan_object, undo_words
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.records import CodecWord, ObjectKind
 from kafkalog_cli.output.stream import printable

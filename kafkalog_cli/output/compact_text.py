@@ -8,10 +8,9 @@ from kafkalog_cli.broker.cleaning.choosing import Dirt, UpTo
 from kafkalog_cli.broker.cleaning.explaining import Reason, RecordFate
 from kafkalog_cli.errors import counted, shell_word
 from kafkalog_cli.ops.apply_changes import Applied
-from kafkalog_cli.ops.compact.erasure import ErasedKey, LogDigest
-from kafkalog_cli.ops.compact.plan import Choice, Compaction, CompactPlan
+from kafkalog_cli.ops.compact.plan import Choice, Compaction, CompactPlan, ErasedKey, LogDigest
 from kafkalog_cli.output.human import TextColumn, TextTable, cell, iso_time, setting_words
-from kafkalog_cli.output.log_change_text import undo_words
+from kafkalog_cli.output.log_plan_view import undo_words
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 
@@ -52,16 +51,16 @@ def compaction_words(plan: CompactPlan) -> str:
 
 _COLUMNS = (
     TextColumn("PARTITION"),
-    TextColumn("RATIO", is_number=True),
-    TextColumn("CLEAN-BYTES", is_number=True),
-    TextColumn("DIRTY-BYTES", is_number=True),
-    TextColumn("FIRST-DIRTY", is_number=True, rank=3),
-    TextColumn("UP-TO", is_number=True, rank=2),
-    TextColumn("LIMITED-BY", rank=4),
-    TextColumn("RECORDS", is_number=True, rank=1),
-    TextColumn("GO", is_number=True, rank=1),
-    TextColumn("REMOVED", is_number=True, rank=1),
-    TextColumn("CHOICE"),
+    TextColumn("DIRTY-RATIO", is_number=True, rank=1),
+    TextColumn("CLEAN", is_number=True, rank=2),
+    TextColumn("DIRTY", is_number=True),
+    TextColumn("FIRST-DIRTY", is_number=True, rank=7),
+    TextColumn("UP-TO", is_number=True, rank=6),
+    TextColumn("LIMITED-BY", rank=8),
+    TextColumn("RECORDS", is_number=True, rank=4),
+    TextColumn("REMOVABLE", is_number=True, rank=3),
+    TextColumn("SEGMENTS-REMOVED", is_number=True, rank=5),
+    TextColumn("REASON"),
 )
 
 
@@ -70,7 +69,7 @@ def dry_run_table(plans: Sequence[CompactPlan]) -> TextTable:
 
     Record counts are shown only if they were estimated.
 
-    REMOVED: the most segments that retention removes afterwards, for a topic whose policy includes delete.
+    SEGMENTS-REMOVED: the most segments that retention removes afterwards, for a topic whose policy includes delete.
     """
     return TextTable(_COLUMNS, [_row(plan) for plan in plans])
 
@@ -81,15 +80,15 @@ def _row(plan: CompactPlan) -> list[str]:
     if dirt is not None:
         found = (
             f"{dirt.ratio:.3f}",
-            dirt.clean_bytes,
-            dirt.cleanable_bytes,
+            sized(dirt.clean_bytes),
+            sized(dirt.cleanable_bytes),
             dirt.first_dirty,
             dirt.first_uncleanable,
             dirt.up_to.value,
         )
     records = (None, None) if estimate is None else (estimate.records, estimate.gone)
     removed = None if plan.retention is None else len(plan.retention.removed)
-    choice = "refused" if plan.is_refused else plan.choice.value
+    choice = "refused" if plan.is_refused else plan.choice.value.replace("-", " ")
     return [cell(value) for value in (plan.path, *found, *records, removed, choice)]
 
 
@@ -123,10 +122,10 @@ def _cleaning(plan: CompactPlan) -> str:
     if plan.outcome is not None:
         return _outcome(plan.outcome)
     sources = sum(map(len, plan.groups))
-    segments = f"{counted(sources, 'segment', 'segments')} into {len(plan.groups)}"
-    parts = [f"clean {segments}{_WHY[plan.choice]}"]
+    segments = counted(sources, "segment", "segments")
+    parts = [f"{segments} cleaned into {len(plan.groups)}{_WHY[plan.choice]}"]
     if plan.estimate is not None:
-        parts.append(f"{plan.estimate.gone} of {plan.estimate.records} records would be removed")
+        parts.append(f"{plan.estimate.gone} of {plan.estimate.records} records removed")
     return ", ".join(parts)
 
 

@@ -7,8 +7,7 @@ from typing import Annotated, TypedDict
 
 from kafkalog_cli.broker.cleaning.choosing import CheckpointState, UpTo
 from kafkalog_cli.broker.cleaning.explaining import Reason, RecordFate
-from kafkalog_cli.ops.compact.erasure import Erasure, Holder, RecordPlace
-from kafkalog_cli.ops.compact.plan import Choice, Compaction, CompactPlan
+from kafkalog_cli.ops.compact.plan import Choice, Compaction, CompactPlan, Erasure, Holder, RecordPlace
 from kafkalog_cli.ops.session.work import Changed
 from kafkalog_cli.output.compact_text import (
     compaction_undo_words,
@@ -19,10 +18,8 @@ from kafkalog_cli.output.compact_text import (
     explain_lines,
 )
 from kafkalog_cli.output.human import write_table
-from kafkalog_cli.output.log_change_text import Said
-from kafkalog_cli.output.log_plan_view import PlanObject, changed_lines, plan_object
+from kafkalog_cli.output.log_plan_view import PlanObject, Said, changed_lines, plan_object, remark_lines
 from kafkalog_cli.output.records import NotRequired, ObjectKind, PathText, same_fields
-from kafkalog_cli.output.recover_text import remark_lines
 from kafkalog_cli.output.retain_view import RemovalObject, removal_object, unlinked
 from kafkalog_cli.output.stream import ResultStream, printable
 from kafkalog_cli.output.views import View, change_counts, change_has_work, change_is_idle

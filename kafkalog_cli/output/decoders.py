@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from kafkalog_cli.format.java_string import java_string
+from kafkalog_cli.format.java_text import java_string
 from kafkalog_cli.output.large_fields import LARGE_BYTES, Pieces, base64_pieces, hex_pieces, java_pieces
 
 Decoder = Callable[[bytes], str]

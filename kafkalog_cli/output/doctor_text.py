@@ -54,7 +54,7 @@ class DoctorText:
 
     def write(self, found: Examination) -> None:
         """Write all parts."""
-        self._line(_heading(found.root, found.partitions))
+        self._line(self._paint.wrapped(_heading(found.root, found.partitions), indent="  "))
         for title, lines in (
             ("From the broker's log", [*self._broker_lines(found.lines)]),
             ("At its next start, the broker", [*self._steps(found)]),

@@ -1,18 +1,24 @@
-"""Prints one segment as dump-log's text; the form of its batches decides for the plain or the compiled renderer."""
+"""dump-log's text of one segment, also of a segment of Kafka 0.7.2, and the final reports; plain or compiled."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
-from kafkalog_cli.format.batch import BatchArrays, BatchColumns
+from kafkalog_cli.disk.pair_spool import PairSpool
+from kafkalog_cli.format.batch import Batch, BatchArrays, BatchColumns
 from kafkalog_cli.format.fault import Fault
-from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.format.java_text import java_string
+from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
+from kafkalog_cli.format.legacy import MESSAGE_SEVEN_MAGIC0, MESSAGE_SEVEN_MAGIC1
+from kafkalog_cli.format.records import RecordBlock, field_bytes
 from kafkalog_cli.output.dump_text import Abort, LogText
-from kafkalog_cli.output.seven_text import SevenText
+from kafkalog_cli.output.large_fields import is_large, java_pieces
 from kafkalog_cli.output.stream import ResultStream
 
-if TYPE_CHECKING:  # a small dump must start at once
+if TYPE_CHECKING:
     from kafkalog_cli.log.reading.read_ahead import Read
     from kafkalog_cli.output.block_lines import BlockLines
     from kafkalog_cli.output.dump_compiled import CompiledLogText
@@ -138,3 +144,118 @@ class SevenPrinter:
         """Print the offset at which the log ends."""
         del fault
         self._out.write(self._text.tail(self._base_offset + valid_bytes))
+
+
+Pairs = list[tuple[int, int]]
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class DumpReports:
+    """Pairs by absolute path, in the order of the arguments.
+
+    The Scala tool prepends to its lists of mismatches and gaps, so these print newest first. The Java tool has them in
+    sorted maps: the newest pair of each offset, mismatches from the last offset down, gaps from the first up. The order
+    of files in the tools' hash maps is not reproduced. There can be as many gaps as records, so `gaps` spools all of
+    them; `_non_consecutive` has the ranges in `gaps` by path.
+    """
+
+    version: KafkaVersion = NEWEST
+    index_mismatches: dict[str, PairSpool] = field(default_factory=dict)
+    time_mismatches: dict[str, PairSpool] = field(default_factory=dict)
+    out_of_order: dict[str, PairSpool] = field(default_factory=dict)
+    not_found: dict[str, PairSpool] = field(default_factory=dict)
+    gaps: PairSpool = field(default_factory=PairSpool)
+    _non_consecutive: dict[str, Pairs] = field(default_factory=dict)
+
+    @staticmethod
+    def add(report: dict[str, PairSpool], path: str, pair: tuple[int, int]) -> None:
+        """Add `pair` to the pairs of `path` in `report`."""
+        report.setdefault(path, PairSpool()).extend((pair,))
+
+    def add_gaps(self, path: str, begin: int) -> None:
+        """Assign the gaps from number `begin` on to `path`."""
+        if len(self.gaps) > begin:
+            self._non_consecutive.setdefault(path, []).append((begin, len(self.gaps)))
+
+    def text(self) -> Iterator[str]:
+        """Iterate over the text of all reports; empty if there is nothing to report."""
+        for path, pairs in self.index_mismatches.items():
+            if len(pairs):
+                yield f"Mismatches in :{path}\n"
+                shown = pairs.newest_first(0, len(pairs)) if self.version.is_scala else pairs.last_first()
+                yield from (f"  Index offset: {index}, log offset: {log}\n" for index, log in shown)
+        for path, pairs in self.time_mismatches.items():
+            yield f"Found timestamp mismatch in :{path}\n"
+            yield from (f"  Index timestamp: {index}, log timestamp: {log}\n" for index, log in _in_file_order(pairs))
+        for path, pairs in self.out_of_order.items():
+            yield f"Found out of order timestamp in :{path}\n"
+            yield from (
+                f"  Index timestamp: {now}, Previously indexed timestamp: {before}\n"
+                for now, before in _in_file_order(pairs)
+            )
+        for path, pairs in self.not_found.items():
+            place = "the log." if self.version.is_scala else f":{path}"
+            yield f"The following indexed offsets are not found in {place}\n"
+            yield from (f"Indexed offset: {index}, found log offset: {log}\n" for index, log in _in_file_order(pairs))
+        for path, ranges in self._non_consecutive.items():
+            yield f"Non-consecutive offsets in {path}\n"
+            yield from (f"  {first} is followed by {second}\n" for first, second in self._in_order(ranges))
+
+    def _in_order(self, ranges: Pairs) -> Iterator[tuple[int, int]]:
+        if self.version.is_scala:
+            return chain.from_iterable(self.gaps.newest_first(begin, end) for begin, end in reversed(ranges))
+        return self.gaps.by_first(ranges)
+
+
+def _in_file_order(pairs: PairSpool) -> Iterator[tuple[int, int]]:
+    return pairs.oldest_first(0, len(pairs))
+
+
+_CODEC_OBJECTS = {0: "NoCompressionCodec", 1: "GZIPCompressionCodec", 2: "SnappyCompressionCodec"}
+
+
+class SevenText:
+    """Renders lines of messages.
+
+    A compressed message is followed by its inner messages, which the old tool did not show.
+    """
+
+    def __init__(self, *, deep: bool, contents: bool) -> None:
+        self._deep = deep
+        self._contents = contents
+
+    def message(self, batch: Batch) -> str:
+        """Return the line of one message."""
+        layout = MESSAGE_SEVEN_MAGIC1 if batch.magic else MESSAGE_SEVEN_MAGIC0
+        valid = "true" if batch.valid else "false"
+        codec = _CODEC_OBJECTS.get(batch.codec, str(batch.codec))
+        return (
+            f"offset: {batch.base_offset} isvalid: {valid} payloadsize: {batch.size_bytes - layout.size}"
+            f" magic: {batch.magic} compresscodec: {codec}\n"
+        )
+
+    def block(self, block: RecordBlock) -> Iterator[str]:
+        """Iterate over the lines of messages with their contents."""
+        rows = block.records.rows()
+        begin = 0
+        batches = block.batches.rows(block.first_row, block.end_row)
+        for batch, end in zip(batches, block.record_ends, strict=True):
+            if not block.begun:
+                yield self.message(batch)
+            for _ in range(end - begin):
+                row = next(rows)
+                if batch.codec and self._deep:
+                    valid = "true" if row[10] else "false"
+                    yield f"| offset: {row[0]} isvalid: {valid} payloadsize: {row[6]}\n"
+                if self._contents and is_large(block.buffer, row):
+                    yield "payload:\t"
+                    yield from java_pieces(block.buffer[row[5] : row[5] + row[6]])
+                    yield "\n"
+                elif self._contents:
+                    yield f"payload:\t{java_string(field_bytes(block.buffer, row[5], row[6]) or b'')}\n"
+            begin = end
+
+    @staticmethod
+    def tail(offset: int) -> str:
+        """Return the last line: the offset where the next message would start."""
+        return f"tail of the log is at offset: {offset}\n"

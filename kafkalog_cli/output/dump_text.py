@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
@@ -9,7 +10,7 @@ from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.control import decode_control
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.java_string import java_string
+from kafkalog_cli.format.java_text import java_string
 from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
 from kafkalog_cli.format.legacy import KEY_LENGTH_OFFSET
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
@@ -320,3 +321,15 @@ def aborted_txn_line(entry: AbortedTxn) -> str:
         f"version: {entry.version} producerId: {entry.producer_id} firstOffset: {entry.first_offset}"
         f" lastOffset: {entry.last_offset} lastStableOffset: {entry.last_stable_offset}\n"
     )
+
+
+def java_path(path: str) -> str:
+    """Return `new File(path).toString()`: without doubled and trailing slashes, otherwise unchanged."""
+    parts = [part for part in path.split("/") if part]
+    return ("/" if path.startswith("/") else "") + "/".join(parts)
+
+
+def java_absolute_path(path: str) -> str:
+    """Return `new File(path).getAbsolutePath()`: with the working directory in front; `.` and `..` stay."""
+    path = java_path(path)
+    return path if path.startswith("/") else java_path(os.getcwd() + "/" + path)  # noqa: PTH109

@@ -6,12 +6,12 @@ import io
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kafkalog_cli.errors import counted
-from kafkalog_cli.ops import time_spec
+from kafkalog_cli.ops import option_values
 from kafkalog_cli.output.progress import sized
-from kafkalog_cli.output.stream import ResultStream, has_styles, printable, terminal_columns
+from kafkalog_cli.output.stream import ResultStream, columns_of, has_styles, printable, terminal_columns
 
 if TYPE_CHECKING:
     from kafkalog_cli.log.settings.topic_config import Setting
@@ -57,7 +57,8 @@ def write_table(out: ResultStream, table: TextTable) -> None:
     shown, left_out = _fitting(_with_values(table), width)
     out.write(_rich(shown, width))
     if left_out:
-        out.write(f"{counted(len(left_out), 'column', 'columns')} more in a pipe\n")
+        verb = "does" if len(left_out) == 1 else "do"
+        out.write(f"{counted(len(left_out), 'column', 'columns')} {verb} not fit: add `| cat` to print all\n")
 
 
 def cell(value: object) -> str:
@@ -69,7 +70,7 @@ def iso_time(timestamp_ms: int | None) -> str:
     """Return epoch ms as ISO 8601 in UTC; the number itself before 1970 and after the year 9999; None as `-`."""
     if timestamp_ms is None:
         return NOTHING
-    return time_spec.iso_time(timestamp_ms)
+    return option_values.iso_time(timestamp_ms)
 
 
 def time_span(milliseconds: int) -> str:
@@ -99,16 +100,21 @@ def plain_lines(table: TextTable) -> Iterator[str]:
     widths = _widths(table)
     for row in chain([[column.title for column in table.columns]], table.rows):
         cells = (
-            text.rjust(width) if column.is_number else text.ljust(width)
+            _padded(text, width, at_left=column.is_number)
             for column, text, width in zip(table.columns, row, widths, strict=True)
         )
         yield _GAP.join(cells).rstrip() + "\n"
 
 
+def _padded(text: str, width: int, *, at_left: bool) -> str:
+    blanks = " " * (width - columns_of(text))
+    return f"{blanks}{text}" if at_left else f"{text}{blanks}"
+
+
 def _widths(table: TextTable) -> list[int]:
-    widths = [len(column.title) for column in table.columns]
+    widths = [columns_of(column.title) for column in table.columns]
     for row in table.rows:
-        widths = [max(width, len(text)) for width, text in zip(widths, row, strict=True)]
+        widths = [max(width, columns_of(text)) for width, text in zip(widths, row, strict=True)]
     return widths
 
 
@@ -126,7 +132,7 @@ def _fitting(table: TextTable, width: int) -> tuple[TextTable, list[str]]:
     widths = _widths(table)
     kept = list(range(len(table.columns)))
     left_out: list[int] = []
-    while len(kept) > 1 and sum(widths[i] + len(_GAP) for i in kept) > width:
+    while len(kept) > 1 and sum(widths[i] + len(_GAP) for i in kept) - len(_GAP) > width:
         last = max(kept, key=lambda i: (table.columns[i].rank, i))
         if not table.columns[last].rank:
             break
@@ -145,8 +151,11 @@ def _rich(table: TextTable, width: int) -> str:
     from rich.text import Text
 
     grid = RichTable(box=None, pad_edge=False, padding=(0, len(_GAP), 0, 0), header_style="bold cyan")
-    for column in table.columns:
-        grid.add_column(Text(column.title), justify="right" if column.is_number else "left", overflow="fold")
+    widths = _widths(table)
+    for column, least in zip(table.columns, widths, strict=True):
+        least_width = None if least == max(widths) else least  # only the widest column is broken
+        justify: Literal["left", "right"] = "right" if column.is_number else "left"
+        grid.add_column(Text(column.title), justify=justify, overflow="fold", min_width=least_width)
     for row in table.rows:
         grid.add_row(*(Text(text, style="dim" if text == NOTHING else "") for text in row))
     text = io.StringIO()

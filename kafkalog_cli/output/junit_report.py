@@ -20,7 +20,7 @@ from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.verify.partition import Verification
 from kafkalog_cli.output.ci_report import ReportedRun
 from kafkalog_cli.output.stream import printable
-from kafkalog_cli.output.verify_text import finding_lines
+from kafkalog_cli.output.verify_view import finding_lines
 
 MOST_FINDINGS = 100
 """The most findings of one target that the report quotes: services cut long texts off, or refuse the file."""

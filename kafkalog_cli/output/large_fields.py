@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from kafkalog_cli.format.java_string import java_string
+from kafkalog_cli.format.java_text import java_string
 from kafkalog_cli.format.records import OUTSIDE, RecordArrays, RecordBlock, headers_end
 from kafkalog_cli.output.ndjson import json_quoted
 

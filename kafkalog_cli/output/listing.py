@@ -62,9 +62,9 @@ _LEFTOVER_COLUMNS = (TextColumn("LEFTOVER"), TextColumn("STATE"), TextColumn("SI
 _TRANSACTION_COLUMNS = (
     TextColumn("OPEN TRANSACTION IN"),
     TextColumn("PRODUCER", is_number=True),
-    TextColumn("EPOCH", is_number=True),
-    TextColumn("FIRST OFFSET", is_number=True),
-    TextColumn("LAST WRITE"),
+    TextColumn("EPOCH", is_number=True, rank=2),
+    TextColumn("FIRST OFFSET", is_number=True, rank=1),
+    TextColumn("LAST WRITE", rank=3),
 )
 _METADATA_COLUMNS = (
     TextColumn("METADATA SNAPSHOT"),
@@ -157,7 +157,7 @@ def _log_dir_lines(root: LogDirRoot, partitions: list[PartitionListing]) -> Iter
 def _import_lines(root: LogDirRoot) -> Iterable[str]:
     left = root.imports
     if root.importer is not None:
-        yield f"an import is at work: {counted(len(left.stale) + len(left.coming), 'directory', 'directories')}"
+        yield f"an import is running: {counted(len(left.stale) + len(left.coming), 'directory', 'directories')}"
         return
     if left.run is not None:
         coming, lost = (", ".join(map(printable, names)) for names in ((one.path for one in left.coming), left.lost))

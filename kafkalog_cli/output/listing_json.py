@@ -8,8 +8,8 @@ from typing import cast
 
 from kafkalog_cli.disk.fs import FileStatus
 from kafkalog_cli.disk.names import FileName
+from kafkalog_cli.log.open_transactions import OpenTransaction
 from kafkalog_cli.log.partition import Partition, PartitionFile
-from kafkalog_cli.log.transactions_by_producer import OpenTransaction
 from kafkalog_cli.ops.listing.listing import BytesByKind, PartitionListing
 from kafkalog_cli.ops.listing.paths import FileListing, Listing
 from kafkalog_cli.ops.listing.reads import LocatedFault

@@ -10,16 +10,18 @@ from kafkalog_cli.ops.delete_records import DeleteRecordsPlan
 from kafkalog_cli.ops.roll import RollPlan
 from kafkalog_cli.ops.session.work import Changed
 from kafkalog_cli.ops.truncate import TruncatePlan
-from kafkalog_cli.output.log_change_text import (
+from kafkalog_cli.output.log_plan_view import (
+    PlanObject,
     Said,
+    changed_lines,
     deleted_records_question,
     deleted_records_words,
+    plan_object,
     roll_words,
     truncation_question,
     truncation_words,
     undo_words,
 )
-from kafkalog_cli.output.log_plan_view import PlanObject, changed_lines, plan_object
 from kafkalog_cli.output.records import Count, ObjectKind
 from kafkalog_cli.output.views import View, change_counts, change_has_work, change_is_idle
 

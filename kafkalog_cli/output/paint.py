@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkalog_cli.output.stream import has_styles, terminal_columns
+from kafkalog_cli.output.stream import columns_of, has_styles, terminal_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +58,7 @@ class Paint:
     def wrapped(self, text: str, *, indent: str = "") -> str:
         """Break a line of plain text between words; the following lines begin with `indent`."""
         width = self.width
-        if width is None or len(text) <= width or _IS_COMMAND.match(text):
+        if width is None or columns_of(text) <= width or _IS_COMMAND.match(text):
             return text
         return "\n".join(_broken(text, max(width, len(indent) + _LEAST_COLUMNS), indent))
 
@@ -80,8 +80,12 @@ def paint_of(stream: ResultStream) -> Paint:
     return Paint(has_styles(), terminal_columns())
 
 
-_WORD = re.compile(r"kafkalog undo (?:'[^']*'|[^ ])+ [^ ]+|(?:`[^`]*`|[^ ])+")
-"""A word; a command stays in one line, so that it can be pasted."""
+_WORD = re.compile(
+    r"kafkalog undo (?:'[^']*'|[^ ])+ [^ ]+"
+    r"|\(?\d[\d.,:]* (?:ms|s|min|bytes|[KMGTPE]iB)\b[^ ]*"
+    r"|(?:`[^`]*`|[^ ])+"
+)
+"""A word. A number stays with its unit, and a command in one line, so that it can be pasted."""
 
 
 def _broken(text: str, width: int, indent: str) -> Iterator[str]:
@@ -89,7 +93,7 @@ def _broken(text: str, width: int, indent: str) -> Iterator[str]:
     line = text[: len(text) - len(text.lstrip(" "))]
     is_empty = True
     for word in _WORD.findall(text):
-        if not is_empty and len(line) + 1 + len(word) > width:
+        if not is_empty and columns_of(line) + 1 + columns_of(word) > width:
             yield line
             line, is_empty = indent, True
         line += word if is_empty else f" {word}"

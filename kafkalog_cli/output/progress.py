@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Lock
-from typing import TYPE_CHECKING, BinaryIO
+from io import RawIOBase
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from kafkalog_cli.output.stream import ResultStream, has_styles, printable, terminal_columns
+from kafkalog_cli.output.stream import ResultStream, columns_of, has_styles, printable, terminal_columns
 
 if TYPE_CHECKING:
     from kafkalog_cli.output.ndjson import JsonLines
@@ -148,9 +149,30 @@ class Progress:
         line = ", ".join(parts)
         subject = printable(self._subject)
         for shown in (subject, subject.rpartition("/")[0]):  # a file, or else its directory
-            if shown and len(line) + len(shown) + 2 <= width:
+            if shown and len(line) + columns_of(shown) + 2 <= width:
                 return f"{line}, {shown}"
         return line[:width]
+
+
+class BesideProgress(RawIOBase):
+    """A stream whose writes erase the line of a progress first."""
+
+    def __init__(self, stream: BinaryIO, progress: Progress) -> None:
+        self._stream = stream
+        self._progress = progress
+
+    def write(self, data: Any) -> int:  # noqa: D102
+        self._progress.erase()
+        return self._stream.write(data)
+
+    def flush(self) -> None:  # noqa: D102
+        self._stream.flush()
+
+    def close(self) -> None:
+        """Do nothing: the stream belongs to the caller, who closes it."""
+
+    def isatty(self) -> bool:  # noqa: D102
+        return self._stream.isatty()
 
 
 def erased_line() -> str:
@@ -183,3 +205,57 @@ def clock_time(seconds: float) -> str:
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+
+
+_EVERY_SECONDS = 1.0
+
+
+class Waiting:
+    """Shows `work` and the time that it has taken so far in seconds, after a second and until the context is left.
+
+    Only a terminal gets the line. Call `end` before anything else is written to the terminal.
+    """
+
+    def __init__(
+        self,
+        stream: BinaryIO,
+        work: str,
+        *,
+        is_shown: bool = True,
+        first_after: float = FIRST_AFTER_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._stream = ResultStream(stream)
+        self._work = work
+        self._first_after = first_after
+        self._clock = clock
+        self._ended = Event()
+        self._thread = Thread(target=self._run, daemon=True) if is_shown and self._stream.is_terminal else None
+
+    def __enter__(self) -> Waiting:
+        if self._thread is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Erase the line, if there is one; further calls do nothing."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _run(self) -> None:
+        begun = self._clock()
+        if self._ended.wait(self._first_after):
+            return
+        while not self._ended.is_set():
+            self._write(f"{erased_line()}{self._work}: {clock_time(self._clock() - begun)}")
+            self._ended.wait(_EVERY_SECONDS)
+        self._write(erased_line())
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()

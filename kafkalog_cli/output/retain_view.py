@@ -11,17 +11,20 @@ from kafkalog_cli.log.segments.segment_times import LargestTimestamp, TimestampO
 from kafkalog_cli.ops.retain.free import Freed
 from kafkalog_cli.ops.retain.plan import RetainPlan, SegmentFate, Stay
 from kafkalog_cli.ops.session.work import Changed
-from kafkalog_cli.ops.verify.times import TimestampOddity
+from kafkalog_cli.ops.verify.batch_checks import TimestampOddity
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, iso_time, plain_lines, setting_words
-from kafkalog_cli.output.log_change_text import Said, retention_question, retention_words, undo_words
 from kafkalog_cli.output.log_plan_view import (
     PlanObject,
     RemarkObject,
+    Said,
     SettingObject,
     changed_lines,
     plan_object,
     remark_objects,
+    retention_question,
+    retention_words,
     setting_objects,
+    undo_words,
 )
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.records import Count, NotRequired, ObjectKind, PathText

@@ -7,10 +7,9 @@ from typing import Annotated, TypedDict
 
 from kafkalog_cli.change.manifest import RunState
 from kafkalog_cli.errors import counted, shell_word
-from kafkalog_cli.ops.intent import Action
+from kafkalog_cli.ops.policy_rules import Action
 from kafkalog_cli.ops.purge import PurgePlan
-from kafkalog_cli.ops.undo import UndoPlan, UndoResult, UndoStep
-from kafkalog_cli.ops.undo_verb import Undone
+from kafkalog_cli.ops.undo import Undone, UndoPlan, UndoResult, UndoStep
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.records import ObjectKind, PathText, keywords, same_fields
 from kafkalog_cli.output.stream import printable

@@ -96,6 +96,15 @@ def terminal_columns() -> int:
     return shutil.get_terminal_size().columns or _USUAL_COLUMNS
 
 
+def columns_of(text: str) -> int:
+    """Return the number of terminal columns of printable text; wide characters have two, and combining marks none."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
+
+
 def printable(text: str) -> str:
     """Return `text` without raw control characters, for messages that quote names and contents."""
     if text.isprintable():

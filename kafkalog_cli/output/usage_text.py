@@ -8,6 +8,7 @@ from kafkalog_cli.errors import counted
 from kafkalog_cli.ops.listing.listing import PartitionListing
 from kafkalog_cli.ops.listing.usage import Freeable, TopicUsage, Usage
 from kafkalog_cli.output.human import TextColumn, TextTable, write_table
+from kafkalog_cli.output.paint import paint_of
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import ResultStream, printable
 
@@ -57,10 +58,9 @@ class UsageText:
         self._out.write("\n")
         self._table([TextColumn("LOG DIRECTORY"), TextColumn("PARTITIONS", is_number=True, rank=1), *_SIZES], cells)
         self._out.write("\n")
-        for reason, number in self._reasons.items():
-            self._out.write(f"[{number}] {printable(reason)}\n")
-        total = sum(log_dirs.values(), Usage())
-        self._out.write(f"{_closing(total, topics)}\n")
+        reasons = [f"[{number}] {printable(reason)}" for reason, number in self._reasons.items()]
+        for line in (*reasons, _closing(sum(log_dirs.values(), Usage()), topics)):
+            self._out.write(f"{paint_of(self._out).wrapped(line, indent='  ')}\n")
 
     def _table(self, columns: Sequence[TextColumn], rows: Sequence[Sequence[str]]) -> None:
         write_table(self._out, TextTable([*columns, *(_FREEABLE if self._shows_freeable else ())], rows))

@@ -30,8 +30,7 @@ from kafkalog_cli.ops.audit.audit import (
     audit_task,
     log_dir_of,
 )
-from kafkalog_cli.ops.audit.columns import audit_table
-from kafkalog_cli.ops.audit.history import run_of
+from kafkalog_cli.ops.audit.compare import audit_table, run_of
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.same_place import PartitionIdentities
 from kafkalog_cli.ops.selection import Selection

@@ -21,10 +21,8 @@ from kafkalog_cli.ops.partition_state import BrokerViews, PartitionState, log_bo
 from kafkalog_cli.ops.read.growing_end import growing_end
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.selection import Selection, expand, in_its_log_dir, nothing_selected, partitions_taken
-from kafkalog_cli.spark.offset_limits import LATEST, LimitKind, OffsetLimit, TopicPartition, names_of
-from kafkalog_cli.spark.options import ProducerPartitioner, SourceOptions
-from kafkalog_cli.spark.paths import local_path
-from kafkalog_cli.spark.record_range import RecordRange
+from kafkalog_cli.spark.offset_limits import LATEST, LimitKind, OffsetLimit, RecordRange, TopicPartition, names_of
+from kafkalog_cli.spark.options import ProducerPartitioner, SourceOptions, local_path
 
 LEFT_OUT = (DirectoryKind.DELETE, DirectoryKind.FUTURE, DirectoryKind.STRAY)
 """Directories that a broker does not serve to clients; they are read only if their own path is given."""

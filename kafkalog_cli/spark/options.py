@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Mapping
 from enum import Enum, unique
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import unquote, urlsplit
 
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.spark.offset_limits import (
+    OF_RECORDS,
     LimitKind,
     OffsetLimit,
+    RecordRange,
     TopicPartition,
     check_limits,
     ending_limit,
+    keys_of,
+    range_of,
     starting_limit,
     streams_start,
 )
-from kafkalog_cli.spark.paths import local_path
-from kafkalog_cli.spark.record_range import OF_RECORDS, RecordRange, keys_of, range_of
 from kafkalog_cli.spark.schema import FAULT, SourceColumn, columns_named, default_columns
 
 STRATEGIES = ("assign", "subscribe", "subscribePattern")
@@ -41,7 +45,7 @@ OURS = (
     "keys", "partitioner", "numPartitions",
 )  # fmt: skip
 OF_FILTERS = ("pushdown",)
-"""Accepted, because jobs set it, and ignored: no filter is pushed down (see `record_range`)."""
+"""Accepted, because jobs set it, and ignored: no filter is pushed down (see `offset_limits`)."""
 KNOWN = {name.lower(): name for name in (*STRATEGIES, *OF_RANGES, *OF_CONNECTIONS, *OF_STREAMS, *OURS, *OF_FILTERS)}
 
 REFUSED_OF_KAFKA = {
@@ -300,3 +304,33 @@ def _json(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
+
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)|(?i:(file|hdfs|s3[an]?|https?|abfss?|wasbs?|gs|dbfs|viewfs)):")
+_HERE = ("", "localhost")
+
+
+def local_path(path: str) -> str:
+    """Return a path or a `file:` URI as an absolute path of this machine: workers have other working directories.
+
+    Raises UsageError for an address of another file system, which is not supported.
+    """
+    found = _SCHEME.match(path)
+    if found is None:
+        return os.path.abspath(path)  # noqa: PTH100 - links are not followed
+    scheme = (found[1] or found[2]).lower()
+    if scheme != "file":
+        raise UsageError(
+            reason=f"{path}: {scheme} is not supported. Log directories are read from file systems that are mounted:"
+            f" give a path, or file:///path (a directory whose name looks so: ./{path})"
+        )
+    try:
+        host = urlsplit(path).netloc
+    except ValueError as error:
+        raise UsageError(reason=f"{path} is not a URI: {error}") from None
+    if host.lower() not in _HERE:
+        raise UsageError(reason=f"{path}: the files of another host ({host}) are not read; give a path on this host")
+    name = unquote(re.sub(r"^(?i:file):(//[^/]*)?", "", path), errors="surrogateescape")
+    if not name:
+        raise UsageError(reason=f"{path} names no directory")
+    return os.path.abspath(re.sub("^/+", "/", name))  # noqa: PTH100

@@ -16,8 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.spark.failures import plain_error, plain_errors
 from kafkalog_cli.spark.java import java_environment, need_pyspark
-from kafkalog_cli.spark.launching import outside_working_directory, spark_home, variables
-from kafkalog_cli.spark.starting import start_variables
+from kafkalog_cli.spark.starting import outside_working_directory, spark_home, start_variables, variables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

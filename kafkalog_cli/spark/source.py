@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.spark.failures import without_traceback
 from kafkalog_cli.spark.offsets import partitions_of, ranges_of
 from kafkalog_cli.spark.options import SourceOptions, check_faults_are_shown, read_options, stream_options
-from kafkalog_cli.spark.planned import carried, planned
 from kafkalog_cli.spark.rows import Wanted, rows_of
 from kafkalog_cli.spark.schema import SourceColumn, columns_of, headers_tell_all, spark_schema
-from kafkalog_cli.spark.splits import TIMES_OF_HEADERS, tasks_of
+from kafkalog_cli.spark.splits import (
+    TIMES_OF_HEADERS,
+    Task,
+    tasks_of,
+)
 
 
 class KafkalogDataSource(DataSource):
@@ -73,7 +82,7 @@ class KafkalogDataSource(DataSource):
 class Reader(DataSourceReader):
     """Plans the tasks of a read and reads them. Spark pickles it to every worker.
 
-    It has no `pushFilters`: all scans of one `load()` would share the filters of one scan (see `record_range`).
+    It has no `pushFilters`: all scans of one `load()` would share the filters of one scan (see `offset_limits`).
     """
 
     def __init__(self, options: SourceOptions, columns: tuple[SourceColumn, ...]) -> None:
@@ -98,3 +107,25 @@ class Reader(DataSourceReader):
         )  # fmt: skip
         with without_traceback():
             yield from rows_of(RealFilesystem(), *carried(partition), wanted)
+
+
+class PlannedTask(InputPartition):
+    """A task as a partition of Spark: `value` is a tuple of `splits.Piece`s; all tasks together read `job_bytes`.
+
+    A worker decides by `job_bytes` whether to compile kernels: later tasks reuse what one task compiled.
+    """
+
+    def __init__(self, task: Task, job_bytes: int) -> None:
+        super().__init__(task)
+        self.job_bytes = job_bytes
+
+
+def planned(tasks: Sequence[Task]) -> list[Any]:
+    """Return a partition of Spark for each task."""
+    job_bytes = sum(piece.size_bytes for task in tasks for piece in task)
+    return [PlannedTask(task, job_bytes) for task in tasks]
+
+
+def carried(partition: Any) -> tuple[Task, int]:
+    """Return the task of a partition and its job's bytes; ((), 0) for Spark's partition of an empty read."""
+    return (partition.value, partition.job_bytes) if isinstance(partition, PlannedTask) else ((), 0)

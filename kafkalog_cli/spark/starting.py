@@ -1,7 +1,10 @@
-"""Options of Java with which Spark starts sooner, and the archive of Java's classes that `kafkalog warmup` makes.
+"""The start of Spark: its processes run no file of the working directory; an archive of Java's classes saves time.
+
+The working directory may be a log directory that belongs to another user. Python's `-m`, by which Spark starts its
+workers, imports modules from it first, and PySpark looks for `bin/spark-submit` in its parent directory first.
 
 Most of a small query's time goes into loading 20,000 classes and into compiling them. Java keeps loaded classes in an
-archive (class data sharing), and an option makes it compile less thoroughly.
+archive (class data sharing), and an option makes it compile less thoroughly. `kafkalog warmup` makes the archive.
 
 An archive is code. So its directory and its file must belong to this user or root, and nobody else can write to them.
 It must have the checksum that it was made with, and be for the same Java and the same jars. Java itself ignores an
@@ -11,6 +14,7 @@ archive that does not fit.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import mmap
 import os
 import re
@@ -19,13 +23,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kafkalog_cli.disk.kernels import is_trusted, trusted_cache_directory
 from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format.surroundings import restored_variables
 from kafkalog_cli.spark.java import java_environment
-from kafkalog_cli.spark.launching import spark_home
 
 SMALL_BYTES = 64 << 20
 """A query of at most so many bytes of logs is over before Java's better compiler pays."""
@@ -172,3 +176,46 @@ def _checksum(file: Path) -> str:
 
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
         return f"{len(content)} {crc32c.crc32c(content):08x}"
+
+
+_HAS_SAFE_PATH = sys.version_info >= (3, 11)
+"""Whether PYTHONSAFEPATH has an effect. Spark requires the same version of Python in its workers."""
+
+
+@contextmanager
+def variables(**values: str) -> Iterator[None]:
+    """Set environment variables inside the context."""
+    with restored_variables(*values):
+        os.environ.update(values)
+        yield
+
+
+@contextmanager
+def outside_working_directory() -> Iterator[None]:
+    """Let the workers of a Java that is started inside the context import nothing from the working directory."""
+    if _HAS_SAFE_PATH:
+        with variables(PYTHONSAFEPATH="1"):
+            yield
+        return
+    here = Path.cwd()
+    os.chdir("/")
+    try:
+        yield
+    finally:
+        os.chdir(here)
+
+
+def spark_home() -> dict[str, str]:
+    """Return the variable that points PySpark to its own files; empty if the user has set it.
+
+    Raises KafkalogError if PySpark has none: it would search the working directory's parent only.
+    """
+    found = importlib.util.find_spec("pyspark")
+    if "SPARK_HOME" in os.environ or found is None or found.origin is None:
+        return {}
+    package = Path(found.origin).parent
+    places = (package / "spark-distribution", package, package.parent.parent)  # in the order of PySpark
+    for place in places:
+        if (place / "bin/spark-submit").is_file() and ((place / "jars").is_dir() or (place / "assembly").is_dir()):
+            return {"SPARK_HOME": str(place)}
+    raise KafkalogError(reason=f"there is no Spark in {package}: install pyspark, or set SPARK_HOME")

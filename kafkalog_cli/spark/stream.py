@@ -26,9 +26,9 @@ from kafkalog_cli.spark.failures import without_traceback
 from kafkalog_cli.spark.offset_limits import TopicPartition, is_latest
 from kafkalog_cli.spark.offsets import OffsetRange, check_limit, name_of, partitions_of, start_of
 from kafkalog_cli.spark.options import SourceOptions
-from kafkalog_cli.spark.planned import carried, planned
 from kafkalog_cli.spark.rows import Wanted, rows_of
 from kafkalog_cli.spark.schema import SourceColumn
+from kafkalog_cli.spark.source import carried, planned
 from kafkalog_cli.spark.splits import tasks_of
 
 Offsets = dict[TopicPartition, int]

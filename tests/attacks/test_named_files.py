@@ -13,7 +13,7 @@ from kafkalog_cli.change.publishing.output_directory import OutputDirectory
 from kafkalog_cli.change.publishing.record import ComingFile, RunRecord, record_bytes
 from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem
 from kafkalog_cli.disk.named_places import check_named_file
-from kafkalog_cli.disk.new_file import new_file
+from kafkalog_cli.disk.staged_file import new_file
 from kafkalog_cli.errors import KafkalogError
 from tests.attacks.test_links import PARTITION, facts, kafkalog, link_of_another_user, place  # noqa: F401
 

@@ -1,13 +1,11 @@
 """Messages within a compressed v0 or v1 set of which one cannot be read: those before it keep their offsets."""
 
-import io
 import struct
 import zlib
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
+from tests.support.commands import kafkalog
 from tests.support.logs import COMPRESS, R, message
 
 GZIP = 1
@@ -38,8 +36,7 @@ def a_set(magic, how, bad, tmp_path):
 
 
 def dump(*argv):
-    out, errors = io.BytesIO(), io.BytesIO()
-    return run(["dump-log", *argv], Environment(out, errors)), out.getvalue().decode(), errors.getvalue().decode()
+    return kafkalog("dump-log", *argv)
 
 
 # DumpLogSegments 4.2.0 prints the same of each of these twelve files.

@@ -156,7 +156,7 @@ def test_as_many_records_as_the_cap_allows(tmp_path):
     argv = ("verify", "--level", "deep", str(tmp_path / LOG))
     code, out, errors, peak = alone(tmp_path / "out", *argv, kernels="compiled")
     assert (code, errors) == (4, "")
-    assert "the offsets of its records do not go up" in out
+    assert "the offsets of its records do not ascend" in out
     assert f" {NEAR_THE_CAP + 1} records" in out
     assert peak < 200
 

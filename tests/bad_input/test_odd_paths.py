@@ -17,6 +17,7 @@ from kafkalog_cli.errors import ExitCode
 from tests.bad_input.log_directory import FILES, NOW_MS, ROOT
 from tests.bad_input.makers import batch, record
 from tests.bad_input.reading import deadline
+from tests.support.commands import everything
 
 GOOD = batch(0, [record(0, b"key", b"value")])
 LOG = "00000000000000000000.log"
@@ -45,16 +46,6 @@ def command(*argv, terminal=False):
     assert "internal error" not in errors, errors
     assert "Traceback" not in errors
     return code, out, errors
-
-
-def tree(root):
-    """Everything about a directory that a reader may not change."""
-    found = {}
-    for path in sorted(root.rglob("*")):
-        status = path.lstat()
-        content = path.read_bytes() if path.is_file() and not path.is_symlink() and os.access(path, os.R_OK) else None
-        found[str(path)] = (status.st_mode, status.st_size, status.st_mtime_ns, status.st_ino, status.st_nlink, content)
-    return found
 
 
 @pytest.fixture
@@ -100,16 +91,16 @@ def odd_files(directory):
 @pytest.mark.parametrize("argv", COMMANDS, ids=" ".join)
 def test_a_directory_of_odd_files(partition, argv):
     odd_files(partition)
-    before = tree(partition.parent)
+    before = everything(partition.parent)
     code, _, _ = command(*argv, partition)
     assert code in list(ExitCode)
-    assert tree(partition.parent) == before
+    assert everything(partition.parent) == before
 
 
 @pytest.mark.parametrize("argv", COMMANDS[:4], ids=" ".join)
 def test_each_odd_file_by_its_name(partition, argv):
     odd_files(partition)
-    before = tree(partition.parent)
+    before = everything(partition.parent)
     for path in sorted(partition.iterdir()):
         if path.name == "00000000000000000006.log":  # which is this directory
             continue
@@ -120,7 +111,7 @@ def test_each_odd_file_by_its_name(partition, argv):
                 assert (code == 0) == whole, (path, out, errors)
             # A time index needs the offset index: the message may be about that one.
             assert code == 0 or path.stem in errors or (code, argv) == (ExitCode.NOT_FOUND, ("dump-index",)), path
-    assert tree(partition.parent) == before
+    assert everything(partition.parent) == before
 
 
 @pytest.mark.parametrize(
@@ -153,9 +144,9 @@ def test_a_file_without_any_right(partition):
 def test_a_read_only_directory(partition, argv):
     (partition / LOG).chmod(0o400)
     partition.chmod(0o500)
-    before = tree(partition.parent)
+    before = everything(partition.parent)
     assert command(*argv, partition)[0] in (ExitCode.OK, ExitCode.WARNINGS)
-    assert tree(partition.parent) == before
+    assert everything(partition.parent) == before
     partition.chmod(0o700)
 
 
@@ -185,7 +176,7 @@ def test_odd_names_of_directories(tmp_path, name, argv):
     (directory / LOG).write_bytes(GOOD)
     for suffix in (".index", ".timeindex"):
         (directory / LOG).with_suffix(suffix).touch()
-    before = tree(tmp_path)
+    before = everything(tmp_path)
     more = {"lookup-offset": ["0"], "lookup-time": ["--earliest"]}.get(argv[0], [])
     for path in (directory, directory.parent) if not more and argv[0] != "read" else (directory,):
         code, out, errors = command(*argv, path, *more)
@@ -196,7 +187,7 @@ def test_odd_names_of_directories(tmp_path, name, argv):
         assert not raw_controls(out + errors), path
     code, out, _ = command("dump-log", "--files", directory / LOG) if name != "comma" else (0, "baseOffset: 0", "")
     assert (code, "baseOffset: 0" in out) == (0, True)
-    assert tree(tmp_path) == before
+    assert everything(tmp_path) == before
 
 
 def raw_controls(text):
@@ -313,7 +304,7 @@ def test_reading_commands_change_nothing(tmp_path, monkeypatch):
     shutil.copytree(root / "topic-0", damaged)
     for file in damaged.iterdir():
         file.write_bytes(file.read_bytes()[:-3])
-    before = tree(tmp_path)
+    before = everything(tmp_path)
     monkeypatch.chdir(root)
     for argv in (*COMMANDS, ("dump-log", "--index-sanity-check"), ("dump-log", "--verify-index-only")):
         command(*argv, root)
@@ -321,4 +312,4 @@ def test_reading_commands_change_nothing(tmp_path, monkeypatch):
     for number in (0, 1):
         command("lookup-offset", root / f"topic-{number}", "20")
         command("lookup-time", root / f"topic-{number}", "--max-timestamp")
-    assert tree(tmp_path) == before
+    assert everything(tmp_path) == before

@@ -17,9 +17,9 @@ from kafkalog_cli.broker.cleaning.choosing import (
     SegmentTimes,
     UpTo,
     find_dirt,
+    group_segments,
     places_between,
 )
-from kafkalog_cli.broker.cleaning.grouping import group_segments
 
 INT_MAX = 2**31 - 1
 NOW_MS = 100

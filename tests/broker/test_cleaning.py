@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from kafkalog_cli.broker.cleaning import marking
 from kafkalog_cli.broker.cleaning.cleaner import Cleaner, CleaningRequest
-from kafkalog_cli.broker.cleaning.key_table import KeySlice, PlainKeyTable
+from kafkalog_cli.broker.cleaning.key_table import KeySlice, PlainKeyTable, SoughtKeys
 from kafkalog_cli.broker.cleaning.log import CleanableLog, Damaged
 from kafkalog_cli.broker.cleaning.marking import MarkingRequest, mark
 from kafkalog_cli.broker.cleaning.marks import GONE, TOMBSTONE, Marks
 from kafkalog_cli.broker.cleaning.output import IndexLimits
-from kafkalog_cli.broker.cleaning.sought_keys import SoughtKeys
 from kafkalog_cli.broker.cleaning.transactions import aborted_between
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import KafkalogError
@@ -222,7 +221,7 @@ def blocks(data, compiled):
 
 def table_of(compiled, marks, memory_bytes, part, most_keys=None):
     if compiled:
-        from kafkalog_cli.broker.cleaning.compiled_key_table import CompiledKeyTable
+        from kafkalog_cli.broker.cleaning.key_table import CompiledKeyTable
 
         return CompiledKeyTable(marks, memory_bytes, part, most_keys)
     return PlainKeyTable(marks, memory_bytes, part, most_keys)

@@ -1,23 +1,19 @@
 """`kafkalog verify --against` as a command: backups under other names, log directories, and what was not compared."""
 
-import io
 import json
 import shutil
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
+from tests.support.commands import kafkalog
 
 
-def kafkalog(*argv):
-    stdout, stderr = io.BytesIO(), io.BytesIO()
-    code = run(["verify", "--level", "quick", *map(str, argv)], Environment(stdout=stdout, stderr=stderr))
-    return code, stdout.getvalue().decode(), stderr.getvalue().decode()
+def verify(*argv):
+    return kafkalog("verify", "--level", "quick", *argv)
 
 
 def findings(*argv):
-    code, out, _ = kafkalog(*argv, "--format", "json")
+    code, out, _ = verify(*argv, "--format", "json")
     return code, [line for line in map(json.loads, out.splitlines()) if line["type"] == "finding"]
 
 
@@ -49,11 +45,11 @@ def test_a_backup_under_another_name(sides, tmp_path, name):
     code, found = findings(sides[0] / "orders-0", "--against", backup)
     assert code == 4
     assert [line["severity"] for line in found if line["kind"] == "records-missing"] == ["corruption"]
-    assert kafkalog(sides[0] / "orders-0", "--against", backup, "--config", "cleanup.policy=compact")[0] == 0
+    assert verify(sides[0] / "orders-0", "--against", backup, "--config", "cleanup.policy=compact")[0] == 0
 
 
 def test_different_partitions_are_not_compared(sides):
-    code, out, _ = kafkalog(sides[0] / "orders-0", "--against", sides[1] / "orders-1")
+    code, out, _ = verify(sides[0] / "orders-0", "--against", sides[1] / "orders-1")
     assert code == 5
     assert "not compared: orders-0 and orders-1 are different partitions [not-compared]" in out
     code, found = findings(sides[0] / "orders-0", "--against", sides[1] / "payments-0")
@@ -63,13 +59,13 @@ def test_different_partitions_are_not_compared(sides):
 
 def test_a_replica_that_is_not_there_is_said(sides):
     shutil.rmtree(sides[1] / "orders-1")
-    code, out, _ = kafkalog(sides[0] / "orders-1", "--against", sides[1])
+    code, out, _ = verify(sides[0] / "orders-1", "--against", sides[1])
     assert code == 5
     assert f"not compared: orders-1 is only here, there is none in {sides[1]} [not-compared]" in out
 
 
 def test_two_log_directories_are_compared_partition_by_partition(sides):
-    code, out, _ = kafkalog(sides[0], "--against", sides[1], "--verbose")
+    code, out, _ = verify(sides[0], "--against", sides[1], "--verbose")
     assert code == 0
     assert out.count("compared, the replicas agree") == 3
     assert "\n6 partitions: 6 OK; 3 comparisons: 3 OK, " in out
@@ -119,5 +115,5 @@ def test_settings_as_for_writers(sides, tmp_path):
         properties.write_text(f"node.id=1\nlog.cleanup.policy={policy}\n")
         assert ("missing-offsets" in kinds(path, "--broker-config", properties)[1]) is expected
         assert ("missing-offsets" in kinds(path, "--config", f"cleanup.policy={policy}")[1]) is expected
-    assert kafkalog(path, "--config", "cleanup.policy=keep")[0] == 2
-    assert kafkalog(path, "--broker-config", tmp_path / "none")[0] == 10
+    assert verify(path, "--config", "cleanup.policy=keep")[0] == 2
+    assert verify(path, "--broker-config", tmp_path / "none")[0] == 10

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
+from tests.support import commands
 from tests.support.commands import tree
 from tests.support.logs import BASE_TIME_MS
 from tests.support.naive_reader import read_batches, read_records
@@ -24,13 +25,8 @@ MARKER = ".kafka_cleanshutdown"
 PLAIN = KernelChoice(forced=False)
 
 
-def kafkalog(*argv, stdin=b"", kernels=PLAIN):
-    """(exit code, stdout, stderr)."""
-    out, err = io.BytesIO(), io.BytesIO()
-    environment = Environment(stdout=out, stderr=err, stdin=io.BytesIO(stdin), kernels=kernels)
-    code = run([*map(str, argv)], environment)
-    assert b"internal error" not in err.getvalue(), err.getvalue()
-    return code, out.getvalue().decode(), err.getvalue().decode()
+def kafkalog(*argv, kernels=PLAIN, **more):
+    return commands.kafkalog(*argv, kernels=kernels, **more)
 
 
 @pytest.fixture

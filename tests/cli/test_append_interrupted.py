@@ -14,8 +14,8 @@ import pytest
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.murmur2 import partition_of_key
+from tests.support import commands
 from tests.support.naive_reader import read_batches, read_records
 
 NOW_MS = 1795228795800
@@ -61,14 +61,8 @@ class Interrupting(io.BytesIO):
         return super().read1(min(size, 30_001))  # it ends within a line
 
 
-def kafkalog(argv, stdin=None, *, compiled=False):
-    """(exit code, stdout, stderr)."""
-    out, err = io.BytesIO(), io.BytesIO()
-    stdin = io.BytesIO(b"") if stdin is None else stdin
-    kernels = KernelChoice(forced=compiled)
-    code = run([*map(str, argv)], Environment(stdout=out, stderr=err, stdin=stdin, kernels=kernels, terminal=None))
-    assert b"internal error" not in err.getvalue(), err.getvalue()
-    return code, out.getvalue().decode(errors="replace"), err.getvalue().decode()
+def kafkalog(argv, stdin=b"", *, compiled=False):
+    return commands.kafkalog(*argv, stdin=stdin, compiled=compiled, errors="replace", terminal=None)
 
 
 def ndjson(count=COUNT):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
+from kafkalog_cli.output.progress import sized
 from tests.support.commands import kafkalog, tree
 
 NOW = ("--now", "1795230000000")
@@ -87,9 +88,9 @@ def test_a_dry_run_tells_and_changes_nothing(root):
     code, out, _ = kafkalog("compact", root / "cmp-tx-0", *COMPACT, *NOW, "--dry-run", "--estimate", "--verbose")
     assert code == 0
     first, *more = out.splitlines()
-    words = "clean 5 segments into 3"
+    words = "5 segments cleaned into 3"
     assert first.startswith(f"{root}/cmp-tx-0: dry run: {words}, ")
-    assert "records would be removed, offsets 0 to" in first
+    assert "records removed, offsets 0 to" in first
     dirt = "dirty ratio 1.000 (0 bytes clean, 9.6 KiB dirty)"
     assert f"  cleanable up to offset 180 (the active segment), {dirt}" in more
     assert "  would set the line in cleaner-offset-checkpoint to 180" in more
@@ -307,17 +308,21 @@ def test_a_dry_run_of_several_is_a_table(corpus, tmp_path):
     shutil.copytree(corpus / "compact-tx" / "before2", root)
     code, out, _ = kafkalog("compact", root, *COMPACT, *NOW, "--dry-run")
     *lines, last = out.splitlines()
-    title, *rows = (line.split() for line in lines)
+    title, *rows = (re.split("  +", line) for line in lines)
     assert last.startswith("dry run: ")
     assert " partitions would be changed" in last
     found = objects("compact", root, *COMPACT, *NOW, "--dry-run")[1]
     assert code == 0
-    titles = "PARTITION RATIO CLEAN-BYTES DIRTY-BYTES FIRST-DIRTY UP-TO LIMITED-BY RECORDS GO REMOVED CHOICE"
+    titles = "PARTITION DIRTY-RATIO CLEAN DIRTY FIRST-DIRTY UP-TO LIMITED-BY RECORDS REMOVABLE SEGMENTS-REMOVED REASON"
     assert " ".join(title) == titles
     assert [row[0] for row in rows] == [each["path"] for each in found]
-    fields = ("clean_bytes", "dirty_bytes", "first_dirty_offset", "first_uncleanable_offset")
-    assert [tuple(map(int, row[2:6])) for row in rows] == [tuple(each[name] for name in fields) for each in found]
-    assert [(row[1], row[-1]) for row in rows] == [(f"{each['dirty_ratio']:.3f}", each["choice"]) for each in found]
+    sizes, fields = ("clean_bytes", "dirty_bytes"), ("first_dirty_offset", "first_uncleanable_offset")
+    assert [row[2:4] for row in rows] == [[sized(each[name]) for name in sizes] for each in found]
+    assert [[*map(int, row[4:6])] for row in rows] == [[each[name] for name in fields] for each in found]
+    reasons = [each["choice"].replace("-", " ") for each in found]
+    assert [(row[1], row[-1]) for row in rows] == [
+        (f"{each['dirty_ratio']:.3f}", why) for each, why in zip(found, reasons, strict=True)
+    ]
     assert [row[7:10] for row in rows] == [["-", "-", "-"]] * len(rows)
     (root / "cleaner-offset-checkpoint").unlink()  # its lines would protect the topics
     both = kafkalog("compact", root, *BOTH, *LITTLE, *NOW, "--dry-run")[1].splitlines()[1:-1]
@@ -325,10 +330,10 @@ def test_a_dry_run_of_several_is_a_table(corpus, tmp_path):
         each["path"]: len(each["retention"]["removed"])
         for each in objects("compact", root, *BOTH, *LITTLE, *NOW, "--dry-run")[1]
     }
-    assert {line.split()[0]: int(line.split()[9]) for line in both} == removed
+    assert {row[0]: int(row[9]) for row in (re.split("  +", line) for line in both)} == removed
     assert any(removed.values())
     counted = kafkalog("compact", root, *COMPACT, *NOW, "--dry-run", "--estimate")[1].splitlines()[1:-1]
-    assert all(line.split()[7].isdecimal() for line in counted if line.endswith(" dirty"))
+    assert all(re.split("  +", line)[7].isdecimal() for line in counted if line.endswith("  dirty"))
 
 
 def test_the_table_leaves_out_what_there_is_to_say_of_a_refused_one(root):

@@ -1,6 +1,5 @@
 """Options from KAFKALOG_… variables and from a TOML file: their order, wrong names, and what is never taken from there."""
 
-import importlib
 import json
 import re
 import shutil
@@ -9,10 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
 
 from kafkalog_cli.cli import configuration
-from kafkalog_cli.cli.app import COMMANDS
+from kafkalog_cli.cli.commands import COMMANDS, command_of
 from tests.support.commands import kafkalog
 
 if sys.version_info >= (3, 11):
@@ -24,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = str(ROOT / "docs" / "example" / "mixed-0")
 READERS = {
     *("ls", "dump-log", "dump-index", "lookup-offset", "lookup-time", "read", "verify", "sql", "audit", "warmup"),
-    *("groups", "transactions", "cluster", "doctor", "find", "stats", "serve"),
+    *("groups", "transactions", "cluster", "doctor", "find", "stats", "serve", "replay"),
 }
 
 
@@ -186,6 +184,7 @@ def test_what_kubernetes_sets_for_a_service_is_passed_over(monkeypatch):
 NEVER = {
     "-f",
     *("key-format", "value-format", "schemas"),
+    *("bytes-per-s", "command-config", "create", "groups", "rename"),
     *("commit-to", "idle", "listen", "max-connections", "on-damage", "port"),
     *(
         "against",
@@ -240,10 +239,10 @@ NEVER = {
 
 
 def options():
-    for command, module in COMMANDS.items():
-        for option in typer.main.get_command(importlib.import_module(module).command).params:
-            if option.param_type_name == "option":
-                yield command, option.opts[0].removeprefix("--")
+    for command in COMMANDS:
+        for one in command_of(command).parameters:
+            if not one.declaration.is_argument:
+                yield command, one.option_names[0].removeprefix("--")
 
 
 def test_each_option_is_decided_on():
@@ -296,6 +295,19 @@ PAGE = (ROOT / "docs" / "configuration.md").read_text()
 def test_the_page_names_every_option():
     named = set(re.findall(r"^\| `([a-z-]+)` \|", PAGE, re.MULTILINE))
     assert named == configuration.CONFIGURABLE | configuration.READERS_ONLY
+
+
+def test_the_page_names_the_commands_of_each_option():
+    """Where the row lists commands; other rows describe them."""
+    rows = re.findall(r"^\| `([a-z-]+)` \| ((?:`[a-z-]+`(?:, )?)+) \|$", PAGE, re.MULTILINE)
+    assert len(rows) > 10
+    for option, names in rows:
+        have = [name for name in COMMANDS if configuration.is_configurable(name, option) and _has(name, option)]
+        assert re.findall("[a-z-]+", names) == have, option
+
+
+def _has(name, option):
+    return any(f"--{option}" in one.option_names for one in command_of(name).parameters)
 
 
 def test_the_examples_of_the_page(file):

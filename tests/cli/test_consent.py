@@ -1,6 +1,5 @@
 """Writers ask on a terminal before valid data go, and nowhere else."""
 
-import io
 import os
 import pty
 import re
@@ -11,8 +10,7 @@ import threading
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
+from tests.support.commands import kafkalog
 
 NOW = ("--now", "1795228795800")
 TIME = ("--config", "cleanup.policy=delete", "--config", "retention.ms=60000000")
@@ -29,14 +27,6 @@ class Typist:
         poll()
         self.questions.append(question)
         return self.answers.pop(0)
-
-
-def kafkalog(terminal, *argv):
-    """(exit code, stdout, stderr)."""
-    out, err = io.BytesIO(), io.BytesIO()
-    code = run([*map(str, argv)], Environment(stdout=out, stderr=err, terminal=terminal))
-    assert b"internal error" not in err.getvalue(), err.getvalue()
-    return code, out.getvalue().decode(), err.getvalue().decode()
 
 
 @pytest.fixture
@@ -88,7 +78,7 @@ def test_no_and_yes(disk, case, argv, asked, words):
     before = tree(root)
     for answer in ("n\n", "\n", "what\n", ""):  # the last: end of input
         typist = Typist(answer)
-        code, out, err = kafkalog(typist, *call(root, argv))
+        code, out, err = kafkalog(*call(root, argv), terminal=typist)
         assert (code, out) == (1, "")
         assert "nothing was changed: no consent was given" in err
         (question,) = typist.questions
@@ -97,24 +87,24 @@ def test_no_and_yes(disk, case, argv, asked, words):
         assert str(root) in question
         assert tree(root) == before
     typist = Typist("never asked\n")
-    code, _, err = kafkalog(typist, *call(root, argv), "--dry-run")
+    code, _, err = kafkalog(*call(root, argv), "--dry-run", terminal=typist)
     assert (typist.questions, tree(root)) == ([], before)
-    code, out, err = kafkalog(Typist("Y\n"), *call(root, argv))
+    code, out, err = kafkalog(*call(root, argv), terminal=Typist("Y\n"))
     assert (code, "confirmed" in err) == (0, False)
     assert words in out
     assert tree(root) != before
-    assert kafkalog(Typist(), *call(root, argv))[0] in (0, 1)  # nothing is left to be done, nobody is asked
+    assert kafkalog(*call(root, argv), terminal=Typist())[0] in (0, 1)  # nothing is left to be done, nobody is asked
 
 
 def test_purge_asks(disk):
     root = disk("retention")
-    assert kafkalog(None, "retain", root / "ret-time-0", *TIME, *NOW)[0] == 0
+    assert kafkalog("retain", root / "ret-time-0", *TIME, *NOW, terminal=None)[0] == 0
     before = tree(root)
     late = ("--now", "1795328795800")
-    code, out, _ = kafkalog(Typist("n\n"), "purge", root / "ret-time-0", *late)
+    code, out, _ = kafkalog("purge", root / "ret-time-0", *late, terminal=Typist("n\n"))
     assert (code, out, tree(root)) == (1, "", before)
     typist = Typist("yes\n")
-    assert kafkalog(typist, "purge", root / "ret-time-0", *late)[0] == 0
+    assert kafkalog("purge", root / "ret-time-0", *late, terminal=typist)[0] == 0
     assert typist.questions[0].startswith("Remove 11 files (11 KiB) for good from ")
     assert not list(root.rglob("*.deleted"))
     assert len(list((root / "ret-time-0" / ".kafkalog").glob("*-retain-*"))) == 1  # it is younger than 7 days
@@ -124,11 +114,11 @@ def test_purge_asks(disk):
 def test_all_is_asked_once(disk, jobs):
     root = disk("retention")
     retain = ("retain", root, "--config", "cleanup.policy=delete", "--config", "retention.bytes=1", *NOW)
-    plain = kafkalog(None, *retain, "--dry-run")[1]
+    plain = kafkalog(*retain, "--dry-run", terminal=None)[1]
     many = len(re.findall(r"segments? removed", plain))
     assert many > 1
     typist = Typist("a\n")
-    code, out, _ = kafkalog(typist, *retain, "--jobs", jobs)
+    code, out, _ = kafkalog(*retain, "--jobs", jobs, terminal=typist)
     assert len(typist.questions) == 1
     assert len(re.findall(r"segments? removed", out)) == many
     assert code in (0, 5)
@@ -137,13 +127,13 @@ def test_all_is_asked_once(disk, jobs):
 def test_not_of_what_is_no_valid_data(disk):
     """A torn tail, indexes, a roll; and where the flag is the consent."""
     torn = disk("crash-torn")
-    assert kafkalog(Typist(), "recover", "--like-broker", torn)[0] == 0
+    assert kafkalog("recover", "--like-broker", torn, terminal=Typist())[0] == 0
     root = disk("retention")
-    assert kafkalog(Typist(), "roll", root / "ret-time-0", "--force", *NOW)[0] == 0
-    code, _, err = kafkalog(Typist(), "retain", root / "ret-time-0", *TIME, "--free-bytes", "1", *NOW)
+    assert kafkalog("roll", root / "ret-time-0", "--force", *NOW, terminal=Typist())[0] == 0
+    code, _, err = kafkalog("retain", root / "ret-time-0", *TIME, "--free-bytes", "1", *NOW, terminal=Typist())
     assert code == 0, err
     (run_id,) = (path.name for path in (torn / "crash-torn-0" / ".kafkalog").iterdir() if path.is_dir())
-    assert kafkalog(Typist(), "undo", torn / "crash-torn-0", run_id)[0] == 0
+    assert kafkalog("undo", torn / "crash-torn-0", run_id, terminal=Typist())[0] == 0
 
 
 def at_a_terminal(argv, typed):

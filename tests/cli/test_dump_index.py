@@ -1,6 +1,5 @@
 """`kafkalog dump-index` as a command: its text, its machine output, what is selected, exit codes, and bad input."""
 
-import io
 import json
 import os
 import random
@@ -13,28 +12,15 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from tests.ops.index_model import PER_BATCH, Spec, batch_v2, indexes, offset_index, time_index, write
+from tests.support.commands import kafkalog
 from tests.support.faulty_fs import FaultyFilesystem
 
 UUID = "bGFiLWNsdXN0ZXItMDAwMA"
 
 
 def dump_index(*argv, fs=None):
-    stdout, stderr = io.BytesIO(), io.BytesIO()
-    environment = Environment(
-        stdout=stdout, stderr=stderr, fs=fs or RealFilesystem(), kernels=KernelChoice(forced=False)
-    )
-    code = run(["dump-index", *map(str, argv)], environment)
-    out, err = (
-        stdout.getvalue().decode("utf-8", "surrogateescape"),
-        stderr.getvalue().decode("utf-8", "surrogateescape"),
-    )
-    assert "Traceback" not in out + err
-    return code, out, err
+    return kafkalog("dump-index", *argv, fs=fs, compiled=False, errors="surrogateescape")
 
 
 def aborted(*fields):

@@ -11,6 +11,7 @@ import pytest
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from tests.support.commands import kafkalog
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 
 ROOT = Path(__file__).parents[2]
@@ -19,9 +20,7 @@ SEGMENT = str(EXAMPLE / "mixed-0" / "00000000000000000000.log")
 
 
 def dump(*argv):
-    stdout, stderr = io.BytesIO(), io.BytesIO()
-    code = run(["dump-log", *argv], Environment(stdout=stdout, stderr=stderr))
-    return code, stdout.getvalue().decode(), stderr.getvalue().decode()
+    return kafkalog("dump-log", *argv)
 
 
 @pytest.mark.parametrize("option", ["--key-decoder-class", "--value-decoder-class"])

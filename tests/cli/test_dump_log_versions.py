@@ -1,19 +1,15 @@
 """`dump-log --kafka-version`: the newest text unless 4.2 is asked for."""
 
-import io
 import struct
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
+from tests.support.commands import kafkalog
 from tests.support.logs import R, batch_v2, message, write_segment
 
 
 def dump(*argv):
-    stdout, stderr = io.BytesIO(), io.BytesIO()
-    code = run(["dump-log", *map(str, argv)], Environment(stdout=stdout, stderr=stderr))
-    return code, stdout.getvalue().decode(), stderr.getvalue().decode()
+    return kafkalog("dump-log", *argv)
 
 
 @pytest.fixture

@@ -1,11 +1,8 @@
 """A control batch that the cleaner emptied ends no transaction (ProducerAppendInfo.append), and is no damage."""
 
-import io
-
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
+from tests.support.commands import kafkalog
 from tests.support.logs import (
     BASE_TIME_MS,
     CONTROL,
@@ -19,11 +16,6 @@ from tests.support.logs import (
 )
 
 NAMES = {kind: f"{2:020}{kind}" for kind in (".txnindex", ".snapshot")}
-
-
-def kafkalog(*argv):
-    stdout = io.BytesIO()
-    return run(list(map(str, argv)), Environment(stdout=stdout, stderr=io.BytesIO())), stdout.getvalue().decode()
 
 
 def data(offset, sequence):
@@ -47,19 +39,19 @@ def partition(tmp_path):
 
 @pytest.mark.parametrize("command", [["verify", "--level", "deep"], ["dump-index"], ["recover", "--like-broker"]])
 def test_it_ends_no_transaction(partition, command):
-    code, out = kafkalog(*command, partition)
+    code, out, _ = kafkalog(*command, partition)
     assert code == 0, out
 
 
 def test_the_entry_of_the_transaction_around_it_is_missed(partition):
     (partition / NAMES[".txnindex"]).unlink()
-    code, out = kafkalog("verify", partition)
+    code, out, _ = kafkalog("verify", partition)
     assert code == 4
     assert "no entry for an aborted transaction of producer 5, offsets 0 to 3 [" in out
 
 
 def test_salvage_copies_it(partition, tmp_path):
-    code, out = kafkalog("recover", partition, "--salvage", tmp_path / "salvaged")
+    code, out, _ = kafkalog("recover", partition, "--salvage", tmp_path / "salvaged")
     assert code == 0, out
     for base in (0, 2):
         name = f"{base:020}.log"

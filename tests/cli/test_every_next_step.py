@@ -14,7 +14,7 @@ import pytest
 
 from kafkalog_cli.change.publishing.new_partitions import staged_name
 from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.moved_away import place_outside
+from kafkalog_cli.disk.names import place_outside
 from kafkalog_cli.format import producer_snapshot
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.ops.checks.diagnose import DIAGNOSES, finding, with_path
@@ -41,7 +41,7 @@ from tests.support.logs import BASE_TIME_MS, R, batch_v2, message_set, write_seg
 COMMAND = re.compile(r"`([^`]+)`")
 RUN = ("kafkalog", "sudo", "mv", "cp", "rm", "sed")
 STATED = re.compile(
-    r"nothing (has to|can) be done|the only way on is|decides|from a backup|(?:^|; )import the records|keep that directory|move the other away"
+    r"nothing (has to|can) be done|the only remedy is|decides|from a backup|(?:^|; )import the records|keep that directory|move the other away"
 )
 NOW = str(BASE_TIME_MS + 86_400_000)
 DISK, OTHER, LOG = Path("log dir"), Path("other dir"), f"{0:020}.log"

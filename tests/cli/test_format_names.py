@@ -1,14 +1,13 @@
 """NDJSON has two names, json and ndjson, wherever a format is named; and what is asked for as JSON is JSON."""
 
-import importlib
 import json
 from enum import Enum
 from pathlib import Path
-from typing import get_args, get_type_hints
+from typing import get_args
 
 import pytest
 
-from kafkalog_cli.cli import app
+from kafkalog_cli.cli.commands import COMMANDS, command_of
 from tests.support.commands import kafkalog
 
 PARTITION = Path(__file__).parents[2] / "docs" / "example" / "mixed-0"
@@ -25,10 +24,8 @@ def choices_of(hint):
 def options():
     """(command, parameter, values) of each option whose values name JSON or NDJSON."""
     found = []
-    for name, module in app.COMMANDS.items():
-        (registered,) = importlib.import_module(module).command.registered_commands
-        hints = get_type_hints(registered.callback)
-        found += [(name, parameter, choices_of(hint)) for parameter, hint in hints.items()]
+    for name in COMMANDS:
+        found += [(name, one.name, choices_of(one.annotation)) for one in command_of(name).parameters]
     return [(name, option, choices) for name, option, choices in found if choices & {"json", "ndjson"}]
 
 

@@ -7,13 +7,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-import typer
 
 import kafkalog_cli.cli
 from kafkalog_cli import __version__
-from kafkalog_cli.cli.app import COMMANDS, GROUPS, app, callback_of
 from kafkalog_cli.cli.command_facts import SUMMARIES
+from kafkalog_cli.cli.commands import COMMANDS, GROUPS, command_of
 from kafkalog_cli.cli.help_pages import command_page
+from kafkalog_cli.cli.typer_parser import typer_command
 from kafkalog_cli.output.help_text import help_text
 from kafkalog_cli.output.paint import Paint
 from tests.support.commands import kafkalog
@@ -30,7 +30,7 @@ def test_commands_stand_in_their_groups():
         listed = out.partition(f"\n{group}:\n")[2].partition("\n\n")[0].splitlines()
         assert [line.split()[0] for line in listed] == list(names)
         assert [" ".join(line.split()[1:]) for line in listed] == [f"{SUMMARIES[name]}." for name in names]
-    assert kafkalog("--help")[1] == out
+    assert kafkalog("--help")[1] == kafkalog("help", "help")[1] == out
     assert kafkalog() == (0, out, "")
 
 
@@ -52,7 +52,7 @@ def test_help_of_a_command(command):
 
 def test_paragraphs_have_no_breaks_of_their_own():
     """A wide terminal shows full lines, whatever the lines of the docstring are."""
-    page = command_page("recover", callback_of("recover"))
+    page = command_page("recover", command_of("recover"))
     assert len(page.paragraphs) == 2
     assert not [text for text in page.paragraphs if "\n" in text or "  " in text]
     lines = help_text(page, columns=100).splitlines()
@@ -71,8 +71,7 @@ def test_help_shows_choices_and_defaults():
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_is_in_the_help(command):
     """The parser's own list, which the help does not use."""
-    group = typer.main.get_command(app)
-    params = group.get_command(typer.Context(group), command).params
+    params = typer_command(command).params
     out = kafkalog(command, "--help")[1]
     for param in params:
         for name in (*param.opts, *param.secondary_opts) if param.param_type_name == "option" else ():
@@ -80,7 +79,7 @@ def test_every_option_is_in_the_help(command):
 
 
 def test_pieces_of_a_narrow_terminal():
-    page = command_page("append", callback_of("append"))
+    page = command_page("append", command_of("append"))
     assert max(map(len, help_text(page, columns=60).splitlines())) <= 60
     text = help_text(page, Paint(is_on=True), 80)
     assert "\x1b[1mUsage:\x1b[0m kafkalog append" in text
@@ -173,7 +172,7 @@ def test_no_option_is_named_by_its_placeholder():
         if isinstance(annotation, ast.Name):
             annotation = aliases.get(annotation.id, annotation)
         for call in ast.walk(annotation):
-            if isinstance(call, ast.Call) and ast.unparse(call.func) == "typer.Option":
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "Option":
                 seen += 1
                 metavar = [ast.literal_eval(word.value) for word in call.keywords if word.arg == "metavar"]
                 is_same = metavar and metavar[0].replace("-", "_").lower() == parameter.arg

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 import typer
 
-from kafkalog_cli.cli.app import COMMANDS, app, run
+from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.command_facts import EXAMPLES
+from kafkalog_cli.cli.commands import COMMANDS
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.typer_parser import main_command
 from tests.support.coordinator_logs import commit, commit_key, commits, coordinator_partition_at
 from tests.support.metadata_logs import batches, partition, topic_id, value
 
@@ -19,8 +21,8 @@ LOG_DIR = "/var/lib/kafka"
 NOW_MS = 1_700_000_600_000
 """Soon after the newest record of docs/example."""
 SPARK = ("export", "import", "sql", "audit")
-SERVES = ("serve",)
-"""It ends with Ctrl-C: tests/serve has its tests."""
+NETWORK = ("serve", "replay")
+"""They need a client or a cluster: tests/serve and tests/ops/test_replay.py have their tests."""
 COMPILES = ("warmup",)
 ALL = [(name, command) for name, examples in EXAMPLES.items() for _, command in examples]
 NEEDS_A_FILE = {"records.txt": b"one\ntwo\n", "keys.txt": b"key-46\n"}
@@ -35,7 +37,7 @@ def calls(command):
 
 @pytest.mark.parametrize(("name", "command"), ALL, ids=[command for _, command in ALL])
 def test_an_example_has_only_options_that_there_are(name, command):
-    group = typer.main.get_command(app)
+    group = main_command()
     context = typer.Context(group, info_name="kafkalog")
     seen = []
     for verb, *words in calls(command):
@@ -65,7 +67,7 @@ def disk(tmp_path_factory):
     return root
 
 
-RUN = [(name, command) for name, command in ALL if name not in (*SPARK, *COMPILES, *SERVES)]
+RUN = [(name, command) for name, command in ALL if name not in (*SPARK, *COMPILES, *NETWORK)]
 
 
 @pytest.mark.parametrize(("name", "command"), RUN, ids=[command for _, command in RUN])

@@ -14,6 +14,7 @@ import pytest
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from tests.support.commands import kafkalog
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "example"
@@ -29,9 +30,7 @@ class Terminal(io.BytesIO):
 
 
 def ls(*argv, stdout=None):
-    stdout, stderr = stdout or io.BytesIO(), io.BytesIO()
-    code = run(["ls", *map(str, argv)], Environment(stdout=stdout, stderr=stderr))
-    return code, stdout.getvalue().decode(), stderr.getvalue().decode()
+    return kafkalog("ls", *argv, stdout=stdout)
 
 
 def ls_json(*argv):
@@ -228,7 +227,7 @@ def test_a_terminal_gets_a_table_that_fits(corpus, monkeypatch):
         assert rows[0].split()[0] == "PARTITION"
         assert "tx2-1" in rows[-1]
         assert "CLEANER" not in rows[0], "a column without a value"
-        assert ("more in a pipe" in out) == (width < 200)
+        assert ("do not fit: add `| cat`" in out) == (width < 200)
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b[1;36m" not in ls(corpus / "txn" / "data", stdout=Terminal())[1]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import kafkalog
+from tests.support.commands import everything, kafkalog
 from tests.support.metadata_logs import batches, partition, topic_id, value
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
@@ -47,13 +47,6 @@ def du(directories, *, below=False, apparent=False):
 
 def partitions_in(root):
     return sorted(p for p in root.iterdir() if p.is_dir() and any(p.iterdir()))
-
-
-def tree(root):
-    return {
-        str(p): (p.read_bytes() if p.is_file() else None, p.lstat().st_mtime_ns, p.lstat().st_mode)
-        for p in [root, *root.rglob("*")]
-    }
 
 
 @pytest.fixture
@@ -268,7 +261,7 @@ def test_a_row_says_unknown_and_a_line_says_why(data):
 def test_nothing_is_changed_and_no_lock_is_taken(data):
     (data / ".lock").touch()
     broker = ("--broker-config", data.parent / "server.properties")
-    before = tree(data)
+    before = everything(data)
     _, alone, _ = objects(data, "--freeable", *LATER, *broker)
     command = [sys.executable, "-c", HOLDER, str(data / ".lock")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
@@ -278,7 +271,7 @@ def test_nothing_is_changed_and_no_lock_is_taken(data):
     assert code == kafkalog("ls", data)[0]
     assert [json.loads(line)["path"] for line in err.splitlines() if '"locked"' in line] == [str(data)]
     assert [each["freeable"] for each in beside["partition"]] == [each["freeable"] for each in alone["partition"]]
-    assert tree(data) == before
+    assert everything(data) == before
 
 
 def test_a_damaged_log_is_unknown_and_the_others_are_told(corpus, tmp_path):

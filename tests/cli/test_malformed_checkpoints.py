@@ -1,16 +1,15 @@
 """Root checkpoints that a broker cannot read: verify says what a broker does, recover repairs them, undo is a mv."""
 
-import io
 import json
 import shlex
+import shutil
 import subprocess
 import sys
 from typing import NamedTuple
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
+from tests.support.commands import kafkalog
 from tests.support.logs import R, batch_v2, write_segment
 
 ROOT = ("recovery-point", "log-start", "replication", "cleaner")
@@ -34,12 +33,6 @@ class Ran(NamedTuple):
     code: int
     out: str
     err: str
-
-
-def kafkalog(*argv):
-    out, err = io.BytesIO(), io.BytesIO()
-    code = run([str(word) for word in argv], Environment(stdout=out, stderr=err))
-    return Ran(code, out.getvalue().decode(), err.getvalue().decode())
 
 
 @pytest.fixture
@@ -140,33 +133,36 @@ def test_a_link_is_left_alone(root, tmp_path):
     assert checkpoint(root, "replication").is_symlink()
 
 
-@pytest.mark.parametrize(
-    "left", [[], ["t-0.0123456789abcdef0123456789abcdef-stray"], ["u-0.00112233445566778899aabbccddeeff-delete"]]
-)
-def test_a_log_directory_without_a_partition_is_repaired(root, left):
-    """After its damaged partition was moved away, as verify had advised; a selection of topics is another matter."""
-    for name in left:
-        (root / name).mkdir()
-    (root / "t-0").rename(root.parent / "moved-0")
-    damaged = checkpoint(root, "replication")
-    damaged.write_bytes(b"0\n2\nt 0 2\n")
-    assert kafkalog("recover", root, "--topic", "zz").code == 10
-    assert "would be rebuilt" in kafkalog("recover", root, "--dry-run").err
-    assert damaged.read_bytes() == b"0\n2\nt 0 2\n"
-    done = kafkalog("recover", root)
-    assert (done.code, "rebuilt from 1 line;" in done.err) == (0, True)
-    assert damaged.read_bytes() == b"0\n1\nt 0 2\n"
-    assert "checkpoint-malformed" not in kafkalog("verify", root).out
+@pytest.mark.parametrize("kind", [None, "stray", "delete", "future"])
+def test_recover_rebuilds_the_file_whatever_else_is_there(root, kind):
+    """A broker does not start with the file, even if no partition here can be recovered."""
+    if kind is None:
+        shutil.rmtree(root / "t-0")
+    else:
+        (root / "t-0").rename(root / f"t-0.{'ab' * 16}-{kind}")
+    file = checkpoint(root, "recovery-point")
+    file.write_bytes(OFFLINE["not a count"])
+    dry = kafkalog("recover", root, "--dry-run")
+    assert "would be rebuilt" in dry.err
+    assert file.read_bytes() == OFFLINE["not a count"]
+    code, _, err = kafkalog("recover", root)
+    assert (code, "rebuilt from 1 line" in err) == (0, True), err
+    assert file.read_bytes() == b"0\n1\nt 0 2\n"
+    assert kafkalog("verify", root).code != 4
 
 
-def test_a_log_directory_without_a_partition_is_left_to_its_broker(root):
-    (root / "t-0").rename(root.parent / "moved-0")
-    checkpoint(root, "replication").write_bytes(b"0\n2\nt 0 2\n")
-    program = f"""
-import fcntl, subprocess, sys
-file = open({str(root / ".lock")!r}, "w")
-fcntl.lockf(file, fcntl.LOCK_EX)
-sys.exit(subprocess.run([sys.executable, "-m", "kafkalog_cli", "recover", {str(root)!r}]).returncode)
-"""
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 11
-    assert checkpoint(root, "replication").read_bytes() == b"0\n2\nt 0 2\n"
+def test_a_log_directory_without_partitions_that_is_locked(root):
+    """Nothing is rebuilt beside a broker."""
+    shutil.rmtree(root / "t-0")
+    file = checkpoint(root, "recovery-point")
+    file.write_bytes(OFFLINE["zeros"])
+    code = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); input()"
+    broker = subprocess.Popen(
+        [sys.executable, "-c", code, root / ".lock"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    broker.stdout.readline()
+    try:
+        assert kafkalog("recover", root).code == 11
+        assert file.read_bytes() == OFFLINE["zeros"]
+    finally:
+        broker.communicate(b"\n")

@@ -1,12 +1,10 @@
 """Directories that are no log directories: exit code 10 (12 where the program is known), and nothing is made there."""
 
-import io
 from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
+from tests.support.commands import kafkalog
 
 COMMANDS = {
     "verify": ["verify", "PATH"],
@@ -27,10 +25,7 @@ COMMANDS = {
 
 
 def command(name, path, out="/nowhere"):
-    out_, err = io.BytesIO(), io.BytesIO()
-    words = [{"PATH": str(path), "OUT": str(out)}.get(word, word) for word in COMMANDS[name]]
-    code = run(words, Environment(stdout=out_, stderr=err))
-    return code, out_.getvalue().decode(), err.getvalue().decode()
+    return kafkalog(*({"PATH": path, "OUT": out}.get(word, word) for word in COMMANDS[name]))
 
 
 def everything(root: Path):

@@ -20,6 +20,7 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.ops.session.interruptions import Interruptions
+from tests.support import commands
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
 from tests.support.plain_changes import files
 from tests.support.watched_fs import WatchedFilesystem
@@ -84,13 +85,9 @@ class Hooked(WatchedFilesystem):
 
 
 def kafkalog(*argv, fs=None, clock=None, terminal=False):
-    """(exit code, stdout, stderr)."""
-    out, err = io.BytesIO(), Terminal() if terminal else io.BytesIO()
     clock = clock or Clock()
-    environment = Environment(stdout=out, stderr=err, fs=fs or RealFilesystem(), clock=clock, sleep=clock.sleep)
-    code = run([*map(str, argv)], environment)
-    assert b"internal error" not in err.getvalue()
-    return code, out.getvalue().decode(), err.getvalue().decode()
+    stderr = Terminal() if terminal else None
+    return commands.kafkalog(*argv, stderr=stderr, fs=fs, clock=clock, sleep=clock.sleep)
 
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"

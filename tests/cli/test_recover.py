@@ -11,6 +11,7 @@ from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import Unreadable
+from tests.support.commands import kafkalog
 from tests.support.plain_changes import files
 from tests.support.watched_fs import WatchedFilesystem
 
@@ -18,12 +19,7 @@ MARKER = ".kafka_cleanshutdown"
 
 
 def recover(*argv, fs=None):
-    """(exit code, stdout, stderr)."""
-    out, err = io.BytesIO(), io.BytesIO()
-    environment = Environment(stdout=out, stderr=err, fs=fs or RealFilesystem())
-    code = run(["recover", *map(str, argv)], environment)
-    assert b"internal error" not in err.getvalue()
-    return code, out.getvalue().decode(), err.getvalue().decode()
+    return kafkalog("recover", *argv, fs=fs)
 
 
 def objects(text):
@@ -86,7 +82,7 @@ def test_more_than_three_files_with_one_remark_have_one_line(tmp_path):
     assert code == 4
     assert len(objects(out)[0]["remarks"]) == 7
     _, out, _ = recover(shop / "orders-2", "--like-broker")
-    assert "  00000000000000000064.log and 5 later files: removed with all its records, as a broker does\n" in out
+    assert "  00000000000000000064.log and 5 later files: removed with all records, as a broker does\n" in out
     assert "00000000000000000128.log" not in out
 
 

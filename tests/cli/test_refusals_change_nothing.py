@@ -1,6 +1,5 @@
 """Every refusal of the table, met by every command that it is for: the log directory stays as it is, byte for byte."""
 
-import io
 import os
 import shutil
 import stat
@@ -9,9 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.ops.refusals import RULES, Action, RuleOutcome
+from tests.support.commands import kafkalog
 from tests.support.metadata_logs import batches, partition, topic_id, value
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example" / "mixed-0"
@@ -43,13 +41,10 @@ class Case(NamedTuple):
     also: tuple[Path, ...] = ()
 
 
-def kafkalog(*argv):
+def called(*argv):
     """(exit code, stdout and stderr)."""
-    out, err = io.BytesIO(), io.BytesIO()
-    environment = Environment(stdout=out, stderr=err, stdin=io.BytesIO(b'{"value":"x"}\n'))
-    code = run([*map(str, argv)], environment)
-    assert b"internal error" not in err.getvalue(), err.getvalue()
-    return code, (out.getvalue() + err.getvalue()).decode()
+    code, out, err = kafkalog(*argv, stdin=b'{"value":"x"}\n')
+    return code, out + err
 
 
 def tree(root):
@@ -216,7 +211,7 @@ def data(tmp_path):
 def test_a_refusal_changes_nothing(data, name, action):
     after = ()
     if action in (Action.UNDO, Action.PURGE):
-        code, said = kafkalog("roll", data / "t-0", "--force", *(() if name == "clock" else YEAR_2040))
+        code, said = called("roll", data / "t-0", "--force", *(() if name == "clock" else YEAR_2040))
         assert code == 0, said
         after = (said.split("kafkalog undo ")[1].split()[1],) if action is Action.UNDO else ()
     plant = FOR_COMPACT.get(name, PLANTS[name]) if action is Action.COMPACT else PLANTS[name]
@@ -229,7 +224,7 @@ def test_a_refusal_changes_nothing(data, name, action):
         more += ("--single-replica",)
     command, *options = ARGV[action]
     before = tree(data.parent)
-    code, said = kafkalog(command, path, *also, *after, *options, *more)
+    code, said = called(command, path, *also, *after, *options, *more)
     assert code in (14, 12), (code, said)
     assert tree(data.parent) == before, said
 
@@ -249,7 +244,7 @@ def test_a_lock_that_is_held_changes_nothing(data, monkeypatch):
             more = ("--single-replica",)
         after = ("20260101T000000.000Z-roll-abcd",) if action is Action.UNDO else ()
         before = tree(data)
-        code, said = kafkalog(command, data / "t-0", *after, *options, *YEAR_2040, *more)
+        code, said = called(command, data / "t-0", *after, *options, *YEAR_2040, *more)
         assert code == (10 if action is Action.UNDO else 11), (action, code, said)
         assert tree(data) == before, action
 
@@ -258,7 +253,7 @@ def test_a_lock_that_is_held_changes_nothing(data, monkeypatch):
 def test_a_refused_append_to_a_partition_that_is_not_there(data, more):
     (data / "log-start-offset-checkpoint").write_text("0\n1\nnew 3 500\n")
     before = tree(data)
-    code, said = kafkalog("append", data / "new-3", *more)
+    code, said = called("append", data / "new-3", *more)
     assert code == 14
     assert tree(data) == before
     assert "recover it" not in said

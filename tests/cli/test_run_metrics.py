@@ -1,12 +1,10 @@
 """Every command that has --metrics writes all that it counted, in Prometheus' format."""
 
-import importlib
 import shutil
 
 import pytest
-from typer.main import get_command
 
-from kafkalog_cli.cli.app import COMMANDS
+from kafkalog_cli.cli.commands import COMMANDS, command_of
 from tests.cli.test_append import kafkalog
 from tests.support.logs import BASE_TIME_MS
 
@@ -29,9 +27,7 @@ COMMAND_LINES = {
 
 def test_all_commands_with_metrics_are_here():
     with_metrics = {
-        name
-        for name, module in COMMANDS.items()
-        if any("--metrics" in one.opts for one in get_command(importlib.import_module(module).command).params)
+        name for name in COMMANDS if any("--metrics" in one.option_names for one in command_of(name).parameters)
     }
     assert with_metrics == set(COMMAND_LINES)
 

@@ -129,3 +129,19 @@ def test_without_a_metadata_log_the_refusal_names_the_option(disk):
     (disk / "t-0").rename(disk / STRAY)
     code, _, err = kafkalog("recover", disk / STRAY)
     assert (code, f"kafkalog recover {disk}/{STRAY} --metadata DIR" in err) == (14, True)
+
+
+@pytest.mark.parametrize("with_metadata", [False, True])
+def test_damage_in_a_stray_directory_is_repaired_where_it_is(disk, with_metadata):
+    """`verify` names `recover`, which refused the directory, as it could not have its name back."""
+    stray = disk / f"gone-0{STRAY.removeprefix('t-0')}"
+    (disk / "t-0").rename(stray)
+    with (stray / f"{0:020}.log").open("ab") as log:
+        log.write(b"torn")
+    options = metadata(disk) if with_metadata else ()
+    assert kafkalog("verify", stray, *options)[0] == 3
+    dry = kafkalog("recover", stray, *options, "--dry-run")
+    assert (dry[0], "keeps its name" in dry[2]) == (3, True), dry
+    code, _, err = kafkalog("recover", stray, *options)
+    assert (code, "keeps its name" in err, stray.exists()) == (0, True, True)
+    assert kafkalog("verify", stray, *options)[0] == 0

@@ -1,6 +1,7 @@
 """Screens of a real terminal of 80 columns: words stay whole, colours have a meaning, and NO_COLOR has none."""
 
 import fcntl
+import io
 import os
 import pty
 import re
@@ -9,9 +10,16 @@ import struct
 import subprocess
 import sys
 import termios
+import time
 from pathlib import Path
 
 import pytest
+
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.output.human import TextColumn, TextTable, write_table
+from kafkalog_cli.output.paint import Paint
+from kafkalog_cli.output.stream import ResultStream, columns_of
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = Path("docs") / "example"
@@ -140,3 +148,81 @@ def test_no_control_character_of_a_name_reaches_the_terminal(tmp_path):
     shown = screen("verify", tmp_path)[1]
     assert "\x1b[2J" not in shown
     assert "evil\\x1b[2J-0" in shown
+
+
+class Terminal(io.BytesIO):
+    def isatty(self):
+        return True
+
+
+def shown_by(argv, columns, monkeypatch):
+    """The lines without colours that a terminal of `columns` shows, of stdout and stderr."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("TERM", "xterm-256color")
+    both = Terminal()
+    code = run(argv, Environment(both, both, terminal=None, now_ms=lambda: NOW_MS, clock=lambda: 0.0))
+    assert code in (0, 3, 4, 5, 10)
+    return [ESCAPE.sub("", line.rpartition("\r\x1b[K")[2]) for line in both.getvalue().decode().splitlines()]
+
+
+NOW_MS = int(time.time() * 1000) + 600_000
+"""A clock behind the times of all files, which the writers ask for."""
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    """The log directory of `kafkalog demo`, in a directory where it is named shop."""
+    folder = tmp_path_factory.mktemp("demo")
+    silent = Environment(io.BytesIO(), io.BytesIO(), now_ms=lambda: NOW_MS)
+    assert run(["demo", str(folder / "shop")], silent) == 0
+    return folder
+
+
+COMMANDS = (
+    *("ls shop", "ls shop --segments", "ls shop --topics --freeable", "stats shop", "groups shop", "transactions shop"),
+    *("cluster shop", "doctor shop", "verify shop", "verify shop -v --level deep", "recover shop --dry-run --verbose"),
+    *("retain shop --dry-run --explain", "compact shop --dry-run --estimate", "roll shop --dry-run --force"),
+    *("truncate shop/orders-0 --to 300 --single-replica --dry-run", "purge shop --dry-run", "verify shop --topic ord"),
+    *("undo shop 20261121T131034.088Z-recover-91ac", "lookup-time shop --topic orders -2h", "help", "help compact"),
+)
+BARS = re.compile("[▁▂▃▄▅▆▇█|]+")
+
+
+def words_of(lines):
+    """Whole words; a number and its unit are one."""
+    text = BARS.sub(" ", "\n".join(lines))
+    return set(re.findall(r"\d+ (?:ms|bytes|KiB)\b|[^ \n]+", re.sub(r"`[^`]*`", " ", text)))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("columns", [60, 80])
+def test_a_narrow_terminal_shows_whole_words_within_its_width(command, columns, shop, monkeypatch):
+    """All of its words are on a very wide terminal too. Only a command to paste, or a path alone, is wider than it."""
+    monkeypatch.chdir(shop)
+    narrow, wide = (shown_by(command.split(), width, monkeypatch) for width in (columns, 400))
+    hint = {"column", "columns", "does", "do", "not", "fit:", "add", "to", "print", "all", *map(str, range(20))}
+    assert words_of(narrow) - words_of(wide) <= hint | {"\\"}
+    for line in narrow:
+        is_command = re.search(r"`kafkalog [^`]*`|^ *(kafkalog|kafka-[a-z]+\.sh) ", line)
+        assert columns_of(line) <= columns or is_command or " " not in line.strip(), line
+
+
+def test_wide_characters_have_two_columns(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    rows = (("注文の主題", "1"), ("e\u0301te\u0301", "22"), ("ascii", "333"))
+    table = TextTable((TextColumn("GROUP"), TextColumn("N", is_number=True)), rows)
+    for stream in (io.BytesIO(), Terminal()):
+        out = ResultStream(stream)
+        write_table(out, table)
+        out.flush()
+        lines = ESCAPE.sub("", stream.getvalue().decode()).splitlines()
+        assert [columns_of(line.rstrip()) for line in lines] == [15] * 4
+    text = "注文 " * 12
+    assert all(columns_of(line) <= 20 for line in Paint(width=20).wrapped(text.strip()).split("\n"))
+
+
+def test_a_number_stays_with_its_unit():
+    text = "segments, 15 KiB, files of 12 bytes (7.3 KiB), and it took 40 ms"
+    for width in range(20, len(text)):
+        lines = Paint(width=width).wrapped(text).split("\n")
+        assert not any(re.search(r"\d$", line) for line in lines), lines

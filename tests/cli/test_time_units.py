@@ -1,6 +1,5 @@
 """A time in seconds, µs or ns, where milliseconds are meant, is noticed; as the current time it is refused."""
 
-import io
 import json
 import shlex
 import shutil
@@ -8,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
+from tests.support import commands
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example" / "mixed-0"
 SECONDS = 1_763_600_000
@@ -25,10 +23,7 @@ NOWS = ["dump-log", "ls", "read", "verify", "retain", "compact", "roll", "recove
 
 
 def kafkalog(*argv):
-    out, err = io.BytesIO(), io.BytesIO()
-    code = run([*map(str, argv)], Environment(stdout=out, stderr=err))
-    assert b"internal error" not in err.getvalue(), err.getvalue()
-    return code, out.getvalue().decode(errors="replace"), err.getvalue().decode()
+    return commands.kafkalog(*argv, errors="replace")
 
 
 @pytest.mark.parametrize("time", READINGS)
@@ -71,3 +66,15 @@ def test_no_clock_has_another_unit(tmp_path, command, time):
     assert (code, out) == (2, ""), err
     assert READINGS[time] in err
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("hours", [1, 48])
+def test_hours_before_now_are_a_time_and_not_the_option_for_help(hours):
+    """-2h is not -2 and -h."""
+    now = 1_700_006_400_000
+    wanted = kafkalog("lookup-time", EXAMPLE, now - hours * 3_600_000)
+    assert kafkalog("lookup-time", EXAMPLE, f"-{hours}h", "--now", now) == wanted
+    assert "Usage:" not in wanted[1]
+    after = kafkalog("lookup-time", EXAMPLE, 0, "--now", "-3h")
+    assert after == kafkalog("lookup-time", EXAMPLE, 0)
+    assert "Usage:" in kafkalog("lookup-time", "-h")[1]

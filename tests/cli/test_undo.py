@@ -1,6 +1,5 @@
 """`kafkalog undo` on copies of real brokers' logs: the tree as it was, what is refused, and what is told."""
 
-import io
 import json
 import os
 import shutil
@@ -17,12 +16,11 @@ from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.clean_marker import hold_marker, release_marker
 from kafkalog_cli.change.journal import CheckpointEdits, apply
 from kafkalog_cli.change.manifest import RunInfo
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import FileKind
 from tests.crash.journal_cases import Bytes
 from tests.disk.test_lock import held_by_another_process
+from tests.support import commands
 from tests.support.memory_fs import MemoryFilesystem
 from tests.support.watched_fs import FailingFilesystem, RecordingFilesystem
 
@@ -31,12 +29,7 @@ NOW_MS = 4_000_000_000_000
 
 
 def kafkalog(*argv, fs=None):
-    stdout, stderr = io.BytesIO(), io.BytesIO()
-    environment = Environment(stdout=stdout, stderr=stderr, now_ms=lambda: NOW_MS)
-    if fs is not None:
-        environment.fs = fs
-    code = run([*map(str, argv)], environment)
-    return code, stdout.getvalue().decode(), stderr.getvalue().decode()
+    return commands.kafkalog(*argv, fs=fs, now_ms=lambda: NOW_MS)
 
 
 def tree(root, *, with_own=False):

@@ -1,6 +1,5 @@
 """`kafkalog verify` as a command: text and NDJSON, exit codes, options, and that nothing is written."""
 
-import io
 import json
 import shutil
 import zlib
@@ -10,26 +9,22 @@ import crc32c
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.ops.checks.diagnose import finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.verify.partition import Level, Verification
 from kafkalog_cli.output.ndjson import json_text
 from kafkalog_cli.output.verify_view import verification_object
+from tests.support.commands import json_of, kafkalog
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 
 
-def kafkalog(*argv):
-    stdout, stderr = io.BytesIO(), io.BytesIO()
-    code = run(["verify", *map(str, argv)], Environment(stdout=stdout, stderr=stderr))
-    return code, stdout.getvalue().decode(), stderr.getvalue().decode()
+def verify(*argv):
+    return kafkalog("verify", *argv)
 
 
 def objects(*argv):
-    code, out, err = kafkalog(*argv, "--format", "json")
-    return code, [json.loads(line) for line in out.splitlines()], [json.loads(line) for line in err.splitlines()]
+    return json_of("verify", *argv)
 
 
 @pytest.fixture(scope="module")
@@ -70,27 +65,27 @@ def test_every_object_is_as_its_schema_says(corpus, schemas, level):
 )
 def test_exit_codes(corpus, case, code):
     partition = corpus / case / "before" / f"{case}-0"
-    assert kafkalog(partition)[0] == code
-    assert kafkalog(partition, corpus / "v2-none" / "data")[0] == code
+    assert verify(partition)[0] == code
+    assert verify(partition, corpus / "v2-none" / "data")[0] == code
 
 
 def test_several_targets(corpus):
     torn, flipped = (corpus / case / "before" / f"{case}-0" for case in ("crash-torn", "crash-flip-mid"))
-    assert kafkalog(torn, flipped)[0] == 4
-    code, out, err = kafkalog(torn, "/no/such/place")
+    assert verify(torn, flipped)[0] == 4
+    code, out, err = verify(torn, "/no/such/place")
     assert code == 5
     assert "no such file" in err
     assert "torn-tail" in out
-    assert kafkalog("/no/such/place")[0] == 10
-    assert kafkalog(flipped, "--topic", "other")[0] == 10
-    assert kafkalog()[0] == 2
-    assert kafkalog(torn, "--level", "deeper")[0] == 2
-    assert kafkalog(torn, "--metadata", "/no/such/place")[0] == 10
+    assert verify("/no/such/place")[0] == 10
+    assert verify(flipped, "--topic", "other")[0] == 10
+    assert verify()[0] == 2
+    assert verify(torn, "--level", "deeper")[0] == 2
+    assert verify(torn, "--metadata", "/no/such/place")[0] == 10
 
 
 def test_a_finding_as_text(corpus):
     partition = corpus / "crash-flip-mid" / "before" / "crash-flip-mid-0"
-    _, out, err = kafkalog(partition)
+    _, out, err = verify(partition)
     lines = out.splitlines()
     assert not err
     assert lines[0].startswith(f"{partition}/00000000000000000")
@@ -110,8 +105,8 @@ def test_a_finding_as_text(corpus):
 
 
 def test_quiet(corpus):
-    assert kafkalog(corpus / "retention" / "after", "--quiet") == (0, "", "")
-    code, out, _ = kafkalog(corpus / "crash-orphan-index" / "before", "--quiet")
+    assert verify(corpus / "retention" / "after", "--quiet") == (0, "", "")
+    code, out, _ = verify(corpus / "crash-orphan-index" / "before", "--quiet")
     assert code == 3
     assert "[orphan-index]" in out
     _, lines, _ = objects(corpus / "retention" / "after", "--quiet")
@@ -124,14 +119,14 @@ def test_names_are_printed_without_control_characters(tmp_path):
     (folder / f"{0:020}.log").write_bytes(b"\0" * 100)
     (folder / "evil\x1b[2J.index").write_bytes(b"")
     for options in ([], ["--format", "json"]):
-        _, out, err = kafkalog(folder, *options)
+        _, out, err = verify(folder, *options)
         assert "\x1b" not in out + err
 
 
 def test_now(corpus):
     partition = corpus / "v2-none" / "data" / "v2-none-0"
-    assert kafkalog(partition)[0] == 0
-    code, out, _ = kafkalog(partition, "--now", "1500000000000")
+    assert verify(partition)[0] == 0
+    code, out, _ = verify(partition, "--now", "1500000000000")
     assert code == 3
     assert "with a timestamp in the future" in out
 
@@ -152,7 +147,7 @@ def test_against(corpus, tmp_path):
     kinds = {line["kind"] for line in lines if line["type"] == "finding"}
     assert {"torn-tail", "replica-behind", "more-complete"} <= kinds
     assert code == 3
-    code, out, _ = kafkalog(case, "--against", corpus / "crash-flip-epoch" / "before" / "crash-flip-epoch-0")
+    code, out, _ = verify(case, "--against", corpus / "crash-flip-epoch" / "before" / "crash-flip-epoch-0")
     assert code == 4  # of the other directory's damage
     assert "[not-compared]" in out
 
@@ -162,7 +157,7 @@ def test_nothing_is_written(corpus, tmp_path):
     shutil.copytree(corpus / "crash-swap-cleaned" / "before", disk)
     before = {path: (path.stat().st_mtime_ns, path.is_dir() or path.read_bytes()) for path in disk.rglob("*")}
     for level in ("quick", "normal", "deep"):
-        kafkalog(disk, "--level", level)
+        verify(disk, "--level", level)
     assert before == {path: (path.stat().st_mtime_ns, path.is_dir() or path.read_bytes()) for path in disk.rglob("*")}
 
 

@@ -153,10 +153,10 @@ def test_a_marker_that_is_kept_away_is_told(corpus, tmp_path):
     assert f"{held}; without it a broker recovers all partitions" in kafkalog(root)[1]
     assert "[shutdown-marker-held]" in kafkalog(root / ".kafkalog-clean-shutdown")[1]
     last = f"`kafkalog undo {root} {run_id}` undoes the last run"
-    assert command("undo", root)[2].endswith(f"under {root} there are: {run_id} (1 partition); {last}\n")
+    assert command("undo", root)[2].endswith(f"runs under {root}: {run_id} (1 partition); {last}\n")
     code, _, err = command("undo", root, "20990101")
     assert code == 10
-    assert err.endswith(f"no run 20990101; under {root} there are: {run_id} (1 partition); {last}\n")
+    assert err.endswith(f"there is no run 20990101; runs under {root}: {run_id} (1 partition); {last}\n")
     (root / "clean-torn-0" / "00000000000000000046.index").unlink()
     code, _, err = command("undo", root, run_id)
     assert code == 14

@@ -1,6 +1,5 @@
 """`kafkalog verify --report`: each report satisfies its schema, and says what the JSON output says."""
 
-import io
 import json
 import os
 import re
@@ -14,25 +13,22 @@ import pytest
 import xmlschema
 from jsonschema import Draft4Validator
 
+import kafkalog_cli.output.ci_report
 import kafkalog_cli.output.junit_report
-import kafkalog_cli.output.sarif_report
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
+from tests.support.commands import kafkalog
 
 SCHEMAS = Path(__file__).parents[1] / "fixtures" / "ci_schemas"
 LEVELS = {"info": "note", "warning": "warning", "corruption": "error"}
 ANNOTATIONS = {"info": "notice", "warning": "warning", "corruption": "error"}
 
 
-def kafkalog(*argv):
-    stdout, stderr = io.BytesIO(), io.BytesIO()
-    code = run(["verify", *map(str, argv)], Environment(stdout=stdout, stderr=stderr))
-    return code, stdout.getvalue().decode(), stderr.getvalue().decode()
+def verify(*argv):
+    return kafkalog("verify", *argv)
 
 
 def results(*argv):
     """Findings and targets of the JSON output."""
-    lines = [json.loads(line) for line in kafkalog(*argv, "--format", "json")[1].splitlines()]
+    lines = [json.loads(line) for line in verify(*argv, "--format", "json")[1].splitlines()]
     return ([line for line in lines if line["type"] == type_] for type_ in ("finding", "verification"))
 
 
@@ -73,7 +69,7 @@ def valid_junit(text, schemas):
 def test_junit_of_each_case(cases, junit_schemas):
     failed = 0
     for case in cases:
-        code, text, _ = kafkalog(case, "--report", "junit")
+        code, text, _ = verify(case, "--report", "junit")
         (suite,) = valid_junit(text, junit_schemas)
         findings, targets = results(case)
         tests = suite.findall("testcase")
@@ -98,7 +94,7 @@ def test_junit_of_each_case(cases, junit_schemas):
 def test_sarif_of_each_case(cases, sarif_schema):
     seen = 0
     for case in cases:
-        code, text, _ = kafkalog(case, "--report", "sarif")
+        code, text, _ = verify(case, "--report", "sarif")
         document = json.loads(text)
         sarif_schema.validate(document)
         (sarif,) = document["runs"]
@@ -143,7 +139,7 @@ def annotations(text):
 def test_annotations_of_each_case(cases):
     seen = 0
     for case in cases:
-        found = list(annotations(kafkalog(case, "--report", "github")[1]))
+        found = list(annotations(verify(case, "--report", "github")[1]))
         findings, _ = results(case)
         for (name, properties, message), one in zip(found, findings, strict=True):
             seen += 1
@@ -156,17 +152,30 @@ def test_annotations_of_each_case(cases):
     assert seen > 50
 
 
+def test_annotations_of_fine_partitions_are_one_line(corpus):
+    sound, torn = corpus / "v2-mixed" / "data", corpus / "crash-torn" / "before"
+    code, text, _ = verify(sound, torn, "--report", "github")
+    *_, last = lines = text.splitlines()
+    assert code == 3
+    assert not any(line.startswith(f"kafkalog: {sound}") for line in lines)
+    assert sum(line.startswith(f"kafkalog: {torn}/") for line in lines) == 1
+    checked, fine, bad = map(
+        int, re.fullmatch(r"kafkalog: (\d+) partitions and log directories: (\d+) OK, (\d+) not OK", last).groups()
+    )
+    assert (checked, bad) == (fine + bad, 2), "the partition, and the checkpoints of its log directory"
+
+
 def test_odd_names(odd, junit_schemas, sarif_schema):
-    (suite,) = valid_junit(kafkalog(odd, "--report", "junit")[1], junit_schemas)
+    (suite,) = valid_junit(verify(odd, "--report", "junit")[1], junit_schemas)
     assert int(suite.get("failures")) == 1
-    document = json.loads(kafkalog(odd, "--report", "sarif")[1])
+    document = json.loads(verify(odd, "--report", "sarif")[1])
     sarif_schema.validate(document)
     uris = {
         one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for one in document["runs"][0]["results"]
     }
     assert all(re.fullmatch(r"file:///[A-Za-z0-9._~/%-]+", uri) for uri in uris)
     assert any(unquote(uri, errors="surrogateescape") == f"file://{odd}/topic-0/{0:020}.log" for uri in uris)
-    text = kafkalog(odd, "--report", "github")[1]
+    text = verify(odd, "--report", "github")[1]
     assert "\x1b" not in text
     found = list(annotations(text))
     assert found
@@ -176,38 +185,38 @@ def test_odd_names(odd, junit_schemas, sarif_schema):
 def test_a_relative_path_stays_relative(odd, monkeypatch):
     """A service knows the files of its checkout by such paths."""
     monkeypatch.chdir(odd)
-    (sarif,) = json.loads(kafkalog("./topic-0", "--report", "sarif")[1])["runs"]
+    (sarif,) = json.loads(verify("./topic-0", "--report", "sarif")[1])["runs"]
     uri = sarif["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
     assert uri.startswith("topic-0/")
 
 
 def test_files_beside_the_text(corpus, tmp_path, junit_schemas, sarif_schema):
     case = corpus / "crash-torn" / "before"
-    code, text, _ = kafkalog(case)
+    code, text, _ = verify(case)
     old = tmp_path / "old.sarif"
     old.write_text("before")
     old.chmod(0o600)
-    assert kafkalog(case, "--report", f"junit={tmp_path}/new.xml", "--report", f"sarif={old}") == (code, text, "")
+    assert verify(case, "--report", f"junit={tmp_path}/new.xml", "--report", f"sarif={old}") == (code, text, "")
     (suite,) = valid_junit((tmp_path / "new.xml").read_text(), junit_schemas)
     assert suite.get("failures") == "1"
     sarif_schema.validate(json.loads(old.read_text()))
     modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("new.xml", "old.sarif")]
     assert modes == [0o644, 0o600]
-    assert kafkalog(case, "--report", "github", "--report", f"junit={tmp_path}/new.xml")[1].startswith("::warning ")
+    assert verify(case, "--report", "github", "--report", f"junit={tmp_path}/new.xml")[1].startswith("::warning ")
     findings, _ = results(case, "--report", f"sarif={old}")
     assert len(list(findings)) == 2
 
 
 def test_quiet_leaves_infos_out(corpus):
     case = corpus / "retention" / "after"
-    assert json.loads(kafkalog(case, "--report", "sarif")[1])["runs"][0]["results"]
-    assert json.loads(kafkalog(case, "--report", "sarif", "--quiet")[1])["runs"][0]["results"] == []
+    assert json.loads(verify(case, "--report", "sarif")[1])["runs"][0]["results"]
+    assert json.loads(verify(case, "--report", "sarif", "--quiet")[1])["runs"][0]["results"] == []
 
 
 def test_a_target_that_is_not_there(corpus, tmp_path, junit_schemas, sarif_schema):
     for paths, code in (([corpus / "v2-none" / "data", "/no/such"], 5), (["/no/such"], 10)):
         files = [f"junit={tmp_path}/x.xml", f"sarif={tmp_path}/x.sarif"]
-        done = kafkalog(*paths, "--report", "github", "--report", files[0], "--report", files[1])
+        done = verify(*paths, "--report", "github", "--report", files[0], "--report", files[1])
         assert done[0] == code
         assert [properties.get("title") for name, properties, _ in annotations(done[1]) if name == "error"] == [
             "kafkalog: PathNotFound"
@@ -222,22 +231,22 @@ def test_a_target_that_is_not_there(corpus, tmp_path, junit_schemas, sarif_schem
 
 
 def test_a_run_that_fails_as_a_whole(corpus, tmp_path, junit_schemas):
-    code, *_ = kafkalog(corpus / "v2-none" / "data", "--against", "/no/such", "--report", f"junit={tmp_path}/x.xml")
+    code, *_ = verify(corpus / "v2-none" / "data", "--against", "/no/such", "--report", f"junit={tmp_path}/x.xml")
     assert code == 10
     (suite,) = valid_junit((tmp_path / "x.xml").read_text(), junit_schemas)
     assert [case.get("classname") for case in suite.findall("testcase[error]")] == ["kafkalog.verify.run"]
 
 
 def test_many_findings_are_counted(corpus, monkeypatch, junit_schemas, sarif_schema):
-    monkeypatch.setattr(kafkalog_cli.output.sarif_report, "MOST_RESULTS", 1)
+    monkeypatch.setattr(kafkalog_cli.output.ci_report, "MOST_RESULTS", 1)
     monkeypatch.setattr(kafkalog_cli.output.junit_report, "MOST_FINDINGS", 1)
     case = corpus / "crash-torn" / "before"
-    document = json.loads(kafkalog(case, "--report", "sarif")[1])
+    document = json.loads(verify(case, "--report", "sarif")[1])
     sarif_schema.validate(document)
     (sarif,) = document["runs"]
     assert len(sarif["results"]) == 1
     assert sarif["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"].startswith("1 more findings")
-    (suite,) = valid_junit(kafkalog(case, "--report", "junit")[1], junit_schemas)
+    (suite,) = valid_junit(verify(case, "--report", "junit")[1], junit_schemas)
     assert suite.find("testcase/failure").text.endswith("(1 more finding not listed)")
 
 
@@ -251,13 +260,13 @@ def test_many_findings_are_counted(corpus, monkeypatch, junit_schemas, sarif_sch
     ],
 )
 def test_wrong_reports(corpus, words, reason):
-    code, out, err = kafkalog(corpus / "v2-none" / "data", *(f"--report={word}" for word in words))
+    code, out, err = verify(corpus / "v2-none" / "data", *(f"--report={word}" for word in words))
     assert (code, out) == (2, "")
     assert reason in err
 
 
 def test_json_and_a_report_do_not_share_stdout(corpus):
-    code, out, err = kafkalog(corpus / "v2-none" / "data", "--report", "junit", "--format", "json")
+    code, out, err = verify(corpus / "v2-none" / "data", "--report", "junit", "--format", "json")
     assert (code, out) == (2, "")
     assert "give a FILE" in json.loads(err)["message"]
 
@@ -266,12 +275,12 @@ def test_no_report_is_written_through_a_link(corpus, tmp_path):
     target = tmp_path / "target"
     target.write_text("kept")
     (tmp_path / "link").symlink_to(target)
-    code, out, _ = kafkalog(corpus / "v2-none" / "data", "--report", f"junit={tmp_path}/link")
+    code, out, _ = verify(corpus / "v2-none" / "data", "--report", f"junit={tmp_path}/link")
     assert (code, out, target.read_text()) == (14, "", "kept")
 
 
 def test_a_report_that_cannot_be_written(corpus, tmp_path):
-    code, _, err = kafkalog(corpus / "v2-none" / "data", "--report", f"junit={tmp_path}/none/x.xml")
+    code, _, err = verify(corpus / "v2-none" / "data", "--report", f"junit={tmp_path}/none/x.xml")
     assert code == 1
     assert "the report cannot be written: No such file or directory" in err
 
@@ -279,9 +288,9 @@ def test_a_report_that_cannot_be_written(corpus, tmp_path):
 def test_comparisons_are_cases(corpus, tmp_path, junit_schemas):
     case = corpus / "crash-asis" / "before" / "crash-asis-0"
     shutil.copytree(case, tmp_path / "crash-asis-0")
-    (suite,) = valid_junit(kafkalog(case, "--against", tmp_path, "--report", "junit", "--quiet")[1], junit_schemas)
+    (suite,) = valid_junit(verify(case, "--against", tmp_path, "--report", "junit", "--quiet")[1], junit_schemas)
     names = [test.get("classname") for test in suite.findall("testcase")]
     assert names == [*["kafkalog.verify.partition"] * 2, "kafkalog.verify.comparison"]
     other = corpus / "crash-flip-epoch" / "before" / "crash-flip-epoch-0"
-    (suite,) = valid_junit(kafkalog(case, "--against", other, "--report", "junit", "--quiet")[1], junit_schemas)
+    (suite,) = valid_junit(verify(case, "--against", other, "--report", "junit", "--quiet")[1], junit_schemas)
     assert "not-compared" in {failure.get("type") for failure in suite.findall("testcase/failure")}

@@ -18,7 +18,7 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.library import appending, verbs
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.append.writing import Writing
+from kafkalog_cli.ops.append.batching import Writing
 from kafkalog_cli.ops.session.options import Context
 from tests.crash.log_directories import PARTITION, ROOT
 from tests.crash.writers import (

@@ -214,8 +214,8 @@ def test_an_import_at_work_is_left_alone(real):
         outcome = kafkalog(fs, "purge", str(real), now_ms=now_ms)
         assert (outcome.code, outcome.out.count("nothing to purge, 1 not due yet")) == (0, 2)
         told = kafkalog(fs, "verify", str(real), "--verbose")
-        assert told.out.count("an import is at work on it, pid ") == 2
-        assert "an import is at work: 2 directories" in kafkalog(fs, "ls", str(real)).out
+        assert told.out.count("an import is writing it, pid ") == 2
+        assert "an import is running: 2 directories" in kafkalog(fs, "ls", str(real)).out
     assert sorted(path.name for path in real.iterdir() if is_staged(path.name)) == names
 
 

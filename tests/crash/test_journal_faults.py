@@ -11,8 +11,7 @@ import pytest
 from kafkalog_cli.change.changes import Cut, Drop, Move, Put
 from kafkalog_cli.change.journal import apply
 from kafkalog_cli.change.journal_undo import check_undo, undo
-from kafkalog_cli.change.manifest import RunState, read_manifest
-from kafkalog_cli.change.partition_state import snapshot
+from kafkalog_cli.change.manifest import RunState, read_manifest, snapshot
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import HalfChanged, KafkalogError, Locked, NoSpace, NotChanged, Refused, Unreadable
 from tests.crash.journal_cases import (

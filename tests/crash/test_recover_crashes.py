@@ -1,13 +1,11 @@
 """recover under power cuts: after every call, with every kind of loss, a second recover finds what is to be found."""
 
-import io
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
+from tests.support.commands import kafkalog
 from tests.support.memory_fs import MemoryFilesystem
 from tests.support.naive_reader import read_batches
 from tests.support.watched_fs import RecordingFilesystem
@@ -44,10 +42,7 @@ def load(corpus: Path, name: str) -> MemoryFilesystem:
 
 
 def recover(fs, *options: str) -> tuple[int, str]:
-    out, err = io.BytesIO(), io.BytesIO()
-    code = run(["recover", ROOT, *SETTINGS, *options], Environment(stdout=out, stderr=err, fs=fs))
-    assert b"internal error" not in err.getvalue(), err.getvalue()
-    return code, out.getvalue().decode()
+    return kafkalog("recover", ROOT, *SETTINGS, *options, fs=fs)[:2]
 
 
 def partition_of(name: str) -> str:

@@ -5,8 +5,7 @@ import threading
 import pytest
 
 from kafkalog_cli.disk.fs import read_all
-from kafkalog_cli.disk.io_rate import LEAST_PIECE_BYTES, IoRate
-from kafkalog_cli.disk.metered_fs import MeteredFilesystem
+from kafkalog_cli.disk.metered_fs import LEAST_PIECE_BYTES, IoRate, MeteredFilesystem
 from tests.support.memory_fs import MemoryFilesystem
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.cli.app import COMMANDS
 from kafkalog_cli.cli.command_facts import exit_codes_of
+from kafkalog_cli.cli.commands import COMMANDS
 from kafkalog_cli.errors import ExitCode
 
 ROOT = Path(__file__).parents[2]

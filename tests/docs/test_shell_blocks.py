@@ -1,13 +1,17 @@
-"""Blocks of shell, cron and systemd lines in the pages name commands and options that exist. They name paths of a broker, so they are not run."""
+"""Blocks of shell, cron and systemd lines in the pages: their commands and options exist, and each runs on the log directory of `demo`."""
 
+import io
 import re
 import shlex
+import shutil
 
 import pytest
 import typer
 
-from kafkalog_cli.cli.app import app
-from tests.docs.consoles import ROOT
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.typer_parser import main_command
+from tests.docs.consoles import ROOT, SPARK
 
 BLOCK = re.compile(r"^ *```(?:sh|cron|ini|yaml)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 CALL = re.compile(r"(?:^|[\s/(=])kafkalog (?!-- )((?:'[^']*'|\"[^\"]*\"|[^|;&>#\n'\"])+)")
@@ -27,12 +31,66 @@ CALLS = [(str(path.relative_to(ROOT)), words) for path in PAGES for words in cal
 
 @pytest.mark.parametrize("page", sorted({page for page, _ in CALLS}))
 def test_commands_and_options_exist(page):
-    group = typer.main.get_command(app)
+    group = main_command()
     context = typer.Context(group, info_name="kafkalog")
     for verb, *words in (words for of_page, words in CALLS if of_page == page):
         command = group.get_command(context, verb)
         assert command is not None, verb
         command.make_context(verb, words, parent=context)
+
+
+PLACES = {
+    "/var/lib/kafka/data": "data",
+    "/var/lib/kafka/copy": "copy",
+    "/var/lib/kafka/metadata": "data",
+    "/data/kafka-log0": "data",
+    "kafka-logs": "data",
+    "/var/lib/kafka": "data",
+    "/etc/kafka/server.properties": "server.properties",
+    "/var/lib/node_exporter/textfile/": "",
+}
+"""Paths of the pages, and those of the test; the first that fits is taken."""
+
+LATER = {"serve": "tests/docs/test_serve_page.py", **dict.fromkeys(SPARK, "tests with Spark")}
+"""Commands that are not run here, and the tests that run them."""
+
+
+@pytest.fixture(scope="module")
+def disk(tmp_path_factory):
+    """A log directory and its copy, with a configuration, and with the topics and files that pages name."""
+    root = tmp_path_factory.mktemp("pages")
+    assert run(["demo", str(root / "data")], Environment(io.BytesIO(), io.BytesIO())) == 0
+    shutil.copytree(root / "data" / "customers-0", root / "data" / "users-0")
+    shutil.copytree(root / "data" / "__consumer_offsets-9", root / "data" / "__consumer_offsets-0")
+    (root / "data" / "cleaner-offset-checkpoint").write_text("0\n1\ncustomers 0 0\n")
+    quorum = '{"leaderId":-1,"leaderEpoch":0,"votedId":-1,"data_version":1}'
+    (root / "data" / "__cluster_metadata-0" / "quorum-state").write_text(quorum)
+    shutil.copytree(root / "data", root / "copy")
+    (root / "server.properties").write_text(f"node.id=1\nlog.dirs={root / 'data'}\nlog.retention.hours=168\n")
+    (root / "keys").write_text("customer-7\n")
+    return root
+
+
+def on_the_disk(word):
+    for path, place in PLACES.items():
+        if path in word and "docs/example" not in word:
+            return word.replace(path, place, 1)
+    return word
+
+
+@pytest.mark.parametrize("page", sorted({page for page, words in CALLS if words[0] not in LATER}))
+def test_commands_run(page, disk, tmp_path, monkeypatch):
+    """In their order, on a fresh copy: no usage error, nothing that is not there, and nothing that fails."""
+    shutil.copytree(disk, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    config = tmp_path / "server.properties"
+    config.write_text(config.read_text().replace(str(disk), str(tmp_path)))
+    monkeypatch.chdir(tmp_path)
+    for words in (words for of_page, words in CALLS if of_page == page and words[0] not in LATER):
+        out, err = io.BytesIO(), io.BytesIO()
+        code = run(list(map(on_the_disk, words)), Environment(out, err, terminal=None))
+        assert code in (0, 3, 4, 5, 14), (words, code, err.getvalue().decode())
+        assert b"internal error" not in err.getvalue(), words
 
 
 def test_there_are_many():

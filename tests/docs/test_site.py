@@ -9,7 +9,7 @@ import mkdocs.exceptions
 import pytest
 import yaml
 
-from kafkalog_cli.cli.app import COMMANDS
+from kafkalog_cli.cli.commands import COMMANDS, command_of
 from kafkalog_cli.errors import ExitCode
 
 ROOT = Path(__file__).parents[2]
@@ -59,5 +59,15 @@ def test_pods_are_whole():
 
 def test_links_of_llms_txt_lead_to_files():
     links = re.findall(r"\]\(([^)]+)\)", (ROOT / "llms.txt").read_text())
+    assert len(links) > 10
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_llms_txt_names_the_commands_that_only_read_and_pages_that_exist():
+    text = (ROOT / "llms.txt").read_text()
+    (listed,) = re.findall(r"only read: ([a-z, -]+)\.", text)
+    writes = {name for name in COMMANDS if any("--dry-run" in one.option_names for one in command_of(name).parameters)}
+    assert listed.split(", ") == [name for name in COMMANDS if name not in {*writes, "demo", "warmup"}]
+    links = re.findall(r"\]\(([^)]+)\)", text)
     assert len(links) > 10
     assert [link for link in links if not (ROOT / link).exists()] == []

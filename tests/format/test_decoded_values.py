@@ -12,9 +12,8 @@ import uuid
 import pytest
 
 from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded, ValueDecoder
-from kafkalog_cli.format.values.framing import VALUE_HEADER
 from kafkalog_cli.format.values.schema_set import Reference, SchemaSet, StoredSchema
-from kafkalog_cli.format.values.value_format import ValueFormat
+from kafkalog_cli.format.values.value_format import VALUE_HEADER, ValueFormat
 
 fastavro = pytest.importorskip("fastavro")
 registry = pytest.importorskip("confluent_kafka.schema_registry")

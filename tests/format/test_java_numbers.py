@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog_cli.format.internal_topics.java_double import java_double
+from kafkalog_cli.format.internal_topics.java_json import java_double
 from kafkalog_cli.format.varint import (
     BadVarint,
     decode_unsigned,

@@ -15,7 +15,7 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.compression import compress
 from kafkalog_cli.format.kernels import plain_records
 from kafkalog_cli.log.reading import read as plain_read
-from kafkalog_cli.log.reading import read_compiled, read_large
+from kafkalog_cli.log.reading import read_compiled
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
 from tests.bad_input.makers import CONTROL, GZIP, START_MS, batch, record, seven
@@ -28,7 +28,7 @@ from tests.support.naive_reader import NaiveBatch, NaiveRecord
 from tests.support.strategies import batches_v2, control_batches, logs, message_sets
 
 KERNELS = [pytest.param(False, id="plain"), pytest.param(True, id="compiled", marks=pytest.mark.slow)]
-HAVE_THE_SIZE = (plain_records, plain_read, read_compiled, read_large)
+HAVE_THE_SIZE = (plain_records, plain_read, read_compiled, read_compiled)
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """dump-log against the recorded output of the real kafka-dump-log 4.2.0, byte for byte, on files of real brokers."""
 
-import hashlib
 import io
 import os
 import re
@@ -15,6 +14,7 @@ import pytest
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
+from tests.support.commands import everything
 
 ARCHIVE = Path(__file__).parents[1] / "fixtures" / "corpus" / "corpus.tar.xz"
 IDENTITY = re.compile(rb"\[B@[0-9a-f]+")  # the DefaultDecoder prints a Java object's identity
@@ -65,14 +65,6 @@ def dump(argv, forced=False):
     return code, stdout.getvalue(), stderr.getvalue()
 
 
-def tree(folder):
-    """Everything below `folder`, with its content: what a reader must leave as it is."""
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "directory"
-        for path in sorted(folder.rglob("*"))
-    }
-
-
 def mismatches(case, folder, forced=False):
     recorded = outputs(folder)
     for name, code, argv in commands(folder):
@@ -100,14 +92,14 @@ def case(request, corpus, monkeypatch):
 
 
 def test_every_recorded_command(case):
-    before = tree(case)
+    before = everything(case)
     tried = 0
     for folder in (case / "expected", case / "expected-extra"):
         if (folder / "COMMANDS.tsv").exists():
             tried += len(list(commands(folder)))
             assert list(mismatches(case, folder)) == []
     assert tried > 0 or case.name in ("format-0.7", "killed")
-    assert tree(case) == before
+    assert everything(case) == before
 
 
 COMPILED_CASES = [

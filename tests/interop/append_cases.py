@@ -16,10 +16,8 @@ from kafkalog_cli.format.batch_encoder import encode_end_marker
 from kafkalog_cli.format.records import Header
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.append.append import AppendRequest, apply_append, next_sequence, plan_append
-from kafkalog_cli.ops.append.batching import BatchMaker
-from kafkalog_cli.ops.append.gathering import blocks
+from kafkalog_cli.ops.append.batching import BatchMaker, Writing, blocks
 from kafkalog_cli.ops.append.reading import NewRecord
-from kafkalog_cli.ops.append.writing import Writing
 from kafkalog_cli.ops.apply_changes import MarkerState
 from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.settings import SettingsSource

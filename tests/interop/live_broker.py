@@ -280,7 +280,11 @@ def false_alarm(name, code, err):
         return ""
     if name.startswith(LOOK_AGAIN) or code not in (1, 5, 10):
         return f"exit code {code}"
-    return "" if code == 10 or any(words in err for words in TRUE_WORDS) else f"exit code {code} without a word of what is gone"
+    return (
+        ""
+        if code == 10 or any(words in err for words in TRUE_WORDS)
+        else f"exit code {code} without a word of what is gone"
+    )
 
 
 def wrong_offsets(arguments, out):

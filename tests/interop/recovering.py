@@ -1,6 +1,5 @@
 """`kafkalog recover` as users run it, and what a broker says of log directories that nobody recovered."""
 
-import io
 import json
 import os
 import re
@@ -10,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
+from tests.support.commands import kafkalog
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 HOLDER = """
@@ -46,13 +44,6 @@ class Ended(NamedTuple):
     returncode: int
     stdout: str
     stderr: str
-
-
-def kafkalog(*arguments, stdin=b""):
-    """Run a command in this process: a process for each of them costs half a second of CPU."""
-    out, err = io.BytesIO(), io.BytesIO()
-    code = run(list(map(str, arguments)), Environment(stdout=out, stderr=err, stdin=io.BytesIO(stdin), terminal=None))
-    return Ended(code, out.getvalue().decode(), err.getvalue().decode())
 
 
 @contextmanager

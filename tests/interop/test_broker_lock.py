@@ -15,6 +15,7 @@ from itertools import count
 import pytest
 
 from tests.interop.recovering import ENVIRONMENT, kafkalog, our_lock
+from tests.support.commands import everything
 
 pytestmark = pytest.mark.xdist_group("broker-lock")  # what its fixtures make is made once
 
@@ -76,16 +77,6 @@ def log_dir(corpus, tmp_path):
     return LogDir(data)
 
 
-def tree(root):
-    """All that there is: kind, mode, content and mtime of files and directories, with those of the root."""
-    found = {}
-    for path in [root, *sorted(root.rglob("*"))]:
-        status = path.lstat()
-        content = path.read_bytes() if path.is_file() else None
-        found[str(path.relative_to(root))] = (status.st_mode, content, status.st_mtime_ns, status.st_ino)
-    return found
-
-
 def contents(root):
     """What files there are, with their contents; locks, which have none, are left out."""
     return {
@@ -122,7 +113,7 @@ def java_lock(class_path, data):
 
 def test_java_keeps_writers_out(log_dir, class_path, evidence):
     with java_lock(class_path, log_dir.path) as java:
-        before = tree(log_dir.path)
+        before = everything(log_dir.path)
         for name, words in WRITERS.items():
             done = kafkalog(*log_dir.arguments(words))
             assert done.returncode == LOCKED, (name, done)
@@ -130,7 +121,7 @@ def test_java_keeps_writers_out(log_dir, class_path, evidence):
             assert str(log_dir.path / ".lock") in done.stderr, name
             assert "Stop it, or wait for it with --wait" in done.stderr, name
             assert "Traceback" not in done.stderr, name
-            assert tree(log_dir.path) == before, name
+            assert everything(log_dir.path) == before, name
     evidence("R17", len(WRITERS), 4)
 
 
@@ -143,14 +134,14 @@ def test_each_of_them_has_something_to_do(log_dir, name):
 
 def test_waiting_for_java_in_vain(log_dir, class_path, evidence):
     with java_lock(class_path, log_dir.path) as java:
-        before = tree(log_dir.path)
+        before = everything(log_dir.path)
         for name in ("recover", "undo", "purge"):
             started = time.monotonic()
             done = kafkalog(*log_dir.arguments(WRITERS[name]), "--wait", "1")
             assert done.returncode == LOCKED, (name, done)
             assert 1 <= time.monotonic() - started < 8, name
             assert f"pid {java.pid}" in done.stderr, name
-            assert tree(log_dir.path) == before, name
+            assert everything(log_dir.path) == before, name
 
     evidence("R17", 3, 4)
 
@@ -169,14 +160,14 @@ def test_readers_work_and_leave_no_trace(log_dir, class_path, evidence):
     without = {name: kafkalog(*log_dir.arguments(words)) for name, words in READERS.items()}
     assert not (log_dir.path / ".lock").exists()
     with java_lock(class_path, log_dir.path) as java:
-        before = tree(log_dir.path)
+        before = everything(log_dir.path)
         for name, words in READERS.items():
             done = kafkalog(*log_dir.arguments(words))
             assert done.returncode == without[name].returncode, (name, done)
             assert f"pid {java.pid}" in done.stdout + done.stderr, name
             if not name.startswith(("ls", "verify", "salvage")):  # which tell of the lock, or where they write
                 assert done.stdout == without[name].stdout, name
-            assert tree(log_dir.path) == before, name
+            assert everything(log_dir.path) == before, name
 
     evidence("R17", len(READERS), 4)
 

@@ -1,15 +1,13 @@
 """`groups` and `transactions` beside the real tools: their output just before the broker stops, and its disk then."""
 
-import io
 import json
 import re
 import subprocess
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
 from tests.interop.broker import JAVA, Client, broker
+from tests.support.commands import kafkalog
 
 pytestmark = [pytest.mark.xdist_group("groups"), pytest.mark.exhaustive(in_turn=True, together=True)]
 
@@ -24,10 +22,10 @@ SETTINGS = {
 }
 
 
-def kafkalog(*argv, code=0):
-    out, err = io.BytesIO(), io.BytesIO()
-    assert run([*map(str, argv)], Environment(stdout=out, stderr=err)) == code, err.getvalue()
-    return out.getvalue().decode()
+def printed(*argv, code=0):
+    ran = kafkalog(*argv)
+    assert ran.code == code, ran.err
+    return ran.out
 
 
 NO_ROWS = {"group", "offset", "EXPIRES", "Consumer", "Share", "Streams", "Warning:"}
@@ -120,7 +118,7 @@ def stopped(newest_kafka, tmp_path_factory):
         # What a producer that the coordinator knows nothing of leaves: a transaction that hangs.
         (folder / "lines").write_text("a\nb\n")
         hangs = ("--producer-id", "4242", "--transaction", "open", "--single-replica")
-        kafkalog("append", one.data / "orders-3", folder / "lines", "--input", "lines", *hangs)
+        printed("append", one.data / "orders-3", folder / "lines", "--input", "lines", *hangs)
         one.start()
         with GroupClients(one.address, newest_kafka.class_path, folder) as clients:
             make_groups(clients)
@@ -143,7 +141,7 @@ def stopped(newest_kafka, tmp_path_factory):
 def test_offsets_and_lag_of_each_partition(stopped):
     data, said = stopped
     real = rows_of(said[GROUPS,])
-    ours = rows_of(kafkalog("groups", data))
+    ours = rows_of(printed("groups", data))
     wanted = {tuple(row.values()) for row in real}
     assert {tuple(row.values())[:9] for row in ours if row["GROUP"] != "shared"} == wanted
     assert len(real) == len(wanted) == 21
@@ -155,7 +153,7 @@ def test_offsets_and_lag_of_each_partition(stopped):
 def test_start_offsets_and_lag_of_share_groups(stopped):
     data, said = stopped
     (real,) = rows_of(said[SHARES,])
-    (ours,) = rows_of(kafkalog("groups", data, "--group", "shared"))
+    (ours,) = rows_of(printed("groups", data, "--group", "shared"))
     assert (ours["CURRENT-OFFSET"], ours["LAG"]) == (real["START-OFFSET"], real["LAG"])
     assert 0 < int(real["START-OFFSET"]) < 60 - int(real["LAG"])  # records after the start are acknowledged too
 
@@ -163,7 +161,7 @@ def test_start_offsets_and_lag_of_share_groups(stopped):
 def test_members_and_their_assignments(stopped):
     data, said = stopped
     real = rows_of(said[GROUPS, "--members", "--verbose"])
-    ours = {row["CONSUMER-ID"]: row for row in rows_of(kafkalog("groups", data, "--members"))}
+    ours = {row["CONSUMER-ID"]: row for row in rows_of(printed("groups", data, "--members"))}
     assert len(real) == 5
     for row in real:
         mine = ours[row["CONSUMER-ID"]]
@@ -179,7 +177,7 @@ def test_members_and_their_assignments(stopped):
 
 def test_states_epochs_and_partitions_of_the_coordinator(stopped):
     data, said = stopped
-    found = [json.loads(line) for line in kafkalog("groups", data, "--format", "json").splitlines()][:-1]
+    found = [json.loads(line) for line in printed("groups", data, "--format", "json").splitlines()][:-1]
     ours = {group["group_id"]: group for group in found}
     for tool in (GROUPS, SHARES):
         for row in rows_of(said[tool, "--state", "--verbose"]):
@@ -196,14 +194,14 @@ def test_states_epochs_and_partitions_of_the_coordinator(stopped):
 
 
 def test_an_offset_in_an_open_transaction_is_pending(stopped):
-    text = kafkalog("groups", stopped[0], "--group", "in-transactions")
+    text = printed("groups", stopped[0], "--group", "in-transactions")
     assert re.search(r"in-transactions +orders +1 +7 ", text)
     assert "offset 12 of orders-1 is in an open transaction" in text
 
 
 def objects(data, kind):
     """The objects of a kind, of `transactions`: there is one that hangs."""
-    found = [json.loads(line) for line in kafkalog("transactions", data, "--format", "json", code=3).splitlines()]
+    found = [json.loads(line) for line in printed("transactions", data, "--format", "json", code=3).splitlines()]
     return [one for one in found if one["type"] == kind]
 
 
@@ -256,4 +254,4 @@ def test_the_hanging_transaction(stopped):
     assert ours["producer_id"] == 4242
     words = f"abort --topic orders --partition 3 --start-offset {real['StartOffset']}"
     assert ours["end_command"].endswith(words)
-    assert words in kafkalog("transactions", data, code=3)
+    assert words in printed("transactions", data, code=3)

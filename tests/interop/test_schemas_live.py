@@ -40,7 +40,7 @@ def kafkas_definitions(version):
         with zipfile.ZipFile(jar) as files:
             for name in files.namelist():
                 if re.fullmatch(r"(common/)?(message|metadata)/.*\.json", name):
-                    text = re.sub(r"(?m)^\s*//.*$", "", files.read(name).decode())
+                    text = re.sub(r"(?m)^\s*(//|/\*).*$", "", files.read(name).decode())
                     one = json.loads(text)
                     found[one["name"]] = one
     return found

@@ -48,6 +48,45 @@ def test_offsets_and_groups(newest_kafka, corpus):
         assert ["made", "idem", "0", "7", "180", "173"] in [line.split()[:6] for line in text.decode().splitlines()]
 
 
+def test_the_new_consumer_protocol(newest_kafka, corpus):
+    log_dir = corpus / "txn" / "data"
+    wanted = read_records(log_dir, "tx2")
+    with serving(log_dir) as server:
+        address = ("--bootstrap-server", server.bootstrap)
+        words = ("--topic", "tx2", "--group", "new", "--command-property", "group.protocol=consumer")
+        more = (
+            "--command-property",
+            "auto.offset.reset=earliest",
+            "--max-messages",
+            str(sum(map(len, wanted.values()))),
+        )
+        out = tool(newest_kafka, "consumer.ConsoleConsumer", *address, *words, *more)
+        assert sorted(out.splitlines()) == sorted(value for one in wanted.values() for _, _, value in one)
+        text = tool(newest_kafka, "consumer.group.ConsumerGroupCommand", *address, "--group", "new", "--describe")
+        ends = {n: one.high_watermark for n, one in server.catalog.topics["tx2"].partitions.items()}
+        rows = [line.split()[1:6] for line in text.decode().splitlines() if line.startswith("new ")]
+        assert sorted(rows) == [["tx2", str(n), str(end), str(end), "0"] for n, end in sorted(ends.items())]
+
+
+def test_admin_tools(newest_kafka, corpus):
+    with serving(corpus / "txn" / "data") as server:
+        address = ("--bootstrap-server", server.bootstrap)
+        text = tool(newest_kafka, "TopicCommand", *address, "--describe", "--topic", "tx2").decode()
+        assert "PartitionCount: 2" in text
+        listed = tool(newest_kafka, "TransactionsCommand", *address, "list").decode().splitlines()
+        known = server.server._broker.transactions.by_id()
+        assert {line.split()[0] for line in listed[1:]} == {*known}
+        name = next(iter(known))
+        words = ("describe", "--transactional-id", name)
+        assert name in tool(newest_kafka, "TransactionsCommand", *address, *words).decode()
+        words = ("describe-producers", "--topic", "tx2", "--partition", "0")
+        found = tool(newest_kafka, "TransactionsCommand", *address, *words).decode().splitlines()
+        producers = server.catalog.topics["tx2"].partitions[0].producers()
+        assert {line.split()[0] for line in found[1:]} == {str(one.producer_id) for one in producers}
+        words = ("--create", "--topic", "new", "--partitions", "1", "--replication-factor", "1")
+        tool(newest_kafka, "TopicCommand", *address, *words, code=1)
+
+
 def test_the_tables_are_kafkas(newest_kafka):
     real = kafkas_definitions(newest_kafka.version.release)
     for api in apis().values():

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog_cli as kl
-from kafkalog_cli.cli.app import COMMANDS
+from kafkalog_cli.cli.commands import COMMANDS
 from kafkalog_cli.errors import PathNotFound
 from kafkalog_cli.library.on_path import OnPath
 from tests.cli.test_append import kafkalog, tree
@@ -37,7 +37,7 @@ ONE = {
     "delete_records": ((60,), {"single_replica": True}, ["--before", "60", "--single-replica"]),
 }
 OTHER_COMMANDS = {"dump-log", "dump-index", "ls", "lookup-offset", "lookup-time", "read", "append", "export", "import"}
-OTHER_COMMANDS |= {"sql", "audit", "warmup", "demo", "serve"}
+OTHER_COMMANDS |= {"sql", "audit", "warmup", "demo"}
 
 
 @pytest.fixture(autouse=True)
@@ -135,7 +135,7 @@ def test_verify_finds_what_the_command_finds(tmp_path):
 def test_every_verb_is_there():
     """Of the commands that change logs, and of some that check or describe; each also as a method."""
     names = {name.replace("-", "_") for name in COMMANDS if name not in OTHER_COMMANDS}
-    described = {"groups", "transactions", "doctor", "cluster", "find", "stats", "metadump"}
+    described = {"groups", "transactions", "doctor", "cluster", "find", "stats", "metadump", "serve"}
     assert names == {*CALLS, *ONE, "undo", "verify", *described}
     for name in names:
         assert callable(getattr(kl, name))
@@ -148,3 +148,26 @@ def test_several_paths_and_a_selection(tmp_path):
     assert [one.plan.path.rpartition("/")[2] for one in run.results] == ["mixed-0", "mixed-1"]
     assert [one.plan.topic for one in kl.recover(place, topics=["levels"], dry_run=True).results] == ["levels"]
     assert [one.plan.partition for one in kl.recover(place, partitions=[1], dry_run=True).results] == [1]
+
+
+def test_a_server_runs_during_a_block_and_its_notes_are_warnings(tmp_path):
+    from tests.support.kafka_client import KafkaClient
+
+    def ask(server):
+        host, port = server.bootstrap.split(":")
+        with KafkaClient((host, int(port))) as client:
+            asked = [{"partition": 1, "fetchOffset": 0, "partitionMaxBytes": 1 << 20}]
+            found = client.ask("Fetch", 12, maxBytes=1 << 20, topics=[{"topic": "mixed", "partitions": asked}])
+        return found["responses"][0]["partitions"][0]
+
+    logs = shutil.copytree(EXAMPLE, tmp_path / "logs")
+    with kl.serve(logs, topics=["mixed"]) as server:
+        assert (ask(server)["errorCode"], ask(server)["highWatermark"]) == (0, 125)
+    with pytest.raises(ConnectionRefusedError):
+        ask(server)
+    with kl.serve(logs, at=datetime(2001, 1, 1)) as server:
+        assert ask(server)["highWatermark"] == 0
+    log = logs / "mixed-1" / "00000000000000000000.log"
+    log.write_bytes(log.read_bytes()[:70] + b"damaged" + log.read_bytes()[77:])
+    with pytest.warns(kl.LogWarning, match=r"mixed-1.*are not served"), kl.serve(logs) as server:
+        assert ask(server)["errorCode"] == 2

@@ -7,13 +7,13 @@ from kafkalog_cli.format import producer_snapshot
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.open_transactions import (
+    OpenTransaction,
     headers_of,
     open_in,
     parts_to_replay,
 )
 from kafkalog_cli.log.open_transactions import open_transactions as open_transactions_of
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.log.transactions_by_producer import OpenTransaction
 
 FS = RealFilesystem()
 TRANSACTIONAL, CONTROL = 0x10, 0x30

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog_cli.errors import Unreadable
-from kafkalog_cli.log import transactions_by_producer
-from kafkalog_cli.log.transactions_by_producer import OpenTransaction, PackedTransactions, TransactionsByProducer
+from kafkalog_cli.log import open_transactions
+from kafkalog_cli.log.open_transactions import OpenTransaction, PackedTransactions, TransactionsByProducer
 
 producers = st.integers(0, 12)
 steps = st.lists(
@@ -18,7 +18,7 @@ steps = st.lists(
 @given(before=steps, after=steps, most=st.integers(0, 9))
 def test_as_a_dictionary(before, after, most):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(transactions_by_producer, "_MOST_UNPACKED", most)
+        patch.setattr(open_transactions, "_MOST_UNPACKED", most)
         known, wanted = TransactionsByProducer("t-0"), {}
         for part in (before, after):
             for producer, rest in part:
@@ -37,7 +37,7 @@ def test_as_a_dictionary(before, after, most):
 
 def test_a_packed_sequence():
     known = TransactionsByProducer("t-0")
-    many = transactions_by_producer._MOST_UNPACKED + 5
+    many = open_transactions._MOST_UNPACKED + 5
     for producer in range(many):
         known.put(OpenTransaction(producer, 3, many - producer, 99))
     found = known.by_first_offset()
@@ -49,8 +49,8 @@ def test_a_packed_sequence():
 
 
 def test_more_open_transactions_than_are_held_in_memory(monkeypatch):
-    monkeypatch.setattr(transactions_by_producer, "_MOST_UNPACKED", 4)
-    monkeypatch.setattr(transactions_by_producer, "MOST_PRODUCERS", 10)
+    monkeypatch.setattr(open_transactions, "_MOST_UNPACKED", 4)
+    monkeypatch.setattr(open_transactions, "MOST_PRODUCERS", 10)
     known = TransactionsByProducer("logs/t-0")
     for producer in range(14):
         known.put(OpenTransaction(producer, 0, producer, 0))

@@ -5,9 +5,8 @@ import json
 import pytest
 
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.ops.append.batching import BatchStyle
+from kafkalog_cli.ops.append.batching import BatchStyle, blocks
 from kafkalog_cli.ops.append.columns import NdjsonReader
-from kafkalog_cli.ops.append.gathering import blocks
 
 
 @pytest.mark.parametrize("kernels", [KernelChoice(forced=False), KernelChoice(forced=True)], ids=["plain", "compiled"])

@@ -13,9 +13,8 @@ from kafkalog_cli.disk import kernels
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format.records import field_bytes, read_headers
-from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle
+from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle, blocks
 from kafkalog_cli.ops.append.columns import NdjsonReader, RecordRun
-from kafkalog_cli.ops.append.gathering import blocks
 from kafkalog_cli.ops.append.reading import NewRecord
 from tests.support.logs import BASE_TIME_MS
 from tests.support.strategies import contents, headers, timestamps

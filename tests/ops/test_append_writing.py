@@ -5,10 +5,8 @@ import struct
 import pytest
 
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle
-from kafkalog_cli.ops.append.gathering import blocks
+from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle, Writing, blocks
 from kafkalog_cli.ops.append.reading import NewRecord
-from kafkalog_cli.ops.append.writing import Writing
 
 LARGEST = {
     "batch_bytes": 2**31 - 1,

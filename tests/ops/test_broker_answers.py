@@ -1,18 +1,16 @@
 """Where a broker would answer a question about time otherwise, it is said: what it believes is not always so."""
 
-import io
 import json
 import os
 import struct
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.lookup.by_time import lookup_max_timestamp, lookup_time
 from kafkalog_cli.ops.partition_state import log_bounds
+from tests.support.commands import kafkalog
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
 
 FS = RealFilesystem()
@@ -166,9 +164,7 @@ def test_the_end_that_a_broker_takes_by_the_last_index_entry(root):
 
 
 def call(*argv):
-    stdout, stderr = io.BytesIO(), io.BytesIO()
-    code = run(list(argv), Environment(stdout=stdout, stderr=stderr, now_ms=lambda: BASE_TIME_MS + 20_000))
-    return code, stdout.getvalue().decode(), stderr.getvalue().decode()
+    return kafkalog(*argv, now_ms=lambda: BASE_TIME_MS + 20_000)
 
 
 def test_both_outputs_tell_what_a_broker_would_say(root):

@@ -14,9 +14,8 @@ from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.compact import choose
 from kafkalog_cli.ops.compact.choose import plan_compact
 from kafkalog_cli.ops.compact.erasing import ErasureProof, _place_of, replication_words
-from kafkalog_cli.ops.compact.erasure import MOST_OFFSETS, RecordPlace
 from kafkalog_cli.ops.compact.passes import marking_request
-from kafkalog_cli.ops.compact.plan import Choice, CompactRequest
+from kafkalog_cli.ops.compact.plan import MOST_OFFSETS, Choice, CompactRequest, RecordPlace
 from kafkalog_cli.ops.partition_facts import Replication
 from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.settings import SettingsSource

@@ -21,6 +21,7 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.ops.doctor.broker_messages import MESSAGES, recognised
 from kafkalog_cli.ops.doctor.commands import Effect, commands_in, effect_of, in_safe_order
 from tests.support.archives import FIXTURES
+from tests.support.commands import json_of
 from tests.support.logs import R, batch_v2
 from tests.support.metadata_logs import batches, partition, value
 
@@ -147,9 +148,7 @@ def check_schema(lines):
 
 
 def doctor(*arguments):
-    out, err = io.BytesIO(), io.BytesIO()
-    code = run(["doctor", *map(str, arguments), "--format", "json"], Environment(stdout=out, stderr=err))
-    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    code, lines, _ = json_of("doctor", *arguments)
     assert lines[-1]["exit_code"] == code
     check_schema(lines)
     return lines

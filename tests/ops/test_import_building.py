@@ -11,7 +11,7 @@ from kafkalog_cli.change.new_partition import remove_all  # noqa: E402
 from kafkalog_cli.change.publishing.new_partitions import staged_name  # noqa: E402
 from kafkalog_cli.disk.kernels import KernelChoice  # noqa: E402
 from kafkalog_cli.errors import BadInput, KafkalogError  # noqa: E402
-from kafkalog_cli.ops.append.writing import Writing  # noqa: E402
+from kafkalog_cli.ops.append.batching import Writing  # noqa: E402
 from kafkalog_cli.ops.importing.building import TopicStyle, build  # noqa: E402
 from kafkalog_cli.ops.importing.lines import line_batches  # noqa: E402
 from kafkalog_cli.ops.importing.proving import prove  # noqa: E402

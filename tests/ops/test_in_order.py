@@ -8,8 +8,7 @@ import pytest
 
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.ops.in_order import AHEAD, InOrder
-from kafkalog_cli.ops.size_spec import parse_size_bytes
-from kafkalog_cli.ops.time_spec import parse_seconds
+from kafkalog_cli.ops.option_values import parse_seconds, parse_size_bytes
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 7])

@@ -401,7 +401,7 @@ def test_a_log_whose_offsets_go_down_is_told_and_its_index_checked_all_the_same(
     found = reports(100, bytes(damaged), offset_index(100, [(104, at[1]), (107, at[2])]), time_index(100, [(12, 107)]))
     assert verdicts(found[FileKind.OFFSET_INDEX]) == [Verdict.RIGHT, Verdict.RIGHT]
     assert verdicts(found[FileKind.TIME_INDEX]) == [Verdict.RIGHT]
-    assert [note.message for note in found[FileKind.LOG].notes][0] == f"at byte {at[3]}: offsets do not go up"
+    assert [note.message for note in found[FileKind.LOG].notes][0] == f"at byte {at[3]}: offsets do not ascend"
 
 
 @pytest.mark.parametrize(

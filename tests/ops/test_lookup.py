@@ -1,19 +1,17 @@
 """Look-ups against a linear search over the records that were written, with sound, missing and lying indexes."""
 
-import io
 import json
 import random
 import struct
 
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.lookup.by_offset import lookup_offset
 from kafkalog_cli.ops.lookup.by_time import lookup_max_timestamp, lookup_time
+from tests.support.commands import kafkalog
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, message_set, write_segment
 
 FS = RealFilesystem()
@@ -181,9 +179,7 @@ def test_offset_268_lies_in_segment_251_at_relative_offset_17(tmp_path):
 
 
 def call(*argv):
-    stdout, stderr = io.BytesIO(), io.BytesIO()
-    code = run(list(argv), Environment(stdout=stdout, stderr=stderr, now_ms=lambda: BASE_TIME_MS + 20_000))
-    return code, stdout.getvalue().decode(), stderr.getvalue().decode()
+    return kafkalog(*argv, now_ms=lambda: BASE_TIME_MS + 20_000)
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Logs that an independent trial found (tests/fixtures/message_sets): what the commands say of message sets v0 and v1."""
 
-import io
-import json
 import os
 import shlex
 import shutil
@@ -10,10 +8,8 @@ from pathlib import Path
 import pytest
 
 import kafkalog_cli as kl
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.kernels import KernelChoice
 from tests.support.archives import unpack
+from tests.support.commands import kafkalog, objects_in
 from tests.support.naive_reader import read_batches, read_records
 
 
@@ -26,9 +22,8 @@ def cases(tmp_path_factory):
 
 def called(*argv):
     """(exit code, lines of JSON)."""
-    stdout = io.BytesIO()
-    code = run([str(word) for word in argv], Environment(stdout=stdout, kernels=KernelChoice(forced=False)))
-    return code, [json.loads(line) for line in stdout.getvalue().splitlines()]
+    ran = kafkalog(*argv, compiled=False)
+    return ran.code, objects_in(ran.out)
 
 
 @pytest.mark.parametrize(

@@ -1,24 +1,20 @@
 """Ranges of dump-log against a filter over the whole dump, by both kernels, with sound and lying indexes."""
 
 import io
-import json
 import random
 
 import pytest
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.kernels import KernelChoice
 from tests.ops.test_lookup import random_partition, spoil
+from tests.support.commands import json_of
 
 
 def records(folder, *options, forced=False):
-    stdout, stderr = io.BytesIO(), io.BytesIO()
-    environment = Environment(stdout=stdout, stderr=stderr, kernels=KernelChoice(forced=forced))
-    code = run(["dump-log", str(folder), "--format", "json", *options], environment)
-    lines = [json.loads(line) for line in stdout.getvalue().splitlines()]
-    assert (code, stderr.getvalue()) == (0, b"")
+    code, lines, messages = json_of("dump-log", folder, *options, compiled=forced)
     assert lines[-1]["type"] == "summary"
+    assert (code, messages) == (0, [])
     return [line for line in lines if line["type"] == "record"]
 
 

@@ -1,15 +1,9 @@
 """read_committed where the transaction index, the snapshots or the markers are not as they should be; and real logs."""
 
-import io
-import json
-
 import pytest
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.kernels import KernelChoice
 from tests.ops.test_read_consumer import FOLDER, read, record_of
+from tests.support.commands import json_of
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, aborted_txns, batch_v2, end_marker, producer_snapshot
 from tests.support.naive_consumer import ABORT, COMMIT, consume
@@ -160,7 +154,4 @@ def test_real_logs(corpus):
 
 
 def read_real(partition, *options):
-    out, err = io.BytesIO(), io.BytesIO()
-    environment = Environment(out, err, RealFilesystem(), kernels=KernelChoice(forced=False))
-    code = run(["read", str(partition), "--format", "json", *options], environment)
-    return code, *([json.loads(line) for line in stream.getvalue().splitlines()] for stream in (out, err))
+    return json_of("read", partition, *options, compiled=False)

@@ -1,8 +1,6 @@
 """recover on a disk with sectors that cannot be read: nothing is cut that was not read, salvage reads around them."""
 
 import errno
-import io
-import json
 import os
 import shutil
 
@@ -10,12 +8,11 @@ import pytest
 
 from kafkalog_cli.broker.loaded_segment import LoadSettings
 from kafkalog_cli.broker.log_loader import StartState
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.recover.like_broker import plan_like_broker
+from kafkalog_cli.ops.recover.recover import plan_like_broker
 from tests.ops.test_salvage import batches, offsets_in
+from tests.support.commands import kafkalog, objects_in
 from tests.support.logs import write_segment
 from tests.support.watched_fs import WatchedFilesystem
 
@@ -50,10 +47,8 @@ def partition(directory):
 
 
 def recover(fs, *argv):
-    out, err = io.BytesIO(), io.BytesIO()
-    code = run(["recover", "--format", "json", *map(str, argv)], Environment(stdout=out, stderr=err, fs=fs))
-    assert b"internal error" not in err.getvalue()
-    return code, [json.loads(line) for line in out.getvalue().splitlines()], err.getvalue().decode()
+    code, out, err = kafkalog("recover", "--format", "json", *argv, fs=fs)
+    return code, objects_in(out), err
 
 
 def content(directory):

@@ -14,17 +14,16 @@ from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.segments.segment_times import LargestTimestamp, TimestampOrigin
 from kafkalog_cli.ops import delete_records, truncate
 from kafkalog_cli.ops.delete_records import DeleteRecordsRequest, plan_delete_records
-from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.ops.log_plan import LogRequest
 from kafkalog_cli.ops.partition_state import PartitionState, Roots
 from kafkalog_cli.ops.retain import free, retain
-from kafkalog_cli.ops.retain.explain import Retained, fates_of
 from kafkalog_cli.ops.retain.free import FreeRequest, FreeSegment, oldest_first, plan_free
-from kafkalog_cli.ops.retain.plan import RetainRequest, Stay
+from kafkalog_cli.ops.retain.plan import Retained, RetainRequest, Stay, fates_of
 from kafkalog_cli.ops.retain.retain import line_edits, plan_retain
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.truncate import plan_truncate
-from kafkalog_cli.ops.verify.log_start import missing_start
-from kafkalog_cli.ops.verify.times import TimestampOddity
+from kafkalog_cli.ops.verify.batch_checks import TimestampOddity
+from kafkalog_cli.ops.verify.gaps import missing_start
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
 from tests.support.plain_changes import files, make
 

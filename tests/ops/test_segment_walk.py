@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kafkalog_cli.format.batch import Batch, BatchColumns
-from kafkalog_cli.log.reading import good_batches
+from kafkalog_cli.log.reading import scan
 
 
 def batches(first, end, *, is_compiled):
@@ -14,9 +14,9 @@ def batches(first, end, *, is_compiled):
 
 @pytest.mark.parametrize("kinds", ["ccc", "pcc", "cpc", "ccp", "ppp"], ids=str)
 def test_joined_batches_are_all_there_in_order(monkeypatch, kinds):
-    monkeypatch.setattr(good_batches, "GATHERED_ROWS", 5)
+    monkeypatch.setattr(scan, "GATHERED_ROWS", 5)
     chunks = [batches(3 * at, 3 * at + 3, is_compiled=kind == "c") for at, kind in enumerate(kinds)]
-    found = list(good_batches.gathered(iter(chunks)))
+    found = list(scan.gathered(iter(chunks)))
     assert [row.position for part in found for row in part.rows()] == list(range(9))
     sizes = {"ccc": [6, 3], "pcc": [3, 6], "cpc": [3, 3, 3], "ccp": [6, 3], "ppp": [3, 3, 3]}
     assert [len(part) for part in found] == sizes[kinds]

@@ -1,16 +1,12 @@
 """A segment may be named after an offset inside the message set with which it begins: no range loses a record of it."""
 
-import io
-import json
 from itertools import pairwise
 from random import Random
 
 import pytest
 
 import kafkalog_cli as kl
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.kernels import KernelChoice
+from tests.support.commands import kafkalog, objects_in
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message_set, write_segment
 
 
@@ -37,9 +33,9 @@ def write_log(folder, seed):
 
 
 def printed(*argv):
-    stdout = io.BytesIO()
-    assert run([str(word) for word in argv], Environment(stdout=stdout, kernels=KernelChoice(forced=False))) == 0
-    return [json.loads(line) for line in stdout.getvalue().splitlines()]
+    ran = kafkalog(*argv, compiled=False)
+    assert ran.code == 0
+    return objects_in(ran.out)
 
 
 @pytest.mark.parametrize("seed", range(12))

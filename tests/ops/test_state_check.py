@@ -282,7 +282,7 @@ def test_a_snapshot_beyond_the_end_of_the_log_and_one_at_its_start(transactions)
     files[beyond] = files[start] = snapshot([])
     found = reports(files, transactions)
     assert found[beyond].exit_code is ExitCode.CORRUPTION
-    assert "beyond the end of the log, 282" in found[beyond].notes[0].message
+    assert "past the end of the log (282)" in found[beyond].notes[0].message
     assert found[start].exit_code is ExitCode.OK
     assert "a broker deletes it" in found[start].notes[0].message
 

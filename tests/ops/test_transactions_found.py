@@ -1,6 +1,5 @@
 """`transactions`: transactional ids beside the logs, hanging transactions, damage, hostile names."""
 
-import io
 import json
 from pathlib import Path
 from shutil import copytree, rmtree
@@ -9,8 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import kafkalog_cli as kl
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
+from tests.support.commands import kafkalog
 from tests.support.coordinator_logs import commits, coordinator_partition_at, key, value
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
 
@@ -19,17 +17,13 @@ SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 ONGOING, PREPARE_COMMIT, COMPLETE_COMMIT, COMPLETE_ABORT = 1, 2, 4, 5
 
 
-def kafkalog(*argv):
-    out, err = io.BytesIO(), io.BytesIO()
-    environment = Environment(stdout=out, stderr=err, now_ms=lambda: BASE_TIME_MS + 90_000)
-    code = run([*map(str, argv)], environment)
-    assert b"internal error" not in err.getvalue()
-    return code, out.getvalue().decode(), err.getvalue().decode()
+def called(*argv):
+    return kafkalog(*argv, now_ms=lambda: BASE_TIME_MS + 90_000)
 
 
 def found_in(*log_dirs):
     """(exit code, transactional ids by name, (topic, partition, producer): what is open in logs)."""
-    code, out, _ = kafkalog("transactions", *log_dirs, "--format", "json")
+    code, out, _ = called("transactions", *log_dirs, "--format", "json")
     *found, summary = map(json.loads, out.splitlines())
     ids = {one["transactional_id"]: one for one in found if one["type"] == "transaction"}
     logs = {
@@ -88,7 +82,7 @@ def test_states_in_the_logs(log_dir):
     assert code == 3
     assert logs["t", 0, 3]["end_command"].endswith("abort --topic t --partition 0 --start-offset 2")
     assert logs["t", 0, 2]["end_command"] is None
-    text = kafkalog("transactions", log_dir)[1]
+    text = called("transactions", log_dir)[1]
     assert logs["t", 0, 3]["end_command"] in text
     assert "past its timeout, so that a coordinator aborts it: b\n" in text
     assert "1:30" in text  # the age of b
@@ -109,7 +103,7 @@ def test_with_all_partitions_a_producer_without_an_id_hangs(corpus, tmp_path):
 
 def test_in_a_cluster_without_transactional_ids_every_open_transaction_hangs(tmp_path):
     """The metadata log of the demo has no topic __transaction_state."""
-    assert kafkalog("demo", tmp_path / "demo", "--now", "2026-11-23T14:00:00Z")[0] == 0
+    assert called("demo", tmp_path / "demo", "--now", "2026-11-23T14:00:00Z")[0] == 0
     code, ids, logs = found_in(tmp_path / "demo")
     assert (code, ids, [one["state"] for one in logs.values()]) == (3, {}, ["hanging"])
 
@@ -123,9 +117,9 @@ def test_a_transaction_that_is_prepared_is_not_hanging(tmp_path):
 
 def test_nothing_at_all(tmp_path):
     data(tmp_path, 0, 1, ended=[1])
-    assert kafkalog("transactions", tmp_path) == (0, "no transactions\n", "")
-    assert kafkalog("transactions", tmp_path / "nowhere")[0] == 10
-    assert kafkalog("transactions")[0] == 2
+    assert called("transactions", tmp_path) == (0, "no transactions\n", "")
+    assert called("transactions", tmp_path / "nowhere")[0] == 10
+    assert called("transactions")[0] == 2
 
 
 def test_the_best_copies_of_two_log_directories(tmp_path):
@@ -143,7 +137,7 @@ def test_damage_and_control_characters(tmp_path):
     hostile = "id\x1b[2J\n"
     batches = commits(transaction(hostile, 2, ONGOING, 0, topic="x\x07"), transaction("b", 3, ONGOING, 0))
     coordinator_partition_at(tmp_path, 0, batches, STATE)
-    code, out, err = kafkalog("transactions", tmp_path)
+    code, out, err = called("transactions", tmp_path)
     assert code == 0
     assert not {one for one in out + err if not one.isprintable()} - {"\n"}
     assert set(found_in(tmp_path)[1]) == {hostile, "b"}

@@ -15,11 +15,9 @@ from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.checks.diagnose import finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.listing.root import Shutdown
-from kafkalog_cli.ops.verify.gaps import GapJudge, cleaner_wrote, has_gap, rows_behind_gaps
+from kafkalog_cli.ops.verify.batch_checks import TOLERATED_AHEAD_MS, AbortedCheck, TimesSeen, TimestampOddity, unit_of
+from kafkalog_cli.ops.verify.gaps import GapJudge, cleaner_wrote, has_gap, missing_start, rows_behind_gaps
 from kafkalog_cli.ops.verify.headers import HeaderCheck
-from kafkalog_cli.ops.verify.log_start import missing_start
-from kafkalog_cli.ops.verify.times import TOLERATED_AHEAD_MS, TimesSeen, TimestampOddity, unit_of
-from kafkalog_cli.ops.verify.txns import AbortedCheck
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
 
@@ -247,7 +245,7 @@ def test_a_transaction_begins_with_its_first_batch_that_has_records(monkeypatch)
 
 @pytest.mark.parametrize(("count", "more"), [(1, ""), (2, "; 1 more are missing"), (3, "; 2 more are missing")])
 def test_further_transactions_that_are_missing_are_counted(monkeypatch, tmp_path, count, more):
-    monkeypatch.setattr("kafkalog_cli.ops.verify.txns.control_type_at", lambda log, position: 0)
+    monkeypatch.setattr("kafkalog_cli.ops.verify.headers.control_type_at", lambda log, position: 0)
     check = AbortedCheck(FS)
     check._ended = [(0, 7, at, at + 1) for at in range(count)]
     [found] = check.findings(SimpleNamespace(path=f"{tmp_path}/{0:020d}.log"))

@@ -5,7 +5,7 @@ from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
 from kafkalog_cli.output.block_lines import OUT_BYTES, BlockLines
 from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext
-from kafkalog_cli.output.record_json_compiled import CompiledRecordJson
+from kafkalog_cli.output.record_json_printer import CompiledRecordJson
 from tests.support.faulty_fs import BytesFile
 
 CONTEXT = SegmentContext("orders", 3, "00000000000000000000.log")

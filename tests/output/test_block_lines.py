@@ -8,7 +8,7 @@ from kafkalog_cli.log.reading import scan
 from kafkalog_cli.log.reading.read_ahead import ReadAhead
 from kafkalog_cli.log.reading.scan import Scan
 from kafkalog_cli.output.block_lines import BlockLines, RenderedBlock
-from kafkalog_cli.output.record_json_compiled import CompiledRecordJson
+from kafkalog_cli.output.record_json_printer import CompiledRecordJson
 from tests.bad_input.makers import batch, record
 from tests.output.output_segments import CONTEXT, plain_lines
 from tests.support.faulty_fs import BytesFile

@@ -4,8 +4,7 @@ import pytest
 
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.ops.session.verb import Summary
-from kafkalog_cli.output.dry_run_text import RunCounts
-from kafkalog_cli.output.views import FAILED
+from kafkalog_cli.output.views import FAILED, RunCounts
 
 OK, REFUSED, FAILURE = ExitCode.OK, ExitCode.REFUSED, ExitCode.FAILURE
 

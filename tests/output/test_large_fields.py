@@ -11,7 +11,7 @@ import pytest
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.format.java_string import java_string
+from kafkalog_cli.format.java_text import java_string
 from kafkalog_cli.output import large_fields
 from kafkalog_cli.output.large_fields import (
     base64_pieces,

@@ -12,9 +12,8 @@ import pytest
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.output.progress import Progress, clock_time, sized, spent
+from kafkalog_cli.output.progress import Progress, Waiting, clock_time, sized, spent
 from kafkalog_cli.output.stream import terminal_columns
-from kafkalog_cli.output.waiting import Waiting
 from tests.output.test_schemas import check
 
 
@@ -84,6 +83,8 @@ def test_a_terminal_gets_one_line_that_is_written_over_and_goes():
         ("50", "logs/orders-0/0.log", "verify: 1.0 MiB, 512 KiB/s, logs/orders-0/0.log"),
         ("50", "logs/orders-0/00000000000000000000.log", "verify: 1.0 MiB, 512 KiB/s, logs/orders-0"),
         ("50", "x" * 100, "verify: 1.0 MiB, 512 KiB/s"),
+        ("50", "ログ/注文の主題-0", "verify: 1.0 MiB, 512 KiB/s, ログ/注文の主題-0"),
+        ("50", "ログ/とても長い注文の主題-0", "verify: 1.0 MiB, 512 KiB/s, ログ"),
         ("21", "logs", "verify: 1.0 MiB, 512"),
     ],
 )
@@ -228,3 +229,39 @@ def test_a_dump_into_a_file_shows_its_progress(corpus, stdout, stderr, is_shown)
     plain = io.BytesIO()
     assert run(["dump-log", *map(str, logs), "--deep-iteration"], Environment(stdout=plain, stderr=io.BytesIO())) == 0
     assert plain.getvalue() == out.getvalue()
+
+
+READERS = ("ls", "read", "dump-index", "groups", "transactions", "cluster", "doctor", "find", "stats")
+STREAMING = ("read", "dump-index")
+NOW_MS = 1_900_000_000_000
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("demo") / "shop"
+    assert run(["demo", str(folder)], Environment(stdout=io.BytesIO(), stderr=io.BytesIO())) == 0
+    return folder
+
+
+def on_screen(shown):
+    """Lines that stay on a terminal: each without what is erased of it."""
+    return re.sub(rb"[^\n]*\r(\x1b\[K| +\r)", b"", shown)
+
+
+@pytest.mark.parametrize("stdout", [io.BytesIO, Terminal])
+@pytest.mark.parametrize("command", READERS)
+def test_commands_that_read_show_their_progress(command, stdout, shop):
+    """Nothing of it stays on the terminal, and the results are those of a run without progress."""
+    seconds = iter(range(0, 10_000_000, 2))
+    arguments = [str(shop), *(("--topic", "orders") if command == "read" else ())]
+    both = Terminal()
+    out = both if stdout is Terminal else stdout()
+    run([command, *arguments], Environment(out, both, now_ms=lambda: NOW_MS, clock=lambda: next(seconds)))
+    is_shown = not (stdout is Terminal and command in STREAMING)
+    assert (f"{command}: " in text(both)) is is_shown
+    quick_both = Terminal()
+    quick_out = quick_both if stdout is Terminal else stdout()
+    run([command, *arguments], Environment(quick_out, quick_both, now_ms=lambda: NOW_MS, clock=lambda: 0.0))
+    assert b"\x1b[K" not in quick_both.getvalue()
+    assert on_screen(both.getvalue()) == quick_both.getvalue()
+    assert out is both or out.getvalue() == quick_out.getvalue()

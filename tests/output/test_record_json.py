@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog_cli.format.java_string import java_string
+from kafkalog_cli.format.java_text import java_string
 from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext, topic_decode
 from tests.bad_input.makers import (
     CONTROL,

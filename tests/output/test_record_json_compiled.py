@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, topic_decode
-from kafkalog_cli.output.record_json_compiled import CompiledRecordJson
+from kafkalog_cli.output.record_json_printer import CompiledRecordJson
 from kafkalog_cli.output.redact import Redaction, Showing, parse_redaction
 from tests.bad_input.makers import DELETE_HORIZON, LOG_APPEND_TIME, LOGS, TRANSACTIONAL, batch, record
 from tests.output.output_segments import blocks, compiled_text, plain_lines

@@ -81,10 +81,13 @@ def test_clients_read_all_records(corpus, case, topic, client, isolation):
 
 
 def test_three_consumers_share_a_topic_and_take_over(corpus):
-    confluent = pytest.importorskip("confluent_kafka")
+    share_and_take_over(pytest.importorskip("confluent_kafka"), corpus, {"session.timeout.ms": 6000})
+
+
+def share_and_take_over(confluent, corpus, of_protocol):
     log_dir = corpus / "txn" / "data"
     with serving(log_dir) as server:
-        settings = {"bootstrap.servers": server.bootstrap, "group.id": "three", "session.timeout.ms": 6000}
+        settings = {"bootstrap.servers": server.bootstrap, "group.id": "three", **of_protocol}
         consumers = [confluent.Consumer({**settings, "auto.offset.reset": "earliest"}) for _ in range(3)]
         for consumer in consumers:
             consumer.subscribe(["tx2", "idem"])
@@ -103,6 +106,8 @@ def test_three_consumers_share_a_topic_and_take_over(corpus):
 
         seen = set()
         settle(consumers, seen)
+        broker = server.server._broker
+        assert bool(broker.consumer_groups.groups()) is ("group.protocol" in of_protocol)
         first, *rest = consumers
         first.close()
         settle(rest, seen)
@@ -111,4 +116,4 @@ def test_three_consumers_share_a_topic_and_take_over(corpus):
         assert committed.offset == 42
         for consumer in rest:
             consumer.close()
-        assert server.server._broker.groups.groups() == []
+        assert (broker.groups.groups(), broker.consumer_groups.groups()) == ([], {})

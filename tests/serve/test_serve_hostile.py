@@ -13,6 +13,7 @@ import pytest
 
 from tests.serve.test_serve_fetch import fetch, log_dir, partition  # noqa: F401 fixture
 from tests.support.kafka_client import APIS, KafkaClient, request_frame, response_of
+from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.serving import serving
 
 REQUESTS = 10_000
@@ -85,6 +86,46 @@ def test_a_slow_reader_does_not_stop_others(log_dir):  # noqa: F811
         frame = request_frame("Fetch", 11, 1, {"maxBytes": 1 << 30, "topics": [asked]})
         for _ in range(20):
             slow.sendall(frame)
+        assert is_well(server)
+
+
+REPEATED = [
+    ("Metadata", 8, "topics", {"name": "orders"}),
+    ("Metadata", 12, "topics", {"name": "orders"}),
+    ("DescribeTopicPartitions", 0, "topics", {"name": "orders"}),
+    ("DescribeProducers", 0, "topics", {"name": "orders", "partitionIndexes": [0] * 9}),
+    ("DescribeTransactions", 0, "transactionalIds", "t"),
+    ("DescribeGroups", 5, "groups", "g"),
+    ("ConsumerGroupDescribe", 1, "groupIds", "g"),
+    ("DescribeConfigs", 4, "resources", {"resourceType": 2, "resourceName": "orders", "configurationKeys": None}),
+    ("OffsetFetch", 8, "groups", {"groupId": "g", "topics": None}),
+]
+
+
+@pytest.mark.parametrize(("name", "version", "array", "element"), REPEATED)
+def test_a_thing_that_is_named_many_times_is_answered_once(log_dir, name, version, array, element):  # noqa: F811
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        once, often = (client.ask(name, version, **{array: [element] * count}) for count in (1, 20_000))
+        assert once == often
+
+
+def test_a_partition_that_is_asked_for_twice(log_dir):  # noqa: F811
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        topics = [{"name": "orders", "partitions": [{"partitionIndex": 0, "timestamp": 5}] * 3}]
+        found = client.ask("ListOffsets", 7, topics=topics)["topics"][0]["partitions"]
+        assert [one["errorCode"] for one in found] == [0, 42, 42]
+
+
+def test_a_response_is_never_larger_than_its_size_can_say(tmp_path):
+    folder = tmp_path / "orders-0"
+    folder.mkdir()
+    big = batch_v2([R(0, BASE_TIME_MS, b"k", bytes(1 << 20))])
+    (folder / f"{0:020d}.log").write_bytes(big)
+    asked = [{"partition": 0, "fetchOffset": 0, "partitionMaxBytes": 2**31 - 1}] * 3000
+    topics = [{"topic": "orders", "partitions": asked}]
+    with serving(tmp_path) as server, KafkaClient(server.server.address) as client:
+        client.socket.sendall(request_frame("Fetch", 11, 1, {"maxBytes": 2**31 - 1, "topics": topics}))
+        assert 1 << 29 < struct.unpack(">i", client.exactly(4))[0] <= (1 << 30) + len(big)
         assert is_well(server)
 
 

@@ -1,22 +1,13 @@
 """Queries through the real command, `kafkalog sql`, and logs to ask."""
 
-import io
 import json
 
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
+from tests.support.commands import kafkalog
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 
 
-def kafkalog(*argv, out=None):
-    """(exit code, stdout, stderr)."""
-    out, err = io.BytesIO() if out is None else out, io.BytesIO()
-    code = run([str(one) for one in argv], Environment(out, err))
-    return code, out.getvalue().decode(), err.getvalue().decode()
-
-
 def sql(path, query, *options, out=None):
-    return kafkalog("sql", *(path if isinstance(path, list) else [path]), query, *options, out=out)
+    return kafkalog("sql", *(path if isinstance(path, list) else [path]), query, *options, stdout=out)
 
 
 def rows(path, query, *options):

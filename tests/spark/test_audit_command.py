@@ -7,7 +7,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from kafkalog_cli.errors import NoSpace
-from kafkalog_cli.ops.audit.history import History
+from kafkalog_cli.ops.audit.compare import History
 from kafkalog_cli.ops.same_place import sight
 from kafkalog_cli.spark import audit
 from tests.spark.exporting import pq

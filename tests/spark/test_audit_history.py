@@ -7,9 +7,16 @@ import pytest
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import KafkalogError, UnsupportedFormat
 from kafkalog_cli.ops.audit.audit import AuditedLogDir
-from kafkalog_cli.ops.audit.columns import audit_schema, audit_table
-from kafkalog_cli.ops.audit.compare import AuditChangeKind, changes, replaced
-from kafkalog_cli.ops.audit.history import History, rows_of, run_of
+from kafkalog_cli.ops.audit.compare import (
+    AuditChangeKind,
+    History,
+    audit_schema,
+    audit_table,
+    changes,
+    replaced,
+    rows_of,
+    run_of,
+)
 from tests.spark.auditing import NOW_MS, audit
 from tests.spark.exporting import pa, pq
 from tests.spark.test_spark_rows import log_dir

@@ -14,9 +14,9 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import DamagedLog, DamagedTail, ExitCode, KafkalogError, Refused, UsageError
 from kafkalog_cli.ops.export import files as export_files
 from kafkalog_cli.ops.export import writers
-from kafkalog_cli.ops.export.columns import CORE, export_schema
 from kafkalog_cli.ops.export.files import NO_DAY, by_day, escaped
 from kafkalog_cli.ops.export.request import OnDamage
+from kafkalog_cli.ops.export.writers import CORE, export_schema
 from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.spark import rows, splits

@@ -1,6 +1,5 @@
 """`kafkalog export` through Spark itself, one session for all: files, messages, exit codes; a job that is killed."""
 
-import io
 import json
 import os
 import re
@@ -15,26 +14,18 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import kafkalog_cli as kl
-from kafkalog_cli.cli.app import run
-from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.ops.same_place import sight
 from kafkalog_cli.spark.jobs import attempt, run_tasks
 from tests.spark.exporting import files, offsets, pq
 from tests.spark.test_spark_rows import log_dir
 from tests.spark.test_spark_sessions import every_log
+from tests.support.commands import kafkalog
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 __all__ = ["every_log"]
 
 ROOT = Path(__file__).parents[2]
-
-
-def kafkalog(*argv):
-    """(exit code, stdout, stderr)"""
-    streams = io.BytesIO(), io.BytesIO()
-    code = run([str(arg) for arg in argv], Environment(stdout=streams[0], stderr=streams[1]))
-    return code, *(stream.getvalue().decode() for stream in streams)
 
 
 @pytest.mark.usefixtures("spark")

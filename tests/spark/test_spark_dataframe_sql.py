@@ -169,7 +169,7 @@ def test_from_many_threads(sql, tmp_path_factory):
         ("select * from text.`/etc/hostname`", {}, "reads no file by its path"),
         ("select reflect('java.lang.System', 'getenv', 'HOME')", {}, "calls any method of Java"),
         ("create table x as select 1", {}, "sql runs queries"),
-        ("select * from ordes", {}, "there is no view `ordes`; there are orders"),
+        ("select * from ordes", {}, "there is no view `ordes`. Did you mean orders?"),
         ("select offse from orders", {}, "offse"),
         ("select 1", {"mode": "fast"}, "fast: choose one of failfast, dropmalformed, permissive"),
         ("select 1", {"allow": ["all"]}, "all: choose one of files, java"),

@@ -7,9 +7,8 @@ import pytest
 
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.ops.read.request import Isolation
-from kafkalog_cli.spark.offset_limits import LimitKind, TopicPartition
+from kafkalog_cli.spark.offset_limits import LimitKind, RecordRange, TopicPartition
 from kafkalog_cli.spark.options import OF_RANGES, OURS, STRATEGIES, Mode, ProducerPartitioner, read_options
-from kafkalog_cli.spark.record_range import RecordRange
 from kafkalog_cli.spark.schema import BY_NAME
 
 REFUSED = [

@@ -8,8 +8,7 @@ import pytest
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import NothingSelected, NotKafkaLayout, UsageError
 from kafkalog_cli.spark.offsets import partitions_of
-from kafkalog_cli.spark.options import read_options, stream_options
-from kafkalog_cli.spark.paths import local_path
+from kafkalog_cli.spark.options import local_path, read_options, stream_options
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.watched_fs import WatchedFilesystem
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.spark.offset_limits import RecordRange
 from kafkalog_cli.spark.queries.catalog import Catalog, Reading, SqlView
 from kafkalog_cli.spark.queries.query import query
-from kafkalog_cli.spark.record_range import RecordRange
 from tests.spark.querying import log, rows
 from tests.spark.sql_cases import make_logs, oracle_of
 from tests.spark.sql_fuzz import Asked, fuzz_sql

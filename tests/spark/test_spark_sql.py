@@ -299,7 +299,7 @@ def test_names(shop, tmp_path):
     assert rows(shop, "select count(*) from `a.b`") == [(1,)]
     assert rows(shop, "select count(*) from ORDERS o, orders p") == [(25,)]
     assert "A topic with dots in its name is written `a.b`, between backticks" in sql(shop, "select * from a.b")[2]
-    assert "there is no view `ordes`; there are orders" in sql(shop, "select * from ordes")[2]
+    assert "there is no view `ordes`. Did you mean orders?" in sql(shop, "select * from ordes")[2]
     assert rows(shop, "with groups as (select 1 x) select * from groups") == [(1,)]
     log(tmp_path, "Orders", batch_v2(OTHER))
     log(tmp_path, "orders", batch_v2(ORDERS))

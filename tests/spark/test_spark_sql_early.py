@@ -32,24 +32,24 @@ def said(query, catalog):
 
 
 WRONG = {
-    "select * from ordes": "there is no view `ordes`; there are orders",
-    "select count(*) from ORDERZ where offset > 3": "there is no view `orderz`; there are orders",
-    "select count(*) from `my_topic`": "there is no view `my_topic`; there are my-topic",
-    "select o.key from orders o join segmnts s on o.partition = s.partition": "there is no view `segmnts`; there are segments",
-    "select offse from orders": f"there is no column offse in orders; did you mean offset? columns: {COLUMNS}",
-    "select key, max(ofset) from orders group by key": f"there is no column ofset in orders; did you mean offset? columns: {COLUMNS}",
+    "select * from ordes": "there is no view `ordes`. Did you mean orders?",
+    "select count(*) from ORDERZ where offset > 3": "there is no view `orderz`. Did you mean orders?",
+    "select count(*) from `my_topic`": "there is no view `my_topic`. Did you mean my-topic",
+    "select o.key from orders o join segmnts s on o.partition = s.partition": "there is no view `segmnts`. Did you mean segments?",
+    "select offse from orders": f"there is no column offse in orders. Did you mean offset? Columns: {COLUMNS}",
+    "select key, max(ofset) from orders group by key": f"there is no column ofset in orders. Did you mean offset? Columns: {COLUMNS}",
     "SELECT count(*) FROM orders WHERE Partitn = 0 AND offset >= 10": (
-        f"there is no column partitn in orders; did you mean partition? columns: {COLUMNS}"
+        f"there is no column partitn in orders. Did you mean partition? Columns: {COLUMNS}"
     ),
     "select valuetext, key_text from orders": (
-        f"there is no column valuetext in orders; did you mean value_text? columns: {COLUMNS}"
+        f"there is no column valuetext in orders. Did you mean value_text? Columns: {COLUMNS}"
     ),
     "select value_texts, value_text from orders": (
-        f"there is no column value_texts in orders; did you mean value_text? columns: {COLUMNS}"
+        f"there is no column value_texts in orders. Did you mean value_text? Columns: {COLUMNS}"
     ),
-    "select sum(size_byte) from segments where is_active": "there is no column size_byte in segments; did you mean size_bytes?",
-    "select topic from batches where not crcvalid order by topic": "there is no column crcvalid in batches; did you mean crc_valid?",
-    "select `offse` from `orders`": f"there is no column offse in orders; did you mean offset? columns: {COLUMNS}",
+    "select sum(size_byte) from segments where is_active": "there is no column size_byte in segments. Did you mean size_bytes?",
+    "select topic from batches where not crcvalid order by topic": "there is no column crcvalid in batches. Did you mean crc_valid?",
+    "select `offse` from `orders`": f"there is no column offse in orders. Did you mean offset? Columns: {COLUMNS}",
 }  # fmt: skip
 
 
@@ -125,7 +125,7 @@ def test_no_spark_is_started_for_it(shop, monkeypatch):
 
     monkeypatch.setattr(spark_start, "shown_session", started)
     assert kafkalog("sql", shop, "select * from ordes") == (
-        ExitCode.USAGE, "", "kafkalog: there is no view `ordes`; there are orders, and 15 more\n",
+        ExitCode.USAGE, "", "kafkalog: there is no view `ordes`. Did you mean orders?\n",
     )  # fmt: skip
     for options in (("--conf", "spark.sql.caseSensitive=true"), ("--allow", "files")):
         code, _, err = kafkalog("sql", shop, "select * from ordes", *options)

@@ -88,7 +88,7 @@ def test_a_name_that_is_none_leaves_nothing(shop, tmp_path):
     """Spark makes a directory for tables where it looks for one, in the working directory by default."""
     done = in_a_process(tmp_path, shop, "select * from nobody")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("kafkalog: there is no view `nobody`; there are a.b, my-topic, orders")
+    assert done.stderr.startswith("kafkalog: there is no view `nobody`. Views here: a.b, my-topic, orders")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -4,12 +4,13 @@ import pytest
 
 from kafkalog_cli.cli import app
 from kafkalog_cli.cli.command_facts import exit_codes_of
+from kafkalog_cli.cli.commands import COMMANDS
 
 
 def unlisted(argv, code):
     """The reason why an exit code is not one of the help's; None if it is."""
     command = argv[0] if argv else None
-    if command not in app.COMMANDS or code in exit_codes_of(command):
+    if command not in COMMANDS or code in exit_codes_of(command):
         return None
     return f"kafkalog {' '.join(argv)} ended with {code}, which kafkalog {command} --help does not list"
 

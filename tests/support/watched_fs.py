@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from kafkalog_cli.errors import Unreadable
+from kafkalog_cli.errors import NotLookedUp, Unreadable
 
 CHANGES = frozenset(
     {
@@ -18,14 +18,14 @@ CHANGES = frozenset(
 READS = frozenset({"open_read", "read", "status", "list_directory", "attributes"})
 TAKES_ROOM = frozenset({"create", "write", "truncate", "sync", "rename", "link", "make_directory", "lock"})
 FAULTS = {
-    "EIO": (errno.EIO, CHANGES | READS - {"status"} | {"open_write", "lock"}),
+    "EIO": (errno.EIO, CHANGES | READS | {"open_write", "lock"}),
     "ENOSPC": (errno.ENOSPC, TAKES_ROOM),
     "EINTR": (errno.EINTR, CHANGES),
     "EACCES": (errno.EACCES, CHANGES - {"write", "sync"} | {"open_read", "open_write", "list_directory", "lock"}),
     "short write": (errno.ENOSPC, frozenset({"write"})),
 }
-"""What can go wrong, and with which calls. `status` never raises; EINTR is retried by Python and can come back all
-the same, from a signal handler that raises."""
+"""What can go wrong, and with which calls. EINTR is retried by Python and can come back all the same, from a signal
+handler that raises."""
 
 
 class Call(NamedTuple):
@@ -197,9 +197,11 @@ class FailingFilesystem(WatchedFilesystem):
                 position, data = call.detail
                 with self.below.open_write(call.path) as file:
                     file.write(position, data[: len(data) // 2])
-            if call.name in ("open_read", "list_directory"):
-                raise Unreadable(path=call.path, reason=os.strerror(number))
-            raise OSError(number, os.strerror(number), call.path)
+            error = OSError(number, os.strerror(number), call.path)
+            if call.name in ("open_read", "list_directory", "status"):
+                kind = NotLookedUp if call.name == "status" else Unreadable
+                raise kind(path=call.path, reason=error.strerror) from error
+            raise error
         self._count += is_candidate
         if is_candidate:
             self.passed.append(call)

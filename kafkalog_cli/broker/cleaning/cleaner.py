@@ -12,7 +12,7 @@ from enum import IntEnum
 from itertools import pairwise
 from typing import NamedTuple
 
-from kafkalog_cli.broker.cleaning.grouping import group_segments
+from kafkalog_cli.broker.cleaning.choosing import group_segments
 from kafkalog_cli.broker.cleaning.log import CleanableLog, Damaged, SegmentChunks, type_of_control
 from kafkalog_cli.broker.cleaning.marks import GONE, TOMBSTONE, Marks
 from kafkalog_cli.broker.cleaning.output import CleanedSegment, CleanedSegments, FileMaker, IndexLimits

@@ -54,7 +54,7 @@ class CleanableLog:
 
     @property
     def sizes(self) -> list[LogSegmentSize]:
-        """The base offsets and sizes of the segments, for `choosing` and `grouping`."""
+        """The base offsets and sizes of the segments, for `choosing`."""
         return [
             LogSegmentSize(
                 segment.base_offset,

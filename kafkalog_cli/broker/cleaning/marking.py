@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from kafkalog_cli.broker.cleaning.choosing import places_between
-from kafkalog_cli.broker.cleaning.compiled_key_table import CompiledKeyTable
-from kafkalog_cli.broker.cleaning.key_table import KeySlice, KeyTable, PlainKeyTable
+from kafkalog_cli.broker.cleaning.key_table import CompiledKeyTable, KeySlice, KeyTable, PlainKeyTable, SoughtKeys
 from kafkalog_cli.broker.cleaning.log import (
     CleanableLog,
     Damaged,
@@ -21,7 +20,6 @@ from kafkalog_cli.broker.cleaning.log import (
     type_of_control,
 )
 from kafkalog_cli.broker.cleaning.marks import Marks
-from kafkalog_cli.broker.cleaning.sought_keys import SoughtKeys
 from kafkalog_cli.broker.cleaning.transactions import CleanedTransactions, aborted_between
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import DELETE_HORIZON_MASK, RECORD_BATCH_MAGIC, BatchColumns
@@ -33,7 +31,7 @@ from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Chunk
-from kafkalog_cli.log.segments.index_end import entries_in_use
+from kafkalog_cli.log.segments.log_end import entries_in_use
 
 MEMORY_BYTES = 128 << 20
 """Memory for keys and marks; a broker's cleaner threads share as much (log.cleaner.dedupe.buffer.size)."""

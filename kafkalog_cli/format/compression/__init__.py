@@ -13,8 +13,7 @@ from enum import IntEnum, unique
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalog_cli.format.compression import gzip, lz4, snappy, zstd
-from kafkalog_cli.format.compression.arena import Arena
-from kafkalog_cli.format.compression.outcome import CompressionFault, unknown_codec
+from kafkalog_cli.format.compression.outcome import Arena, CompressionFault, unknown_codec
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from kafkalog_cli.format.compression.outcome import CompressionFault, failed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafkalog_cli.format.compression.arena import Arena
+    from kafkalog_cli.format.compression.outcome import Arena
 
 DEFAULT_LEVEL: Final = 9
 """Kafka's default level. Kafka uses the fast compressor for it, not level 9 of the high compressor."""

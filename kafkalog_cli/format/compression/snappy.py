@@ -12,7 +12,7 @@ from kafkalog_cli.format.layout import Field, Layout
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafkalog_cli.format.compression.arena import Arena
+    from kafkalog_cli.format.compression.outcome import Arena
 
 XERIAL_HEADER = Layout(
     "Header of a snappy stream",

@@ -11,7 +11,7 @@ from kafkalog_cli.format.compression.outcome import CompressionFault, failed
 if TYPE_CHECKING:
     import zstandard
 
-    from kafkalog_cli.format.compression.arena import Arena
+    from kafkalog_cli.format.compression.outcome import Arena
 
 DEFAULT_LEVEL: Final = 3
 _MIN_LEVEL, _MAX_LEVEL = -(1 << 17), 22

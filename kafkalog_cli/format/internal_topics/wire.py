@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from kafkalog_cli.format.java_string import java_string
+from kafkalog_cli.format.java_text import java_string
 from kafkalog_cli.format.kafka_uuid import uuid_text
 from kafkalog_cli.format.varint import CUT_OFF, BadVarint, decode_unsigned
 

@@ -9,14 +9,14 @@ from kafkalog_cli.format import crc as checksums
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.kernels import Scanned
-from kafkalog_cli.format.kernels.plain_rows import Row
-from kafkalog_cli.format.limits import Limits
-from kafkalog_cli.format.seven import (
+from kafkalog_cli.format.kernels.plain_records import Row
+from kafkalog_cli.format.legacy import (
     MESSAGE_SEVEN_MAGIC0,
     MESSAGE_SEVEN_MAGIC1,
     MINIMUM_SEVEN_SIZE,
     SEVEN_CODEC_MASK,
 )
+from kafkalog_cli.format.limits import Limits
 
 _SIZE_BYTES = 4
 

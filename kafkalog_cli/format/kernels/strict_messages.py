@@ -5,8 +5,7 @@ from __future__ import annotations
 import struct
 
 from kafkalog_cli.format.batch import CODEC_MASK, LOG_OVERHEAD_BYTES, MINIMUM_ENTRY_SIZE, Batch
-from kafkalog_cli.format.legacy import KEY_LENGTH_OFFSET
-from kafkalog_cli.format.seven import MINIMUM_SEVEN_SIZE
+from kafkalog_cli.format.legacy import KEY_LENGTH_OFFSET, MINIMUM_SEVEN_SIZE
 
 _INT32 = struct.Struct(">i")
 _OFFSET_AND_SIZE = struct.Struct(">qi")

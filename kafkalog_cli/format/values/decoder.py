@@ -9,20 +9,19 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from kafkalog_cli.format.java_string import java_string
-from kafkalog_cli.format.values.avro_schema import AvroNames, AvroNode
-from kafkalog_cli.format.values.avro_value import decode_avro, json_double, json_float
-from kafkalog_cli.format.values.framing import (
+from kafkalog_cli.format.java_text import java_string
+from kafkalog_cli.format.limits import MOST_DEPTH, MOST_PAYLOAD_BYTES, MOST_VALUES
+from kafkalog_cli.format.values.avro_value import AvroNames, AvroNode, decode_avro, json_double, json_float
+from kafkalog_cli.format.values.schema_set import AVRO, JSON, PROTOBUF, Reference, SchemaSet, StoredSchema
+from kafkalog_cli.format.values.value_format import (
     KEY_HEADER,
     VALUE_HEADER,
     Headers,
     SchemaFraming,
+    ValueFormat,
     framing_of,
     message_indexes,
 )
-from kafkalog_cli.format.values.limits import MOST_DEPTH, MOST_PAYLOAD_BYTES, MOST_VALUES
-from kafkalog_cli.format.values.schema_set import AVRO, JSON, PROTOBUF, Reference, SchemaSet, StoredSchema
-from kafkalog_cli.format.values.value_format import ValueFormat
 
 NEEDED = "Protobuf needs two libraries: pip install 'kafkalog-cli[values]'"
 _MOST_CACHED = 2000

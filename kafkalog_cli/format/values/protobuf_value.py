@@ -7,7 +7,7 @@ import binascii
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kafkalog_cli.format.values.limits import MOST_DEPTH, MOST_VALUES
+from kafkalog_cli.format.limits import MOST_DEPTH, MOST_VALUES
 from kafkalog_cli.format.values.proto_file import parse_proto
 
 _KNOWN = ("any", "api", "duration", "empty", "field_mask", "source_context", "struct", "timestamp", "type", "wrappers")

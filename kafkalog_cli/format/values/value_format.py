@@ -1,8 +1,16 @@
-"""The formats of keys and values that can be decoded. Commands have them as choices, so this module imports little."""
+"""The formats of keys and values, and the framing of Confluent's serialisers, which names the schema of a value.
+
+The payload follows the byte 0 and a schema id of four bytes, or the byte 1 and a GUID of 16 bytes. For Protobuf, the
+indexes of the message in its file follow. The same bytes may be in a header of the record instead, which goes first
+(DualSchemaIdDeserializer). Commands have the formats as choices, so this module imports little.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from enum import Enum, unique
+from typing import NamedTuple
+from uuid import UUID
 
 
 @unique
@@ -27,3 +35,74 @@ class ValueFormat(Enum):
     def needs_schemas(self) -> bool:
         """Whether a value of this format cannot be decoded without its schema."""
         return self in (ValueFormat.AUTO, ValueFormat.AVRO, ValueFormat.PROTOBUF)
+
+
+KEY_HEADER, VALUE_HEADER = b"__key_schema_id", b"__value_schema_id"
+"""The headers that may hold the framing of the key and of the value."""
+
+_ID_BYTES, _GUID_BYTES = 4, 16
+_MOST_INDEXES = 64
+_MOST_VARINT_BYTES = 10
+
+
+class SchemaFraming(NamedTuple):
+    """A schema id or a GUID (the other is None), and the bytes that follow it: indexes or the payload."""
+
+    schema_id: int | None
+    guid: str | None
+    rest: memoryview
+    payload: memoryview | None = None
+    """The payload, if the framing is in a header: then `rest` is what follows in the header."""
+
+    @property
+    def name(self) -> str:
+        """The id or GUID, for messages."""
+        return f"schema id {self.schema_id}" if self.guid is None else f"schema GUID {self.guid}"
+
+
+Headers = Callable[[], Iterable[tuple[bytes, bytes | None]]]
+"""Returns the headers of a record; it is called for records that may have the framing in a header."""
+
+
+def framing_of(data: memoryview, headers: Headers | None, header_name: bytes) -> SchemaFraming | None:
+    """Return the framing of a key or value; None if it has none."""
+    if headers is not None:
+        found = [value for key, value in headers() if key == header_name]
+        if found and found[-1] is not None:
+            framing = _read(memoryview(found[-1]))
+            return None if framing is None else framing._replace(payload=data)
+    return _read(data)
+
+
+def _read(data: memoryview) -> SchemaFraming | None:
+    if len(data) > _ID_BYTES and data[0] == 0:
+        return SchemaFraming(int.from_bytes(data[1 : 1 + _ID_BYTES], "big"), None, data[1 + _ID_BYTES :])
+    if len(data) > _GUID_BYTES and data[0] == 1:
+        return SchemaFraming(None, str(UUID(bytes=bytes(data[1 : 1 + _GUID_BYTES]))), data[1 + _GUID_BYTES :])
+    return None
+
+
+def message_indexes(data: memoryview) -> tuple[tuple[int, ...], memoryview]:
+    """Return the indexes of a Protobuf message in its file, from the outermost message in, and the bytes after them.
+
+    Raises ValueError for bytes that are not indexes.
+    """
+    count, position = _zigzag(data, 0)
+    if count == 0:
+        return (0,), data[position:]
+    if not 0 < count <= _MOST_INDEXES:
+        raise ValueError(f"{count} message indexes: there can be 1 to {_MOST_INDEXES}")
+    indexes = []
+    for _ in range(count):
+        index, position = _zigzag(data, position)
+        indexes.append(index)
+    return tuple(indexes), data[position:]
+
+
+def _zigzag(data: memoryview, position: int) -> tuple[int, int]:
+    result = 0
+    for place, byte in enumerate(data[position : position + _MOST_VARINT_BYTES]):
+        result |= (byte & 0x7F) << (7 * place)
+        if byte < 0x80:
+            return (result >> 1) ^ -(result & 1), position + place + 1
+    raise ValueError("the message indexes end early")

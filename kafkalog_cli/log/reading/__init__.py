@@ -5,12 +5,9 @@ methods go as deep as the caller needs: headers, batches, records. The other mod
 
 `header` reads single batch headers. `scan` reads a file in chunks and returns the columns of its batches (`Scan`,
 `Chunk`). `read` decompresses and decodes the records of a chunk (`RecordReader`): `read_compiled` does so with compiled
-kernels, and `read_large` for batches with more records than fit in a block. `read_ahead` does all this in threads.
-`record_arrow` turns records into Arrow.
+kernels. `read_ahead` does all this in threads. `record_arrow` turns records into Arrow.
 
-Damage is a `Fault`. After damage, `resync` finds the next good batch; `entry_candidates` gives it the positions to try.
-`held_batches` holds doubtful batches back, with the help of `good_batches`. `large_batch` checks the CRC of a batch
-over the limits.
+Damage is a `Fault`. After damage, `resync` finds the next good batch. `held_batches` holds doubtful batches back.
 
 Buffers are reused: a chunk and its blocks are valid until the next one is requested.
 """

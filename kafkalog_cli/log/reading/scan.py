@@ -7,9 +7,9 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from enum import Enum, unique
 
-from kafkalog_cli.disk.fs import ReadableFile
+from kafkalog_cli.disk.fs import ReadableFile, data_from
 from kafkalog_cli.disk.kernels import LOADED_ROWS, KernelChoice
-from kafkalog_cli.format.batch import BatchColumns
+from kafkalog_cli.format.batch import BatchArrays, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.kernels import Kernels, Scanned, native, plain, plain_seven
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
@@ -272,9 +272,9 @@ def read_readable(file: ReadableFile, position: int, buffer: memoryview) -> tupl
 
 
 def unreadable_ranges(file: ReadableFile, begin: int, end: int) -> Iterator[Fault]:
-    """Yield a fault for each range of bytes `begin` to `end` that the device cannot read."""
+    """Yield a fault for each range of bytes `begin` to `end` that the device cannot read. Holes can be read."""
     buffer = bytearray(max(0, min(CHUNK_BYTES, end - begin)))
-    while begin < end:
+    while (begin := data_from(file, begin)) < end:
         got, fault = read_readable(file, begin, memoryview(buffer)[: end - begin])
         if fault is not None:
             yield fault
@@ -322,3 +322,47 @@ def _has_many_records(batches: BatchColumns) -> bool:
 
 def _shrunk(position: int, end: int) -> Fault:
     return Fault(FaultKind.TRAILING_BYTES, position, "the file became shorter while it was read", end - position)
+
+
+GATHERED_ROWS = 4_000
+"""The number of batches at which checks of whole columns reach full speed; a chunk may have only 200."""
+
+
+def good_rows(chunk: Chunk) -> list[Rows]:
+    """Return runs of batches with right CRCs."""
+    valid = chunk.batches.valid
+    if chunk.batches.all_valid():
+        return [(0, len(valid))]
+    runs: list[Rows] = []
+    for row, good in enumerate(valid):
+        if good and runs and runs[-1][1] == row:
+            runs[-1] = (runs[-1][0], row + 1)
+        elif good:
+            runs.append((row, row + 1))
+    return runs
+
+
+def gathered(chunks: Iterator[BatchColumns]) -> Iterator[BatchColumns]:
+    """Yield the same batches, with columns of compiled kernels joined until array operations pay off."""
+    waiting: list[BatchArrays] = []
+    rows = 0
+    for batches in chunks:
+        if isinstance(batches, BatchArrays):
+            waiting.append(batches)
+            rows += len(batches)
+            if rows < GATHERED_ROWS:
+                continue
+        yield from _joined(waiting)
+        waiting, rows = [], 0
+        if not isinstance(batches, BatchArrays):
+            yield batches
+    yield from _joined(waiting)
+
+
+def _joined(parts: list[BatchArrays]) -> Iterator[BatchColumns]:
+    if len(parts) > 1:
+        import numpy as np
+
+        yield BatchColumns.from_matrix(np.concatenate([part.matrix for part in parts], axis=1))
+    else:
+        yield from parts

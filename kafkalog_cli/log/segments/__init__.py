@@ -1,6 +1,6 @@
 """Work with one segment through its indexes.
 
-`log_end` finds the offset after a segment's last record, and `index_end` reads the last entries of an index.
+`log_end` finds the offset after a segment's last record, and reads the last entries of an index.
 `segment_search` finds a batch by offset or time. `segment_times` finds a segment's largest timestamp.
 
 An index may be damaged or stale, so an index entry is used only if the log confirms it. The exception are functions

@@ -14,7 +14,7 @@ from kafkalog_cli.format.timeindex import TimeIndex
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.scan import read_readable
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.log.segments.index_end import last_entries
+from kafkalog_cli.log.segments.log_end import last_entries
 
 
 @unique

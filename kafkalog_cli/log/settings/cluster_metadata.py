@@ -13,7 +13,7 @@ from kafkalog_cli.disk.names import METADATA_TOPIC, partition_directory_name
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.control import ControlRecord, decode_control
-from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.fault import Fault, FaultKind, unreadable
 from kafkalog_cli.format.internal_topics.records import CLUSTER_METADATA, UnreadableRecord, decode_api_message
 from kafkalog_cli.format.records import field_bytes
 from kafkalog_cli.format.varint import BadVarint, decode_unsigned
@@ -22,7 +22,6 @@ from kafkalog_cli.log.partition import PartitionFile, Segment, open_partition
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Chunk
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.log.settings.cluster_registry import REGISTRY_TYPES, ClusterRegistry
 from kafkalog_cli.log.settings.metadata_image import (
     BROKER_RESOURCE,

@@ -13,7 +13,6 @@ from kafkalog_cli.broker.open_log import OpenLog
 from kafkalog_cli.broker.producer_state import ProducerState
 from kafkalog_cli.broker.rolling import RollLimits
 from kafkalog_cli.change.checkpoint_lines import LineEdit
-from kafkalog_cli.change.clean_marker import hold_marker
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.growing_run import GrowingRun
 from kafkalog_cli.change.journal import CheckpointEdits
@@ -27,15 +26,11 @@ from kafkalog_cli.format.batch_encoder import EncodedBatches, encode_end_marker
 from kafkalog_cli.format.compression import Codec, codec_name
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import Setting, TopicConfig
-from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle, Block
+from kafkalog_cli.ops.append.batching import BLOCK_RECORDS, ENDS, BatchMaker, BatchStyle, Block, Writing, blocks
 from kafkalog_cli.ops.append.checks import Checks, OddTime
 from kafkalog_cli.ops.append.columns import Arriving
-from kafkalog_cli.ops.append.gathering import BLOCK_RECORDS, blocks
-from kafkalog_cli.ops.append.writing import ENDS, Writing
-from kafkalog_cli.ops.apply_changes import Applied, MarkerState, give_marker_back, marker_after
-from kafkalog_cli.ops.change_plan import fingerprints_of
-from kafkalog_cli.ops.log_plan import LogPlan, PlannedLog, Unready, check_logs, refused, whole_end_of
-from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.ops.apply_changes import Applied, MarkerState, fingerprints_of, marker_after, marker_away
+from kafkalog_cli.ops.log_plan import LogPlan, LogRequest, PlannedLog, Unready, check_logs, refused, whole_end_of
 from kafkalog_cli.ops.partition_state import PartitionState
 
 _RECOVERY_POINT = FileKind.RECOVERY_POINT_CHECKPOINT
@@ -273,6 +268,7 @@ class _Append:
     def __init__(self, fs: WritableFilesystem, plan: AppendPlan, run: RunInfo, request: AppendRequest) -> None:
         self._fs, self._plan, self._info, self._request = fs, plan, run, request
         self._config = request.settings.topic_config(plan.log_dir, plan.topic)
+        self._settings = request.load_settings(plan.log_dir, plan.topic)  # now: reading the metadata log may fail
         self._target = _target(fs, plan, request)
         self._checks = Checks(self._config, plan.style, request.now_ms, self._target.end_offset)
         sequence = next_sequence(self._target.producers.state, request.writing)
@@ -294,18 +290,12 @@ class _Append:
         first = next(made, None)
         if first is None and self._end_type(has_records=False) is None:
             return AppendResult(self._counted.appended(self._target.end_offset), None, may_go_on())
-        is_held = False
-        try:
-            if plan.log_dir is not None:
-                is_held = hold_marker(self._fs, plan.log_dir, self._info.run_id, [plan.name])
-            manifest, appended = self._grow(
-                replace(self._info, holds_marker=is_held, keeps_records=True), first, made, may_go_on
-            )
-        except BaseException as error:
-            give_marker_back(self._fs, plan, self._info.run_id, error)
-            raise
-        settings, since = self._request.load_settings(plan.log_dir, plan.topic), self._target.base_offset
-        left = marker_after(self._fs, plan, manifest, settings, since=since) if is_held else MarkerState.NONE
+        with marker_away(self._fs, plan, self._info.run_id) as is_held:
+            info = replace(self._info, holds_marker=is_held, keeps_records=True)
+            manifest, appended = self._grow(info, first, made, may_go_on)
+        left = MarkerState.NONE
+        if is_held:
+            left = marker_after(self._fs, plan, manifest, self._settings, since=self._target.base_offset)
         return AppendResult(appended, Applied(manifest, left), self._is_whole)
 
     def _grow(

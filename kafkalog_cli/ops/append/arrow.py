@@ -14,10 +14,10 @@ from kafkalog_cli.format.compression import Codec, codec_name
 from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.records import Header
 from kafkalog_cli.log.reading.record_arrow import BATCH_FIELDS, RECORD_FIELDS
+from kafkalog_cli.ops.append.batching import MOST_DELTA
 from kafkalog_cli.ops.append.columns import ROWS, RecordRun
-from kafkalog_cli.ops.append.gathering import MOST_DELTA
 from kafkalog_cli.ops.append.reading import NewRecord, RecordOrigin
-from kafkalog_cli.ops.export.columns import OF_FILES
+from kafkalog_cli.ops.export.writers import OF_FILES
 
 _SLICE_ROWS = 1 << 14
 _SLICE_BYTES = 1 << 24

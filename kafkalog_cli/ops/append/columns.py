@@ -12,14 +12,15 @@ from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.limits import MOST_INPUT_LINE_BYTES
 from kafkalog_cli.format.records import RecordColumns
 from kafkalog_cli.format.varint import encode_zigzag
-from kafkalog_cli.ops.append.json_line import SMALL_BYTES, check_json_line
 from kafkalog_cli.ops.append.reading import (
     NO_ORIGIN,
+    SMALL_BYTES,
     LineTooLong,
     NewRecord,
     Piece,
     RecordOrigin,
     bad_line,
+    check_json_line,
     check_line,
     parse_ndjson,
 )

@@ -92,19 +92,20 @@ def made_partition(
             raise
     except (OSError, KafkalogError) as error:
         is_io = isinstance(error, (OSError, SyncFailed, Unreadable)) or tells_nothing_changed(error)
-        if is_io and _is_there(fs, path):
+        if is_io and may_be_there(fs, path):
             left = partition_left(path, error)
             left.has_no_partition = True  # it has no record to copy, and may be no partition yet
             raise left from error
         told = of_the_system(path, error) if isinstance(error, OSError) else error
-        told.has_no_partition = not _is_there(fs, path)
+        told.has_no_partition = not may_be_there(fs, path)
         raise told from told.__cause__
 
 
-def _is_there(fs: WritableFilesystem, path: str) -> bool:
+def may_be_there(fs: WritableFilesystem, path: str) -> bool:
+    """Whether there is something at `path`; True if this cannot be determined."""
     try:
         return fs.status(path) is not None
-    except OSError:
+    except (OSError, KafkalogError):
         return True
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, suppress
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from kafkalog_cli.disk.durable import is_half_changed
 from kafkalog_cli.disk.names import FileKind, segment_file_name
 from kafkalog_cli.errors import NotChanged, PartitionLeft, UsageError
 from kafkalog_cli.log.partition import Partition, open_partition
-from kafkalog_cli.ops.append.ahead import Ahead, Records
+from kafkalog_cli.ops.append.ahead import Ahead, Records, SkippedRecords, without_first
 from kafkalog_cli.ops.append.append import (
     AppendCounts,
     AppendPlan,
@@ -22,11 +22,13 @@ from kafkalog_cli.ops.append.append import (
     rehearse,
 )
 from kafkalog_cli.ops.append.arrow import ArrowReader
+from kafkalog_cli.ops.append.batching import Writing
 from kafkalog_cli.ops.append.columns import Arriving, NdjsonReader, RecordRun
 from kafkalog_cli.ops.append.inputs import AppendInputs, InputCutOff
 from kafkalog_cli.ops.append.making import (
     is_topic_id,
     made_partition,
+    may_be_there,
     partition_to_make,
     refused_to_make,
     topic_id_for,
@@ -42,8 +44,6 @@ from kafkalog_cli.ops.append.reading import (
     parse_ndjson,
     read_records,
 )
-from kafkalog_cli.ops.append.skipping import SkippedRecords, without_first
-from kafkalog_cli.ops.append.writing import Writing
 from kafkalog_cli.ops.partition_facts import facts_of_new, places_of_partitions, topic_id_of
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.session.session import Session
@@ -225,10 +225,9 @@ class Appending:
                 work.note("new-partition", "this partition was not made: nothing was appended", path)
             return unmade.changed
         except BaseException as error:
-            with suppress(OSError):
-                is_told = isinstance(error, PartitionLeft) or is_half_changed(error)
-                if not is_told and work.fs.status(path) is not None:
-                    work.note("new-partition", "this partition was made, and stays", path)
+            is_told = isinstance(error, PartitionLeft) or is_half_changed(error)
+            if not is_told and may_be_there(work.fs, path):
+                work.note("new-partition", "this partition was made, and stays", path)
             raise
         work.note("new-partition", "this partition was made; undo removes it", path)
         return changed

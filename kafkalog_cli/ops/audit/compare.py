@@ -1,13 +1,20 @@
-"""Find the changes since an earlier audit: new and missing partitions, growth, the dirty ratio, findings."""
+"""The history of audits as Parquet files, and the changes since an earlier audit: partitions, growth, findings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum, unique
 from typing import Any, NamedTuple
 
-from kafkalog_cli.ops.audit.audit import AuditedLogDir
-from kafkalog_cli.ops.audit.history import Before, Row, place_of
+from kafkalog_cli.change.manifest import new_run_id
+from kafkalog_cli.change.publishing.output_directory import OutputDirectory
+from kafkalog_cli.change.publishing.record import ComingFile, RunRecord
+from kafkalog_cli.disk.fs import WritableFilesystem, read_all
+from kafkalog_cli.disk.staged_file import StagedFile
+from kafkalog_cli.errors import UnsupportedFormat
+from kafkalog_cli.ops.audit.audit import Audited, AuditedLogDir, Failed, PartitionStatistics
+from kafkalog_cli.ops.checks.finding_kinds import Severity
 
 Finding = tuple[str, str]
 """The kind of a finding, and its path."""
@@ -136,3 +143,234 @@ def replaced(now: AuditedLogDir, partitions: int, past: Before) -> str:
         if known[name] is not None and found != known[name]:
             return f"its {name.replace('_', '.')} is {found}; at the audit {past.run} it was {known[name]}"
     return ""
+
+
+SUFFIX = ".parquet"
+_WHAT = b"kafkalog.audit"
+_HOST = b"kafkalog.host"
+_STAGED = "rows.tmp"
+_MOST_BYTES = 1 << 30
+
+_COMPARED = [
+    "run", "time", "path", "log_dir", "cluster_id", "node_id", "directory_id", "topic", "partition", "bytes", "records",
+    "log_end_offset", "dirty_ratio", "findings", "error",
+]  # fmt: skip
+
+Row = dict[str, Any]
+"""Some columns of `audit_schema` by name, with `time_ms` for the time."""
+
+
+class Before(NamedTuple):
+    """The rows of an earlier run about a place.
+
+    A place is a log directory, or the parent directory of partitions outside of log directories.
+    """
+
+    run: str
+    time_ms: int
+    rows: tuple[Row, ...]
+
+
+def run_of(now_ms: int, host: str, version: str) -> HistoryRun:
+    """Return a new run; its name sorts by its time."""
+    return HistoryRun(new_run_id("audit", now_ms), now_ms, host, version)
+
+
+class History:
+    """The runs in a directory; `what` identifies runs that chose the same partitions of the same directories."""
+
+    def __init__(self, fs: WritableFilesystem, path: str, what: str) -> None:
+        self.path = path
+        self._fs = fs
+        self._what = what.encode("utf-8", "backslashreplace")
+
+    def append(self, audited: Iterable[Audited], run: HistoryRun) -> None:
+        """Add a run, which becomes visible as a whole or not at all.
+
+        An earlier run that was cut off after its commit is completed first. Raises Locked, NotChanged, NoSpace,
+        NotKafkaLayout (no directory), Refused, HalfPublished.
+        """
+        import pyarrow.parquet as pq
+
+        facts = {_WHAT: self._what, _HOST: run.host.encode()}
+        table = audit_table(audited, run).replace_schema_metadata(facts)
+        with OutputDirectory(self._fs, self.path, None, run.time_ms) as out:
+            left = out.record()
+            if left is not None:
+                out.complete(left)
+            staging = out.begin(run.run)
+            try:
+                file = StagedFile(self._fs, f"{staging}/{_STAGED}", out.new_file())
+                try:
+                    pq.write_table(table, file, compression="zstd")
+                    file.finish()
+                except BaseException:
+                    file.drop()
+                    raise
+                coming = (ComingFile(_STAGED, f"{run.run}{SUFFIX}"),)
+                out.publish(RunRecord(out.path, run.run, {"audit": run.version}, {}, coming))
+            except BaseException:
+                if out.record() is None:
+                    out.abandon(run.run)
+                raise
+
+    def before(self, places: Iterable[str], host: str, until_ms: int) -> dict[str, Before]:
+        """Return the newest rows of each place from runs of `host` up to a time, if a run could audit the place.
+
+        Raises UnsupportedFormat for a file that is not one of the history's.
+        """
+        wanted, found = set(places), dict[str, Before]()
+        for rows in self._runs(host, until_ms):
+            for place in wanted - found.keys():
+                of_place = tuple(row for row in rows if place_of(row) == place)
+                if any(row["error"] is None for row in of_place):
+                    found[place] = Before(rows[0]["run"], rows[0]["time_ms"], of_place)
+            if wanted <= found.keys():
+                break
+        return found
+
+    def _runs(self, host: str, until_ms: int) -> Iterator[list[Row]]:
+        """Yield the rows of each run, the last run first."""
+        if self._fs.status(self.path) is None:
+            return
+        names = [entry.path for entry in self._fs.list_directory(self.path) if entry.path.endswith(f"{SUFFIX}")]
+        for path in sorted(names, reverse=True):
+            rows = self._rows(path, host)
+            if rows and rows[0]["time_ms"] <= until_ms:
+                yield rows
+
+    def _rows(self, path: str, host: str) -> list[Row]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            table = pq.read_table(pa.BufferReader(read_all(self._fs, path, _MOST_BYTES)), columns=_COMPARED)
+            facts = table.schema.metadata or {}
+            return _rows(table) if (facts.get(_WHAT), facts.get(_HOST)) == (self._what, host.encode()) else []
+        except (pa.ArrowException, KeyError) as error:
+            raise UnsupportedFormat(path=path, reason=f"is not a file of an audit history: {error}") from error
+
+
+def place_of(row: Row) -> str:
+    """Return the directory that contains the partition of a row."""
+    return str(row["log_dir"] or row["path"].rpartition("/")[0])
+
+
+def rows_of(audited: Iterable[Audited], run: HistoryRun) -> list[Row]:
+    """Return the rows of a run that may not be in the history yet, in the form of `before`."""
+    return _rows(audit_table(audited, run).select(_COMPARED))
+
+
+def _rows(table: Any) -> list[Row]:
+    import pyarrow as pa
+
+    at = table.schema.get_field_index("time")
+    times = table.column("time").cast(pa.int64())
+    found: list[Row] = table.remove_column(at).append_column("time_ms", times).to_pylist()
+    return found
+
+
+_MOST_MS = ((1 << 63) - 1) // 1000
+"""Larger timestamps become null, because Spark counts microseconds."""
+
+
+class HistoryRun(NamedTuple):
+    """The run that a row belongs to; `time_ms` is its time, or that of `--now`."""
+
+    run: str
+    time_ms: int
+    host: str
+    version: str
+
+
+def audit_schema() -> Any:
+    """Return the pyarrow.Schema of rows: one per partition directory, and one per log directory."""
+    import pyarrow as pa
+
+    text, whole, time = pa.string(), pa.int64(), pa.timestamp("ms", tz="UTC")
+    codec = pa.struct([("codec", text), ("batches", whole), ("bytes", whole)])
+    key = pa.struct([
+        ("key", pa.binary()), ("key_bytes", whole), ("records", whole), ("bytes", whole), ("records_error", whole),
+        ("bytes_error", whole),
+    ])  # fmt: skip
+    finding = pa.struct([
+        ("kind", text), ("severity", text), ("path", text), ("position", whole), ("first_offset", whole),
+        ("last_offset", whole), ("message", text), ("broker_effect", text), ("next_step", text),
+    ])  # fmt: skip
+    return pa.schema([
+        ("run", text), ("time", time), ("host", text), ("version", text), ("path", text), ("log_dir", text),
+        ("cluster_id", text), ("node_id", pa.int32()), ("directory_id", text), ("target", text), ("topic", text),
+        ("partition", pa.int32()), ("directory_kind", text), ("topic_id", text), ("level", text), ("segments", whole),
+        ("bytes", whole), ("total_bytes", whole), ("allocated_bytes", whole), ("log_start_offset", whole),
+        ("log_end_offset", whole), ("high_watermark", whole), ("batches", whole), ("records", whole),
+        ("control_records", whole), ("first_timestamp", time), ("max_timestamp", time), ("codecs", pa.list_(codec)),
+        ("dirty_bytes", whole), ("dirty_ratio", pa.float64()), ("keys", whole), ("keys_relative_error", pa.float64()),
+        ("null_keys", whole), ("tombstones", whole), ("largest_keys", pa.list_(key)),
+        ("most_frequent_keys", pa.list_(key)), ("corruptions", pa.int32()), ("warnings", pa.int32()),
+        ("infos", pa.int32()), ("findings", pa.list_(finding)), ("not_looked_at", pa.list_(text)), ("error", text),
+        ("exit_code", pa.int32()),
+    ])  # fmt: skip
+
+
+def audit_table(audited: Iterable[Audited], run: HistoryRun) -> Any:
+    """Return the audits as a pyarrow.Table of `audit_schema`."""
+    import pyarrow as pa
+
+    return pa.Table.from_pylist([_row(one, run) for one in audited], schema=audit_schema())
+
+
+def _row(audited: Audited, run: HistoryRun) -> dict[str, Any]:
+    result, log_dir, found = audited.result, audited.log_dir, audited.statistics
+    row: dict[str, Any] = {
+        **run._asdict(), "time": run.time_ms, "path": as_text(result.path), "exit_code": int(audited.exit_code),
+    }  # fmt: skip
+    if log_dir is not None:
+        row |= {**log_dir._asdict(), "path": row["path"], "log_dir": as_text(log_dir.path)}
+    if isinstance(result, Failed):
+        return {**row, "error": as_text(str(result.error))}
+    row |= {
+        "target": result.target.value,
+        "topic": None if result.topic is None else as_text(result.topic),
+        "partition": result.partition,
+        "level": result.level.value,
+        "log_start_offset": None if result.log is None else result.log.start,
+        "log_end_offset": None if result.log is None else result.log.end,
+        **{f"{severity.value}s": result.count(severity) for severity in Severity},
+        "not_looked_at": [*result.not_looked_at],
+        "findings": [
+            {
+                "kind": one.kind.value, "severity": one.severity.value, "path": as_text(one.path),
+                "position": one.position, "first_offset": one.first_offset, "last_offset": one.last_offset,
+                "message": as_text(one.message), "broker_effect": one.broker_effect, "next_step": one.next_step,
+            }
+            for one in result.findings
+        ],
+    }  # fmt: skip
+    return row if found is None else row | _statistics(found)
+
+
+def _statistics(found: PartitionStatistics) -> dict[str, Any]:
+    plain = ("topic_id", "segments", "bytes", "total_bytes", "allocated_bytes", "high_watermark", "batches", "records",
+             "control_records", "dirty_bytes", "dirty_ratio")  # fmt: skip
+    row = {name: getattr(found, name) for name in plain}
+    row |= {"directory_kind": found.kind.name.lower(), "codecs": _structs(found.codecs)}
+    row |= {name: _time(getattr(found, name)) for name in ("first_timestamp", "max_timestamp")}
+    keys = found.keys
+    if keys is not None:
+        row |= {"keys": keys.keys, "keys_relative_error": keys.relative_error, "null_keys": keys.null_keys}
+        row |= {"tombstones": keys.tombstones, "largest_keys": _structs(keys.largest)}
+        row |= {"most_frequent_keys": _structs(keys.most_frequent)}
+    return row
+
+
+def _structs(values: Sequence[Any]) -> list[dict[str, Any]]:
+    return [one._asdict() for one in values]
+
+
+def _time(millis: int | None) -> int | None:
+    return None if millis is None or abs(millis) > _MOST_MS else millis
+
+
+def as_text(name: str) -> str:
+    """Return a name as valid UTF-8; other bytes are escaped."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")

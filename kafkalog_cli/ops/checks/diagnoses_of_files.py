@@ -125,6 +125,12 @@ FILE_DIAGNOSES = {
         _CORRUPTION, _REFUSES, "rename it, before a broker starts: `mv -nT FILE FILE_ASIDE`"
     ),
     FindingKind.UNKNOWN_FILE: Diagnosis(_INFO, "none: a broker does not read it", ""),
+    FindingKind.ODD_FILE: Diagnosis(
+        _WARNING,
+        "a broker that opens it fails, or waits for ever",
+        "find out who made it; `mv -nT FILE FILE_ASIDE` moves it away, and `kafkalog verify PATH` checks what is"
+        " missing then",
+    ),
     FindingKind.ODD_ENTRY: Diagnosis(
         _WARNING,
         "none: a broker does not read it. kafkalog does not change it, but somebody may have planted it",

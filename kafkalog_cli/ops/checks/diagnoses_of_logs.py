@@ -9,7 +9,7 @@ _INFO, _WARNING, _CORRUPTION = Severity.INFO, Severity.WARNING, Severity.CORRUPT
 
 _OF_CONTENTS = (
     f"{SALVAGE.text}. A batch with a correct checksum is in the copy, too, and perhaps in other replicas. Then"
-    " the only way on is to set consumers to the offset after it"
+    " the only remedy is to set consumers to the offset after it"
 )
 _READABLE = "nothing has to be done to the log: consumers get the records as they are"
 _RECOVER = "`kafkalog recover PATH` cuts the tail off and keeps the bytes"
@@ -125,7 +125,7 @@ LOG_DIAGNOSES = {
         "a broker that cleans the log, and consumers, need that much memory",
         "if the size may be right, verify with the largest limits, for which up to 2 GiB of memory are needed:"
         " `kafkalog verify PATH --level deep --max-output-bytes 2147483647 --max-ratio 2147483647`. A batch that is"
-        " over these, too, was made to do harm; the topic's retention removes it",
+        " over these limits too was made to do harm; the topic's retention removes it",
     ),
     FindingKind.INNER_MESSAGE: Diagnosis(_CORRUPTION, _CONSUMERS_FAIL, _OF_CONTENTS),
     FindingKind.PACKED_VALUE: Diagnosis(

@@ -91,6 +91,7 @@ class FindingKind(Enum):
     LEFTOVER_TEMPORARY = "leftover-temporary"
     BAD_NAME = "bad-name"
     UNKNOWN_FILE = "unknown-file"
+    ODD_FILE = "odd-file"
     ODD_ENTRY = "odd-entry"
     MARKED_DIRECTORY = "marked-directory"
     FOREIGN_DIRECTORY = "foreign-directory"

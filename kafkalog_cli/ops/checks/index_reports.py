@@ -19,7 +19,6 @@ from kafkalog_cli.log.partition import Partition, Segment, directory_name, open_
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.log_end import LogBounds
-from kafkalog_cli.ops.checks.checkpoint_check import read_metadata_file
 from kafkalog_cli.ops.checks.file_report import FileNote, FileReport, closed_note, fault_note
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.log_questions import EpochRuns, LogObserver, ProducerTrail, ReadProducers, Watch
@@ -37,6 +36,7 @@ from kafkalog_cli.ops.checks.state_check import (
     check_producers,
     epoch_offsets,
     epochs_not_told,
+    read_metadata_file,
     snapshot_offsets,
     txn_offsets,
 )
@@ -229,7 +229,7 @@ class PartitionReports:
             report = self._files.report(file, check, notes)
             return replace(report, worst_entry=ExitCode.OK)
         if offset > watch.log.end:
-            message = f"the state at offset {offset}, beyond the end of the log, {watch.log.end}: a broker deletes it"
+            message = f"its offset {offset} is past the end of the log ({watch.log.end}): a broker deletes it"
             expected, got = f"at most {watch.log.end}", str(offset)
             notes.append(FileNote(message, ExitCode.CORRUPTION, FindingKind.SNAPSHOT_BEYOND_END, expected, got))
         elif offset <= watch.log.start and self._segments:

@@ -21,7 +21,6 @@ from kafkalog_cli.format.checkpoint import PartitionOffset
 from kafkalog_cli.log.logdir import OFFSET_CHECKPOINTS
 from kafkalog_cli.log.partition import directory_name, open_partition
 from kafkalog_cli.log.segments.log_end import LogBounds
-from kafkalog_cli.ops.checks.checkpoint_check import check_offsets
 from kafkalog_cli.ops.checks.file_report import FileReport, fault_note
 from kafkalog_cli.ops.checks.fresh_looks import settled_reports
 from kafkalog_cli.ops.checks.index_reports import PartitionReports, small_report
@@ -33,6 +32,7 @@ from kafkalog_cli.ops.checks.sidecar_files import (
     DirectoryFiles,
     SidecarFile,
 )
+from kafkalog_cli.ops.checks.state_check import check_offsets
 from kafkalog_cli.ops.log_range import log_range
 from kafkalog_cli.ops.selection import Selection, expand, partition_paths
 

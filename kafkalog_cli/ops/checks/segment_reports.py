@@ -161,7 +161,7 @@ class SegmentReports:
         if walk.bad_crcs:
             found.append(f"{counted(walk.bad_crcs, 'batch', 'batches')} whose CRC does not match")
         if walk.disordered_at is not None:
-            found.append(f"at byte {walk.disordered_at}: offsets do not go up")
+            found.append(f"at byte {walk.disordered_at}: offsets do not ascend")
         if walk.unknown_magic_at is not None:
             found.append(f"at byte {walk.unknown_magic_at}: a batch with an unknown magic")
         code = walk.exit_code(self._read_context.fs) if found else ExitCode.OK

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from enum import Enum, unique
 from typing import NamedTuple
 
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.log.settings.cluster_registry import ClusterRegistry, Endpoint, QuotaEntity
-from kafkalog_cli.ops.cluster.part import ClusterPart
 from kafkalog_cli.ops.tables.cluster import configs, features, topics
+
+
+@unique
+class ClusterPart(Enum):
+    """A part of the state, in the order of the output. The value is its word in options and output."""
+
+    BROKERS = "brokers"
+    CONTROLLERS = "controllers"
+    FEATURES = "features"
+    TOPICS = "topics"
+    PARTITIONS = "partitions"
+    CONFIGS = "configs"
+    ACLS = "acls"
+    SCRAM_USERS = "scram-users"
+    QUOTAS = "quotas"
+    TOKENS = "tokens"
 
 
 class BrokerEntry(NamedTuple):

@@ -12,9 +12,9 @@ from kafkalog_cli.broker.cleaning.choosing import (
     LogEnds,
     SegmentTimes,
     find_dirt,
+    group_segments,
 )
 from kafkalog_cli.broker.cleaning.cleaner import LastRecord
-from kafkalog_cli.broker.cleaning.grouping import group_segments
 from kafkalog_cli.broker.cleaning.log import CleanableLog
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.producer_state import ProducerState

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from kafkalog_cli.broker.cleaning.sought_keys import SoughtKeys
+from kafkalog_cli.broker.cleaning.key_table import SoughtKeys
 from kafkalog_cli.change.manifest import read_manifest, run_directory
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, classify_file
@@ -18,9 +18,17 @@ from kafkalog_cli.log.logdir import open_logdir
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.append.reading import file_pieces, parse_ndjson
-from kafkalog_cli.ops.change_plan import Remark
-from kafkalog_cli.ops.compact.erasure import MOST_OFFSETS, ErasedKey, Holder, LogDigest, RecordPlace
-from kafkalog_cli.ops.compact.plan import Choice, CompactPlan, CompactRequest
+from kafkalog_cli.ops.apply_changes import Remark
+from kafkalog_cli.ops.compact.plan import (
+    MOST_OFFSETS,
+    Choice,
+    CompactPlan,
+    CompactRequest,
+    ErasedKey,
+    Holder,
+    LogDigest,
+    RecordPlace,
+)
 from kafkalog_cli.ops.partition_facts import Replication
 
 _LOGS = (FileKind.LOG, FileKind.SEVEN_LOG)

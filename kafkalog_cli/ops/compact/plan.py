@@ -1,4 +1,4 @@
-"""The plan of a compaction of a partition."""
+"""The plan of a compaction of a partition, and the values of an erasure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from typing import NamedTuple
 from kafkalog_cli.broker.cleaning.choosing import Dirt
 from kafkalog_cli.broker.cleaning.cleaner import CleaningCounts, LastRecord
 from kafkalog_cli.broker.cleaning.explaining import RecordFate
+from kafkalog_cli.broker.cleaning.key_table import SoughtKeys
 from kafkalog_cli.broker.cleaning.marking import MEMORY_BYTES
-from kafkalog_cli.broker.cleaning.sought_keys import SoughtKeys
 from kafkalog_cli.disk.clocks import Clock
 from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
-from kafkalog_cli.ops.compact.erasure import Erasure
-from kafkalog_cli.ops.log_plan import LogPlan
-from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.ops.log_plan import LogPlan, LogRequest
 from kafkalog_cli.ops.purge import PurgePlan
 from kafkalog_cli.ops.retain.plan import RetainPlan
 
@@ -149,3 +147,61 @@ class CompactPlan(LogPlan):
         is_due = self.due is not None and bool(self.due.files)
         is_retained = self.retention is not None and self.retention.has_work
         return not self.is_refused and (self.choice.is_cleaned or bool(self.line_edits) or is_due or is_retained)
+
+
+MOST_OFFSETS = 1000
+"""Number of offsets reported per key: the first. The number of records is always complete."""
+
+
+@unique
+class RecordPlace(Enum):
+    """Where records are. The value is the word in machine output."""
+
+    CLEANED = "cleaned-part"
+    UNCLEANABLE = "uncleanable-part"  # at or past the last stable offset or the high watermark, or too young
+    ACTIVE = "active-segment"
+    WAITING = "waiting-file"  # `.deleted` files of a run or a broker
+    RUN = "run"  # files that an earlier run keeps for undo
+    DIRECTORY = "directory"  # another directory of the partition: -delete, -future, -stray
+
+
+class ErasedKey(NamedTuple):
+    """Records of a key in the cleaned part of the log. `line` is the key's line in the file of keys, from 1 on."""
+
+    line: int
+    records: int
+    offsets: tuple[int, ...]
+    last_offset: int | None
+
+
+class LogDigest(NamedTuple):
+    """A log of the partition, and the number of its records that have one of the keys."""
+
+    name: str
+    size_bytes: int
+    sha256: str
+    records: int
+
+
+class Holder(NamedTuple):
+    """A file that contains records of the keys, or may contain them because it cannot be read to its end (`unread`)."""
+
+    path: str
+    place: RecordPlace
+    records: int
+    unread: str | None = None
+
+
+class Erasure(NamedTuple):
+    """The proof of an erasure. `after` is None if nothing was erased.
+
+    `wanted` is the number of requested keys. `replication` describes what is known of other replicas. `holders` are the
+    files that contain records of the keys afterwards.
+    """
+
+    replication: str
+    wanted: int
+    keys: tuple[ErasedKey, ...] = ()
+    before: tuple[LogDigest, ...] = ()
+    after: tuple[LogDigest, ...] | None = None
+    holders: tuple[Holder, ...] = ()

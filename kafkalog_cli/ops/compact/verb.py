@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
+from kafkalog_cli.broker.cleaning.explaining import explain_key
 from kafkalog_cli.broker.cleaning.log import Damaged
-from kafkalog_cli.change.manifest import RunInfo, new_run_id
+from kafkalog_cli.broker.cleaning.marking import mark
+from kafkalog_cli.change import journal
+from kafkalog_cli.change.changes import Change, Drop, Move, Put, Staged
+from kafkalog_cli.change.checkpoint_lines import LineEdit
+from kafkalog_cli.change.journal import CheckpointEdits, StagingArea
+from kafkalog_cli.change.manifest import Manifest, RunInfo, new_run_id
 from kafkalog_cli.change.removal import partly
-from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.errors import KafkalogError, Refused
+from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
+from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
+from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.ops.append.reading import PieceLines, file_pieces
-from kafkalog_cli.ops.apply_changes import Applied, MarkerState
-from kafkalog_cli.ops.compact.apply import apply_compact, damaged, estimate, explain
+from kafkalog_cli.ops.apply_changes import Applied, MarkerState, Remark
 from kafkalog_cli.ops.compact.choose import plan_compact
 from kafkalog_cli.ops.compact.erasing import ErasureProof, KeyFile, read_keys, replication_words, with_holders
-from kafkalog_cli.ops.compact.erasure import Erasure
-from kafkalog_cli.ops.compact.plan import CompactPlan, CompactRequest
+from kafkalog_cli.ops.compact.passes import Passes, Unchanged, Unit, log_of, marking_request
+from kafkalog_cli.ops.compact.plan import Choice, Compaction, CompactPlan, CompactRequest, Erasure, Estimate
 from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.retain.plan import RetainRequest
-from kafkalog_cli.ops.retain.retain import apply_retain, plan_retain
+from kafkalog_cli.ops.retain.retain import after_due_files, apply_retain, plan_retain, unlink_at_once
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Changed, Work
@@ -151,3 +158,141 @@ def _retention(request: CompactRequest) -> RetainRequest:
 
 
 COMPACT = Verb(Action.COMPACT.value, _run)
+
+
+_SEGMENT_FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+_PIECE = 1 << 20
+
+
+class Compacted(NamedTuple):
+    """A finished compaction. `compaction` is None if only files of earlier runs were removed."""
+
+    manifest: Manifest | None
+    compaction: Compaction | None = None
+
+
+def apply_compact(
+    fs: WritableFilesystem,
+    plan: CompactPlan,
+    run: RunInfo,
+    request: CompactRequest,
+    *,
+    held: LockHandle | None,
+) -> Compacted | None:
+    """Remove due files, clean the log, and swap the new segments in; None if there is nothing to do.
+
+    `held` is the lock of the partition. Files of this run stay as `.deleted` for `plan.delay_ms`. With 0 they are
+    removed at once, and the run cannot be undone. Raises Refused if a file has changed since the plan was made, Damaged
+    if the log cannot be cleaned, and the exceptions of `journal.apply` and `apply_purge`.
+    """
+    if not plan.has_work:
+        return None
+    with after_due_files(fs, plan, run) as begun:
+        work = _Compaction(fs, open_partition(fs, plan.path), plan, request)
+        manifest = work.apply(begun, held)
+    if plan.choice.is_cleaned and not plan.delay_ms:
+        unlink_at_once(fs, plan.path, run.now_ms)
+    return work.done(manifest)
+
+
+def estimate(fs: WritableFilesystem, plan: CompactPlan, request: CompactRequest) -> CompactPlan:
+    """Return the plan with an estimate, from reading the log as a cleaning does. Raises Damaged."""
+    if not plan.choice.is_cleaned:
+        return plan
+    partition = open_partition(fs, plan.path)
+    marks = mark(log_of(fs, partition, request), marking_request(partition.segments, plan, request))
+    pieces = (marks.kept(at, min(at + _PIECE, marks.count)) for at in range(0, marks.count, _PIECE))
+    kept = sum(stays for stays, _ in pieces)
+    return replace(plan, estimate=Estimate(marks.count, marks.count - kept, marks.keyless))
+
+
+def explain(fs: WritableFilesystem, plan: CompactPlan, request: CompactRequest, key: bytes) -> CompactPlan:
+    """Return the plan with the fate of each record of `key`, if the log can be cleaned. Raises Damaged."""
+    if plan.dirt is None or plan.is_refused:
+        return plan
+    partition = open_partition(fs, plan.path)
+    found = explain_key(log_of(fs, partition, request), marking_request(partition.segments, plan, request), key)
+    return replace(plan, explained=tuple(found))
+
+
+def damaged(plan: CompactPlan, damage: Damaged) -> CompactPlan:
+    """Return the plan of a damaged log, which is left unchanged."""
+    remark = Remark(
+        damage.path,
+        f"damaged, nothing is cleaned: {damage.fault.message}",
+        ExitCode.CORRUPTION,
+        damage.fault.position,
+        "`kafkalog verify PATH --level deep` prints the next step",
+    )
+    return replace(plan, choice=Choice.DAMAGED, groups=(), line_edits=(), remarks=(*plan.remarks, remark))
+
+
+class _Compaction:
+    """One call of `apply_compact`."""
+
+    def __init__(
+        self, fs: WritableFilesystem, partition: Partition, plan: CompactPlan, request: CompactRequest
+    ) -> None:
+        self._fs = fs
+        self._partition = partition
+        self._plan = plan
+        self._passes = Passes(log_of(fs, partition, request), plan, request) if plan.choice.is_cleaned else None
+
+    def done(self, manifest: Manifest | None) -> Compacted:
+        """Return the result of the compaction."""
+        return Compacted(manifest, None if self._passes is None else self._passes.compaction)
+
+    def apply(self, run: RunInfo, held: LockHandle | None) -> Manifest | None:
+        """Clean the log, swap new segments in, and update the checkpoint. Raises Damaged, and as `journal.apply`."""
+        plan = self._plan
+        if self._passes is not None:
+            self._passes.mark()
+        edits = CheckpointEdits(plan.log_dir, self.line_edits) if plan.log_dir and self.line_edits else None
+        changes = () if self._passes is None else self.changes
+        try:
+            return journal.apply(self._fs, plan.path, changes, run=run, checkpoints=edits, held=held)
+        except Unchanged:
+            return journal.apply(self._fs, plan.path, (), run=run, checkpoints=edits, held=held)
+
+    @property
+    def line_edits(self) -> tuple[LineEdit, ...]:
+        """The cleaner checkpoint's line: the offset up to which the log is clean now."""
+        plan = self._plan
+        if self._passes is None or plan.dirt is None:
+            return plan.line_edits
+        end_offset = max(plan.dirt.first_dirty, self._passes.end_offset)
+        return (LineEdit(FileKind.CLEANER_CHECKPOINT, plan.topic, plan.partition, end_offset),)
+
+    def changes(self, area: StagingArea) -> Sequence[Change]:
+        """Write new segments into the run's directory, and return the changes to swap them in. Raises Unchanged."""
+        assert self._passes is not None
+        changes: list[Change] = []
+        for unit in self._passes.write(area):
+            changes += self._swap(unit, area)
+        names = {change.new_name for change in changes if isinstance(change, Move)}
+        there = {file.status.path.rpartition("/")[2] for file in self._partition.leftovers}
+        return [*(Drop(name) for name in sorted(names & there)), *changes]
+
+    def _swap(self, unit: Unit, area: StagingArea) -> Iterator[Change]:
+        """Yield the changes in a broker's order: its start completes or undoes them (LocalLog.replaceSegments)."""
+        new = sorted(unit.made, reverse=True)
+        for segment in new:
+            for name in segment.names:
+                staged = unit.prefix + name
+                yield Put(name, Staged(staged, area.status(staged).size_bytes), replaces=False)
+        swaps = [name.removesuffix(WorkState.CLEANED.value) for segment in new for name in segment.names]
+        for name in swaps:
+            yield Move(name + WorkState.CLEANED.value, name + WorkState.SWAP.value)
+        for base_offset in unit.sources:
+            for kind in _SEGMENT_FILES:
+                yield from self._delete(segment_file_name(base_offset, kind))
+        for name in swaps:
+            yield Move(name + WorkState.SWAP.value, name)
+        bases = {segment.base_offset for segment in new}
+        for base_offset in unit.sources:
+            if base_offset not in bases:
+                yield from self._delete(segment_file_name(base_offset, FileKind.PRODUCER_SNAPSHOT))
+
+    def _delete(self, name: str) -> Iterator[Change]:
+        if self._fs.status(f"{self._partition.path}/{name}") is not None:
+            yield Move(name, name + WorkState.DELETED.value)

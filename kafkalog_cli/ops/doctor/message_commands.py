@@ -8,8 +8,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kafkalog_cli.disk.moved_away import place_outside
-from kafkalog_cli.disk.names import DirectoryKind
+from kafkalog_cli.disk.names import DirectoryKind, place_outside
 from kafkalog_cli.log.logdir import PartitionPath
 from kafkalog_cli.ops.doctor.broker_message import (
     BROKER_CONFIG,

@@ -13,9 +13,8 @@ from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.columns import Integers, Rows
 from kafkalog_cli.format.limits import MEBIBYTE, MOST_FILE_FIELD_BYTES
-from kafkalog_cli.ops.export.columns import VERSION, export_schema
 from kafkalog_cli.ops.export.request import FileFormat
-from kafkalog_cli.ops.export.writers import ExportWriter, writer
+from kafkalog_cli.ops.export.writers import VERSION, ExportWriter, export_schema, writer
 
 MOST_OPEN = 64
 """The most files of days open at a time; beyond it, the file not written to for the longest time is ended."""

@@ -1,21 +1,24 @@
-"""Describes groups from the replayed `__consumer_offsets`, as kafka-consumer-groups --describe does."""
+"""Describes groups from the replayed `__consumer_offsets`, as kafka-consumer-groups does, and when offsets expire."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from kafkalog_cli.errors import NothingSelected
+from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.errors import NothingSelected, UsageError
 from kafkalog_cli.format.internal_topics.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
+from kafkalog_cli.format.internal_topics.schema import Message
+from kafkalog_cli.log.settings.topic_config import read_broker_properties
 from kafkalog_cli.ops.coordinators import CoordinatorTopic, Loaded, LogDirs
-from kafkalog_cli.ops.groups.expiry import DEFAULT_RETENTION, OffsetsRetention, expires_at_ms
 from kafkalog_cli.ops.replicas import Copy
 from kafkalog_cli.ops.tables.committed_offsets import CommittedOffset, OffsetReplay
 from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry
 from kafkalog_cli.ops.tables.groups import (
     CLASSIC,
+    CONSUMER,
     SHARE,
     STREAMS,
     Assigned,
@@ -24,7 +27,64 @@ from kafkalog_cli.ops.tables.groups import (
     GroupReplay,
     GroupState,
 )
-from kafkalog_cli.ops.tables.share_state import ShareKey, SharePartition, share_partitions
+
+_MINUTE_MS = 60_000
+_NAME = "offsets.retention.minutes"
+_DEFAULT_MINUTES = 7 * 24 * 60
+
+
+class OffsetsRetention(NamedTuple):
+    """The time for which a broker keeps committed offsets. `is_known`: the broker's own configuration was read."""
+
+    retention_ms: int = _DEFAULT_MINUTES * _MINUTE_MS
+    is_known: bool = False
+
+    @property
+    def text(self) -> str:
+        """The setting and its source."""
+        source = "--broker-config" if self.is_known else "Kafka's default; --broker-config FILE names the broker's"
+        return f"{_NAME}={self.retention_ms // _MINUTE_MS} ({source})"
+
+
+DEFAULT_RETENTION = OffsetsRetention()
+
+
+def offsets_retention(fs: Filesystem, broker_config: str | None) -> OffsetsRetention:
+    """Return the retention of a server.properties (None: Kafka's default). Raises as `read_broker_properties`."""
+    if broker_config is None:
+        return DEFAULT_RETENTION
+    text = read_broker_properties(fs, broker_config).get(_NAME)
+    if text is None:
+        return OffsetsRetention(is_known=True)
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise UsageError(reason=f"--broker-config {broker_config}: {_NAME}={text} is not a number above 0")
+    return OffsetsRetention(int(text) * _MINUTE_MS, is_known=True)
+
+
+def expires_at_ms(
+    offset: CommittedOffset,
+    group: Group | None,
+    state: GroupState,
+    subscribed: Collection[str] | None,
+    retention: OffsetsRetention,
+) -> int | None:
+    """Return the time in epoch ms from which a broker removes an offset; None while it does not expire.
+
+    `group` None: only offsets of the group are known, as of a consumer that assigns partitions itself. `subscribed`
+    are the topics that the group's members read, None if they are not known.
+    """
+    if group is not None and (subscribed is None or offset.topic in subscribed):
+        return None
+    base = offset.commit_timestamp
+    if group is not None and group.group_type == CLASSIC and group.protocol_type:
+        if state is GroupState.EMPTY:
+            base = offset.commit_timestamp if group.state_timestamp is None else group.state_timestamp
+        elif group.protocol_type != CONSUMER:
+            return None
+    if offset.expire_timestamp is not None:
+        return offset.expire_timestamp
+    return None if base is None else base + retention.retention_ms
+
 
 _MOST_NAMES = 10
 
@@ -305,3 +365,44 @@ class _Expiry(NamedTuple):
     def of(self, offset: CommittedOffset) -> int | None:
         """Return the time from which the broker removes an offset, None while it does not expire."""
         return expires_at_ms(offset, self.group, self.state, self.subscribed, self.retention)
+
+
+_UNSET = -1
+ShareKey = tuple[str, str, int]
+"""A group id, a topic id and a partition."""
+
+
+class SharePartition(NamedTuple):
+    """A share partition: records below `start_offset` are done, and `complete_count` records at or above it too.
+
+    A value is None if the group has not initialized it.
+    """
+
+    start_offset: int | None
+    leader_epoch: int | None
+    complete_count: int | None
+
+
+def share_partitions(entries: Iterable[CoordinatorEntry]) -> dict[ShareKey, SharePartition]:
+    """Return the share partitions after a replay (ShareCoordinatorShard.replay): snapshots, and updates of them."""
+    found: dict[ShareKey, SharePartition] = {}
+    for entry in entries:
+        if entry.record is None:
+            continue
+        key, value = entry.record.key, entry.record.value
+        name = (key["groupId"], key["topicId"], key["partition"])
+        if value is None:
+            found.pop(name, None)
+        elif entry.record.name == "ShareSnapshot":
+            found[name] = _partition(value)
+        elif name in found:
+            old, new = found[name], _partition(value)
+            found[name] = SharePartition(
+                *(before if after is None else after for before, after in zip(old, new, strict=True))
+            )
+    return found
+
+
+def _partition(value: Message) -> SharePartition:
+    numbers = (value["startOffset"], value["leaderEpoch"], value.get("deliveryCompleteCount", _UNSET))
+    return SharePartition(*(None if number == _UNSET else number for number in numbers))

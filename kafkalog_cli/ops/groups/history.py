@@ -7,8 +7,14 @@ from enum import Enum, unique
 from typing import NamedTuple
 
 from kafkalog_cli.ops.coordinators import LogDirs
-from kafkalog_cli.ops.groups.describe import GroupsRequest, check_found, consumer_offsets, numbers_to_read
-from kafkalog_cli.ops.groups.expiry import OffsetsRetention, expires_at_ms
+from kafkalog_cli.ops.groups.describe import (
+    GroupsRequest,
+    OffsetsRetention,
+    check_found,
+    consumer_offsets,
+    expires_at_ms,
+    numbers_to_read,
+)
 from kafkalog_cli.ops.tables.committed_offsets import (
     OFFSET_RECORDS,
     CommittedOffset,

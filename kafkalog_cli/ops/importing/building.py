@@ -13,8 +13,8 @@ from kafkalog_cli.broker.load_error import InvalidOffset, LoadFailed, SegmentOve
 from kafkalog_cli.broker.open_log import OpenLog
 from kafkalog_cli.broker.rolling import RollLimits
 from kafkalog_cli.change.draft import Draft
+from kafkalog_cli.change.growing_run import UnseenGrowth
 from kafkalog_cli.change.new_partition import make_partition
-from kafkalog_cli.change.unseen_growth import UnseenGrowth
 from kafkalog_cli.disk.durable import attributes_in, sync_directory
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
@@ -26,12 +26,10 @@ from kafkalog_cli.format.partition_metadata import PartitionMetadata
 from kafkalog_cli.log.settings.topic_config import Setting, TopicConfig
 from kafkalog_cli.ops.append.append import Counted, forced_codec
 from kafkalog_cli.ops.append.arrow import ArrowReader
-from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle
+from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle, Writing, blocks
 from kafkalog_cli.ops.append.checks import Checks, OddTime
 from kafkalog_cli.ops.append.columns import Arriving
-from kafkalog_cli.ops.append.gathering import blocks
-from kafkalog_cli.ops.append.writing import Writing
-from kafkalog_cli.ops.log_request import LogRequest, load_settings_of
+from kafkalog_cli.ops.log_plan import LogRequest, load_settings_of
 from kafkalog_cli.ops.settings import SettingsSource
 
 

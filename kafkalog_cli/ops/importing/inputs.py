@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from kafkalog_cli.disk.fs import Filesystem, RealFilesystem
+from kafkalog_cli.disk.fs import Filesystem, ReadableFile, RealFilesystem
 from kafkalog_cli.errors import BadInput, NothingSelected, PathNotFound, UsageError
 from kafkalog_cli.format.limits import MEBIBYTE, MOST_FILE_FIELD_BYTES
-from kafkalog_cli.log.reading.readable_stream import ReadableStream
 from kafkalog_cli.ops.append.arrow import check_columns
 from kafkalog_cli.ops.export.files import too_large_field
 from kafkalog_cli.ops.export.request import FileFormat
@@ -255,3 +255,44 @@ def offset_range(file: InputFile) -> tuple[int, int] | None:
                 raise BadInput(path=file.path, reason=NO_OFFSET)
             found += ends.values()
     return (min(found), max(found)) if found else None
+
+
+class ReadableStream(io.RawIOBase):
+    """Reads an open file from any position; its size is that at opening. Closing the stream closes the file."""
+
+    def __init__(self, file: ReadableFile) -> None:
+        super().__init__()
+        self._file = file
+        self._position = 0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Read into `buffer`; return the number of bytes. Raises OSError."""
+        with memoryview(buffer) as view, view.cast("B") as octets:
+            size = min(len(octets), max(self._file.size_bytes - self._position, 0))
+            count = self._file.read_into(self._position, octets[:size])
+        self._position += count
+        return count
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Set the position and return it."""
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._file.size_bytes}[whence]
+        self._position = max(start + offset, 0)
+        return self._position
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._position
+
+    def close(self) -> None:
+        """Close the file."""
+        if not self.closed:
+            self._file.close()
+        super().close()

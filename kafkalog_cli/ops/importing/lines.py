@@ -8,8 +8,7 @@ from typing import Any
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.format.batch import NO_TIMESTAMP
-from kafkalog_cli.ops.append.json_line import LINES_HINT
-from kafkalog_cli.ops.append.reading import PieceLines, file_pieces, parse_ndjson, read_records
+from kafkalog_cli.ops.append.reading import LINES_HINT, PieceLines, file_pieces, parse_ndjson, read_records
 
 _ROWS, _BYTES = 1 << 13, 1 << 24
 """The most rows of a RecordBatch, and the bytes of its keys, values and headers with which it is full."""

@@ -8,8 +8,13 @@ from typing import NamedTuple
 
 from kafkalog_cli.change.publishing.new_partitions import has_no_record
 from kafkalog_cli.disk.fs import WritableFilesystem
-from kafkalog_cli.disk.moved_away import moved_out
-from kafkalog_cli.disk.names import DirectoryKind, classify_directory, is_topic_name, partition_directory_name
+from kafkalog_cli.disk.names import (
+    DirectoryKind,
+    classify_directory,
+    is_topic_name,
+    moved_out,
+    partition_directory_name,
+)
 from kafkalog_cli.errors import Refused, UsageError
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.ops.importing.building import TopicStyle

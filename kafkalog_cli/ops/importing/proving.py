@@ -1,19 +1,25 @@
-"""Read a new partition back, and compare it record by record with the rows that it was built from."""
+"""Read a new partition back, compare it with the rows that it was built from, and report the result of the import."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from kafkalog_cli.change.publishing.new_partitions import Completed
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.errors import NotSame
+from kafkalog_cli.errors import ExitCode, NotSame
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.reading.record_arrow import record_batches, record_schema
 from kafkalog_cli.ops.append.arrow import as_records
 from kafkalog_cli.ops.damage import damaged_log
+from kafkalog_cli.ops.importing.building import Built
+from kafkalog_cli.ops.importing.inputs import InputFile
+from kafkalog_cli.ops.importing.planning import Job, TopicId
+from kafkalog_cli.ops.read.committed import ReadNote
 from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.read.request import ReadRequest, Start
 
@@ -121,3 +127,43 @@ def _flat(array: Any) -> Iterator[bytes]:
             yield memoryview(data)[int(bounds[0]) : int(bounds[-1])].tobytes()
     else:
         yield array.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64).tobytes()
+
+
+class JobDone(NamedTuple):
+    """A partition that is complete under the name `staged`; `proof` is None if it was not requested."""
+
+    topic: str
+    partition: int
+    staged: str
+    built: Built
+    proof: Proof | None = None
+    inode: int | None = None
+    """The staged directory, by which it is known when it gets its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportPlan:
+    """The planned partitions. `jobs` is None if only the rows show which partitions. `ids` are by topic."""
+
+    files: tuple[InputFile, ...]
+    jobs: tuple[Job, ...] | None
+    ids: dict[str, TopicId] = field(default_factory=dict)
+    keep_offsets: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResult:
+    """The partitions that were made, and remarks on them.
+
+    `completed` is about an earlier run that was cut off after its commit.
+    """
+
+    plan: ImportPlan | None = None
+    done: tuple[JobDone, ...] = ()
+    notes: tuple[ReadNote, ...] = ()
+    completed: Completed = field(default_factory=Completed)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """FAILURE if partitions of a committed run are lost."""
+        return ExitCode.FAILURE if self.completed.lost else ExitCode.OK

@@ -10,8 +10,8 @@ from typing import Any
 
 from kafkalog_cli.errors import UsageError, as_typed
 from kafkalog_cli.format.kafka_uuid import canonical_uuid
+from kafkalog_cli.ops.append.batching import Writing
 from kafkalog_cli.ops.append.making import is_topic_id
-from kafkalog_cli.ops.append.writing import Writing
 from kafkalog_cli.ops.importing.inputs import InputFile
 
 _MOST_PARTITIONS = 1 << 20

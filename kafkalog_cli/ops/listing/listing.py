@@ -12,17 +12,16 @@ from kafkalog_cli.disk.names import SEGMENT_KINDS, DirectoryKind, FileKind, File
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import checkpoint, partition_metadata, quorum_state
 from kafkalog_cli.format.checkpoint import EpochEntry
-from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.fault import Fault, FaultKind, unreadable
 from kafkalog_cli.format.quorum_state import QuorumState
 from kafkalog_cli.log.open_transactions import (
+    OpenTransaction,
     headers_of,
     newest_snapshot,
     open_transactions,
     parts_to_replay,
 )
 from kafkalog_cli.log.partition import Partition, Segment
-from kafkalog_cli.log.reading.unreadable import unreadable
-from kafkalog_cli.log.transactions_by_producer import OpenTransaction
 from kafkalog_cli.ops.listing.reads import FaultNotes, LocatedFault
 from kafkalog_cli.ops.listing.root import CheckpointedOffsets, LogDirRoot, Shutdown
 from kafkalog_cli.ops.listing.segments import end_of, largest_indexed_timestamp, sidecar_lengths, start_of

@@ -8,8 +8,7 @@ from typing import TypeVar
 
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, read_all
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.format.fault import Fault
-from kafkalog_cli.log.reading.unreadable import unreadable
+from kafkalog_cli.format.fault import Fault, unreadable
 
 ValueT = TypeVar("ValueT")
 

@@ -9,7 +9,7 @@ from enum import Enum, unique
 from typing import NamedTuple
 
 from kafkalog_cli.change.clean_marker import PURGED, read_held_marker
-from kafkalog_cli.change.publishing.import_leftovers import ImportLeftovers, import_leftovers
+from kafkalog_cli.change.publishing.new_partitions import ImportLeftovers, import_leftovers
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.disk.lock import LockOwner, import_owner, lock_owner
 from kafkalog_cli.disk.names import (
@@ -23,10 +23,9 @@ from kafkalog_cli.disk.names import (
 from kafkalog_cli.errors import KafkalogError, Unreadable, UnsupportedFormat
 from kafkalog_cli.format import checkpoint, clean_shutdown, meta_properties
 from kafkalog_cli.format.clean_shutdown import UNKNOWN_BROKER_EPOCH
-from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.fault import Fault, FaultKind, unreadable
 from kafkalog_cli.format.meta_properties import MetaProperties
 from kafkalog_cli.log.logdir import OFFSET_CHECKPOINTS
-from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.ops.listing.reads import FaultNotes, LocatedFault
 
 AskLock = Callable[[str], LockOwner | None]

@@ -9,7 +9,7 @@ from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import KafkalogError, shell_word
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
-from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.fault import Fault, FaultKind, unreadable
 from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY
 from kafkalog_cli.format.layout import Layout
 from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY, TimeIndex
@@ -17,9 +17,7 @@ from kafkalog_cli.format.txnindex import ABORTED_TXN
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, Partition, Segment
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.log.reading.unreadable import unreadable
-from kafkalog_cli.log.segments.index_end import last_entries
-from kafkalog_cli.log.segments.log_end import SegmentEnd, segment_end
+from kafkalog_cli.log.segments.log_end import SegmentEnd, last_entries, segment_end
 from kafkalog_cli.ops.listing.reads import FaultNotes, LocatedFault
 
 SEVEN_SCAN_BYTES = 64 << 20

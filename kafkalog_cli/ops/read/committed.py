@@ -11,11 +11,17 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import Limits
-from kafkalog_cli.log.open_transactions import SegmentPart, newest_snapshot, open_transactions, parts_to_replay
+from kafkalog_cli.log.open_transactions import (
+    OpenTransaction,
+    SegmentPart,
+    TransactionsByProducer,
+    newest_snapshot,
+    open_transactions,
+    parts_to_replay,
+)
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 from kafkalog_cli.log.transaction_ends import Ending, TransactionEnds
-from kafkalog_cli.log.transactions_by_producer import OpenTransaction, TransactionsByProducer
 
 _MOST_TOLD_OF = 1000
 """The most transactions without a marker that are reported one by one."""

@@ -13,8 +13,8 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.scan import CHUNK_BYTES as DEFAULT_CHUNK_BYTES
 from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.lookup.by_time import lookup_time, outside_times
+from kafkalog_cli.ops.option_values import time_words
 from kafkalog_cli.ops.partition_state import PartitionState, broker_view, log_bounds
-from kafkalog_cli.ops.time_spec import time_words
 
 NO_END = (1 << 63) - 1
 

@@ -1,13 +1,12 @@
 """Recovers partitions: repairs them, rebuilds only indexes, acts like a broker at start-up, or copies valid batches.
 
-`verb` is the entry: it plans and applies one partition. `recover` chooses the rules (`RecoverMode`) and the settings.
-`like_broker` plans the changes that a broker would make. `topic_identity` restores `partition.metadata` and the names
+`verb` is the entry: it plans and applies one partition. `recover` chooses the rules (`RecoverMode`) and the settings,
+and plans the changes that a broker would make. `topic_identity` restores `partition.metadata` and the names
 of `-stray` directories. `salvage_verb` is the entry to `salvage`, which copies valid batches to a new directory.
 `plan` has the plan's values.
 
-`repair` plans a repair. It uses `torn_tail` (where a log's damage starts, and whether it may be cut) and
-`sidecar_state` (which other files to rebuild). `batch_marks` notes facts about batches during the check.
-`checkpoint_lines` corrects the lines of the root checkpoints.
+`repair` plans a repair. It uses `torn_tail` (where a log's damage starts, and whether it may be cut). It also uses
+`sidecar_state` (which other files to rebuild, and which lines of the root checkpoints to correct).
 
 A torn tail is damage at the end of the last segment, with no valid batch after it: only a torn tail is cut.
 """

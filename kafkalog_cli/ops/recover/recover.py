@@ -1,20 +1,29 @@
-"""Recovers a partition: chooses the rules and settings, makes the plan, and applies it."""
+"""Recovers a partition by rules of its own or as a broker does at start-up: makes the plan and applies it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from kafkalog_cli.broker.load_error import LoadFailed
+from kafkalog_cli.broker.loaded_segment import LoadSettings
+from kafkalog_cli.broker.log_loader import LoadedLog, LogLoader, StartState
+from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.manifest import RunInfo
-from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
+from kafkalog_cli.disk.fs import FileStatus, Filesystem, LockHandle, WritableFilesystem
+from kafkalog_cli.disk.names import SEGMENT_KINDS, FileKind
+from kafkalog_cli.errors import ExitCode, Unreadable, shell_word
+from kafkalog_cli.format.checkpoint import BrokerReading
+from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
-from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.log.reading.resync import next_good_batch
+from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, Remark, apply_changes, fingerprints_of
+from kafkalog_cli.ops.log_plan import LogRequest
 from kafkalog_cli.ops.partition_state import PartitionState
-from kafkalog_cli.ops.recover.like_broker import plan_like_broker, refused_by_checkpoint
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.repair import Scope, plan_repair
 from kafkalog_cli.ops.recover.topic_identity import with_topic_id
+from kafkalog_cli.ops.recover.torn_tail import UNREADABLE_STEP
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +77,126 @@ def apply_recovery(
     marker = MarkerUse.DROPPED if plan.drops_records else MarkerUse.GIVEN_BACK
     settings = request.load_settings_of(plan.settings)
     return apply_changes(fs, plan, run, marker, settings, discard=request.discard, held=held)
+
+
+_MAPPED_OR_WRAPPED = tuple(kind.value for kind in SEGMENT_KINDS)
+"""Suffixes of the files whose read errors stop a broker.
+
+A failed read of a mapped index is an InternalError. An IOException of a log or transaction index becomes a
+KafkaException.
+"""
+
+
+def plan_like_broker(
+    fs: Filesystem, partition: Partition, start: StartState, settings: LoadSettings, *, has_root: bool
+) -> RecoverPlan:
+    """Plan the changes of a broker that starts and then stops cleanly.
+
+    `has_root`: the partition is in a log directory, whose checkpoints get its lines.
+    """
+    draft = Draft(fs, partition.path)
+    prints = fingerprints_of(draft, partition.path)
+    try:
+        loaded = LogLoader(draft, start, settings).load()
+    except (LoadFailed, Unreadable, OSError) as failure:
+        remark = _refusal(partition, failure)
+        return replace(_refused(partition, remark), fingerprints=prints)
+    return RecoverPlan(
+        partition.path,
+        partition.topic,
+        partition.number,
+        mode=RecoverMode.LIKE_BROKER,
+        changes=tuple(draft.changes()),
+        line_edits=tuple(_line_edits(partition, start, loaded, settings)) if has_root else (),
+        log_start_offset=loaded.log_start_offset,
+        log_end_offset=loaded.log_end_offset,
+        recovered=loaded.recovered,
+        cut=loaded.cut,
+        removed=loaded.removed,
+        remarks=tuple(_remarks(fs, partition, loaded, settings.limits)),
+        fingerprints=prints,
+    )
+
+
+def refused_by_checkpoint(partition: Partition, root: PartitionState) -> RecoverPlan | None:
+    """Return the refusal if a checkpoint of the log directory stops a broker before it loads partitions; else None."""
+    failing = root.failing_checkpoint
+    if failing is None:
+        return None
+    path, fault, reading = failing
+    if reading is BrokerReading.OUT_OF_MEMORY:
+        effect = "a broker runs out of memory when it reads this file, and does not start"
+    else:
+        effect = "a broker takes the whole log directory offline, and does not start if it has no other"
+    command = f"`kafkalog recover {shell_word(root.log_dir or '')}`, without --like-broker,"
+    step = f"{command} rebuilds the file from the lines that can be read"
+    remark = Remark(path, f"{effect}: {fault.message}", ExitCode.REFUSED, fault.position, next_step=step)
+    return _refused(partition, remark)
+
+
+def _refused(partition: Partition, remark: Remark) -> RecoverPlan:
+    name = (partition.path, partition.topic, partition.number)
+    return RecoverPlan(*name, mode=RecoverMode.LIKE_BROKER, remarks=(remark,), is_refused=True)
+
+
+def _refusal(partition: Partition, failure: LoadFailed | Unreadable | OSError) -> Remark:
+    """Describe what a broker does if it cannot load the partition.
+
+    An IOException in a small file takes only the log directory offline.
+    """
+    if isinstance(failure, LoadFailed):
+        step = (
+            "`kafkalog recover PATH`, without --like-broker, repairs it, or prints the command that copies what can be"
+            " read"
+        )
+        return Remark(partition.path, f"a broker does not start with it: {failure}", ExitCode.REFUSED, next_step=step)
+    path = failure.details["path"] if isinstance(failure, Unreadable) else failure.filename
+    reason = failure.details["reason"] if isinstance(failure, Unreadable) else failure.strerror
+    name = str(path or partition.path).rpartition("/")[2]
+    if name.endswith(_MAPPED_OR_WRAPPED):
+        message = f"a broker does not start with it: {name} cannot be read: {reason}"
+    else:
+        message = (
+            f"a broker takes the whole log directory offline, and does not start if it has no other:"
+            f" {name} cannot be read: {reason}"
+        )
+    return Remark(str(path or partition.path), message, ExitCode.REFUSED, next_step=UNREADABLE_STEP)
+
+
+def _line_edits(partition: Partition, start: StartState, loaded: LoadedLog, settings: LoadSettings) -> list[LineEdit]:
+    """Return the edits of lines by a clean stop.
+
+    A log start is written only if it is above the first segment's base offset, or if the topic is tiered; any other
+    line for it is removed.
+    """
+    topic, number = partition.topic, partition.number
+    edits = [LineEdit(FileKind.RECOVERY_POINT_CHECKPOINT, topic, number, loaded.log_end_offset)]
+    is_written = settings.is_tiered or loaded.log_start_offset > loaded.first_base_offset
+    if is_written or start.log_start_offset:
+        log_start = loaded.log_start_offset if is_written else None
+        edits.append(LineEdit(FileKind.LOG_START_CHECKPOINT, topic, number, log_start))
+    return edits
+
+
+def _remarks(fs: Filesystem, partition: Partition, loaded: LoadedLog, limits: Limits) -> list[Remark]:
+    found = []
+    logs = {segment.base_offset: segment.log for segment in partition.segments}
+    paths = {base_offset: log.path for base_offset, log in logs.items()}
+    for base_offset, position, size_bytes in loaded.cut:
+        good = _valid_behind(fs, logs.get(base_offset), position, limits)
+        what = "are not valid batches" if good is None else f"include a valid batch at byte {good}"
+        message = f"{size_bytes} bytes {what}: cut off, as a broker does"
+        code = ExitCode.CORRUPTION if loaded.removed or good is not None else ExitCode.WARNINGS
+        found.append(Remark(paths.get(base_offset, partition.path), message, code, position))
+    for base_offset in loaded.removed:
+        message = "removed with all records, as a broker does"
+        found.append(Remark(paths.get(base_offset, partition.path), message, ExitCode.CORRUPTION))
+    return found
+
+
+def _valid_behind(fs: Filesystem, log: FileStatus | None, position: int, limits: Limits) -> int | None:
+    """Return the position of the first batch with a valid CRC from a byte on; None if there is none, or no such log."""
+    if log is None or log.size_bytes <= position:
+        return None
+    with fs.open_read(log.path) as file:
+        return next_good_batch(file, position, limits, broken_at=position)

@@ -29,17 +29,24 @@ from kafkalog_cli.errors import ExitCode, PathNotFound, Unreadable
 from kafkalog_cli.format.checkpoint import decode_leader_epochs
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.log.partition import Partition, open_partition
-from kafkalog_cli.log.segments.index_end import entries_in_use
-from kafkalog_cli.log.segments.log_end import LogBounds
-from kafkalog_cli.ops.change_plan import Remark, fingerprints_of
+from kafkalog_cli.log.segments.log_end import LogBounds, entries_in_use
+from kafkalog_cli.ops.apply_changes import Remark, fingerprints_of
 from kafkalog_cli.ops.checks.file_report import FileReport
 from kafkalog_cli.ops.checks.index_reports import PartitionReports
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.checks.segment_walk import SegmentWalk
-from kafkalog_cli.ops.recover.batch_marks import BatchMarks
-from kafkalog_cli.ops.recover.checkpoint_lines import CheckpointLines, line_edits, watermark_remark
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
-from kafkalog_cli.ops.recover.sidecar_state import entries_alone, is_inexact, is_torn, is_wrong, why_rebuilt
+from kafkalog_cli.ops.recover.sidecar_state import (
+    BatchMarks,
+    CheckpointLines,
+    entries_alone,
+    is_inexact,
+    is_torn,
+    is_wrong,
+    line_edits,
+    watermark_remark,
+    why_rebuilt,
+)
 from kafkalog_cli.ops.recover.torn_tail import SALVAGE_STEP, Impossible, torn_at, torn_near_end
 
 _SWAP, _CLEANED = WorkState.SWAP.value, WorkState.CLEANED.value

@@ -25,12 +25,11 @@ from kafkalog_cli.errors import KafkalogError, Refused, shell_word
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, BatchColumns
 from kafkalog_cli.format.control import decode_control
-from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.fault import Fault, unreadable
 from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.scan import read_readable, unreadable_ranges
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.ops.checks.segment_walk import MAX_MAGIC, BatchRun, SegmentWalk
 from kafkalog_cli.ops.recover.salvage_sources import BEYOND_OFFSETS, SalvageSource, sources_of
 from kafkalog_cli.ops.session.meter import of_the_system

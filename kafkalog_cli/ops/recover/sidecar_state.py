@@ -1,13 +1,25 @@
-"""Decides which sidecar files a repair rebuilds: files for which `verify` has a finding, even if only inexact."""
+"""Facts beside the batches, for a repair: sidecar files to rebuild, checkpoint lines to correct, marks of segments."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
+from kafkalog_cli.change.checkpoint_lines import LineEdit
+from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.errors import ExitCode, counted
+from kafkalog_cli.format.batch import CONTROL_MASK
+from kafkalog_cli.format.columns import any_row, integers, least_and_largest
 from kafkalog_cli.format.index import OffsetIndex
+from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.format.timeindex import TimeIndex
 from kafkalog_cli.format.txnindex import ABORTED_TXN
+from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.log.segments.log_end import LogBounds
+from kafkalog_cli.ops.apply_changes import Remark
 from kafkalog_cli.ops.checks.file_report import ODD_VERDICTS, FileReport
+from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
+from kafkalog_cli.ops.verify.batch_checks import AbortedCheck
 
 
 def is_wrong(report: FileReport) -> bool:
@@ -56,3 +68,91 @@ def why_rebuilt(report: FileReport) -> str:
     if is_unreadable(report):
         return "it cannot be read"
     return "it did not fit the log" if report.exit_code is ExitCode.CORRUPTION else "it was inexact"
+
+
+class BatchMarks:
+    """Which segments contain producers' control batches, and whether the leader epochs of batches decrease.
+
+    `without_entry`: segments with an aborted transaction that their transaction index does not contain.
+    """
+
+    wants_records = False
+
+    def __init__(self, fs: Filesystem) -> None:
+        self.in_segments: set[int] = set()
+        self.without_entry: set[int] = set()
+        self._aborted = AbortedCheck(fs)
+        self.epochs_go_down = False
+        self._epoch = -1
+        self._segment = 0
+
+    def begin(self, segment: Segment, next_offset: int | None) -> bool:
+        """See LogObserver."""
+        del next_offset
+        self._segment = segment.base_offset
+        return True
+
+    def see(self, batch_run: BatchRun) -> None:
+        """See LogObserver."""
+        self._aborted.see(batch_run)
+        batches = batch_run.batches
+        if any_row(
+            lambda bits, producer, magic: (bits & CONTROL_MASK != 0) & (producer >= 0) & (magic >= 2),
+            batches.attributes, batches.producer_id, batches.magic,
+        ):  # fmt: skip
+            self.in_segments.add(self._segment)
+        least, largest = least_and_largest(batches.leader_epoch)
+        if least < largest or least < self._epoch:  # most segments have one epoch
+            for epoch in integers(batches.leader_epoch):
+                if epoch >= 0:
+                    self.epochs_go_down |= epoch < self._epoch
+                    self._epoch = epoch
+        else:
+            self._epoch = largest
+
+    def records(self, block: RecordBlock) -> None:
+        """See LogObserver."""
+
+    def end(self, walk: SegmentWalk, code: ExitCode) -> None:
+        """See LogObserver."""
+        if any(self._aborted.findings(walk.file)):
+            self.without_entry.add(self._segment)
+
+
+CheckpointLines = Mapping[FileKind, int]
+"""The partition's offset in each checkpoint that has a line for it."""
+
+
+def line_edits(partition: Partition, lines: CheckpointLines, log: LogBounds) -> Iterator[LineEdit]:
+    """Yield the edits of lines that do not fit a log with this start and end.
+
+    A broker that starts lowers its high watermark to the log end and raises it to the log start
+    (UnifiedLog.updateHighWatermark). Its cleaner starts from the beginning if its line is past the end. A log start
+    past the end is left unchanged, as the log cannot give the right value.
+    """
+    topic, number = partition.topic, partition.number
+    for kind in (FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.REPLICATION_CHECKPOINT, FileKind.CLEANER_CHECKPOINT):
+        line = lines.get(kind)
+        wanted = None if line is None or line < 0 else min(line, log.end)
+        if kind is FileKind.REPLICATION_CHECKPOINT and wanted is not None:
+            wanted = max(wanted, min(log.start, log.end))
+        if kind is FileKind.CLEANER_CHECKPOINT and line is not None and line > log.end:
+            wanted = None
+        if line != wanted:
+            yield LineEdit(kind, topic, number, wanted)
+    start = lines.get(FileKind.LOG_START_CHECKPOINT)
+    if start is not None and start < 0:
+        yield LineEdit(FileKind.LOG_START_CHECKPOINT, topic, number, None)
+
+
+def watermark_remark(partition: Partition, lines: CheckpointLines, log: LogBounds) -> Iterator[Remark]:
+    """Yield a warning if the high watermark is past the log end: acknowledged records are lost here."""
+    watermark = lines.get(FileKind.REPLICATION_CHECKPOINT)
+    if watermark is None or watermark <= log.end:
+        return
+    lost = counted(watermark - log.end, "acknowledged record is", "acknowledged records are")
+    message = (
+        f"the high watermark ({watermark}) is past the end of the log ({log.end}): {lost} lost, unless another replica"
+        " has them. The line is lowered, as a broker does when it starts"
+    )
+    yield Remark(partition.path, message, ExitCode.WARNINGS)

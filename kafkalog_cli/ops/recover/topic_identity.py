@@ -13,14 +13,13 @@ from kafkalog_cli.change.changes import Put
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.durable import Content
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.disk.moved_away import moved_out
-from kafkalog_cli.disk.names import DirectoryKind, FileKind, partition_directory_name
+from kafkalog_cli.disk.names import DirectoryKind, FileKind, moved_out, partition_directory_name
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, shell_word
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.metadata_image import TopicState
-from kafkalog_cli.ops.change_plan import Remark
+from kafkalog_cli.ops.apply_changes import Remark
 from kafkalog_cli.ops.partition_facts import topic_id_on_disk
 from kafkalog_cli.ops.recover.plan import RecoverPlan
 from kafkalog_cli.ops.settings import SettingsSource

@@ -13,7 +13,7 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.scan import unreadable_ranges
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.ops.change_plan import Remark
+from kafkalog_cli.ops.apply_changes import Remark
 from kafkalog_cli.ops.checks.segment_walk import SegmentWalk
 from kafkalog_cli.ops.damage import DamageSeen
 from kafkalog_cli.ops.log_range import good_start
@@ -44,7 +44,7 @@ def torn_at(draft: Draft, name: str, settings: LoadSettings) -> int | None:
     if unreadable is not None:
         raise Impossible(_of_bad_sectors(path, unreadable))
     if code is ExitCode.CORRUPTION:
-        message = "it is damaged, and valid batches follow; nothing was changed"
+        message = "damaged, and valid batches follow"
         raise Impossible(Remark(path, message, ExitCode.REFUSED, bad, SALVAGE_STEP))
     return bad
 

@@ -10,17 +10,18 @@ from kafkalog_cli.change.checkpoint_lines import RebuiltCheckpoint, rebuild_dama
 from kafkalog_cli.disk.durable import rename_directory
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import ExitCode, NothingSelected, Refused, counted, shell_word
-from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.fault import FaultKind
+from kafkalog_cli.log.checkpoints import read_root_checkpoints
+from kafkalog_cli.log.logdir import OFFSET_CHECKPOINTS
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.apply_changes import Applied
-from kafkalog_cli.ops.change_plan import in_place
-from kafkalog_cli.ops.cut_off import cut_off_run
+from kafkalog_cli.ops.apply_changes import Applied, in_place
+from kafkalog_cli.ops.cut_off import cut_off_run, is_cut_off_for_good
 from kafkalog_cli.ops.next_steps import recover_command
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.recover import RecoverRequest, apply_recovery, plan_recovery
 from kafkalog_cli.ops.recover.topic_identity import path_of_stray
 from kafkalog_cli.ops.refusals import Action
-from kafkalog_cli.ops.selection import Selection
+from kafkalog_cli.ops.selection import log_dirs_of
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Verb
@@ -50,17 +51,17 @@ class Recovered:
 def partitions_to_recover(session: Session, paths: list[str]) -> list[Partition]:
     """Return the partitions without `-stray` directories, unless those are named by their own paths.
 
-    There may be none where checkpoints of a log directory are damaged. Raises as `Session.writable_partitions` and
-    `SettingsSource.metadata`.
+    A log directory with a checkpoint to rebuild is locked by `session` even if no partition of it is left; the result
+    may be empty then. Raises as `Session.writable_partitions` and `SettingsSource.metadata`.
     """
+    session.log_dirs_alone = _damaged_log_dirs(session, paths)
     kept: list[Partition] = []
     try:
         found = session.writable_partitions(paths)
     except NothingSelected:
-        found = []
-        session.bare_log_dirs = [path for path in map(os.path.abspath, paths) if _damaged_checkpoints(session, path)]
-        if not session.bare_log_dirs or session.options.selection != Selection():
+        if not session.log_dirs_alone:
             raise
+        return kept
     for partition in found:
         is_stray = partition.directory.kind is DirectoryKind.STRAY
         if is_stray and partition.path not in session.shared.named_paths:
@@ -69,24 +70,24 @@ def partitions_to_recover(session: Session, paths: list[str]) -> list[Partition]
             session.observer.report(Note("stray-skipped", message, partition.path))
         else:
             kept.append(partition)
-    if not kept and found:
-        session.bare_log_dirs = session.log_dirs(found)
     return kept
 
 
-def _damaged_checkpoints(session: Session, log_dir: str) -> list[tuple[str, Fault]]:
-    """Return the checkpoints that a broker cannot read, though this process can."""
-    checkpoints = session.shared.roots.checkpoints(log_dir)
-    faults = () if checkpoints is None else checkpoints.faults
-    return [(path, fault) for path, fault in faults if fault.kind is not FaultKind.UNREADABLE]
+def _damaged_log_dirs(session: Session, paths: list[str]) -> tuple[str, ...]:
+    """Return the log directories of the paths in which a checkpoint has to be rebuilt; it is read again when locked."""
+    fs = session.fs
+    found = (os.path.abspath(path) for path in log_dirs_of(fs, paths))  # noqa: PTH100
+    return tuple(path for path in found if any(map(read_root_checkpoints(fs, path).needs_rebuild, OFFSET_CHECKPOINTS)))
 
 
 def report_damaged_checkpoints(session: Session, partitions: Sequence[Partition]) -> None:
     """Report the checkpoints that would be rebuilt."""
-    for log_dir in (*session.log_dirs(partitions), *session.bare_log_dirs):
-        for path, fault in _damaged_checkpoints(session, log_dir):
-            message = f"a broker cannot read it ({fault.message}): would be rebuilt from the lines that can be read"
-            session.observer.report(Note("checkpoint-damaged", message, path))
+    for log_dir in dict.fromkeys((*session.log_dirs(partitions), *session.log_dirs_alone)):
+        checkpoints = session.shared.roots.checkpoints(log_dir)
+        for path, fault in () if checkpoints is None else checkpoints.faults:
+            if fault.kind is not FaultKind.UNREADABLE:
+                message = f"a broker cannot read it ({fault.message}): would be rebuilt from the lines that can be read"
+                session.observer.report(Note("checkpoint-damaged", message, path))
 
 
 def _rebuild_checkpoints(session: Session, log_dir: str, request: RecoverRequest) -> None:
@@ -113,13 +114,21 @@ def _rebuilt_words(rebuilt: RebuiltCheckpoint) -> str:
 
 def _run(work: Work, request: RecoverRequest) -> Recovered:
     root = work.roots.state(work.log_dir, work.partition)
-    live = _path_of_stray(work, request)
+    live, kept_away = None, None
+    try:
+        live = _path_of_stray(work, request)
+    except Refused as error:  # a broker leaves the directory alone: its files can be repaired where they are
+        kept_away = error
     plan = plan_recovery(work.fs, work.partition, root, request)
+    if kept_away is not None and not plan.has_work:
+        raise kept_away
     try:
         work.check(Action.RECOVER, in_place=in_place(plan))
-    except Refused:
+    except Refused as refused:
         _note_cut_off(work)
-        raise
+        raise kept_away or refused from refused.__cause__
+    if kept_away is not None:
+        work.note("stray", f"keeps its name: {kept_away.details['reason']}", work.partition.path)
     if work.dry_run:
         if live is not None:
             work.note("stray", f"would be renamed to {live}", work.partition.path)
@@ -140,7 +149,10 @@ def _run(work: Work, request: RecoverRequest) -> Recovered:
 
 
 def _path_of_stray(work: Work, request: RecoverRequest) -> str | None:
-    """Return the name that a `-stray` directory gets back, None for any other directory. Raises Refused."""
+    """Return the name that a `-stray` directory gets back, None for any other directory.
+
+    Raises Refused if it keeps its name.
+    """
     if work.partition.directory.kind is not DirectoryKind.STRAY or request.mode is not RecoverMode.REPAIR:
         return None
     return path_of_stray(work.fs, work.partition, work.log_dir, request.settings)
@@ -157,7 +169,7 @@ def _rebuild_like_broker(work: Work, plan: RecoverPlan) -> None:
 def _note_cut_off(work: Work) -> None:
     """Note an interrupted run: the files that it keeps may be the reason for the refusal."""
     path, run_id = work.partition.path, cut_off_run(work.fs, work.partition)
-    if run_id is not None:
+    if run_id is not None and not is_cut_off_for_good(work.fs, work.partition):
         command = f"kafkalog undo {shell_word(path)} {shell_word(run_id)}"
         message = f"run {run_id} was cut off half way; `{command}` restores the earlier state"
         work.note("cut-off", message, path)

@@ -21,9 +21,8 @@ from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.segments.segment_times import largest_timestamp
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, Origin, TopicConfig
-from kafkalog_cli.ops.change_plan import Remark
-from kafkalog_cli.ops.log_plan import LogPlan, Unready, check_finished, end_of
-from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.ops.apply_changes import Remark
+from kafkalog_cli.ops.log_plan import LogPlan, LogRequest, Unready, check_finished, end_of
 from kafkalog_cli.ops.partition_facts import Places
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.purge import PurgePlan, plan_purge
@@ -239,12 +238,14 @@ def oldest_first(
             heappush(heap, following)
 
 
-def unlink_segment(fs: WritableFilesystem, plan: FreePlan, segment: FreeSegment | None) -> None:
-    """Remove the files of a segment (None: the leftovers) at once.
+def unlink_segment(
+    fs: WritableFilesystem, plan: FreePlan, segment: FreeSegment | None, removed: list[FileStatus]
+) -> None:
+    """Remove the files of a segment (None: the leftovers) at once. `removed` gets each file that is gone.
 
     Raises Refused if a file has changed, NotChanged, SyncFailed.
     """
-    remove_files(fs, plan.path, plan.leftovers if segment is None else segment.files)
+    remove_files(fs, plan.path, plan.leftovers if segment is None else segment.files, removed)
 
 
 def record_freed(fs: WritableFilesystem, freed: Freed, run: RunInfo, *, held: LockHandle | None) -> Remark | None:

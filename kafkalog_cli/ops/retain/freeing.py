@@ -160,12 +160,12 @@ class Freeing:
             self._lock_one(plan)
         freed = self.freed.setdefault(plan.path, Freed(plan))
         if not self.dry_run:
-            fs = self.session.context.fs
+            removed: list[FileStatus] = []
             try:
                 with partly(plan.path, is_begun=bool(freed.segments or freed.old_files)):
-                    unlink_segment(fs, plan, segment)
+                    unlink_segment(self.session.context.fs, plan, segment, removed)
             except (KafkalogError, OSError):
-                freed.add(segment, [file for file in _files(plan, segment) if fs.status(file.path) is None])
+                freed.add(segment, removed)
                 raise
         return freed.add(segment, _files(plan, segment))
 

@@ -11,8 +11,7 @@ from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.open_log import changed_epochs, mark_deleted
 from kafkalog_cli.broker.retention import UNLIMITED, RetainedSegment, RetentionBounds, RetentionLimits, retain
 from kafkalog_cli.broker.rolling import roll
-from kafkalog_cli.change.change_order import in_log_order, keeping
-from kafkalog_cli.change.changes import Change, Drop
+from kafkalog_cli.change.changes import Change, Drop, in_log_order, keeping
 from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.manifest import RunInfo
@@ -24,15 +23,21 @@ from kafkalog_cli.errors import ExitCode, Refused
 from kafkalog_cli.log.partition import Partition, Segment, open_partition
 from kafkalog_cli.log.segments.segment_times import LargestTimestamp, largest_timestamp
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, TopicConfig
-from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
-from kafkalog_cli.ops.change_plan import Remark, fingerprints_of
+from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, Remark, apply_changes, fingerprints_of
 from kafkalog_cli.ops.log_plan import RECOVER_FIRST, PlannedLog, Unready, check_finished, end_of, refused
 from kafkalog_cli.ops.partition_facts import Places
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.purge import DELAY, apply_purge, plan_purge
 from kafkalog_cli.ops.refusals import Action
-from kafkalog_cli.ops.retain.explain import SIZE_LIMIT, TIME_LIMIT, Retained, fates_of, remarks_of
-from kafkalog_cli.ops.retain.plan import RetainPlan, RetainRequest
+from kafkalog_cli.ops.retain.plan import (
+    SIZE_LIMIT,
+    TIME_LIMIT,
+    Retained,
+    RetainPlan,
+    RetainRequest,
+    fates_of,
+    remarks_of,
+)
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Changed, Work
 
@@ -94,9 +99,9 @@ def apply_retain(
     """
     if not plan.has_work:
         return None
+    load_settings = request.load_settings(plan.log_dir, plan.topic)
     with after_due_files(fs, plan, run) as begun:
         rest = replace(plan, fingerprints=fingerprints_of(fs, plan.path), due=None)
-        load_settings = request.load_settings(plan.log_dir, plan.topic)
         done = apply_changes(fs, rest, begun, MarkerUse.LEFT, load_settings, held=held)
     if done is not None and not plan.delay_ms:
         unlink_at_once(fs, plan.path, run.now_ms)
@@ -137,8 +142,6 @@ class _Planning:
         self._times: dict[int, LargestTimestamp] = {}
         self._remarks: list[Remark] = []
         self._is_seven = self._segments[-1].is_seven
-        if any(segment.is_seven != self._is_seven for segment in self._segments):
-            raise Unready(log.partition.path, "it has segments of 0.7 and of later versions")
 
     def complete(self, plan: RetainPlan) -> RetainPlan:
         """Return the plan with its changes. Raises Unready."""

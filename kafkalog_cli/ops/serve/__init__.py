@@ -1,6 +1,6 @@
 """`serve`: a read-only Kafka broker over the log directories of a broker that does not run.
 
-`server` accepts connections, `connection` reads requests and sends responses, and `dispatch` finds the function of an
-API. `catalog` is the view of the logs: its files stay open from the start. `segment_map` checks each segment once
-before its bytes are sent. `groups` and `committed` are the group coordinator.
+`server` accepts connections, `connection` reads requests and sends responses, and `api_table` has the function that
+answers each API. `catalog` is the view of the logs: its files stay open from the start. `segment_map` checks each
+segment once before its bytes are sent. `groups`, `consumer_groups` and `committed` are the group coordinator.
 """

@@ -1,27 +1,30 @@
-"""Metadata, DescribeCluster, FindCoordinator: one broker, which leads all partitions and coordinates all groups."""
+"""Metadata, DescribeTopicPartitions, DescribeCluster, FindCoordinator: one broker, which leads all partitions."""
 
 from __future__ import annotations
 
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.kafka_uuid import ZERO_UUID
 from kafkalog_cli.format.protocol.errors import ApiError
+from kafkalog_cli.ops.serve.broker import NO_OPERATIONS, Broker, Caller, Request
 from kafkalog_cli.ops.serve.catalog import ServedTopic
-from kafkalog_cli.ops.serve.dispatch import Answer, Broker, Caller, Request
 from kafkalog_cli.ops.serve.epochs import NO_EPOCH
 
-_NO_OPERATIONS = -(1 << 31)
-"""The authorized operations if they are not known."""
-_GROUP = 0
+_COORDINATED = {0: "groups", 1: "transactions"}
+"""The types of keys that have a coordinator here."""
+_NO_ELR: Message = {"eligibleLeaderReplicas": [], "lastKnownElr": []}
+_MOST_PARTITIONS = 2000
+"""The largest number of partitions in a response of DescribeTopicPartitions (max.request.partition.size.limit)."""
 
 
-def _metadata(broker: Broker, request: Request) -> Message:
+def metadata(broker: Broker, request: Request) -> Message:
+    """Answer the asked topics, or all."""
     asked = request.body["topics"]
     catalog = broker.catalog
     is_all = asked is None or (request.version == 0 and not asked)
     topics = (
         [_topic(broker, topic) for topic in catalog.topics.values()]
         if is_all
-        else [_asked_topic(broker, one) for one in asked]
+        else [_asked_topic(broker, one) for one in request.distinct("topics", "name", "topicId")]
     )
     return {
         "brokers": [_node(broker, request.caller)],
@@ -54,41 +57,72 @@ def _topic(broker: Broker, topic: ServedTopic) -> Message:
 def _partition(broker: Broker, topic: ServedTopic, number: int) -> Message:
     """Return a partition. One that is in no log directory has no leader: assignors count partitions from 0 on."""
     node = broker.catalog.node_id
+    found: Message = {"partitionIndex": number, "replicaNodes": [node], **_NO_ELR}
     served = topic.partitions.get(number)
     if served is None:
         return {
-            "errorCode": ApiError.LEADER_NOT_AVAILABLE, "partitionIndex": number, "leaderId": -1,
-            "leaderEpoch": NO_EPOCH, "replicaNodes": [node], "isrNodes": [], "offlineReplicas": [node],
+            **found, "errorCode": ApiError.LEADER_NOT_AVAILABLE, "leaderId": -1, "leaderEpoch": NO_EPOCH,
+            "isrNodes": [], "offlineReplicas": [node],
         }  # fmt: skip
     return {
-        "partitionIndex": number, "leaderId": node, "leaderEpoch": served.epochs.of_leader, "replicaNodes": [node],
-        "isrNodes": [node], "offlineReplicas": [],
+        **found, "leaderId": node, "leaderEpoch": served.epochs.of_leader, "isrNodes": [node], "offlineReplicas": [],
     }  # fmt: skip
+
+
+def describe_topic_partitions(broker: Broker, request: Request) -> Message:
+    """Answer topics by name, a limited number of partitions at a time: the next request continues at the cursor."""
+    body, catalog = request.body, broker.catalog
+    cursor = body["cursor"] or {"topicName": "", "partitionIndex": 0}
+    left = max(1, min(body["responsePartitionLimit"], _MOST_PARTITIONS))
+    topics: list[Message] = []
+    for name in sorted({one["name"] for one in body["topics"]} or catalog.topics):
+        if name < cursor["topicName"]:
+            continue
+        if not left:
+            return {"topics": topics, "nextCursor": {"topicName": name, "partitionIndex": 0}}
+        topic = _asked_topic(broker, {"name": name})
+        first = max(0, cursor["partitionIndex"]) if name == cursor["topicName"] else 0
+        whole = topic["partitions"]
+        topics.append({**topic, "partitions": whole[first : first + left]})
+        if first + left < len(whole):
+            return {"topics": topics, "nextCursor": {"topicName": name, "partitionIndex": first + left}}
+        left -= max(0, len(whole) - first)
+    return {"topics": topics, "nextCursor": None}
 
 
 def _node(broker: Broker, caller: Caller) -> Message:
     return {"nodeId": broker.catalog.node_id, "host": caller.broker_host, "port": caller.broker_port, "rack": None}
 
 
-def _describe_cluster(broker: Broker, request: Request) -> Message:
+def describe_cluster(broker: Broker, request: Request) -> Message:
+    """Answer this broker, which is the controller too."""
     node = _node(broker, request.caller)
     return {
         "clusterId": broker.catalog.cluster_id or "",
         "controllerId": broker.catalog.node_id,
         "brokers": [{**node, "brokerId": node["nodeId"]}],
-        "clusterAuthorizedOperations": _NO_OPERATIONS,
+        "clusterAuthorizedOperations": NO_OPERATIONS,
         "endpointType": request.body.get("endpointType", 1),
     }
 
 
-def _find_coordinator(broker: Broker, request: Request) -> Message:
+def find_coordinator(broker: Broker, request: Request) -> Message:
+    """Answer this broker as the coordinator of any group and transactional id."""
     node = _node(broker, request.caller)
-    is_group = request.body.get("keyType", _GROUP) == _GROUP
-    error = ApiError.NONE if is_group else ApiError.INVALID_REQUEST
-    message = None if is_group else "kafkalog serves only coordinators of groups"
+    is_known = request.body.get("keyType", 0) in _COORDINATED
+    error = ApiError.NONE if is_known else ApiError.INVALID_REQUEST
+    message = None if is_known else f"kafkalog serves only coordinators of {' and '.join(_COORDINATED.values())}"
     found = {**node, "errorCode": error, "errorMessage": message}
     keys = request.body.get("coordinatorKeys", [])
     return {**found, "coordinators": [{**found, "key": key} for key in keys]}
 
 
-ANSWERS: dict[int, Answer] = {3: _metadata, 10: _find_coordinator, 60: _describe_cluster}
+def no_reassignments(_broker: Broker, _request: Request) -> Message:
+    """Answer that no partition moves."""
+    return {"errorMessage": None, "topics": []}
+
+
+def no_acls(_broker: Broker, _request: Request) -> Message:
+    """Answer as a broker without an authorizer."""
+    reason = "No Authorizer is configured on the broker"
+    return {"errorCode": ApiError.SECURITY_DISABLED, "errorMessage": reason, "resources": []}

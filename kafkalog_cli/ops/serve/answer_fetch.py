@@ -7,7 +7,7 @@ from typing import NamedTuple
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.kafka_uuid import ZERO_UUID
 from kafkalog_cli.format.protocol.errors import ApiError
-from kafkalog_cli.ops.serve.dispatch import Answer, Broker, Request
+from kafkalog_cli.ops.serve.broker import Broker, Request
 from kafkalog_cli.ops.serve.epochs import NO_EPOCH, NO_OFFSET
 from kafkalog_cli.ops.serve.served_partition import NoRecords, RecordsPart, ServedPartition
 
@@ -15,8 +15,13 @@ _BY_ID = 13
 """The first version in which a request names topics by their ids."""
 _READ_COMMITTED = 1
 _MOST_WAIT_MS = 30_000
+_MOST_BYTES = 1 << 30
+"""The largest response, but for its last batch: the size of a response is an int32."""
 _NO_OFFSETS = {"highWatermark": NO_OFFSET, "lastStableOffset": NO_OFFSET, "logStartOffset": NO_OFFSET}
-_ERRORS = {NoRecords.OUT_OF_RANGE: ApiError.OFFSET_OUT_OF_RANGE, NoRecords.DAMAGED: ApiError.CORRUPT_MESSAGE}
+_ERRORS = {
+    NoRecords.OUT_OF_RANGE: ApiError.OFFSET_OUT_OF_RANGE, NoRecords.DAMAGED: ApiError.CORRUPT_MESSAGE,
+    NoRecords.CUT_OFF: ApiError.KAFKA_STORAGE_ERROR,
+}  # fmt: skip
 
 
 class _Budget:
@@ -36,11 +41,12 @@ class _Place(NamedTuple):
     unknown: ApiError
 
 
-def _fetch(broker: Broker, request: Request) -> Message:
+def fetch(broker: Broker, request: Request) -> Message:
+    """Answer batches of partitions. Without records, the answer waits as long as the client says."""
     body = request.body
     if body.get("sessionId", 0):  # no session is ever opened: the client sends all partitions each time
         return {"errorCode": ApiError.FETCH_SESSION_ID_NOT_FOUND, "responses": []}
-    budget = _Budget(body["maxBytes"])
+    budget = _Budget(min(body["maxBytes"], _MOST_BYTES))
     responses, has_error = [], False
     for topic in body["topics"]:
         partitions = [_partition(broker, request, topic, one, budget) for one in topic["partitions"]]
@@ -88,7 +94,7 @@ def _records(partition: ServedPartition, request: Request, asked: Message, budge
     aborted: list[Message] | None = [] if is_committed else None
     if isinstance(found, RecordsPart):
         budget.take(found.size_bytes)
-        if aborted is not None and found.is_transactional:
+        if aborted is not None and found.segment.is_transactional:
             aborted += [
                 {"producerId": one.producer_id, "firstOffset": one.first_offset}
                 for one in partition.aborted(offset, found.next_offset)
@@ -113,6 +119,3 @@ def epoch_error(partition: ServedPartition, epoch: int) -> ApiError:
     if epoch in (NO_EPOCH, latest):
         return ApiError.NONE
     return ApiError.FENCED_LEADER_EPOCH if epoch < latest else ApiError.UNKNOWN_LEADER_EPOCH
-
-
-ANSWERS: dict[int, Answer] = {1: _fetch}

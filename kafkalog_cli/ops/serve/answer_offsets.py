@@ -9,7 +9,7 @@ from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.lookup.by_offset import Found
 from kafkalog_cli.ops.serve.answer_fetch import epoch_error
-from kafkalog_cli.ops.serve.dispatch import Answer, Broker, Request
+from kafkalog_cli.ops.serve.broker import Broker, Request
 from kafkalog_cli.ops.serve.epochs import NO_EPOCH, NO_OFFSET
 from kafkalog_cli.ops.serve.served_partition import ServedPartition
 
@@ -26,10 +26,17 @@ class _Answer(NamedTuple):
     error: ApiError = ApiError.NONE
 
 
-def _list_offsets(broker: Broker, request: Request) -> Message:
+def list_offsets(broker: Broker, request: Request) -> Message:
+    """Answer the first or last offset, or an offset by time. A broker refuses a partition that is asked for twice."""
     topics = []
+    seen: set[tuple[str, int]] = set()
     for topic in request.body["topics"]:
-        found = [_offset(broker, request, topic["name"], asked) for asked in topic["partitions"]]
+        found = []
+        for asked in topic["partitions"]:
+            place = (topic["name"], asked["partitionIndex"])
+            repeated = _said(place[1], _Answer(error=ApiError.INVALID_REQUEST))
+            found.append(repeated if place in seen else _offset(broker, request, topic["name"], asked))
+            seen.add(place)
         topics.append({"name": topic["name"], "partitions": found})
     return {"topics": topics}
 
@@ -82,7 +89,8 @@ def _said(number: int, found: _Answer) -> Message:
     }  # fmt: skip
 
 
-def _epoch_ends(broker: Broker, request: Request) -> Message:
+def epoch_ends(broker: Broker, request: Request) -> Message:
+    """Answer where leader epochs end."""
     topics = []
     for topic in request.body["topics"]:
         found = [_epoch_end(broker, topic["topic"], asked) for asked in topic["partitions"]]
@@ -101,6 +109,3 @@ def _epoch_end(broker: Broker, topic: str, asked: Message) -> Message:
         return {"errorCode": error, "partition": number}
     epoch, end = partition.epochs.end_of(asked["leaderEpoch"], partition.end)
     return {"partition": number, "leaderEpoch": epoch, "endOffset": end}
-
-
-ANSWERS: dict[int, Answer] = {2: _list_offsets, 23: _epoch_ends}

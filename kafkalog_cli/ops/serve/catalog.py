@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from kafkalog_cli.disk.names import METADATA_TOPIC, DirectoryKind, DirectoryName, FileKind
+from kafkalog_cli.disk.names import DirectoryKind, FileKind
 from kafkalog_cli.errors import ExitCode, KafkalogError, Unreadable
+from kafkalog_cli.format.fault import unreadable
 from kafkalog_cli.format.kafka_uuid import ZERO_UUID
-from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.ops.coordinators import LogDirs
 from kafkalog_cli.ops.partition_facts import topic_id_on_disk
 from kafkalog_cli.ops.replicas import Copy
 from kafkalog_cli.ops.selection import Selection, nothing_selected, partition_paths
+from kafkalog_cli.ops.serve.as_of import AsOfFilesystem
 from kafkalog_cli.ops.serve.held_files import HeldFilesystem
-from kafkalog_cli.ops.serve.segment_map import PartNotServed
 from kafkalog_cli.ops.serve.served_partition import DamageAnswer, ServedPartition
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import Context
@@ -45,7 +45,10 @@ class ServedTopic(NamedTuple):
 
 
 class CatalogRequest(NamedTuple):
-    """The logs to serve. `connections` is the number of descriptors that are kept for connections."""
+    """The logs to serve. `connections` is the number of descriptors that are kept for connections.
+
+    `at_ms` is the time as of which the logs are served, in epoch ms; None serves all records.
+    """
 
     paths: Sequence[str]
     selection: Selection
@@ -53,6 +56,7 @@ class CatalogRequest(NamedTuple):
     broker_properties: Mapping[str, str]
     on_damage: DamageAnswer
     connections: int
+    at_ms: int | None
 
 
 class ServedCatalog:
@@ -62,7 +66,8 @@ class ServedCatalog:
     """
 
     def __init__(self, context: Context, request: CatalogRequest, report: Callable[[Note], None]) -> None:
-        self.fs = HeldFilesystem(context.fs)
+        then = None if request.at_ms is None else AsOfFilesystem(context.fs, request.at_ms, context.kernels)
+        self.fs = HeldFilesystem(then or context.fs)
         self._report = report
         self._context = context
         self._request = request
@@ -93,6 +98,11 @@ class ServedCatalog:
         """Return a partition by the name of its topic, None if it is not served."""
         found = None if topic is None else self.topics.get(topic)
         return None if found is None else found.partitions.get(number)
+
+    def assignable(self, topic: str) -> tuple[str, Collection[int]] | None:
+        """Return the id and partitions of a topic; None for a topic that is not served, or has no id."""
+        found = self.topics.get(topic)
+        return None if found is None or found.topic_id == ZERO_UUID else (found.topic_id, found.partitions)
 
     def copies_in(self, log_dir: str) -> list[Copy]:
         """Return the copies of served partitions in a log directory."""
@@ -139,12 +149,8 @@ class ServedCatalog:
             raise nothing_selected(self.fs, list(self._request.paths), self._request.selection)
 
     def _best_copies(self) -> list[Copy]:
-        names = {(one.topic, one.number) for one in _names_of_topics(self.log_dirs, self._request.selection)}
         best = []
-        for topic, number in sorted(names):
-            copy = self.log_dirs.replicas.best(topic, number)
-            if copy is None:
-                continue
+        for copy in self.log_dirs.best_copies(self._request.selection):
             if any(segment.is_seven for segment in copy.partition.segments):
                 message = "not served: it is a log of Kafka 0.7, which no client since 0.8 reads"
                 self._report(Note("unsupported", message, copy.partition.path, exit_code=ExitCode.PARTIAL))
@@ -178,33 +184,5 @@ class ServedCatalog:
             found |= {topic.name: topic.topic_id for topic in self.log_dirs.metadata.topics.values()}
         return found
 
-    def _tell_damage(self, path: str, damage: PartNotServed, is_skipped: bool) -> None:
-        what = "are skipped" if is_skipped else "are not served: consumers get the error CORRUPT_MESSAGE there"
-        message = f"bytes {damage.start} to {damage.end} {what}: {damage.reason}"
+    def _tell_damage(self, path: str, message: str) -> None:
         self._report(Note("damage", message, path, exit_code=ExitCode.CORRUPTION))
-
-
-class _Named(NamedTuple):
-    topic: str
-    number: int
-
-
-def _names_of_topics(log_dirs: LogDirs, selection: Selection) -> list[_Named]:
-    """Return the names of the selected partitions of topics in all log directories; the metadata log is none of them.
-
-    Raises as `partition_paths`; NothingSelected.
-    """
-
-    def takes(name: DirectoryName) -> bool:
-        is_topic = name.kind is DirectoryKind.PARTITION and name.topic is not None and name.topic != METADATA_TOPIC
-        return is_topic and selection.takes(name)
-
-    found = {
-        _Named(one.directory.topic or "", one.directory.partition or 0)
-        for log_dir in log_dirs.replicas.log_dirs
-        for one in partition_paths(log_dirs.fs, log_dir, takes)
-        if takes(one.directory)
-    }
-    if not found:
-        raise nothing_selected(log_dirs.fs, log_dirs.paths, selection)
-    return sorted(found)

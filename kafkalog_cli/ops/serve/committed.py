@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import WritableFile, WritableFilesystem, read_all
 from kafkalog_cli.errors import BadInput, ExitCode, KafkalogError, Refused, UsageError
+from kafkalog_cli.format.fault import unreadable
 from kafkalog_cli.format.internal_topics.records import CONSUMER_OFFSETS
-from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.ops.coordinators import CoordinatorTopic, LogDirs
 from kafkalog_cli.ops.serve.epochs import NO_EPOCH
 from kafkalog_cli.ops.session.observer import Note

@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import Event
 
 from kafkalog_cli.format.internal_topics.encode import Spliced
@@ -18,14 +18,8 @@ from kafkalog_cli.format.protocol.messages import (
     read_request,
     response_pieces,
 )
-from kafkalog_cli.ops.serve.dispatch import (
-    Answer,
-    Broker,
-    Caller,
-    Request,
-    unknown_api_versions,
-    why_refused,
-)
+from kafkalog_cli.ops.serve.answer_versions import unknown_api_versions, why_refused
+from kafkalog_cli.ops.serve.broker import Answer, Broker, Caller, Request
 from kafkalog_cli.ops.serve.served_partition import RecordsPart
 
 _SIZE = struct.Struct(">i")
@@ -47,7 +41,7 @@ class Connection:
     """Serves one client until it closes the connection, is idle, or breaks the protocol."""
 
     def __init__(
-        self, client: socket.socket, broker: Broker, answers: dict[int, Answer], idle_seconds: float,
+        self, client: socket.socket, broker: Broker, answers: Mapping[str, Answer], idle_seconds: float,
         clock: Callable[[], float],
     ) -> None:  # fmt: skip
         self._client = client
@@ -116,13 +110,17 @@ class Connection:
                 api, version = apis()[header.api_key], header.version
                 caller = Caller(header.client_id or "", self.peer_host, self._host, self._port)
                 request = Request(version, read_request(api, version, reader), caller)
-                message = self._answers[api.key](self._broker, request)
+                message = self._answers[api.name](self._broker, request)
                 if api.key == PRODUCE and not request.body["acks"]:
                     raise BadRequest("a producer without acks gets no errors, and kafkalog serve is read-only")
         except BadRequest as error:
             raise Gone(f"a request is not answered: {error}") from error
-        for piece in response_pieces(api, version, header.correlation_id, message):
+        pieces = response_pieces(api, version, header.correlation_id, message)
+        for piece in pieces:
             self._send(piece)
+        for piece in pieces:  # while the client is busy with these records
+            if isinstance(piece, RecordsPart):
+                piece.read_ahead()
 
     def _send(self, piece: bytes | Spliced) -> None:
         if isinstance(piece, RecordsPart):

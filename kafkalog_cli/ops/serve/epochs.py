@@ -66,12 +66,13 @@ class EpochHistory:
         return EpochEnd(self._epochs[place - 1], self._starts[place])
 
 
-def leader_epochs_of(fs: Filesystem, partition: Partition) -> EpochHistory:
+def leader_epochs_of(fs: Filesystem, partition: Partition, log_end: int) -> EpochHistory:
     """Read the leader-epoch-checkpoint of a partition. A file that a broker refuses gives no epochs.
 
-    Raises as `open_read`.
+    Epochs that begin after the end of the log are left out. Raises as `open_read`.
     """
     if partition.leader_epochs is None:
         return EpochHistory(())
     entries, faults = checkpoint.decode_leader_epochs(read_all(fs, partition.leader_epochs.path))
-    return EpochHistory(() if faults else [EpochStart(entry.epoch, entry.start_offset) for entry in entries])
+    kept = () if faults else [one for one in entries if one.start_offset <= log_end]
+    return EpochHistory([EpochStart(one.epoch, one.start_offset) for one in kept])

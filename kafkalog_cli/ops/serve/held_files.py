@@ -2,46 +2,28 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-
-from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile, SendableFile
+from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile
 from kafkalog_cli.errors import PathNotFound
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.serve.as_of import CutFile
 
 
-class HeldFile:
-    """A file that stays open when a reader closes it. Threads share it: all reads have a position."""
+class HeldFile(CutFile):
+    """A file that stays open when a reader closes it, with the bytes that it had when it was opened."""
 
     def __init__(self, file: ReadableFile) -> None:
-        self.path = file.path
-        self.size_bytes = file.size_bytes
-        self._file = file
+        super().__init__(file, file.size_bytes)
 
-    def read_into(self, position: int, buffer: memoryview) -> int:
-        """See ReadableFile. Bytes that were appended since the file was opened are not read."""
-        wanted = max(0, min(len(buffer), self.size_bytes - position))
-        return self._file.read_into(position, buffer[:wanted]) if wanted else 0
-
-    def send_to(self, descriptor: int, position: int, size_bytes: int) -> int:
-        """See SendableFile. Raises NotImplementedError if the file cannot be sent without reading it."""
-        if not isinstance(self._file, SendableFile):
-            raise NotImplementedError
-        return self._file.send_to(descriptor, position, size_bytes)
+    def reaches(self, end: int) -> bool:
+        """Whether the file still has its byte before `end`. Raises as `read_into`."""
+        return not end or bool(self.read_into(end - 1, memoryview(bytearray(1))))
 
     def close(self) -> None:
         """Keep the file open."""
 
     def close_for_good(self) -> None:
         """Close the file."""
-        self._file.close()
-
-    def __enter__(self) -> HeldFile:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
-        self.close()
+        super().close()
 
 
 class HeldFilesystem:

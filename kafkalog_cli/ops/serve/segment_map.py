@@ -1,14 +1,15 @@
 """The contents of a segment: its runs of good batches, places to start reading from, and its transactions.
 
-All bytes of a segment are read and their CRCs checked once, before a byte of it is served.
+All bytes of a segment are read once, and their CRCs checked, before they are served: part by part, as clients read.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum, unique
+from threading import RLock
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import ReadableFile
@@ -21,6 +22,8 @@ from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 
 _STEP_BYTES = 16 << 10
 """Distance of two places in the map: more places need more memory, fewer need longer walks over headers."""
+_PART_BYTES = 4 << 20
+"""Bytes that are read at a time: a client that reads a segment from its start does not wait for its end."""
 
 
 @unique
@@ -77,41 +80,57 @@ class _Run:
 
 
 class SegmentMap:
-    """The map of one segment. `damage` has the places that are not served, in the order of the file.
-
-    `is_transactional`: a batch belongs to a transaction. `events` are in the order of the log.
-    """
+    """The map of one segment, which grows as it is asked. Threads share it. Methods raise as `read_into`."""
 
     def __init__(self, file: ReadableFile, kernels: KernelChoice | None) -> None:
-        self.damage: list[PartNotServed] = []
-        self.events: list[Event] = []
-        self.is_transactional = False
-        self.size_bytes = file.size_bytes
         self._file = file
+        self._kernels = kernels
+        self._damage: list[PartNotServed] = []
+        self._events: list[Event] = []
         self._runs: list[_Run] = []
         self._open: set[int] = set()
+        self._is_transactional = False
         self._reached = -1
-        self._build(kernels)
+        self._at = 0
+        self._continues = False
+        self._is_done = False
+        self._reading = RLock()
+
+    @property
+    def damage(self) -> list[PartNotServed]:
+        """The places that are not served, in the order of the file, as far as it was read."""
+        with self._reading:
+            return [*self._damage]
+
+    @property
+    def events(self) -> list[Event]:
+        """The beginnings and ends of transactions, in the order of the log."""
+        with self._reading:
+            self._read_until(lambda: False)
+            return self._events
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether a batch belongs to a transaction, as far as the segment was read."""
+        return self._is_transactional
 
     @property
     def next_offset(self) -> int | None:
         """The offset after the last good batch, None without any."""
-        return self._runs[-1].next_offset if self._runs else None
-
-    @property
-    def good_bytes(self) -> int:
-        """The byte after the last good batch."""
-        return self._runs[-1].end if self._runs else 0
+        with self._reading:
+            self._read_until(lambda: False)
+            return self._runs[-1].next_offset if self._runs else None
 
     def damage_at(self, offset: int) -> PartNotServed | None:
         """Return the damage that a reader at `offset` meets before the next good batch, None if there is none."""
-        run = self._run_at(offset)
-        start = self._runs[run - 1].end if run else 0
-        if run == len(self._runs):
-            return next((one for one in self.damage if one.start >= start), None)
-        if offset >= self._runs[run].first_offset:
-            return None
-        return next((one for one in self.damage if start <= one.start < self._runs[run].positions[0]), None)
+        with self._reading:
+            run = self._run_at(offset)
+            start = self._runs[run - 1].end if run else 0
+            if run == len(self._runs):
+                return next((one for one in self._damage if one.start >= start), None)
+            if offset >= self._runs[run].first_offset:
+                return None
+            return next((one for one in self._damage if start <= one.start < self._runs[run].positions[0]), None)
 
     def slice(self, offset: int, end_offset: int, most_bytes: int, *, first_is_whole: bool) -> Slice | None:
         """Return the whole batches from the batch with `offset` (or the next one) on, below `end_offset`.
@@ -119,31 +138,41 @@ class SegmentMap:
         They have at most `most_bytes`; `first_is_whole`: the first batch is returned even if it is larger. They do not
         cross damage. None if there are none.
         """
-        number = self._run_at(offset)
-        if number == len(self._runs):
-            return None
-        run = self._runs[number]
-        first = self._batch_from(run, offset)
-        if first is None or first.last_offset >= end_offset:
-            return None
-        start = first.position
-        if first.size_bytes > most_bytes:
-            found = Slice(start, start + first.size_bytes, first.last_offset + 1)
-            return found if first_is_whole else None
-        end, following = start + first.size_bytes, first.last_offset + 1
-        place = min(
-            bisect_right(run.positions, start + most_bytes), bisect_right(run.offsets, end_offset)
-        ) - 1  # fmt: skip
+        with self._reading:
+            number = self._run_at(offset)
+            if number == len(self._runs):
+                return None
+            run = self._runs[number]
+            first = self._batch_from(run, offset)
+            if first is None or first.last_offset >= end_offset:
+                return None
+            start = first.position
+            if first.size_bytes > most_bytes:
+                found = Slice(start, start + first.size_bytes, first.last_offset + 1)
+                return found if first_is_whole else None
+            self._read_until(lambda: run is not self._runs[-1] or run.end >= start + most_bytes)
+            return self._up_to(run, first, start + most_bytes, end_offset)
+
+    def read_ahead(self, position: int) -> None:
+        """Read the segment up to a byte, so that the next slice need not wait for it."""
+        with self._reading:
+            self._read_until(lambda: self._at >= position)
+
+    def _up_to(self, run: _Run, first: Batch, limit: int, end_offset: int) -> Slice:
+        """Return the batches of a run from `first` on that end at byte `limit` and below `end_offset`."""
+        end, following = first.position + first.size_bytes, first.last_offset + 1
+        place = min(bisect_right(run.positions, limit), bisect_right(run.offsets, end_offset)) - 1
         if place >= 0 and run.positions[place] > end:
             end, following = run.positions[place], run.offsets[place]
         for batch in _headers(self._file, end, run.end):
-            if batch.position + batch.size_bytes > start + most_bytes or batch.last_offset >= end_offset:
+            if batch.position + batch.size_bytes > limit or batch.last_offset >= end_offset:
                 break
             end, following = batch.position + batch.size_bytes, batch.last_offset + 1
-        return Slice(start, end, following)
+        return Slice(first.position, end, following)
 
     def _run_at(self, offset: int) -> int:
         """Return the number of the run that ends after `offset`; the number of runs if there is none."""
+        self._read_until(lambda: bool(self._runs) and self._runs[-1].next_offset > offset)
         return next((i for i, run in enumerate(self._runs) if run.next_offset > offset), len(self._runs))
 
     def _batch_from(self, run: _Run, offset: int) -> Batch | None:
@@ -151,30 +180,38 @@ class SegmentMap:
         headers = _headers(self._file, run.positions[place], run.end)
         return next((batch for batch in headers if batch.last_offset >= offset), None)
 
-    def _build(self, kernels: KernelChoice | None) -> None:
-        reader = SegmentReader(self._file, DamagePolicy.RESYNC, kernels=kernels)
-        continues, at = False, 0
+    def _read_until(self, is_enough: Callable[[], bool]) -> None:
+        while not self._is_done and not is_enough():
+            self._read_part()
+
+    def _read_part(self) -> None:
+        """Read the next part: it ends after a good batch, from which the search after damage could go on too."""
+        reader = SegmentReader(self._file, DamagePolicy.RESYNC, start=self._at, kernels=self._kernels)
+        enough = self._at + _PART_BYTES
         for chain in reader.chains():
             chain.columns_only = True
             for chunk in chain:
                 batches = chunk.batches
-                if len(batches) and int(batches.position[0]) > at:
-                    self._note(at, int(batches.position[0]), "these bytes are not batches")
-                    continues = False
-                continues = self._add(batches, continues=continues)
-                at = batches.end_position
-            continues = False
+                if len(batches) and int(batches.position[0]) > self._at:
+                    self._note(self._at, int(batches.position[0]), "these bytes are not batches")
+                    self._continues = False
+                self._continues = self._add(batches, continues=self._continues)
+                self._at = batches.end_position
+                if self._at >= enough and batches.last_valid_row() == len(batches) - 1:
+                    return
+            self._continues = False
             if chain.fault is not None and reader.is_damage(chain.fault):
                 self._note(chain.valid_bytes, chain.valid_bytes, chain.fault.message)
-        if at < self.size_bytes:
-            self._note(at, self.size_bytes, "the last bytes are not whole batches")
+        if self._at < self._file.size_bytes:
+            self._note(self._at, self._file.size_bytes, "the last bytes are not whole batches")
+        self._is_done = True
 
     def _note(self, start: int, end: int, reason: str) -> None:
-        last = self.damage[-1] if self.damage else None
+        last = self._damage[-1] if self._damage else None
         if last is not None and last.start == start:
-            self.damage[-1] = last._replace(end=max(last.end, end))  # the first reason is the more exact
+            self._damage[-1] = last._replace(end=max(last.end, end))  # the first reason is the more exact
         else:
-            self.damage.append(PartNotServed(start, end, reason))
+            self._damage.append(PartNotServed(start, end, reason))
 
     def _add(self, batches: BatchColumns, *, continues: bool) -> bool:
         """Add batches; return whether the next batches continue the last run."""
@@ -207,12 +244,12 @@ class SegmentMap:
             if batch.is_control:
                 aborts = control_type_at(self._file, batch.position) == ABORT
                 kind = TransactionEvent.ABORT if aborts else TransactionEvent.COMMIT
-                self.events.append(Event(batch.last_offset, batch.producer_id, kind))
+                self._events.append(Event(batch.last_offset, batch.producer_id, kind))
                 self._open.discard(batch.producer_id)
             elif batch.producer_id not in self._open:
                 self._open.add(batch.producer_id)
-                self.is_transactional = True
-                self.events.append(Event(batch.base_offset, batch.producer_id, TransactionEvent.BEGIN))
+                self._is_transactional = True
+                self._events.append(Event(batch.base_offset, batch.producer_id, TransactionEvent.BEGIN))
 
 
 def _headers(file: ReadableFile, position: int, end: int) -> Iterator[Batch]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import errno
+from collections.abc import Callable, Sequence
 from enum import Enum, unique
 from functools import cached_property
 from threading import RLock
@@ -10,13 +11,15 @@ from typing import NamedTuple
 
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
-from kafkalog_cli.log.partition import Segment
+from kafkalog_cli.format.producer_snapshot import ProducerEntry
+from kafkalog_cli.log.segments.log_end import segment_end
 from kafkalog_cli.ops.lookup.by_offset import Found
 from kafkalog_cli.ops.lookup.time_search import TimeSearch
 from kafkalog_cli.ops.replicas import Copy
 from kafkalog_cli.ops.serve.epochs import EpochHistory, leader_epochs_of
 from kafkalog_cli.ops.serve.held_files import HeldFile, HeldFilesystem
-from kafkalog_cli.ops.serve.segment_map import PartNotServed, SegmentMap
+from kafkalog_cli.ops.serve.producers import producers_of
+from kafkalog_cli.ops.serve.segment_map import SegmentMap
 from kafkalog_cli.ops.serve.transactions import Aborted, aborted_transactions, first_open_offset
 
 
@@ -34,6 +37,7 @@ class NoRecords(Enum):
 
     OUT_OF_RANGE = "out-of-range"
     DAMAGED = "damaged"
+    CUT_OFF = "cut-off"
 
 
 class RecordsPart(NamedTuple):
@@ -43,11 +47,17 @@ class RecordsPart(NamedTuple):
     position: int
     size_bytes: int
     next_offset: int
-    is_transactional: bool
+    segment: SegmentMap
+
+    def read_ahead(self) -> None:
+        """Read and check as many bytes after these: the client probably asks for them next. Raises as `read_into`."""
+        self.segment.read_ahead(self.position + 2 * self.size_bytes)
 
 
-TellDamage = Callable[[str, PartNotServed, bool], None]
-"""Called with the path of a log, its damage, and whether the damage is skipped."""
+TellDamage = Callable[[str, str], None]
+"""Called with the path of a log, and what of it is not served."""
+_SKIPPED = "are skipped"
+_NOT_SERVED = "are not served: consumers get the error CORRUPT_MESSAGE there"
 
 
 class ServedPartition:
@@ -60,12 +70,14 @@ class ServedPartition:
         self.copy = copy
         self.segments = copy.partition.segments
         self.start = copy.bounds.start
-        self.epochs: EpochHistory = leader_epochs_of(fs, copy.partition)
+        self.epochs: EpochHistory = leader_epochs_of(fs, copy.partition, copy.bounds.next_offset)
         self._fs = fs
         self._on_damage = on_damage
         self._tell = tell
         self._kernels = kernels
         self._maps: dict[int, SegmentMap] = {}
+        self._told: dict[int, int] = {}
+        self._cut: set[str] = set()
         self._building = RLock()
 
     @cached_property
@@ -75,7 +87,7 @@ class ServedPartition:
         Incomplete bytes at the end of the log are not records. With SKIP, damage at the end is left out as well, so
         that a consumer reaches the end.
         """
-        end = self.copy.bounds.next_offset
+        end = max(self.start, self.copy.bounds.next_offset)
         if self._on_damage is DamageAnswer.STOP:
             return end
         good = self._map(len(self.segments) - 1).next_offset
@@ -102,6 +114,10 @@ class ServedPartition:
         with self._building:
             return aborted_transactions(self._fs, self.copy.partition, self._map)
 
+    def producers(self) -> Sequence[ProducerEntry]:
+        """Return the producers at the end of the log. Raises as `producers_of`."""
+        return producers_of(self._fs, self.copy.partition, self.copy.bounds.next_offset, self._kernels)
+
     def records(
         self, offset: int, end_offset: int, most_bytes: int, *, first_is_whole: bool
     ) -> RecordsPart | NoRecords | None:
@@ -115,6 +131,7 @@ class ServedPartition:
             return None
         for number in range(self._segment_at(offset), len(self.segments)):
             found = self._in_segment(number, offset, end_offset, most_bytes, first_is_whole=first_is_whole)
+            self._tell_damage(number)
             if found is not None:
                 return found
         return None
@@ -123,14 +140,16 @@ class ServedPartition:
         self, number: int, offset: int, end_offset: int, most_bytes: int, *, first_is_whole: bool
     ) -> RecordsPart | NoRecords | None:
         segment, mapped = self.segments[number], self._map(number)
+        file = self._fs.held(segment.log.path)
         damage = mapped.damage_at(offset)
         if damage is not None and self._on_damage is DamageAnswer.STOP and not self._is_torn_end(number, offset):
-            return NoRecords.DAMAGED
+            return NoRecords.CUT_OFF if self._is_cut(number) else NoRecords.DAMAGED
         found = mapped.slice(offset, end_offset, most_bytes, first_is_whole=first_is_whole)
         if found is None:
-            return None
-        file = self._fs.held(segment.log.path)
-        return RecordsPart(file, found.start, found.end - found.start, found.next_offset, mapped.is_transactional)
+            return NoRecords.CUT_OFF if self._is_cut(number) else None
+        if not file.reaches(found.end) and self._is_cut(number):
+            return NoRecords.CUT_OFF
+        return RecordsPart(file, found.start, found.end - found.start, found.next_offset, mapped)
 
     def _is_torn_end(self, number: int, offset: int) -> bool:
         """Whether damage after the last good batch of a segment hides no record.
@@ -145,13 +164,15 @@ class ServedPartition:
         return offset >= self.copy.bounds.next_offset
 
     def first_at(self, timestamp_ms: int) -> Found | None:
-        """Return the first record at or after a time, from the start of the log on."""
+        """Return the first record at or after a time, from the start of the log on. Raises OSError for a cut log."""
+        self._check_whole()
         search = TimeSearch(self._fs, DEFAULT_LIMITS)
         found = (search.first(segment, timestamp_ms, self.start) for segment in self.segments)
         return next((one for one in found if one is not None), None)
 
     def latest(self) -> Found | None:
-        """Return the first record with the largest timestamp."""
+        """Return the first record with the largest timestamp. Raises OSError for a cut log."""
+        self._check_whole()
         search = TimeSearch(self._fs, DEFAULT_LIMITS)
         best: Found | None = None
         for segment in self.segments:
@@ -161,6 +182,30 @@ class ServedPartition:
                 best = found
         return best
 
+    def _check_whole(self) -> None:
+        """Raise OSError if another program has cut a segment: its indexes and maps are those of the start."""
+        cut = next((one.log.path for number, one in enumerate(self.segments) if self._is_cut(number)), None)
+        if cut is not None:
+            raise OSError(errno.EIO, "the log was cut while it was served", cut)
+
+    def _is_cut(self, number: int) -> bool:
+        """Whether another program has cut batches off a segment since the start. A torn end may be cut off."""
+        segment = self.segments[number]
+        path = segment.log.path
+        if path in self._cut or self._fs.held(path).reaches(segment.log.size_bytes):
+            return path in self._cut
+        if number + 1 == len(self.segments):
+            end = segment_end(self._fs, segment, like_clean_start=False).next_offset
+            if end >= self.copy.bounds.next_offset:
+                return False
+        self._cut.add(path)
+        self._tell(
+            path,
+            "another program cut it while it was served: for the records that are gone, consumers get the error"
+            " KAFKA_STORAGE_ERROR. Start serve again to serve the log as it is now",
+        )
+        return True
+
     def _segment_at(self, offset: int) -> int:
         """Return the number of the last segment that begins at or below `offset`."""
         return max((i for i, segment in enumerate(self.segments) if segment.base_offset <= offset), default=0)
@@ -168,9 +213,14 @@ class ServedPartition:
     def _map(self, number: int) -> SegmentMap:
         with self._building:
             if number not in self._maps:
-                segment: Segment = self.segments[number]
-                found = SegmentMap(self._fs.held(segment.log.path), self._kernels)
-                self._maps[number] = found
-                for damage in found.damage:
-                    self._tell(segment.log.path, damage, self._on_damage is DamageAnswer.SKIP)
+                self._maps[number] = SegmentMap(self._fs.held(self.segments[number].log.path), self._kernels)
             return self._maps[number]
+
+    def _tell_damage(self, number: int) -> None:
+        """Report the damage of a segment that was met and is not reported yet."""
+        with self._building:
+            found = self._map(number).damage
+            told, self._told[number] = self._told.get(number, 0), len(found)
+        what = _SKIPPED if self._on_damage is DamageAnswer.SKIP else _NOT_SERVED
+        for start, end, reason in found[told:]:
+            self._tell(self.segments[number].log.path, f"bytes {start} to {end} {what}: {reason}")

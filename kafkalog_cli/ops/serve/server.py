@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 import select
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import Lock, Thread
 from typing import NamedTuple
 
 from kafkalog_cli.errors import KafkalogError, UsageError
+from kafkalog_cli.ops.serve.broker import Answer, Broker
 from kafkalog_cli.ops.serve.connection import Connection
-from kafkalog_cli.ops.serve.dispatch import Broker, answers
 from kafkalog_cli.ops.session.observer import Note
 
 _TICK_SECONDS = 0.5
@@ -33,14 +33,14 @@ class Server:
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 what a server needs
-        self, host: str, port: int, broker: Broker, limits: ServerLimits, clock: Callable[[], float],
-        report: Callable[[Note], None],
+        self, host: str, port: int, broker: Broker, answers: Mapping[str, Answer], limits: ServerLimits,
+        clock: Callable[[], float], report: Callable[[Note], None],
     ) -> None:  # fmt: skip
         self._broker = broker
         self._limits = limits
         self._clock = clock
         self._report = report
-        self._answers = answers()
+        self._answers = answers
         self._socket = _listening(host, port)
         self._threads: dict[Thread, socket.socket] = {}
         self._changing = Lock()
@@ -69,6 +69,7 @@ class Server:
                     if descriptor == self._socket.fileno():
                         self._accept()
                 self._broker.groups.expire()
+                self._broker.consumer_groups.expire()
         finally:
             self._end()
 

@@ -10,12 +10,15 @@ from types import TracebackType
 
 from kafkalog_cli.log.settings.topic_config import read_broker_properties
 from kafkalog_cli.ops.selection import Selection
+from kafkalog_cli.ops.serve.api_table import ANSWERS
+from kafkalog_cli.ops.serve.broker import Broker
 from kafkalog_cli.ops.serve.catalog import CatalogRequest, ServedCatalog
 from kafkalog_cli.ops.serve.committed import CommitFile, CommittedStore
-from kafkalog_cli.ops.serve.dispatch import Broker
+from kafkalog_cli.ops.serve.consumer_groups import ConsumerGroupCoordinator
 from kafkalog_cli.ops.serve.groups import GroupCoordinator
 from kafkalog_cli.ops.serve.served_partition import DamageAnswer
 from kafkalog_cli.ops.serve.server import Server, ServerLimits
+from kafkalog_cli.ops.serve.transactional_ids import TransactionalIds
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import Context
 
@@ -27,7 +30,7 @@ DEFAULT_PORT = 9092
 class ServeOptions:
     """The logs to serve, and the server's settings.
 
-    `commit_to` is the path of a file for commits; None keeps them in memory.
+    `commit_to` is the path of a file for commits; None keeps them in memory. `at_ms`: see CatalogRequest.
     """
 
     paths: Sequence[str]
@@ -36,6 +39,7 @@ class ServeOptions:
     port: int = DEFAULT_PORT
     commit_to: str | None = None
     on_damage: DamageAnswer = DamageAnswer.STOP
+    at_ms: int | None = None
     metadata: str | None = None
     broker_config: str | None = None
     limits: ServerLimits = field(default=ServerLimits())
@@ -54,15 +58,19 @@ class Serving:
         with ExitStack() as opened:
             request = CatalogRequest(
                 options.paths, options.selection, options.metadata, properties, options.on_damage,
-                options.limits.connections,
+                options.limits.connections, options.at_ms,
             )  # fmt: skip
             self.catalog = ServedCatalog(context, request, report)
             opened.callback(self.catalog.close)
             file = None if options.commit_to is None else CommitFile(context.fs, options.commit_to)
             self.committed = CommittedStore(self.catalog.log_dirs, file, report)
             opened.callback(self.committed.close)
-            broker = Broker(self.catalog, GroupCoordinator(context.clock), self.committed, Event())
-            self.server = Server(options.host, options.port, broker, options.limits, context.clock, report)
+            broker = Broker(
+                self.catalog, GroupCoordinator(context.clock),
+                ConsumerGroupCoordinator(context.clock, self.catalog.assignable), self.committed,
+                TransactionalIds(self.catalog.log_dirs), context.now_ms, Event(),
+            )  # fmt: skip
+            self.server = Server(options.host, options.port, broker, ANSWERS, options.limits, context.clock, report)
             self.committed.start()
             self._opened = opened.pop_all()
 

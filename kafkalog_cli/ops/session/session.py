@@ -24,7 +24,7 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings, read_broker_properties
 from kafkalog_cli.ops.engine import Place, log_bytes
 from kafkalog_cli.ops.in_order import Sized
-from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.ops.log_plan import LogRequest
 from kafkalog_cli.ops.partition_facts import places_of_partitions
 from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.selection import in_its_log_dir, select_partitions
@@ -69,6 +69,8 @@ class Session:
         self.shared = SharedState(verb, context, options, clock, run_id, argv, Roots(context.fs))
         self.observer = observer
         self.interruptions = interruptions or Interruptions()
+        self.log_dirs_alone: tuple[str, ...] = ()
+        """Absolute paths of log directories that are locked even if no partition of them is given to `run`."""
         self.runner = Runner(self.shared, observer, self.interruptions)
         self.fs = self.runner.metered(lambda _, size_bytes: None)
         self._codes: list[ExitCode] = []
@@ -77,8 +79,6 @@ class Session:
         self._locks = ExitStack()
         self._locked: dict[str, KafkalogError | None] = {}
         self._log_dirs: dict[str, str | None] = {}
-        self.bare_log_dirs: list[str] = []
-        """Log directories of which no partition is chosen: `run` locks them for the verb's `when_locked`."""
 
     # -- what it is about
 
@@ -219,11 +219,7 @@ class Session:
         verb = self.shared.verb
         watched = self.interruptions.watched() if verb.stops_safely else nullcontext()
         with self._locks:
-            for log_dir in () if self.shared.only_reads else self.bare_log_dirs:
-                error = self._lock(log_dir)
-                if error is not None:
-                    self._codes.append(error.exit_code)
-                    self.observer.fail(error, path=log_dir, is_told=False)
+            self._lock_alone()
             tasks = self.options.engine.in_order(self._tasks(works), jobs, f"kafkalog-{verb.name}")
             with watched, self.observer.working(), tasks as outcomes:
                 for outcome in outcomes:
@@ -245,6 +241,15 @@ class Session:
             if log_dir is not None and self.shared.only_reads:
                 warnings.about(log_dir)
             yield self._task(work)
+
+    def _lock_alone(self) -> None:
+        """Lock the directories of `log_dirs_alone`, for what the verb does then, and report errors."""
+        for log_dir in () if self.shared.only_reads else self.log_dirs_alone:
+            error = self._locked[log_dir] = self._lock(log_dir)
+            if error is not None:
+                self._codes.append(error.exit_code)
+                self._failed += 1
+                self.observer.fail(error, path=log_dir, is_told=False)
 
     def _task(self, work: Work) -> Sized[Outcome[Any]]:
         """Lock the partition's log directory and return its task. Called in partition order, in the main thread."""

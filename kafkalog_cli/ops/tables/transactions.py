@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kafkalog_cli.ops.tables.committed_offsets import known_time
 from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry
 
-_STATES = (
+STATES = (
     "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead", "PrepareEpochFence",
 )  # fmt: skip
 """Names of the states by number (TransactionState)."""
@@ -16,7 +16,7 @@ _STATES = (
 
 def state_name(number: int) -> str | None:
     """Return the name of a transactional id's state, None for a number that Kafka does not know."""
-    return _STATES[number] if 0 <= number < len(_STATES) else None
+    return STATES[number] if 0 <= number < len(STATES) else None
 
 
 class TransactionPartitions(NamedTuple):

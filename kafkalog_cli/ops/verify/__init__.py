@@ -2,6 +2,6 @@
 
 `verify.py` runs the check of a partition or log directory and `partition.py` combines the checks of one partition.
 `log.py` and `records.py` check batches and records, and `headers.py` checks batch headers alone. `files.py`,
-`log_start.py` and `root*.py` check the files beside the log. `against.py` and the `replica_*` modules compare two
+`gaps.py` and `root.py` check the files beside the log. `against.py` and the `replica_*` modules compare two
 replicas. Findings, and the checks that `dump-index` uses too, are in `ops/checks`.
 """

@@ -18,7 +18,7 @@ from kafkalog_cli.disk.names import (
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.timeindex import TimeIndex
-from kafkalog_cli.log.partition import Partition, PartitionFile, Segment
+from kafkalog_cli.log.partition import Partition, PartitionFile, Segment, odd_files
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
@@ -36,6 +36,9 @@ _MARKED = {
 }
 
 
+_READ_SEVEN = "nothing has to be done; `kafkalog dump-log FILE --print-data-log` prints its records"
+
+
 def file_findings(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
     """Yield the findings from file names; a log is read only to find which segments a swap file replaces."""
     kind = partition.directory.kind
@@ -50,14 +53,24 @@ def file_findings(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
         if orphan.name.offset is not None:
             message += f": {segment_file_name(orphan.name.offset, FileKind.LOG)} is missing"
         yield finding(FindingKind.ORPHAN_INDEX, orphan.status.path, message)
-    for other in partition.others:
-        # A metadata log also has a file of FileKind.QUORUM_STATE.
-        if other.name.kind is FileKind.OTHER:
-            yield finding(FindingKind.UNKNOWN_FILE, other.status.path, "no file of Kafka has such a name")
+    yield from _others(fs, partition)
     yield from _odd_entries(fs, partition.path)
     for segment in partition.segments:
         if not segment.log.size_bytes and segment is not partition.segments[-1]:
             yield finding(FindingKind.EMPTY_SEGMENT, segment.log.path, "empty, and not the last segment")
+
+
+def _others(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
+    """Yield the findings about entries that are no files of this log, whatever their names promise."""
+    for other in partition.others:
+        # A metadata log also has a file of FileKind.QUORUM_STATE.
+        if other.name.kind is FileKind.OTHER:
+            yield finding(FindingKind.UNKNOWN_FILE, other.status.path, "no file of Kafka has such a name")
+        elif other.name.kind is FileKind.SEVEN_LOG:
+            message = "a segment of Kafka 0.7 beside those of later versions: its records are no part of this log"
+            yield finding(FindingKind.UNKNOWN_FILE, other.status.path, message, next_step=_READ_SEVEN)
+    for odd in odd_files(fs, partition.path):
+        yield finding(FindingKind.ODD_FILE, odd.path, f"{odd.what}, with the name of a file of Kafka")
 
 
 def _odd_entries(fs: Filesystem, directory: str) -> Iterator[Finding]:

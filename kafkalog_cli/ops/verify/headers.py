@@ -1,27 +1,28 @@
-"""Check the chain of batch headers of a partition, without the contents: whether it is whole, and offsets ascend."""
+"""Check the chain of batch headers of a partition without the contents, and hand each run of batches to observers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Protocol
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.format.batch import NO_TIMESTAMP
+from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.format.batch import NO_TIMESTAMP, BatchColumns
 from kafkalog_cli.format.columns import least_and_largest
-from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.fault import Fault, unreadable
 from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.resync import next_good_batch
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.checks.segment_walk import BatchRun
-from kafkalog_cli.ops.verify.batch_listener import BatchListener
+from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
 from kafkalog_cli.ops.verify.gaps import cleaner_wrote, has_gap
 from kafkalog_cli.ops.verify.log import (
+    LogCheck,
     Totals,
     beyond_finding,
     disorder_finding,
@@ -157,3 +158,47 @@ def _problem(path: str, batch_run: BatchRun, next_offset: int | None) -> Finding
         return None
     row = next(row for row, value in enumerate(magic) if value > MAX_MAGIC)
     return magic_finding(path, batch_run.position[row], int(magic[row]))
+
+
+class BatchListener(Protocol):
+    """Receives the batches of a log in order; their CRCs may be unchecked, depending on the level.
+
+    If `wants_records`, it also receives the records of batches whose CRCs are right, at any level. Records come before
+    their batches.
+    """
+
+    wants_records: bool
+
+    def batches(self, batches: BatchColumns) -> None:
+        """Receive several batches."""
+
+    def records(self, block: RecordBlock) -> None:
+        """Receive the records of several batches."""
+
+
+class BatchListeners:
+    """A check and a listener as one LogObserver; the check receives the same calls as it would alone."""
+
+    def __init__(self, check: LogCheck, listener: BatchListener) -> None:
+        self.wants_records = check.wants_records or listener.wants_records
+        self._check = check
+        self._listener = listener
+
+    def begin(self, segment: Segment, next_offset: int | None) -> bool:
+        """See LogObserver."""
+        return self._check.begin(segment, next_offset)
+
+    def see(self, batch_run: BatchRun) -> None:
+        """See LogObserver."""
+        self._check.see(batch_run)
+        self._listener.batches(batch_run.batches)
+
+    def records(self, block: RecordBlock) -> None:
+        """See LogObserver."""
+        if self._check.wants_records:
+            self._check.records(block)
+        self._listener.records(block)
+
+    def end(self, walk: SegmentWalk, code: ExitCode) -> None:
+        """See LogObserver."""
+        self._check.end(walk, code)

@@ -8,7 +8,13 @@ from typing import Any
 
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.errors import ExitCode, counted
-from kafkalog_cli.format.batch import HEADER_SIZE_UP_TO_MAGIC_BYTES, NO_OFFSET, RECORD_BATCH, Batch, BatchColumns
+from kafkalog_cli.format.batch import (
+    HEADER_SIZE_UP_TO_MAGIC_BYTES,
+    NO_OFFSET,
+    RECORD_BATCH,
+    Batch,
+    BatchColumns,
+)
 from kafkalog_cli.format.columns import integers, least_and_largest, rows_where
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.records import RecordBlock
@@ -20,11 +26,9 @@ from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.log_questions import NO_LEADER_EPOCH
 from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
-from kafkalog_cli.ops.verify.checksums import BadBatch, checksums_of
+from kafkalog_cli.ops.verify.batch_checks import AbortedCheck, BadBatch, TimesSeen, checksums_of
 from kafkalog_cli.ops.verify.gaps import Gaps, InnerGaps, cleaner_wrote, rows_behind_gaps
 from kafkalog_cli.ops.verify.records import RecordsCheck
-from kafkalog_cli.ops.verify.times import TimesSeen
-from kafkalog_cli.ops.verify.txns import AbortedCheck
 
 MAX_TOLD = 20
 """The largest number of findings of one kind per segment; further findings are only counted."""
@@ -335,7 +339,7 @@ def disorder_finding(path: str, batch_run: BatchRun, row: int) -> Finding:
     return finding(
         FindingKind.OFFSETS_NOT_ASCENDING,
         path,
-        f"offsets do not go up: {first} to {last} after {before}",
+        f"offsets do not ascend: {first} to {last} after {before}",
         position=batch_run.position[row],
         expected=f"above {before}",
         got=f"{first} to {last}",

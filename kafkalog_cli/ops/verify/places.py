@@ -11,10 +11,10 @@ from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.disk.names import DirectoryKind, FileKind
 from kafkalog_cli.errors import KafkalogError, shell_word
 from kafkalog_cli.format import partition_metadata
+from kafkalog_cli.format.fault import unreadable
 from kafkalog_cli.format.meta_properties import MetaProperties
 from kafkalog_cli.log.logdir import PartitionPath
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, COMPACT
 from kafkalog_cli.ops.checks.diagnose import DIAGNOSES, Finding, finding, of_fault

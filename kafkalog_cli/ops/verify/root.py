@@ -159,7 +159,7 @@ def staged_finding(root: LogDirRoot, name: str) -> Finding | None:
     path = f"{root.path.rstrip('/')}/{name}"
     if root.importer is not None:
         pid = "" if root.importer.pid is None else f", pid {root.importer.pid}"
-        return finding(FindingKind.IMPORT_STAGED, path, f"an import is at work on it{pid}", next_step="let it end")
+        return finding(FindingKind.IMPORT_STAGED, path, f"an import is writing it{pid}", next_step="let it end")
     return finding(FindingKind.IMPORT_STAGED, path, "an import that did not end left it: nothing was committed")
 
 

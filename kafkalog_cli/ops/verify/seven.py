@@ -7,20 +7,18 @@ from collections.abc import Iterator
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format.batch import BatchColumns
-from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.fault import Fault, unreadable
 from kafkalog_cli.log.partition import Partition, Segment
-from kafkalog_cli.log.reading.good_batches import good_rows
 from kafkalog_cli.log.reading.read import RecordReader
-from kafkalog_cli.log.reading.scan import Chunk
+from kafkalog_cli.log.reading.scan import Chunk, good_rows
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
-from kafkalog_cli.log.reading.unreadable import unreadable
 from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.damage import DamageSeen
-from kafkalog_cli.ops.verify.batch_listener import BatchListener
-from kafkalog_cli.ops.verify.checksums import BadBatch, checksums_of
+from kafkalog_cli.ops.verify.batch_checks import BadBatch, checksums_of
+from kafkalog_cli.ops.verify.headers import BatchListener
 from kafkalog_cli.ops.verify.log import MAX_TOLD, Totals, range_kind
 from kafkalog_cli.ops.verify.records import RecordsCheck
 

@@ -25,7 +25,7 @@ from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Summary, Verb
 from kafkalog_cli.ops.session.work import Outcome, Work
 from kafkalog_cli.ops.settings import SettingsSource
-from kafkalog_cli.ops.verify.against import Comparison, ReplicaPolicy, compare
+from kafkalog_cli.ops.verify.against import Comparison, ReplicaPairs, ReplicaPolicy, compare, paired, side_of
 from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification, VerifyTask, shown_path
 from kafkalog_cli.ops.verify.places import (
     GivenPolicy,
@@ -35,7 +35,6 @@ from kafkalog_cli.ops.verify.places import (
     read_topic_id,
     topic_facts,
 )
-from kafkalog_cli.ops.verify.replica_pairs import ReplicaPairs, paired, side_of
 from kafkalog_cli.ops.verify.root import CHECKED_ROOT_KINDS, findings_across, root_findings, staged_finding
 from kafkalog_cli.ops.verify.settled import removed, settled_findings, settled_verification
 

@@ -16,8 +16,9 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.export.files import MadeFile
 from kafkalog_cli.ops.export.progress import progress_of, state_of
 from kafkalog_cli.ops.export.request import ExportRequest
+from kafkalog_cli.ops.outside_logs import check_outside
 from kafkalog_cli.ops.read.committed import ReadNote
-from kafkalog_cli.spark.export.plan import ExportPlan, Progress, check_outside, plan_export
+from kafkalog_cli.spark.export.plan import ExportPlan, Progress, plan_export
 from kafkalog_cli.spark.export.task import ExportTask, LineRenderer, PieceDone, SeenTask, StagingPlace, TaskDone
 from kafkalog_cli.spark.jobs import JobWatch, JobWatcher, run_tasks
 from kafkalog_cli.spark.sessions import Sessions

@@ -7,11 +7,9 @@ import socket
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kafkalog_cli.disk.directory_contents import looks_like_partition
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.disk.names import ROOT_KINDS, FileKind
 from kafkalog_cli.errors import NothingSelected, Refused
-from kafkalog_cli.log.partition import Partition, directory_name
+from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.export.progress import LogProgress, change_since
 from kafkalog_cli.ops.export.request import ExportRequest
 from kafkalog_cli.ops.lookup.by_time import lookup_time
@@ -23,9 +21,6 @@ from kafkalog_cli.ops.same_place import PartitionIdentities, PartitionIdentity
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.spark.offsets import OffsetRange, check_unique, name_of, served_partitions
 from kafkalog_cli.spark.splits import TIMES_OF_FILES, Task, tasks_of
-
-_TELLING = tuple(kind for kind in ROOT_KINDS if kind is not FileKind.LOCK)
-"""Files that exist only in a log directory."""
 
 Progress = dict[tuple[str, int], LogProgress]
 _MOST_NAMED = 3
@@ -55,25 +50,6 @@ def exported_partitions(fs: Filesystem, paths: Sequence[str], selection: Selecti
         raise NothingSelected(reason=f"no partition of a topic under {', '.join(paths)}")
     check_unique(found)
     return sorted(found, key=lambda one: (*name_of(one), one.path))
-
-
-def check_outside(fs: Filesystem, path: str, what: str, partitions: Sequence[Partition] = ()) -> None:
-    """Raise Refused if `path` is in a log directory or a partition: a broker would find the output there."""
-    directory = os.path.realpath(path)
-    read = {os.path.realpath(one.path) for one in partitions}
-    while directory != "/":
-        if directory in read or _is_of_a_broker(fs, directory):
-            raise Refused(path=path, reason=f"{what} would lie in {directory}, which is a broker's")
-        directory = os.path.dirname(directory)  # noqa: PTH120
-
-
-def _is_of_a_broker(fs: Filesystem, directory: str) -> bool:
-    status = fs.status(directory)
-    if status is None or not status.is_directory:
-        return False
-    if any(fs.status(f"{directory}/{kind.value}") is not None for kind in _TELLING):
-        return True
-    return directory_name(directory).topic is not None and looks_like_partition(fs.list_directory(directory))
 
 
 def plan_export(fs: Filesystem, partitions: Sequence[Partition], request: ExportRequest, known: Progress) -> ExportPlan:

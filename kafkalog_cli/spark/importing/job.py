@@ -21,8 +21,8 @@ from kafkalog_cli.ops.importing.planning import (
     jobs_of_files,
     jobs_of_parts,
 )
+from kafkalog_cli.ops.importing.proving import ImportPlan, ImportResult, JobDone
 from kafkalog_cli.ops.importing.request import ImportRequest
-from kafkalog_cli.ops.importing.results import ImportPlan, ImportResult, JobDone
 from kafkalog_cli.ops.importing.scattering import Part, Places
 from kafkalog_cli.ops.partition_facts import places_of_partitions
 from kafkalog_cli.ops.read.committed import ReadNote

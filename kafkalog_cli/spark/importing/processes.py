@@ -14,7 +14,7 @@ from multiprocessing.synchronize import Event
 
 from kafkalog_cli.errors import NotChanged
 from kafkalog_cli.ops.importing.planning import Job
-from kafkalog_cli.ops.importing.results import JobDone
+from kafkalog_cli.ops.importing.proving import JobDone
 
 LEAST_BYTES = 64 << 20
 """The fewest bytes to build for which several processes are used: below, one is done before others have started."""

@@ -16,11 +16,9 @@ from kafkalog_cli.disk.lock import LockPolicy, lock_log_dir
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.ops.importing.building import TopicStyle, build
 from kafkalog_cli.ops.importing.inputs import KNOWN_COLUMNS, PLACE_COLUMNS, InputFile, batches
-from kafkalog_cli.ops.importing.merging import in_offset_order
 from kafkalog_cli.ops.importing.planning import Job
-from kafkalog_cli.ops.importing.proving import prove
-from kafkalog_cli.ops.importing.results import JobDone
-from kafkalog_cli.ops.importing.scattering import Part, Places, Scatter
+from kafkalog_cli.ops.importing.proving import JobDone, prove
+from kafkalog_cli.ops.importing.scattering import Part, Places, Scatter, in_offset_order
 from kafkalog_cli.spark.jobs import attempt
 
 _ROWS = "kafkalog-rows"

@@ -23,8 +23,7 @@ from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.spark.failures import without_traceback
 from kafkalog_cli.spark.importing.job import Import
 from kafkalog_cli.spark.importing.task import Where, scattered
-from kafkalog_cli.spark.options import flag, positive
-from kafkalog_cli.spark.paths import local_path
+from kafkalog_cli.spark.options import flag, local_path, positive
 
 _CONFIG = "config."
 _OPTIONS = (

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.errors import UsageError
+from kafkalog_cli.errors import UsageError, did_you_mean
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.read.request import Isolation
+from kafkalog_cli.spark.offset_limits import RecordRange
 from kafkalog_cli.spark.offsets import check_unique, served_partitions
 from kafkalog_cli.spark.options import Mode
 from kafkalog_cli.spark.queries.ranges import ScanRange
-from kafkalog_cli.spark.record_range import RecordRange
 from kafkalog_cli.spark.schema import (
     BATCH_COLUMNS,
     FAULT,
@@ -180,7 +180,8 @@ class Catalog:
             return f"there is no view {name}; the topic is to be written `{whole}`, with backticks"
         if len(parts) == 1 and self.find(whole) is not None:
             return f"{name} has no versions, and no expression may make its name: a query names it as it is"
-        return f"there is no view {name}; there are {self._names(whole)}"
+        question = did_you_mean(whole, [*sorted(self._topics), *TABLES])
+        return f"there is no view {name}. {question or f'Views here: {self._names(whole)}'}"
 
     def listed(self) -> str:
         """Return the message for a statement that asks for the names of views or of their columns."""

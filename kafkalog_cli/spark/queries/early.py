@@ -144,8 +144,8 @@ def _check_columns(tokens: Sequence[_Token], place: int, view: SqlView, reading:
         similar = similar_columns(name, columns)
         if similar:
             raise UsageError(
-                reason=f"there is no column {tokens[found[0]].value} in {view.name}; did you mean {similar[0]}?"
-                f" columns: {', '.join(columns)}"
+                reason=f"there is no column {tokens[found[0]].value} in {view.name}. Did you mean {similar[0]}?"
+                f" Columns: {', '.join(columns)}"
             )
 
 

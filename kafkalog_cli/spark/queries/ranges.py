@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from functools import reduce
 from typing import Any, NamedTuple
 
+from kafkalog_cli.spark.offset_limits import RecordRange
 from kafkalog_cli.spark.queries.plans import WITHOUT_ROWS, elements, roots, view_columns
-from kafkalog_cli.spark.record_range import RecordRange
 
 _MIRRORED = {
     "LessThan": "GreaterThan", "LessThanOrEqual": "GreaterThanOrEqual", "GreaterThan": "LessThan",

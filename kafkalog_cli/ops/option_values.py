@@ -1,0 +1,117 @@
+"""Parses times and sizes on the command line: epoch milliseconds, ISO 8601 or a span before now; bytes with a unit."""
+
+from __future__ import annotations
+
+import re
+
+from kafkalog_cli.errors import UsageError
+
+_UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_AGO = re.compile(r"-(\d{1,12})([smhd])")
+_SECONDS = re.compile(r"\d{1,12}(\.\d{1,9})?")
+_INTEGER = re.compile(r"-?\d{1,19}")
+
+
+_MAX_MS = 253_402_300_799_999
+"""The end of the year 9999, the last that `datetime` can represent."""
+
+
+def iso_time(timestamp_ms: int) -> str:
+    """Return epoch ms as ISO 8601 in UTC; the number itself before 1970 and after the year 9999."""
+    if not 0 <= timestamp_ms <= _MAX_MS:
+        return str(timestamp_ms)
+    from datetime import datetime, timezone
+
+    seconds, milliseconds = divmod(timestamp_ms, 1000)
+    return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%dT%H:%M:%S}.{milliseconds:03d}Z"
+
+
+def time_words(timestamp_ms: int) -> str:
+    """Return epoch ms as ISO 8601 followed by the number, as in messages."""
+    time, number = iso_time(timestamp_ms), str(timestamp_ms)
+    return number if time == number else f"{time} ({number})"
+
+
+def parse_time_ms(text: str, now_ms: int) -> int:
+    """Parse an integer as epoch ms, ISO 8601 (UTC without a zone), or `-90s -15m -2h -7d` before now, into epoch ms.
+
+    Raises UsageError.
+    """
+    ago = _AGO.fullmatch(text.strip())
+    if ago:
+        return now_ms - int(ago[1]) * _UNIT_MS[ago[2]]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    from datetime import datetime, timezone
+
+    try:
+        # Before Python 3.11, fromisoformat does not accept Z.
+        moment = datetime.fromisoformat(re.sub("[Zz]$", "+00:00", text))
+    except ValueError as error:
+        reason = f"{text!r} is not a time: give epoch ms, ISO 8601, or -90s, -15m, -2h, -7d"
+        raise UsageError(reason=reason) from error
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=timezone.utc)
+    since_epoch = moment - datetime(1970, 1, 1, tzinfo=timezone.utc)
+    return since_epoch.days * 86_400_000 + since_epoch.seconds * 1_000 + since_epoch.microseconds // 1_000
+
+
+def as_if_milliseconds(text: str) -> tuple[int, str, int] | None:
+    """Return an integer that looks like a time in another unit, with the unit's name and the time in ms; else None."""
+    from kafkalog_cli.ops.verify.batch_checks import TimestampOddity, unit_of
+
+    number = int(text) if _INTEGER.fullmatch(text) else 0
+    unit = unit_of(number, number)
+    if unit is TimestampOddity.SECONDS:
+        return number, unit.value, number * 1_000
+    if unit in (TimestampOddity.MICROSECONDS, TimestampOddity.NANOSECONDS):
+        return number, unit.value, number // (1_000 if unit is TimestampOddity.MICROSECONDS else 1_000_000)
+    return None
+
+
+def days_in_seconds(text: str) -> int | None:
+    """Return whole days if a number of milliseconds is probably a number of seconds; else None.
+
+    In milliseconds it would be an odd part of a day: 604800 is 7 days in seconds, but 10 min 4.8 s in milliseconds. A
+    whole number of minutes may be intended (43200000: 12 hours, or 500 days in seconds).
+    """
+    number = int(text) if _INTEGER.fullmatch(text) else 0
+    day_s = _UNIT_MS["d"] // 1000
+    if number <= 0 or number % day_s or number >= _UNIT_MS["d"] or not number % _UNIT_MS["m"]:
+        return None
+    return number // day_s
+
+
+def parse_duration_ms(text: str) -> int:
+    """Parse `90s`, `15m`, `2h` or `7d` into milliseconds. Raises UsageError."""
+    ago = _AGO.fullmatch(f"-{text}")
+    if not ago:
+        raise UsageError(reason=f"{text!r} is not a duration: give 90s, 15m, 2h, 7d")
+    return int(ago[1]) * _UNIT_MS[ago[2]]
+
+
+def parse_seconds(text: str) -> float:
+    """Parse `90s`, `15m`, `2h`, `7d`, or a number of seconds into seconds. Raises UsageError."""
+    if _SECONDS.fullmatch(text):
+        return float(text)
+    return parse_duration_ms(text) / 1000
+
+
+_UNIT_BYTES = {
+    "": 1,
+    **{unit: 1000**power for power, unit in enumerate(("kb", "mb", "gb", "tb"), 1)},
+    **{unit: 1024**power for power, unit in enumerate(("kib", "mib", "gib", "tib"), 1)},
+}
+_SIZE = re.compile(r"(\d{1,19}(?:\.\d{1,9})?(?:[eE]\+?\d{1,2})?) ?([A-Za-z]*)")
+
+
+def parse_size_bytes(text: str) -> int:
+    """Parse `1048576`, `1e6`, `50MiB` (1024) or `50MB` (1000) into bytes. Raises UsageError."""
+    found = _SIZE.fullmatch(text)
+    unit = None if found is None else _UNIT_BYTES.get(found[2].lower())
+    if found is None or unit is None:
+        raise UsageError(
+            reason=f"{text!r} is not a size: give bytes, or a number with kB, MB, GB, TB, KiB, MiB, GiB or TiB"
+        )
+    number = found[1]
+    return int(number) * unit if number.isdigit() else int(float(number) * unit)

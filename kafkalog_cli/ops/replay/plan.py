@@ -1,0 +1,224 @@
+"""Plans a replay: the copies to send, the topics to create, and what the cluster would do to the records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.disk.names import is_topic_name
+from kafkalog_cli.errors import OffsetOutOfRange, Refused, UsageError
+from kafkalog_cli.format.internal_topics.records import COORDINATOR_TOPICS
+from kafkalog_cli.ops.coordinators import LogDirs
+from kafkalog_cli.ops.engine import log_bytes
+from kafkalog_cli.ops.lookup.by_time import lookup_time
+from kafkalog_cli.ops.partition_state import broker_view
+from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start, read_range
+from kafkalog_cli.ops.replay.cluster import Cluster, ClusterTopic
+from kafkalog_cli.ops.replay.state import ReplayState, SentProgress
+from kafkalog_cli.ops.replicas import Copy
+from kafkalog_cli.ops.selection import Selection
+from kafkalog_cli.ops.session.observer import Note
+
+_APPEND_TIME = "LogAppendTime"
+_COMMITTED = ReadRequest(isolation=Isolation.READ_COMMITTED)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayRequest:
+    """The records to send.
+
+    `read` has the range and the isolation. `renames` has the cluster's names of topics that get another name.
+    `creates`: create topics that the cluster does not have. `with_groups`: commit the offsets of groups too.
+    `bytes_per_second` limits the bytes of keys and values.
+    """
+
+    paths: Sequence[str]
+    state_path: str
+    selection: Selection = field(default=Selection())
+    read: ReadRequest = _COMMITTED
+    renames: Mapping[str, str] = field(default_factory=dict)
+    creates: bool = False
+    with_groups: bool = False
+    metadata: str | None = None
+    bytes_per_second: int | None = None
+
+    def identity(self, cluster_id: str | None) -> dict[str, Any]:
+        """Return what all runs with one state must have in common."""
+        read = self.read
+        start = read.start.value if isinstance(read.start, Start) else read.start
+        return {
+            "cluster": cluster_id,
+            "selection": self.selection.text,
+            "range": [start, read.from_time_ms, read.to_offset, read.until_ms],
+            "isolation": read.isolation.value,
+            "renames": dict(sorted(self.renames.items())),
+            "groups": self.with_groups,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPartition:
+    """A partition to send.
+
+    `progress` is that of the first record to send. `target_records` is the number of offsets that the cluster's
+    partition has already, None if the topic is to be created. `is_resumed`: an earlier run with the state has begun.
+    """
+
+    copy: Copy
+    progress: SentProgress
+    target_records: int | None
+    is_resumed: bool
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the log files."""
+        return log_bytes(self.copy.partition)
+
+
+class PlannedTopic(NamedTuple):
+    """A topic of the cluster. `settings` are those of a topic to create; `is_new`: the cluster does not have it yet."""
+
+    name: str
+    source: str
+    partitions: int
+    is_new: bool
+    settings: Mapping[str, str]
+
+
+class ReplayPlan(NamedTuple):
+    """The work of a replay. `notes` are facts that the user should know before."""
+
+    topics: list[PlannedTopic]
+    partitions: list[PlannedPartition]
+    notes: list[Note]
+
+
+def plan_replay(
+    log_dirs: LogDirs, request: ReplayRequest, cluster: Cluster, state: ReplayState, now_ms: int
+) -> ReplayPlan:
+    """Plan a replay; nothing is changed.
+
+    Raises NothingSelected; Refused for topics that the cluster does not have, or that have too few partitions;
+    UsageError, ClusterError, and as `read_range`.
+    """
+    copies = _copies(log_dirs, request)
+    plan = ReplayPlan([], [], [])
+    for source in sorted({copy.partition.topic for copy in copies}):
+        of_topic = [copy for copy in copies if copy.partition.topic == source]
+        name = request.renames.get(source, source)
+        known = cluster.topic(name)
+        topic = _topic(log_dirs, request, source, known, of_topic)
+        plan.topics.append(topic)
+        settings = topic.settings if known is None else known.settings
+        plan.notes.extend(_notes(topic, settings, is_known=log_dirs.metadata is not None))
+        plan.notes.extend(_retention(log_dirs.fs, topic.name, settings, of_topic, now_ms))
+        for copy in of_topic:
+            plan.partitions.append(_partition(log_dirs, request, copy, topic, cluster, state))
+    return plan
+
+
+def _copies(log_dirs: LogDirs, request: ReplayRequest) -> list[Copy]:
+    """Return the copies to send. Topics that brokers write themselves are left out."""
+    for old, new in request.renames.items():
+        if not is_topic_name(new):
+            raise UsageError(reason=f"--rename {old}={new}: {new} is no valid name of a topic")
+    internal = sorted(request.selection.topics.intersection(COORDINATOR_TOPICS))
+    if internal:
+        reason = f"only brokers write {internal[0]}. --groups commits the offsets of groups"
+        raise UsageError(reason=reason)
+    copies = [
+        copy for copy in log_dirs.best_copies(request.selection) if copy.partition.topic not in COORDINATOR_TOPICS
+    ]
+    sources: dict[str, str] = {}
+    for topic in {copy.partition.topic for copy in copies}:
+        other = sources.setdefault(request.renames.get(topic, topic), topic)
+        if other != topic:
+            names = " and ".join(sorted((other, topic)))
+            raise UsageError(reason=f"--rename: {names} would become one topic; replay them with two commands")
+    unknown = sorted(set(request.renames) - {copy.partition.topic for copy in copies})
+    if unknown:
+        raise UsageError(reason=f"--rename {unknown[0]}={request.renames[unknown[0]]}: no topic {unknown[0]} is sent")
+    return copies
+
+
+def _topic(
+    log_dirs: LogDirs, request: ReplayRequest, source: str, known: ClusterTopic | None, copies: Sequence[Copy]
+) -> PlannedTopic:
+    name = request.renames.get(source, source)
+    needed = 1 + max(copy.partition.number for copy in copies)
+    metadata = log_dirs.metadata
+    registered = None if metadata is None else metadata.topics.get(source)
+    if known is not None:
+        if known.partitions < needed:
+            command = f"kafka-topics --alter --topic {name} --partitions {needed}"
+            reason = f"it has {known.partitions} partitions in the cluster, and {needed} are needed: `{command}`"
+            raise Refused(path=name, reason=reason)
+        return PlannedTopic(name, source, known.partitions, False, {})
+    if not request.creates:
+        raise Refused(path=name, reason="the cluster has no such topic; --create creates it")
+    partitions = max(needed, len(registered.partitions) if registered is not None else 0)
+    settings = {} if metadata is None else metadata.topic_settings(source)
+    return PlannedTopic(name, source, partitions, True, dict(settings))
+
+
+def _notes(topic: PlannedTopic, settings: Mapping[str, str], *, is_known: bool) -> list[Note]:
+    notes = []
+    if settings.get("message.timestamp.type") == _APPEND_TIME:
+        message = f"{topic.name} has message.timestamp.type={_APPEND_TIME}: the cluster replaces all timestamps"
+        notes.append(Note("timestamps", message))
+    if topic.is_new and not is_known:
+        message = f"{topic.name} is created with the cluster's settings: its own are unknown without a metadata log"
+        notes.append(Note("settings", message))
+    return notes
+
+
+def _retention(
+    fs: Filesystem, topic: str, settings: Mapping[str, str], copies: Sequence[Copy], now_ms: int
+) -> Iterator[Note]:
+    """Yield a note if the cluster soon removes records, as they are older than its retention."""
+    retention_ms = int(settings.get("retention.ms", -1))
+    if retention_ms < 0 or "delete" not in settings.get("cleanup.policy", "delete"):
+        return
+    for copy in copies:
+        found = lookup_time(fs, copy.partition, now_ms - retention_ms).offset
+        if found is None or found > copy.bounds.start:
+            message = (
+                f"{topic} has retention.ms={retention_ms} ({retention_ms / 3_600_000:g} h): the cluster removes older"
+                f" records, such as the first records of {copy.partition.directory.name}"
+            )
+            yield Note("retention", message)
+            return
+
+
+def _partition(  # noqa: PLR0913, PLR0917
+    log_dirs: LogDirs, request: ReplayRequest, copy: Copy, topic: PlannedTopic, cluster: Cluster, state: ReplayState
+) -> PlannedPartition:
+    number = copy.partition.number
+    end = None if topic.is_new else cluster.end_offset(topic.name, number)
+    known = state.partitions.get((topic.source, number))
+    if known is not None:
+        if (end or 0) < known.target_offset:
+            reason = (
+                f"{topic.name}-{number} ends at offset {end or 0} in the cluster, and the state knows offset"
+                f" {known.target_offset}: the topic was deleted or truncated since then. Give another --state"
+            )
+            raise Refused(path=state.path, reason=reason)
+        return PlannedPartition(copy, known, end, True)
+    first = _first_offset(log_dirs, request, copy)
+    return PlannedPartition(copy, SentProgress(topic.source, number, topic.name, first, end or 0), end, False)
+
+
+def _first_offset(log_dirs: LogDirs, request: ReplayRequest, copy: Copy) -> int:
+    """Return the first offset to send; the end of the log if it has nothing of the range."""
+    view = broker_view(log_dirs.fs, copy.partition)
+    read = request.read
+    if isinstance(read.start, int):
+        if read.start > copy.bounds.end:
+            return copy.bounds.end
+        read = ReadRequest(max(read.start, copy.bounds.start), from_time_ms=read.from_time_ms)
+    try:
+        return read_range(log_dirs.fs, copy.partition, read, view).first
+    except OffsetOutOfRange:
+        return copy.bounds.end

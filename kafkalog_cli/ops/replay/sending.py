@@ -1,0 +1,288 @@
+"""Sends the records of partitions, follows their acknowledgements, and keeps the state of the replay."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Set
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import NamedTuple
+
+from kafkalog_cli.disk.metered_fs import IoRate, Meter, MeteredFilesystem
+from kafkalog_cli.errors import ClusterError, ExitCode, KafkalogError, NotSent, Unreadable, combined_exit_code
+from kafkalog_cli.format.compression import codec_name
+from kafkalog_cli.format.fault import Fault, unreadable
+from kafkalog_cli.format.records import Record
+from kafkalog_cli.ops.coordinators import LogDirs
+from kafkalog_cli.ops.outside_logs import check_outside
+from kafkalog_cli.ops.read.log_read import LogRead
+from kafkalog_cli.ops.replay.cluster import Cluster, SentRecord
+from kafkalog_cli.ops.replay.plan import PlannedPartition, ReplayPlan, ReplayRequest, plan_replay
+from kafkalog_cli.ops.replay.state import ReplayState, SentProgress
+from kafkalog_cli.ops.replay.translation import GroupOffsetsToMove, ReplayedOffset
+from kafkalog_cli.ops.session.observer import Note
+from kafkalog_cli.ops.session.options import Context
+
+SAVE_SECONDS = 1.0
+"""The state is saved so often."""
+SETTLE_SECONDS = 2.0
+"""After an earlier run, wait so long for its last requests to become visible in the cluster."""
+LEAST_TIMESTAMP_MS = 1
+"""librdkafka takes 0 for the current time: a record of 1970-01-01T00:00:00.000Z gets the next millisecond."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedPartition:
+    """The outcome of a partition.
+
+    `sent` are the records that this run has sent. `recognised` were in the cluster already, though the state did not
+    have them. `error` is the reason why not all records are acknowledged.
+    """
+
+    planned: PlannedPartition
+    sent: int
+    recognised: int
+    code: ExitCode
+    error: KafkalogError | None = None
+
+    @property
+    def progress(self) -> SentProgress:
+        """The progress, which is also that of all earlier runs."""
+        return self.planned.progress
+
+
+class SourceRecord(NamedTuple):
+    """A record to send, with its offset in the log."""
+
+    offset: int
+    codec: int
+    sent: SentRecord
+
+
+class Replay:
+    """A replay that is planned: `plan` has the work of `run`. `report` hears of facts beside the results.
+
+    Raises as `LogDirs`, `ReplayState`, `plan_replay` and `GroupOffsetsToMove`.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        request: ReplayRequest,
+        cluster: Cluster,
+        report: Callable[[Note], None],
+        on_read: Meter | None = None,
+    ) -> None:
+        self._context = context
+        self._request = request
+        self._cluster = cluster
+        self._report = report
+        self._fs = MeteredFilesystem(context.fs, on_read or _unheard)
+        self._log_dirs = LogDirs(context.fs, request.paths, request.metadata, context.kernels)
+        self.state = ReplayState(context.fs, request.state_path, request.identity(cluster.cluster_id))
+        self.state.load()
+        self.plan: ReplayPlan = plan_replay(self._log_dirs, request, cluster, self.state, context.now_ms())
+        self.groups = GroupOffsetsToMove(self._log_dirs, self.plan) if request.with_groups else None
+        partitions = [one.copy.partition for one in self.plan.partitions]
+        check_outside(context.fs, request.state_path, "the state", partitions)
+        self._rate: IoRate | None = None
+        if request.bytes_per_second is not None:
+            self._rate = IoRate(request.bytes_per_second, clock=context.clock, sleep=context.sleep)
+        self._due = 0.0
+
+    @property
+    def notes(self) -> list[Note]:
+        """Facts that the user should know before `run`."""
+        return [*self._log_dirs.notes, *self.plan.notes]
+
+    @property
+    def codes(self) -> list[ExitCode]:
+        """The exit codes of what was found in planning."""
+        return self._log_dirs.codes
+
+    def run(self) -> Iterator[ReplayedPartition | ReplayedOffset | ClusterError]:
+        """Send partition by partition, then commit the offsets of groups; yield the outcomes.
+
+        Raises Locked, OSError and SyncFailed of the state, and ClusterError if a topic cannot be created.
+        """
+        with self.state:
+            self._take_up()
+            for topic in self.plan.topics:
+                if topic.is_new:
+                    self._cluster.create_topic(topic.name, topic.partitions, topic.settings)
+            if any(one.is_resumed and not one.progress.is_done for one in self.plan.partitions):
+                self._context.sleep(SETTLE_SECONDS)
+            for planned in self.plan.partitions:
+                yield self._partition(planned)
+            if self.groups is not None:
+                done = [one.progress for one in self.plan.partitions if one.progress.is_done]
+                yield from self.groups.commit(self._cluster, done)
+
+    def _take_up(self) -> None:
+        """Use the progress of the state, which is locked now. Another run may have changed it after the plan."""
+        for place, planned in enumerate(self.plan.partitions):
+            key = (planned.progress.topic, planned.progress.partition)
+            is_resumed = key in self.state.partitions
+            known = self.state.partitions.setdefault(key, planned.progress)
+            self.plan.partitions[place] = replace(planned, progress=known, is_resumed=is_resumed)
+
+    def _partition(self, planned: PlannedPartition) -> ReplayedPartition:
+        progress = planned.progress
+        committed = self.groups.offsets_of(progress.topic, progress.partition) if self.groups is not None else set()
+        sending = _Sending(progress, committed - progress.translated.keys())
+        code = ExitCode.OK
+        error: KafkalogError | None = None
+        try:
+            log = self._log(planned)
+            self._send(planned, log, sending)
+            code = combined_exit_code(log.codes)
+        except ClusterError as failure:
+            error = NotSent(
+                path=planned.copy.partition.path, offset=sending.first_not_acknowledged,
+                cluster=failure.details["cluster"], reason=failure.details["reason"],
+            )  # fmt: skip
+        except KafkalogError as failure:
+            error = failure
+        except OSError as failure:
+            path = failure.filename or planned.copy.partition.path
+            error = Unreadable(path=path, reason=unreadable(failure).message)
+        return ReplayedPartition(
+            planned, sending.sent, sending.recognised, code if error is None else error.exit_code, error
+        )  # fmt: skip
+
+    def _log(self, planned: PlannedPartition) -> LogRead:
+        read = replace(self._request.read, start=planned.progress.next_offset, from_time_ms=None)
+        return LogRead(self._fs, planned.copy.partition, read, self._context.kernels)
+
+    def _records(self, log: LogRead) -> Generator[SourceRecord, None, None]:
+        """Yield the records to send, and report damage, whose records are left out."""
+        has_zero = False
+        for segment in log.segments():
+            for found in segment.blocks():
+                while log.notes:
+                    note = log.notes.popleft()
+                    self._report(Note(note.kind, note.message, note.path))
+                path = segment.segment.log.path
+                if isinstance(found, Fault):
+                    message = f"at byte {found.position}: {found.message}"
+                    self._report(Note(found.kind.value, message, path, is_error=True))
+                    continue
+                for record in found.rows():
+                    if record.timestamp == 0 and not has_zero:
+                        has_zero = True
+                        message = f"the record of offset {record.offset} has the timestamp 0, and is sent with 1 ms"
+                        self._report(Note("timestamp", f"{message}: the client cannot send 0", path))
+                    yield _source_record(record)
+
+    def _send(self, planned: PlannedPartition, log: LogRead, sending: _Sending) -> None:
+        progress = planned.progress
+        with ExitStack() as opened:
+            records = opened.enter_context(closing(self._records(log)))
+            ahead = next(records, None)
+            if ahead is not None:
+                self._begin(planned)
+                opened.callback(self.state.save)
+                source = sending.without_known(self._cluster, chain((ahead,), records))
+                codec = codec_name(ahead.codec) or "none"
+                sender = opened.enter_context(
+                    self._cluster.sender(progress.target_topic, progress.partition, codec, sending.acknowledged)
+                )
+                for record in source:
+                    sending.under_way(record.offset)
+                    sender.send(record.sent)
+                    self._wait_and_save(record.sent)
+                sender.flush()
+            if not log.is_stuck:
+                sending.end(log.next_offset)
+                self.state.save()
+
+    def _begin(self, planned: PlannedPartition) -> None:
+        """Save where the cluster's partition ends, before the first record is sent."""
+        progress = planned.progress
+        if not planned.is_resumed or progress.is_done:
+            progress.target_offset = self._cluster.end_offset(progress.target_topic, progress.partition)
+            progress.is_done = False
+            self.state.save()
+
+    def _wait_and_save(self, record: SentRecord) -> None:
+        if self._rate is not None:
+            self._rate.take(len(record.key or b"") + len(record.value or b""))
+        now = self._context.clock()
+        if now >= self._due:
+            self.state.save()
+            self._due = now + SAVE_SECONDS
+
+
+class _Sending:
+    """The records of one partition that are under way. `waiting` are committed offsets that have no place yet."""
+
+    def __init__(self, progress: SentProgress, waiting: Set[int]) -> None:
+        self.sent = 0
+        self.recognised = 0
+        self._progress = progress
+        self._waiting = deque(sorted(waiting))
+        self._under_way: deque[int] = deque()
+
+    @property
+    def first_not_acknowledged(self) -> int:
+        """The offset of the first record that is not acknowledged."""
+        return self._under_way[0] if self._under_way else self._progress.next_offset
+
+    def under_way(self, offset: int) -> None:
+        """Note the offset of a record that is sent next."""
+        self._under_way.append(offset)
+
+    def acknowledged(self, target_offset: int) -> None:
+        """Note that the cluster has the first of the records that are under way."""
+        self._take(self._under_way.popleft(), target_offset)
+        self.sent += 1
+
+    def without_known(self, cluster: Cluster, source: Iterator[SourceRecord]) -> Iterator[SourceRecord]:
+        """Return the records that the cluster does not have yet.
+
+        A run that was killed may have sent more records than its state has. They are the first of `source`, in order.
+        The records in the cluster after those of the state are compared with them. Records of other producers between
+        them do not matter.
+        """
+        progress = self._progress
+        end = cluster.end_offset(progress.target_topic, progress.partition)
+        if end <= progress.target_offset:
+            return source
+        held = next(source, None)
+        with closing(
+            cluster.records(progress.target_topic, progress.partition, progress.target_offset, end)
+        ) as records:
+            for target_offset, record in records:
+                if held is None:
+                    break
+                if record.is_same(held.sent):
+                    self._take(held.offset, target_offset)
+                    self.recognised += 1
+                    held = next(source, None)
+        return source if held is None else chain((held,), source)
+
+    def end(self, next_offset: int) -> None:
+        """Note that all records below an offset are acknowledged, and that there are no more."""
+        progress = self._progress
+        progress.next_offset = max(progress.next_offset, next_offset)
+        progress.is_done = True
+        while self._waiting:
+            progress.translated[self._waiting.popleft()] = progress.target_offset
+
+    def _take(self, offset: int, target_offset: int) -> None:
+        progress, waiting = self._progress, self._waiting
+        while waiting and waiting[0] <= offset:
+            progress.translated[waiting.popleft()] = target_offset
+        progress.next_offset = offset + 1
+        progress.target_offset = target_offset + 1
+        progress.records += 1
+
+
+def _source_record(record: Record) -> SourceRecord:
+    sent = SentRecord(record.key, record.value, record.headers, record.timestamp or LEAST_TIMESTAMP_MS)
+    return SourceRecord(record.offset, record.batch.codec, sent)
+
+
+def _unheard(path: str, size_bytes: int) -> None:
+    pass

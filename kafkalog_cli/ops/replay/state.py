@@ -1,0 +1,134 @@
+"""The state of a replay: how far the records of each partition are acknowledged. See docs/replay.md for its format."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from kafkalog_cli.disk.durable import replace_file
+from kafkalog_cli.disk.fs import FileAttributes, LockHandle, WritableFilesystem, read_all
+from kafkalog_cli.disk.named_places import check_named_file
+from kafkalog_cli.errors import BadInput, Locked, Refused
+from kafkalog_cli.format.strict_json import anything, fields, flag, integer, list_of, one_of, parse, table, text
+
+FORMAT = "kafkalog.replay-state/1"
+_MOST_BYTES = 1 << 30
+
+
+@dataclass(slots=True)
+class SentProgress:
+    """The progress in one partition.
+
+    The records below `next_offset` are acknowledged. `target_offset` is the offset in the cluster after the last of
+    them; before the first record, the end of the cluster's partition. `translated` has the place in the cluster of
+    committed offsets that have been passed.
+    """
+
+    topic: str
+    partition: int
+    target_topic: str
+    next_offset: int
+    target_offset: int
+    records: int = 0
+    is_done: bool = False
+    translated: dict[int, int] = field(default_factory=dict)
+
+
+class ReplayState:
+    """A state file, which is locked inside `with`. `request` is what all runs with it must have in common.
+
+    Raises Refused for a state of another request, BadInput for another file, Locked, and as `check_named_file`.
+    """
+
+    def __init__(self, fs: WritableFilesystem, path: str, request: Mapping[str, Any]) -> None:
+        self.path = os.path.abspath(path)  # noqa: PTH100 - links are not followed
+        self.partitions: dict[tuple[str, int], SentProgress] = {}
+        self._fs = fs
+        self._request = dict(request)
+        self._opened = ExitStack()
+
+    def __enter__(self) -> ReplayState:
+        check_named_file(self._fs, self.path)
+        with ExitStack() as opened:
+            opened.enter_context(self._locked())
+            self.load()
+            self._opened = opened.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def load(self) -> None:
+        """Read the file, if it is there. It is not locked for that."""
+        if self._fs.status(self.path) is None:
+            return
+        found = self._read()
+        if found["request"] != self._request:
+            differing = sorted(name for name, value in self._request.items() if found["request"].get(name) != value)
+            reason = f"it belongs to a replay with another {' and '.join(differing) or 'request'}; give another --state"
+            raise Refused(path=self.path, reason=reason)
+        for one in found["partitions"]:
+            progress = SentProgress(**{**one, "translated": dict(one["translated"])})
+            self.partitions[progress.topic, progress.partition] = progress
+
+    def save(self) -> None:
+        """Replace the file by the current progress, durably. Raises OSError, SyncFailed."""
+        document = {
+            "format": FORMAT,
+            "request": self._request,
+            "partitions": [
+                {**asdict(one), "translated": sorted(one.translated.items())}
+                for _, one in sorted(self.partitions.items())
+            ],
+        }
+        attributes = None if self._fs.status(self.path) else FileAttributes(0o644, os.geteuid(), os.getegid(), 0)
+        replace_file(self._fs, self.path, json.dumps(document, indent=1).encode() + b"\n", attributes)
+
+    def _locked(self) -> LockHandle:
+        path = f"{self.path}.lock"
+        check_named_file(self._fs, path)
+        try:
+            return self._fs.lock(path, first_byte=0, exclusive=True)
+        except BlockingIOError as error:
+            raise Locked(path=path, reason="another kafkalog replay uses this state") from error
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            found = parse(read_all(self._fs, self.path, _MOST_BYTES))
+            _FORM(found)
+        except ValueError as error:
+            raise BadInput(path=self.path, reason=f"it is not a state of kafkalog replay: {error}") from error
+        assert isinstance(found, dict)
+        return found
+
+
+def _pair(value: Any) -> None:
+    list_of(integer())(value)
+    if len(value) != 2:
+        raise ValueError("it is not two numbers")
+
+
+_FORM = fields(
+    {
+        "format": one_of(FORMAT),
+        "request": table(text, anything),
+        "partitions": list_of(
+            fields(
+                {
+                    "topic": text,
+                    "partition": integer(),
+                    "target_topic": text,
+                    "next_offset": integer(),
+                    "target_offset": integer(),
+                    "records": integer(),
+                    "is_done": flag,
+                    "translated": list_of(_pair),
+                }
+            )
+        ),
+    }
+)

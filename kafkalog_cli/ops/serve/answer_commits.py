@@ -1,0 +1,109 @@
+"""OffsetCommit and OffsetFetch: the committed offsets of groups."""
+
+from __future__ import annotations
+
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format.internal_topics.schema import Message
+from kafkalog_cli.format.protocol.errors import ApiError
+from kafkalog_cli.ops.serve.broker import Broker, Request
+from kafkalog_cli.ops.serve.committed import MOST_METADATA_BYTES, Commit, OffsetKey, offsets_in
+from kafkalog_cli.ops.serve.epochs import NO_EPOCH, NO_OFFSET
+from kafkalog_cli.ops.serve.groups import NO_GENERATION
+
+_SEVERAL_GROUPS = 8
+"""The first version of OffsetFetch that names several groups."""
+
+
+def commit(broker: Broker, request: Request) -> Message:
+    """Commit offsets; the answer follows the write."""
+    body = request.body
+    group_id = body["groupId"]
+    epoch, member_id = body.get("generationIdOrMemberEpoch", NO_GENERATION), body.get("memberId", "")
+    refused = broker.consumer_groups.may_commit(group_id, epoch, member_id)
+    if refused is None:
+        refused = broker.groups.may_commit(group_id, epoch, member_id, body.get("groupInstanceId"))
+    if broker.committed.is_loading:
+        refused = ApiError.COORDINATOR_LOAD_IN_PROGRESS
+    if not group_id:
+        refused = ApiError.INVALID_GROUP_ID
+    taken: dict[OffsetKey, Commit] = {}
+    errors: dict[OffsetKey, ApiError] = {}
+    for topic in body["topics"]:
+        for one in topic["partitions"]:
+            key = (group_id, topic["name"], one["partitionIndex"])
+            metadata = one["committedMetadata"] or ""
+            errors[key] = refused if refused is not ApiError.NONE else _commit_error(broker, key, metadata)
+            if errors[key] is ApiError.NONE:
+                epoch = one.get("committedLeaderEpoch", NO_EPOCH)
+                taken[key] = Commit(one["committedOffset"], epoch, metadata, broker.now_ms())
+    if taken:
+        try:
+            broker.committed.commit(taken)
+        except (KafkalogError, OSError):
+            errors |= dict.fromkeys(taken, ApiError.UNKNOWN_SERVER_ERROR)
+    return {
+        "topics": [
+            {
+                "name": topic["name"],
+                "partitions": [
+                    {
+                        "partitionIndex": one["partitionIndex"],
+                        "errorCode": errors[group_id, topic["name"], one["partitionIndex"]],
+                    }
+                    for one in topic["partitions"]
+                ],
+            }
+            for topic in body["topics"]
+        ]
+    }
+
+
+def _commit_error(broker: Broker, key: OffsetKey, metadata: str) -> ApiError:
+    topic = broker.catalog.topics.get(key[1])
+    if topic is None or not 0 <= key[2] < topic.partition_count:
+        return ApiError.UNKNOWN_TOPIC_OR_PARTITION
+    is_large = len(metadata.encode("utf-8", "surrogatepass")) > MOST_METADATA_BYTES
+    return ApiError.OFFSET_METADATA_TOO_LARGE if is_large else ApiError.NONE
+
+
+def offset_fetch(broker: Broker, request: Request) -> Message:
+    """Answer the offsets of groups."""
+    body = request.body
+    error = ApiError.COORDINATOR_LOAD_IN_PROGRESS if broker.committed.is_loading else ApiError.NONE
+    if request.version < _SEVERAL_GROUPS:
+        topics = _offsets(broker, body["groupId"], body["topics"], error)
+        return {"errorCode": error, "topics": topics}
+    groups = [
+        {
+            "groupId": one["groupId"],
+            "errorCode": error,
+            "topics": _offsets(broker, one["groupId"], one["topics"], error),
+        }
+        for one in request.distinct("groups", "groupId")
+    ]
+    return {"groups": groups}
+
+
+def _offsets(broker: Broker, group_id: str, asked: list[Message] | None, error: ApiError) -> list[Message]:
+    """Return the offsets of the asked partitions; None asks for all. A partition without an offset has -1."""
+    if error is not ApiError.NONE:
+        known: dict[tuple[str, int], Commit] = {}
+    else:
+        known = broker.committed.of_group(group_id)
+    if asked is None:
+        wanted = list(offsets_in(known))
+    else:
+        wanted = [(topic["name"], topic["partitionIndexes"]) for topic in asked]
+    return [
+        {"name": name, "partitions": [_committed(known.get((name, number)), number, error) for number in numbers]}
+        for name, numbers in wanted
+    ]
+
+
+def _committed(found: Commit | None, number: int, error: ApiError) -> Message:
+    if found is None:
+        found = Commit(NO_OFFSET, NO_EPOCH, "", -1)
+    return {
+        "partitionIndex": number, "committedOffset": found.offset, "committedLeaderEpoch": found.leader_epoch,
+        "metadata": found.metadata, "errorCode": error,
+    }  # fmt: skip

@@ -1,0 +1,88 @@
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe: the new consumer protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafkalog_cli.format.internal_topics.schema import Message
+from kafkalog_cli.format.protocol.errors import ApiError
+from kafkalog_cli.ops.serve.broker import Broker, Request
+from kafkalog_cli.ops.serve.consumer_groups import (
+    ASSIGNOR,
+    HEARTBEAT_MS,
+    ConsumerMember,
+    Heartbeat,
+    Place,
+)
+
+_CONSUMER_PROTOCOL = 1
+"""The type of a member that uses the new protocol."""
+
+
+def heartbeat(broker: Broker, request: Request) -> Message:
+    """Take a heartbeat, which may join or leave the group; the answer has the member's partitions if they changed."""
+    body, caller = request.body, request.caller
+    if body["serverAssignor"] not in (None, ASSIGNOR):
+        return {"errorCode": ApiError.UNSUPPORTED_ASSIGNOR, "errorMessage": f"the only assignor is {ASSIGNOR}"}
+    if body.get("subscribedTopicRegex"):
+        message = "kafkalog serve takes no regular expressions from clients"
+        return {"errorCode": ApiError.INVALID_REGULAR_EXPRESSION, "errorMessage": message}
+    classic = broker.groups.describe(body["groupId"])
+    if classic is not None and classic.members:
+        message = f"Group {body['groupId']} is not a consumer group."
+        return {"errorCode": ApiError.GROUP_ID_NOT_FOUND, "errorMessage": message}
+    topics, owned = body["subscribedTopicNames"], body["topicPartitions"]
+    found = broker.consumer_groups.beat(
+        Heartbeat(
+            body["groupId"], body["memberId"], body["memberEpoch"], body["instanceId"], body["rackId"],
+            caller.client_id, caller.client_host, body["rebalanceTimeoutMs"],
+            None if topics is None else frozenset(topics),
+            None if owned is None
+            else frozenset((one["topicId"], number) for one in owned for number in one["partitions"]),
+        )
+    )  # fmt: skip
+    return {
+        "errorCode": found.error, "errorMessage": found.message, "memberId": found.member_id,
+        "memberEpoch": found.epoch, "heartbeatIntervalMs": HEARTBEAT_MS,
+        "assignment": None if found.assignment is None else {"topicPartitions": _by_topic(found.assignment)},
+    }  # fmt: skip
+
+
+def describe(broker: Broker, request: Request) -> Message:
+    """Answer groups of the new protocol by their ids."""
+    return {"groups": [_described(broker, group_id) for group_id in request.distinct("groupIds")]}
+
+
+def _described(broker: Broker, group_id: str) -> Message:
+    group = broker.consumer_groups.groups().get(group_id)
+    if group is None:
+        is_known = broker.groups.describe(group_id) is not None or bool(broker.committed.of_group(group_id))
+        message = f"Group {group_id} {'is not a consumer group.' if is_known else 'not found.'}"
+        return {"groupId": group_id, "errorCode": ApiError.GROUP_ID_NOT_FOUND, "errorMessage": message}
+    return {
+        "groupId": group_id, "groupState": group.state.value, "groupEpoch": group.epoch,
+        "assignmentEpoch": group.epoch, "assignorName": ASSIGNOR,
+        "members": [_member(broker, one) for one in list(group.members.values())],
+    }  # fmt: skip
+
+
+def _member(broker: Broker, member: ConsumerMember) -> Message:
+    asked = member.asked
+    return {
+        "memberId": asked.member_id, "instanceId": asked.instance_id, "rackId": asked.rack,
+        "memberEpoch": member.epoch, "clientId": asked.client_id, "clientHost": f"/{asked.client_host}",
+        "subscribedTopicNames": sorted(member.topics), "subscribedTopicRegex": None,
+        "assignment": {"topicPartitions": _named(broker, member.given)},
+        "targetAssignment": {"topicPartitions": _named(broker, member.target)}, "memberType": _CONSUMER_PROTOCOL,
+    }  # fmt: skip
+
+
+def _named(broker: Broker, places: Iterable[Place]) -> list[Message]:
+    return [{**one, "topicName": broker.catalog.by_id[one["topicId"]].name} for one in _by_topic(places)]
+
+
+def _by_topic(places: Iterable[Place]) -> list[Message]:
+    found: dict[str, list[int]] = {}
+    for topic_id, number in sorted(places):
+        found.setdefault(topic_id, []).append(number)
+    return [{"topicId": topic_id, "partitions": numbers} for topic_id, numbers in found.items()]

@@ -1,0 +1,60 @@
+"""The arguments of an answer: the request that was read, and the state that all requests share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Event
+from typing import Any, NamedTuple
+
+from kafkalog_cli.format.internal_topics.schema import Message
+from kafkalog_cli.ops.serve.catalog import ServedCatalog
+from kafkalog_cli.ops.serve.committed import CommittedStore
+from kafkalog_cli.ops.serve.consumer_groups import ConsumerGroupCoordinator
+from kafkalog_cli.ops.serve.groups import GroupCoordinator
+from kafkalog_cli.ops.serve.transactional_ids import TransactionalIds
+
+NO_OPERATIONS = -(1 << 31)
+"""The authorized operations if they are not known."""
+
+
+class Caller(NamedTuple):
+    """Who asks: the client's id and address, and the address of this broker that the client has dialled."""
+
+    client_id: str
+    client_host: str
+    broker_host: str
+    broker_port: int
+
+
+class Request(NamedTuple):
+    """A request that was read."""
+
+    version: int
+    body: Message
+    caller: Caller
+
+    def distinct(self, array: str, *fields: str) -> list[Any]:
+        """Return the elements of an array, each once; `fields` identify an element that is a struct.
+
+        Otherwise a small request that names a thing many times would have a very large answer.
+        """
+        elements = self.body[array]
+        found = {tuple(one.get(name) for name in fields) if fields else one: one for one in reversed(elements)}
+        return [*reversed(found.values())]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Broker:
+    """The state that all requests share. `now_ms` is the time in epoch ms; `stopping` is set when the server ends."""
+
+    catalog: ServedCatalog
+    groups: GroupCoordinator
+    consumer_groups: ConsumerGroupCoordinator
+    committed: CommittedStore
+    transactions: TransactionalIds
+    now_ms: Callable[[], int]
+    stopping: Event
+
+
+Answer = Callable[[Broker, Request], Message]

@@ -1,0 +1,257 @@
+"""Groups of the new consumer protocol (KIP-848) in memory: the server assigns partitions, and members reconcile.
+
+A heartbeat says what a member owns. It first gives up what the target assignment lacks, and then gets what others have
+given up. Epochs and errors follow Kafka's GroupMetadataManager. The only assignor is range.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, unique
+from threading import Lock
+from typing import NamedTuple
+
+from kafkalog_cli.format.protocol.errors import ApiError
+from kafkalog_cli.ops.groups.assignment import ranges_of
+
+HEARTBEAT_MS = 5_000
+"""The interval in which members send heartbeats (group.consumer.heartbeat.interval.ms)."""
+ASSIGNOR = "range"
+_SESSION_SECONDS = 45.0
+_JOINING, _LEAVING, _AWAY = 0, -1, -2
+"""Epochs of requests: to join, to leave, and of a static member that will come back."""
+_MOST_MEMBERS = 1000
+
+Place = tuple[str, int]
+"""A topic id and a partition."""
+NOTHING: frozenset[Place] = frozenset()
+Topics = Callable[[str], tuple[str, Collection[int]] | None]
+"""Returns the id and partitions of a topic by its name, None if it cannot be assigned."""
+
+
+@unique
+class ConsumerState(Enum):
+    """The state of a group. The value is Kafka's name."""
+
+    EMPTY = "Empty"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+class Heartbeat(NamedTuple):
+    """A heartbeat. `topics` and `owned` are None if they have not changed since the last heartbeat."""
+
+    group_id: str
+    member_id: str
+    epoch: int
+    instance_id: str | None
+    rack: str | None
+    client_id: str
+    client_host: str
+    rebalance_ms: int
+    topics: frozenset[str] | None
+    owned: frozenset[Place] | None
+
+
+class Beaten(NamedTuple):
+    """The answer to a heartbeat. `assignment` is None if it has not changed."""
+
+    error: ApiError
+    member_id: str
+    epoch: int = 0
+    assignment: frozenset[Place] | None = None
+    message: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class ConsumerMember:
+    """A member. `given` may be used, `revoking` is to be given up by `revoke_by`. Times are seconds of the clock."""
+
+    asked: Heartbeat
+    topics: frozenset[str]
+    deadline: float
+    epoch: int = 0
+    previous_epoch: int = 0
+    target: frozenset[Place] = NOTHING
+    given: frozenset[Place] = NOTHING
+    revoking: frozenset[Place] = NOTHING
+    revoke_by: float = 0.0
+
+    @property
+    def order(self) -> tuple[bool, str]:
+        """The place of the member in the order of the assignor: static members first."""
+        instance = self.asked.instance_id
+        return instance is None, self.asked.member_id if instance is None else instance
+
+
+@dataclass(slots=True, eq=False)
+class ConsumerGroup:
+    """A group with at least one member. Its epoch grows with each change of members or subscriptions."""
+
+    group_id: str
+    epoch: int = 0
+    members: dict[str, ConsumerMember] = field(default_factory=dict)
+
+    @property
+    def state(self) -> ConsumerState:
+        """The state: stable if each member has its target assignment."""
+        if not self.members:
+            return ConsumerState.EMPTY
+        is_done = all(one.given == one.target and not one.revoking for one in self.members.values())
+        is_current = all(one.epoch in (self.epoch, _AWAY) for one in self.members.values())
+        return ConsumerState.STABLE if is_done and is_current else ConsumerState.RECONCILING
+
+    def by_instance(self, instance_id: str | None) -> ConsumerMember | None:
+        """Return the static member with an instance id."""
+        found = (one for one in self.members.values() if one.asked.instance_id == instance_id)
+        return None if instance_id is None else next(found, None)
+
+
+class ConsumerGroupCoordinator:
+    """All groups of the new protocol. Threads share it. `clock` gives seconds."""
+
+    def __init__(self, clock: Callable[[], float], topics: Topics) -> None:
+        self._clock = clock
+        self._topics = topics
+        self._changing = Lock()
+        self._groups: dict[str, ConsumerGroup] = {}
+
+    def groups(self) -> Mapping[str, ConsumerGroup]:
+        """Return the groups by id."""
+        with self._changing:
+            return dict(self._groups)
+
+    def expire(self) -> None:
+        """Remove the members whose sessions have ended, or that have not given up partitions in time."""
+        with self._changing:
+            now = self._clock()
+            for group in list(self._groups.values()):
+                late = [one for one in group.members.values() if _is_late(one, now)]
+                for one in late:
+                    del group.members[one.asked.member_id]
+                if late:
+                    self._retarget(group)
+
+    def beat(self, asked: Heartbeat) -> Beaten:
+        """Take a heartbeat: join, leave, or reconcile."""
+        with self._changing:
+            if asked.epoch in (_LEAVING, _AWAY):
+                return self._leave(asked)
+            if asked.epoch == _JOINING:
+                return self._join(asked)
+            return self._continue(asked)
+
+    def may_commit(self, group_id: str, epoch: int, member_id: str) -> ApiError | None:
+        """Return the error of a commit by a member, None if the group is not one of the new protocol."""
+        with self._changing:
+            group = self._groups.get(group_id)
+            if group is None:
+                return None
+            member = group.members.get(member_id)
+            if member is None:
+                return ApiError.UNKNOWN_MEMBER_ID
+            return ApiError.NONE if epoch == member.epoch else ApiError.STALE_MEMBER_EPOCH
+
+    # -- with the lock
+
+    def _join(self, asked: Heartbeat) -> Beaten:
+        member_id = asked.member_id or str(uuid.uuid4())
+        if not asked.group_id or asked.topics is None or asked.rebalance_ms <= 0 or asked.owned:
+            message = "a member joins with a group id, topics, a rebalance timeout, and without partitions"
+            return Beaten(ApiError.INVALID_REQUEST, member_id, message=message)
+        group = self._groups.get(asked.group_id) or ConsumerGroup(asked.group_id)
+        static = group.by_instance(asked.instance_id)
+        known = group.members.get(member_id) or static
+        if static is not None and static.asked.member_id != member_id and static.epoch != _AWAY:
+            return Beaten(ApiError.UNRELEASED_INSTANCE_ID, member_id)
+        if known is None and sum(len(one.members) for one in self._groups.values()) >= _MOST_MEMBERS:
+            return Beaten(ApiError.GROUP_MAX_SIZE_REACHED, member_id)
+        self._groups[asked.group_id] = group
+        member = ConsumerMember(asked._replace(member_id=member_id), asked.topics, 0.0)
+        if known is not None:
+            del group.members[known.asked.member_id]
+            member.target, member.given = known.target, known.given
+        group.members[member_id] = member
+        if known is None or known.topics != asked.topics:
+            self._retarget(group)
+        return self._beaten(group, member, NOTHING, is_whole=True)
+
+    def _continue(self, asked: Heartbeat) -> Beaten:
+        group = self._groups.get(asked.group_id)
+        member = None if group is None else group.members.get(asked.member_id)
+        if group is None or member is None:
+            return Beaten(ApiError.UNKNOWN_MEMBER_ID, asked.member_id)
+        if asked.instance_id is not None and asked.instance_id != member.asked.instance_id:
+            return Beaten(ApiError.UNKNOWN_MEMBER_ID, asked.member_id)
+        if asked.epoch != member.epoch:
+            # The answer that raised the epoch may have been lost: the member then repeats the epoch before.
+            owns_known = asked.owned is not None and asked.owned <= member.given | member.revoking
+            if asked.epoch != member.previous_epoch or not owns_known:
+                return Beaten(ApiError.FENCED_MEMBER_EPOCH, asked.member_id)
+        if asked.topics is not None and asked.topics != member.topics:
+            member.topics = asked.topics
+            self._retarget(group)
+        return self._beaten(group, member, asked.owned, is_whole=asked.owned is not None)
+
+    def _leave(self, asked: Heartbeat) -> Beaten:
+        group = self._groups.get(asked.group_id)
+        member = None if group is None else group.members.get(asked.member_id)
+        if group is None or member is None:
+            return Beaten(ApiError.UNKNOWN_MEMBER_ID, asked.member_id)
+        if asked.epoch == _AWAY and member.asked.instance_id is not None:
+            member.epoch, member.revoking = _AWAY, NOTHING
+        else:
+            del group.members[asked.member_id]
+            self._retarget(group)
+        return Beaten(ApiError.NONE, asked.member_id, asked.epoch)
+
+    def _beaten(
+        self, group: ConsumerGroup, member: ConsumerMember, owned: frozenset[Place] | None, *, is_whole: bool
+    ) -> Beaten:
+        before = member.given
+        member.deadline = self._clock() + _SESSION_SECONDS
+        self._reconcile(group, member, owned)
+        assignment = member.given if is_whole or member.given != before else None
+        return Beaten(ApiError.NONE, member.asked.member_id, member.epoch, assignment)
+
+    def _reconcile(self, group: ConsumerGroup, member: ConsumerMember, owned: frozenset[Place] | None) -> None:
+        """Bring a member nearer to its target: it gives up partitions first, and gets others when they are free."""
+        if member.revoking:
+            if owned is None or owned & member.revoking:
+                return
+            member.revoking = NOTHING
+        if member.given - member.target:
+            member.revoking = member.given - member.target
+            member.given &= member.target
+            member.revoke_by = self._clock() + member.asked.rebalance_ms / 1000
+            if owned is None or owned & member.revoking:
+                return
+            member.revoking = NOTHING
+        if member.epoch != group.epoch:
+            member.previous_epoch, member.epoch = member.epoch, group.epoch
+        others = [one for one in group.members.values() if one is not member]
+        member.given |= member.target - NOTHING.union(*(one.given | one.revoking for one in others))
+
+    def _retarget(self, group: ConsumerGroup) -> None:
+        """Begin the next epoch of a group with a new target assignment; forget a group without members."""
+        if not group.members:
+            self._groups.pop(group.group_id, None)
+            return
+        group.epoch += 1
+        targets: dict[str, set[Place]] = {member_id: set() for member_id in group.members}
+        for name in sorted({name for one in group.members.values() for name in one.topics}):
+            found = self._topics(name)
+            if found is None:
+                continue
+            topic_id, numbers = found
+            members = sorted((one for one in group.members.values() if name in one.topics), key=lambda one: one.order)
+            for member, given in zip(members, ranges_of(sorted(numbers), len(members)), strict=True):
+                targets[member.asked.member_id] |= {(topic_id, number) for number in given}
+        for member_id, target in targets.items():
+            group.members[member_id].target = frozenset(target)
+
+
+def _is_late(member: ConsumerMember, now: float) -> bool:
+    return member.deadline <= now or (bool(member.revoking) and member.revoke_by <= now)

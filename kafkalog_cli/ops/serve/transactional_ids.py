@@ -1,0 +1,32 @@
+"""The transactional ids of `__transaction_state`, loaded when they are first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from threading import Lock
+
+from kafkalog_cli.format.internal_topics.records import TRANSACTION_STATE
+from kafkalog_cli.ops.coordinators import CoordinatorTopic, LogDirs
+from kafkalog_cli.ops.tables.transactions import Transaction, transactions
+
+
+class TransactionalIds:
+    """Transactional ids as their coordinator has them after it has loaded the topic. Threads share this object."""
+
+    def __init__(self, log_dirs: LogDirs) -> None:
+        self._log_dirs = log_dirs
+        self._loading = Lock()
+
+    def by_id(self) -> Mapping[str, Transaction]:
+        """Return the ids by name. Raises as `CoordinatorTopic.load`."""
+        with self._loading:
+            return self._found
+
+    @cached_property
+    def _found(self) -> dict[str, Transaction]:
+        topic = CoordinatorTopic(self._log_dirs, TRANSACTION_STATE)
+        found: list[Transaction] = []
+        for number in topic.numbers:
+            found += topic.load(number, lambda entries: list(transactions(entries, number)))[1]  # noqa: B023
+        return {one.transactional_id: one for one in sorted(found, key=lambda one: one.transactional_id)}

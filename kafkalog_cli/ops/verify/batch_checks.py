@@ -1,0 +1,261 @@
+"""Facts about batches for `verify`: impossible timestamps, differing checksums, unlisted aborted transactions."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum, unique
+from typing import NamedTuple
+
+from kafkalog_cli.disk.fs import Filesystem, ReadableFile, read_all
+from kafkalog_cli.disk.names import FileKind
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format import txnindex
+from kafkalog_cli.format.batch import (
+    CONTROL_MASK,
+    NO_TIMESTAMP,
+    RECORD_BATCH,
+    RECORD_BATCH_MAGIC,
+    TRANSACTIONAL_MASK,
+)
+from kafkalog_cli.format.columns import IntColumn, least_and_largest, rows_where
+from kafkalog_cli.format.control import ABORT
+from kafkalog_cli.format.crc import crc32, crc32c
+from kafkalog_cli.format.legacy import MESSAGE_SEVEN_MAGIC0, MESSAGE_SEVEN_MAGIC1, MESSAGE_V0
+from kafkalog_cli.log.reading.header import control_type_at
+from kafkalog_cli.log.reading.scan import read_readable
+from kafkalog_cli.ops.checks.diagnose import Finding, finding
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.checks.segment_walk import BatchRun
+
+TOLERATED_AHEAD_MS = 3_600_000
+"""A clock that is wrong by less than an hour is not reported; message.timestamp.after.max.ms has the same default."""
+
+_FIRST_SECOND, _LAST_SECOND = 1_000_000_000, 4_200_000_000
+"""The years 2001 to 2103, in seconds.
+
+A number between them is not meant as milliseconds: these would be in January or February 1970.
+"""
+
+
+@unique
+class TimestampOddity(Enum):
+    """The oddity of a timestamp. The value is the phrase for messages."""
+
+    FUTURE = "in the future"
+    SECONDS = "in seconds"
+    MICROSECONDS = "in microseconds"
+    NANOSECONDS = "in nanoseconds"
+    NEGATIVE = "below zero"
+
+
+OTHER_UNITS = (
+    (TimestampOddity.SECONDS, _FIRST_SECOND, _LAST_SECOND),
+    (TimestampOddity.MICROSECONDS, _FIRST_SECOND * 10**6, _LAST_SECOND * 10**6),
+    (TimestampOddity.NANOSECONDS, _FIRST_SECOND * 10**9, _LAST_SECOND * 10**9),
+)
+_KINDS = {
+    TimestampOddity.FUTURE: FindingKind.FUTURE_TIMESTAMP,
+    TimestampOddity.NEGATIVE: FindingKind.NEGATIVE_TIMESTAMP,
+}
+
+
+def unit_of(timestamp_ms: int, now_ms: int) -> TimestampOddity | None:
+    """Return what is odd about a timestamp, None if nothing is."""
+    for unit, first, last in OTHER_UNITS:
+        if first <= timestamp_ms < last:
+            return unit
+    if timestamp_ms > now_ms + TOLERATED_AHEAD_MS:
+        return TimestampOddity.FUTURE
+    return TimestampOddity.NEGATIVE if timestamp_ms < NO_TIMESTAMP else None
+
+
+def other_unit_of(timestamp_ms: int) -> TimestampOddity | None:
+    """Return the unit that a timestamp seems to be in, None if that is milliseconds."""
+    return next((unit for unit, first, end in OTHER_UNITS if first <= timestamp_ms < end), None)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The odd timestamps of one unit in a segment: the first, its position, the range of offsets, and the count."""
+
+    first_timestamp: int
+    position: int | None
+    first_offset: int
+    last_offset: int
+    count: int = 1
+
+
+class TimesSeen:
+    """Collects the odd timestamps of one segment. `what` says what has them: "batch" or "record"."""
+
+    def __init__(self, now_ms: int, what: str) -> None:
+        self._now_ms = now_ms
+        self._what = what
+        self._plural = "es" if what.endswith("ch") else "s"
+        self._seen: dict[TimestampOddity, _Seen] = {}
+
+    def see(
+        self,
+        timestamps: IntColumn,
+        offsets: IntColumn,
+        positions: IntColumn | None,
+        batch_timestamp: Callable[[int], int] | None = None,
+    ) -> None:
+        """Check columns of equal length: timestamps in ms, offsets, and positions in bytes (None: not known).
+
+        `batch_timestamp` returns the largest timestamp of the batch of a row. If that timestamp is odd in the same way,
+        the row is skipped, since the batch is already reported.
+        """
+        if not len(timestamps):
+            return
+        for row in self._suspects(timestamps):
+            timestamp = int(timestamps[row])
+            unit = unit_of(timestamp, self._now_ms)
+            if unit is None or (batch_timestamp is not None and unit_of(batch_timestamp(row), self._now_ms) is unit):
+                continue
+            offset = int(offsets[row])
+            seen = self._seen.get(unit)
+            if seen is None:
+                position = None if positions is None else int(positions[row])
+                self._seen[unit] = _Seen(timestamp, position, offset, offset)
+            else:
+                seen.count += 1
+                seen.last_offset = max(seen.last_offset, offset)
+
+    def findings(self, path: str) -> Iterator[Finding]:
+        """Yield one finding per unit."""
+        for unit, seen in self._seen.items():
+            kind = _KINDS.get(unit, FindingKind.TIMESTAMP_UNIT)
+            many = f"{seen.count} {self._what}{'' if seen.count == 1 else self._plural} with a timestamp {unit.value}"
+            message = f"{many}, the first is {seen.first_timestamp}"
+            span = (seen.first_offset, seen.last_offset)
+            expected = f"at most {self._now_ms}" if unit is TimestampOddity.FUTURE else "milliseconds since 1970"
+            got = str(seen.first_timestamp)
+            yield finding(kind, path, message, position=seen.position, expected=expected, got=got, offsets=span)
+
+    def _suspects(self, timestamps: IntColumn) -> list[int]:
+        """Return the rows that may be odd.
+
+        For a normal log, the column's minimum and maximum show that there are none.
+        """
+        least, most = _LAST_SECOND, self._now_ms + TOLERATED_AHEAD_MS
+        low, high = least_and_largest(timestamps)
+        if low >= least and high <= most:
+            return []
+        return rows_where(lambda time: (time < least) & (time != NO_TIMESTAMP) | (time > most), timestamps)
+
+
+_CRC = struct.Struct(">I")
+_SEVEN = (MESSAGE_SEVEN_MAGIC0, MESSAGE_SEVEN_MAGIC1)
+
+
+class BadBatch(NamedTuple):
+    """A batch whose checksums differ: its position and size in bytes, and the offsets concerned.
+
+    `is_seven`: the batch is a message of Kafka 0.7, whose `magic` means another layout.
+    """
+
+    position: int
+    size_bytes: int
+    magic: int
+    offsets: tuple[int, int] | None = None
+    is_seven: bool = False
+
+    @property
+    def crc_position(self) -> int | None:
+        """The position of the checksum within the batch, in bytes. None if no format has this magic."""
+        if self.is_seven:
+            return _SEVEN[self.magic].offset["crc"] if 0 <= self.magic < len(_SEVEN) else None
+        if self.magic < 0:
+            return None
+        return (RECORD_BATCH if self.is_record_batch else MESSAGE_V0).offset["crc"]
+
+    @property
+    def is_record_batch(self) -> bool:
+        """Whether a broker takes the batch for format v2."""
+        return not self.is_seven and self.magic >= RECORD_BATCH_MAGIC
+
+
+class Checksums(NamedTuple):
+    """Checksums as text for a finding: `computed` from the bytes, `stored` in the header; "" if not known."""
+
+    computed: str = ""
+    stored: str = ""
+
+
+def checksums_of(file: ReadableFile, bad: BadBatch) -> Checksums:
+    """Read the batch again and return its checksums.
+
+    Both are unknown if the device does not return all of its bytes.
+    """
+    at = bad.crc_position
+    if at is None or bad.size_bytes < at + _CRC.size:
+        return Checksums()
+    buffer = bytearray(bad.size_bytes)
+    got, _ = read_readable(file, bad.position, memoryview(buffer))
+    if got < bad.size_bytes:
+        return Checksums()
+    (stored,) = _CRC.unpack_from(buffer, at)
+    crc = crc32c if bad.is_record_batch else crc32
+    return Checksums(str(crc(memoryview(buffer)[at + _CRC.size :])), str(stored))
+
+
+class AbortedCheck:
+    """Follows transactions through the segments of a partition; `see` takes their runs of batches, in order.
+
+    Call `findings` after each segment. A transaction without records in the log (compacted away) needs no entry.
+    """
+
+    def __init__(self, fs: Filesystem) -> None:
+        self._fs = fs
+        self._open: dict[int, int] = {}
+        self._ended: list[tuple[int, int, int, int]] = []
+
+    def see(self, batch_run: BatchRun) -> None:
+        """Note the batches that belong to transactions."""
+        batches = batch_run.batches
+        for row in rows_where(lambda bits: bits & TRANSACTIONAL_MASK != 0, batches.attributes):
+            if batches.magic[row] < 2 or not batches.valid[row]:
+                continue
+            producer = int(batches.producer_id[row])
+            if batches.records_count[row] <= 0:
+                continue  # the cleaner emptied the batch: it neither has records of a transaction nor ends it
+            if batches.attributes[row] & CONTROL_MASK:
+                first = self._open.pop(producer, None)
+                if first is not None:
+                    marker = int(batches.last_offset[row])
+                    self._ended.append((int(batches.position[row]), producer, first, marker))
+            else:
+                self._open.setdefault(producer, int(batches.base_offset[row]))
+
+    def findings(self, log: ReadableFile) -> Iterator[Finding]:
+        """Yield a finding if aborted transactions that end in the segment `log` are not in its index."""
+        ended, self._ended = self._ended, []
+        aborted = [each for each in ended if control_type_at(log, each[0]) == ABORT]
+        if not aborted:
+            return
+        path = log.path.removesuffix(FileKind.LOG.value) + FileKind.TXN_INDEX.value
+        known = self._indexed(path)
+        missing = [each for each in aborted if known is not None and each[1:4:2] not in known]
+        if not missing:
+            return
+        _, producer, first, marker = missing[0]
+        message = f"no entry for an aborted transaction of producer {producer}, offsets {first} to {marker}"
+        if len(missing) > 1:
+            message += f"; {len(missing) - 1} more are missing"
+        yield finding(FindingKind.TXN_INDEX_WRONG, path, message, offsets=(first, marker))
+
+    def _indexed(self, path: str) -> set[tuple[int, int]] | None:
+        """Return the producer id and last offset of each entry.
+
+        None if the file cannot be read, which another check reports.
+        """
+        try:
+            if self._fs.status(path) is None:
+                return set()
+            entries, _ = txnindex.decode(read_all(self._fs, path), 0)
+        except (KafkalogError, OSError):
+            return None
+        return {(entry.producer_id, entry.last_offset) for entry in entries}

@@ -1,0 +1,357 @@
+"""The text and JSON output of dump-index: an entry per line with its verdict, and the summary of a file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from typing import Annotated, Any, TypedDict
+
+from kafkalog_cli.disk.names import FileKind, WorkState
+from kafkalog_cli.errors import ExitCode, counted
+from kafkalog_cli.ops.checks.file_report import ANY_STYLE, Entry, FileReport, Style, Verdict
+from kafkalog_cli.output.ndjson import JsonLines
+from kafkalog_cli.output.records import AnyExitCode, Count, ObjectKind, PathText, Positive, keywords
+from kafkalog_cli.output.stream import printable
+
+KIND_NAMES: dict[FileKind, str] = {
+    FileKind.LOG: "log",
+    FileKind.OFFSET_INDEX: "offset index",
+    FileKind.TIME_INDEX: "time index",
+    FileKind.TXN_INDEX: "transaction index",
+    FileKind.PRODUCER_SNAPSHOT: "producer snapshot",
+    FileKind.METADATA_SNAPSHOT: "metadata snapshot",
+    FileKind.BOOTSTRAP_SNAPSHOT: "bootstrap snapshot",
+    FileKind.LEADER_EPOCH_CHECKPOINT: "leader epochs",
+    FileKind.PARTITION_METADATA: "partition metadata",
+    FileKind.QUORUM_STATE: "quorum state",
+    FileKind.META_PROPERTIES: "directory metadata",
+    FileKind.CLEAN_SHUTDOWN: "clean shutdown",
+    FileKind.RECOVERY_POINT_CHECKPOINT: "recovery points",
+    FileKind.REPLICATION_CHECKPOINT: "high watermarks",
+    FileKind.LOG_START_CHECKPOINT: "log start offsets",
+    FileKind.CLEANER_CHECKPOINT: "cleaner offsets",
+}
+
+STYLE_WORDS: dict[Style, str] = {
+    ANY_STYLE: "one record per batch, any version",
+    Style.PER_BATCH | Style.APPEND_CALL: "last offset of the batch",
+    Style.PER_BATCH: "last offset of the batch",
+    Style.APPEND_CALL: "append call (2.0 to 4.0)",
+    Style.FIRST_OFFSET: "first offset (before 2.0)",
+}
+
+FILE_STYLES: dict[Style, str] = {
+    ANY_STYLE: "any version",
+    Style.PER_BATCH | Style.APPEND_CALL: "per batch (4.1 and later; 2.0 to 4.0 where every append call was one batch)",
+    Style.PER_BATCH: "per batch (4.1 and later)",
+    Style.APPEND_CALL: "append calls (2.0 to 4.0)",
+    Style.FIRST_OFFSET: "first offsets (before 2.0)",
+}
+
+_METADATA = (
+    FileKind.META_PROPERTIES,
+    FileKind.PARTITION_METADATA,
+    FileKind.QUORUM_STATE,
+    FileKind.CLEAN_SHUTDOWN,
+    FileKind.METADATA_SNAPSHOT,
+    FileKind.BOOTSTRAP_SNAPSHOT,
+)
+_MARKS = {ExitCode.OK: "", ExitCode.WARNINGS: "warning: ", ExitCode.FAILURE: "error: ", ExitCode.CORRUPTION: "error: "}
+
+
+def report_lines(report: FileReport) -> Iterator[str]:
+    """Return the lines of one file, with line ends."""
+    yield f"{_heading(report)}\n"
+    if report.kind in _METADATA:
+        for entry in report.entries:
+            yield from (f"  {_camel(name)}: {_value(value)}\n" for name, value in entry.fields.items())
+    else:
+        yield from map(_entry_line, report.entries)
+    if report.zero_tail_bytes:
+        yield f"  zero tail of {report.zero_tail_bytes} bytes, preallocated\n"
+    for note in report.notes:
+        yield f"  {_MARKS[note.code]}{printable(note.message)}\n"
+    summary = _summary(report)
+    if summary:
+        yield f"  {summary}\n"
+
+
+def _heading(report: FileReport) -> str:
+    state = "" if report.state is WorkState.IN_PLACE else f", {report.state.value[1:]}"
+    size = "" if report.size_bytes is None else f", {counted(report.size_bytes, 'byte', 'bytes')}"
+    return f"{printable(report.path)}: {KIND_NAMES[report.kind]}{state}{size}"
+
+
+def _entry_line(entry: Entry) -> str:
+    fields = " ".join(f"{_camel(name)}: {_value(value)}" for name, value in entry.fields.items())
+    said = STYLE_WORDS[entry.style] if entry.style else entry.detail
+    return f"  {fields} {entry.verdict.value}{f', {printable(said)}' if said else ''}\n"
+
+
+def _summary(report: FileReport) -> str:
+    if report.size_bytes is None or report.kind in _METADATA or report.kind is FileKind.LOG:
+        return ""
+    if not report.is_read and not report.counts:
+        return ""
+    counts = ", ".join(f"{report.counts[verdict]} {verdict.value}" for verdict in Verdict if report.counts[verdict])
+    total = sum(report.counts.values())
+    text = f"{counted(total, 'entry', 'entries')}: {counts}" if total else "no entries"
+    if report.style_counts:
+        text += f"; style: {_file_style(report)}"
+    return text
+
+
+def _file_style(report: FileReport) -> str:
+    if report.style:
+        return FILE_STYLES[report.style]
+    parts = (f"{count} {STYLE_WORDS[style]}" for style, count in sorted(report.style_counts.items()))
+    return f"mixed: {', '.join(parts)}"
+
+
+@cache
+def _camel(name: str) -> str:
+    """Return the name under which kafka-dump-log prints a field."""
+    first, *others = name.split("_")
+    return first + "".join(other.capitalize() for other in others)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, (tuple, list)):
+        return ",".join(map(_value, value))
+    return printable(str(value)) if value is not None else "none"
+
+
+StyleWords = list[Annotated[str, keywords(enum=("first-offset", "append-call", "per-batch"))]]
+EntryVerdict = Annotated[Verdict, "the state of the entry, compared with the log"]
+Tolerable = Annotated[bool, "a broker's look-ups are right with this entry"]
+Detail = Annotated[str, "a sentence; empty if the verdict is enough"]
+
+
+class PlaceObject(TypedDict):
+    """The place of an index or metadata file."""
+
+    path: Annotated[PathText, "the path as it was given, or found below it"]
+    topic: Annotated[PathText | None, "by the directory's name; null outside of a partition directory"]
+    partition: Annotated[Count | None, "null outside of a partition directory"]
+
+
+class EntryObject(PlaceObject):
+    """An entry of a file."""
+
+    number: Annotated[Count, "place in the file, from 0"]
+
+
+class IndexEntryObject(EntryObject):
+    """An entry of an offset index, compared with the log."""
+
+    offset: int
+    position: Annotated[int, "the byte of the segment, as stored"]
+    verdict: EntryVerdict
+    styles: Annotated[StyleWords, "rules by which a broker would have written the entry: before 2.0, to 4.0, since 4.1"]
+    is_tolerable: Tolerable
+    detail: Detail
+
+
+class TimeIndexEntryObject(EntryObject):
+    """An entry of a time index, compared with the log."""
+
+    timestamp_ms: int
+    offset: int
+    verdict: EntryVerdict
+    is_tolerable: Tolerable
+    detail: Detail
+
+
+class AbortedTxnObject(EntryObject):
+    """An entry of a transaction index, compared with the log."""
+
+    version: int
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+    verdict: EntryVerdict
+    is_tolerable: Tolerable
+    detail: Detail
+
+
+class ProducerObject(EntryObject):
+    """A producer of a producer snapshot, compared with the log."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: Annotated[int, "-1: none"]
+    last_offset: Annotated[int, "-1: none"]
+    offset_delta: int
+    timestamp_ms: Annotated[int, "of its last batch"]
+    coordinator_epoch: int
+    current_txn_first_offset: Annotated[int, "-1: no open transaction"]
+    verdict: EntryVerdict
+    is_tolerable: Tolerable
+    detail: Detail
+
+
+class LeaderEpochObject(EntryObject):
+    """A line of leader-epoch-checkpoint, compared with the log."""
+
+    epoch: int
+    start_offset: int
+    verdict: EntryVerdict
+    is_tolerable: Tolerable
+    detail: Detail
+
+
+class CheckpointOffsetObject(TypedDict):
+    """A line of a checkpoint of a log directory, compared with the log."""
+
+    path: Annotated[PathText, "the path as it was given, or found below it"]
+    kind: Annotated[str, "the name of the checkpoint"]
+    number: Annotated[Count, "the line, from 0"]
+    topic: Annotated[PathText, "the topic of the line"]
+    partition: int
+    offset: int
+    verdict: EntryVerdict
+    is_tolerable: Tolerable
+    detail: Detail
+
+
+class MetadataFileObject(PlaceObject):
+    """The contents of a metadata file."""
+
+    kind: Annotated[str, "the name of the file"]
+    fields: Annotated[dict[str, Any], "by the file's own names"]
+
+
+class StyleCountObject(TypedDict):
+    """The number of entries of a style."""
+
+    styles: StyleWords
+    entries: Positive
+
+
+class FileNoteObject(TypedDict):
+    """A note about a whole file."""
+
+    message: Annotated[str, "a sentence"]
+    exit_code: AnyExitCode
+
+
+class IndexFileObject(PlaceObject):
+    """A whole index, snapshot, checkpoint or metadata file, after its entries."""
+
+    kind: Annotated[str, "the suffix or the name of the file"]
+    state: Annotated[WorkState, "the work suffix; empty for a file in place"]
+    offset: Annotated[int | None, "the number in the name"]
+    size_bytes: Annotated[Count | None, "null for a file that should exist and does not"]
+    entries: Count
+    verdicts: Annotated[dict[str, Positive], keywords(propertyNames=Verdict), "entries by verdict"]
+    styles: Annotated[StyleWords, "styles that fit all right entries; empty: no single style does"]
+    style_counts: Annotated[list[StyleCountObject], "entries of an offset index by style"]
+    zero_tail_bytes: Annotated[Count, "preallocated and unused"]
+    notes: list[FileNoteObject]
+    exit_code: AnyExitCode
+
+
+INDEX_ENTRY = ObjectKind("kafkalog.index-entry/1", IndexEntryObject)
+TIME_INDEX_ENTRY = ObjectKind("kafkalog.time-index-entry/1", TimeIndexEntryObject)
+ABORTED_TXN = ObjectKind("kafkalog.aborted-txn/1", AbortedTxnObject)
+PRODUCER = ObjectKind("kafkalog.producer/1", ProducerObject)
+LEADER_EPOCH = ObjectKind("kafkalog.leader-epoch/1", LeaderEpochObject)
+CHECKPOINT_OFFSET = ObjectKind("kafkalog.checkpoint-offset/1", CheckpointOffsetObject)
+METADATA_FILE = ObjectKind("kafkalog.metadata-file/1", MetadataFileObject)
+INDEX_FILE = ObjectKind("kafkalog.index-file/1", IndexFileObject)
+
+_ENTRY_KINDS: dict[FileKind, ObjectKind[Any]] = {
+    FileKind.OFFSET_INDEX: INDEX_ENTRY,
+    FileKind.TIME_INDEX: TIME_INDEX_ENTRY,
+    FileKind.TXN_INDEX: ABORTED_TXN,
+    FileKind.PRODUCER_SNAPSHOT: PRODUCER,
+    FileKind.LEADER_EPOCH_CHECKPOINT: LEADER_EPOCH,
+    FileKind.RECOVERY_POINT_CHECKPOINT: CHECKPOINT_OFFSET,
+    FileKind.REPLICATION_CHECKPOINT: CHECKPOINT_OFFSET,
+    FileKind.LOG_START_CHECKPOINT: CHECKPOINT_OFFSET,
+    FileKind.CLEANER_CHECKPOINT: CHECKPOINT_OFFSET,
+}
+
+_UNITS = {"timestamp": "timestamp_ms"}
+"""Fields whose name in JSON has a unit."""
+
+_STYLE_NAMES = (
+    (Style.FIRST_OFFSET, "first-offset"),
+    (Style.APPEND_CALL, "append-call"),
+    (Style.PER_BATCH, "per-batch"),
+)
+
+
+class IndexJson:
+    """Writes reports, and counts files and verdicts for the summary."""
+
+    def __init__(self, lines: JsonLines) -> None:
+        self._lines = lines
+        self._files = 0
+        self._verdicts: Counter[Verdict] = Counter()
+
+    def report(self, report: FileReport) -> None:
+        """Write the lines of one file."""
+        topic = None if report.topic is None else PathText(report.topic)
+        place: PlaceObject = {"path": PathText(report.path), "topic": topic, "partition": report.partition}
+        if report.kind in _ENTRY_KINDS:
+            kind = _ENTRY_KINDS[report.kind]
+            for entry in report.entries:
+                self._entry(kind, report, place, entry)
+        else:
+            for entry in report.entries:
+                fields: MetadataFileObject = {**place, "kind": report.kind.value, "fields": dict(entry.fields)}
+                self._lines.object(METADATA_FILE, fields)
+        self._file(place, report)
+        self._files += 1
+        self._verdicts.update(report.counts)
+
+    def summary(self, exit_code: ExitCode) -> None:
+        """Write the summary, the last line."""
+        self._lines.summary(
+            exit_code, files=self._files, entries=sum(self._verdicts.values()), verdicts=_verdicts(self._verdicts)
+        )
+
+    def _entry(self, kind: ObjectKind[Any], report: FileReport, place: PlaceObject, entry: Entry) -> None:
+        fields: dict[str, object] = {**place, "number": entry.number}
+        if kind is CHECKPOINT_OFFSET:
+            fields = {"path": place["path"], "kind": report.kind.value, "number": entry.number}
+        for name, value in entry.fields.items():
+            fields[_UNITS.get(name, name)] = PathText(value) if name == "topic" else value
+        fields["verdict"] = entry.verdict
+        if kind is INDEX_ENTRY:
+            fields["styles"] = _styles(entry.style)
+        fields["is_tolerable"] = entry.is_tolerable or entry.exit_code is ExitCode.OK
+        fields["detail"] = entry.detail
+        self._lines.object(kind, fields)
+
+    def _file(self, place: PlaceObject, report: FileReport) -> None:
+        fields: IndexFileObject = {
+            **place,
+            "kind": report.kind.value,
+            "state": report.state,
+            "offset": report.offset,
+            "size_bytes": report.size_bytes,
+            "entries": sum(report.counts.values()),
+            "verdicts": _verdicts(report.counts),
+            "styles": _styles(report.style),
+            "style_counts": [
+                {"styles": _styles(style), "entries": count} for style, count in sorted(report.style_counts.items())
+            ],
+            "zero_tail_bytes": report.zero_tail_bytes,
+            "notes": [{"message": note.message, "exit_code": int(note.code)} for note in report.notes],
+            "exit_code": int(report.exit_code),
+        }
+        self._lines.object(INDEX_FILE, fields)
+
+
+def _verdicts(counts: Counter[Verdict]) -> dict[str, int]:
+    return {verdict.value: counts[verdict] for verdict in Verdict if counts[verdict]}
+
+
+def _styles(style: Style) -> list[str]:
+    return [name for flag, name in _STYLE_NAMES if flag in style]

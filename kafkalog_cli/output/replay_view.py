@@ -1,0 +1,152 @@
+"""The output of replay: the plan, and the outcomes of partitions and of committed offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, TypedDict
+
+from kafkalog_cli.errors import ExitCode, counted
+from kafkalog_cli.ops.replay.plan import PlannedPartition, ReplayPlan
+from kafkalog_cli.ops.replay.sending import ReplayedPartition
+from kafkalog_cli.ops.replay.translation import ReplayedOffset
+from kafkalog_cli.output.progress import sized
+from kafkalog_cli.output.records import Count, ObjectKind, PathText, exit_codes
+from kafkalog_cli.output.stream import printable
+
+
+class PlannedReplayObject(TypedDict):
+    """A partition that a replay would send."""
+
+    path: Annotated[PathText, "the copy"]
+    topic: PathText
+    partition: Count
+    target_topic: Annotated[PathText, "the topic in the cluster"]
+    is_created: Annotated[bool, "whether the topic is to be created"]
+    next_offset: Annotated[Count, "the first offset to send"]
+    size_bytes: Annotated[Count, "of the log files"]
+    records: Annotated[Count, "acknowledged in earlier runs with the state"]
+    target_end_offset: Annotated[Count | None, "the end of the partition in the cluster; null if it is to be created"]
+
+
+class ReplayedObject(TypedDict):
+    """A partition that was sent."""
+
+    path: Annotated[PathText, "the copy"]
+    topic: PathText
+    partition: Count
+    target_topic: Annotated[PathText, "the topic in the cluster"]
+    sent: Annotated[Count, "records that this run has sent, all acknowledged"]
+    recognised: Annotated[Count, "records of an interrupted run that were in the cluster, though not in the state"]
+    records: Annotated[Count, "acknowledged records of all runs with the state"]
+    next_offset: Annotated[Count, "all records below this offset are acknowledged"]
+    target_offset: Annotated[Count, "the offset after the last of them in the cluster"]
+    is_done: Annotated[bool, "whether there are no more records to send"]
+    exit_code: Annotated[int, exit_codes(ExitCode.OK, ExitCode.FAILURE, ExitCode.WARNINGS, ExitCode.CORRUPTION)]
+
+
+class ReplayedOffsetObject(TypedDict):
+    """A committed offset of a group."""
+
+    group_id: str
+    topic: PathText
+    partition: Count
+    offset: Annotated[Count, "as it was committed"]
+    target_topic: Annotated[PathText, "the topic in the cluster"]
+    target_offset: Annotated[Count, "the same place in the cluster"]
+    kept_offset: Annotated[Count | None, "an offset of the group in the cluster, which stays; else null"]
+
+
+PLANNED = ObjectKind("kafkalog.planned-replay/1", PlannedReplayObject)
+REPLAYED = ObjectKind("kafkalog.replayed/1", ReplayedObject)
+OFFSET = ObjectKind("kafkalog.replayed-offset/1", ReplayedOffsetObject)
+
+
+def planned_object(planned: PlannedPartition) -> PlannedReplayObject:
+    """Return the fields of a planned partition."""
+    progress = planned.progress
+    return {
+        "path": PathText(planned.copy.partition.path),
+        "topic": PathText(progress.topic),
+        "partition": progress.partition,
+        "target_topic": PathText(progress.target_topic),
+        "is_created": planned.target_records is None,
+        "next_offset": progress.next_offset,
+        "size_bytes": planned.size_bytes,
+        "records": progress.records,
+        "target_end_offset": planned.target_records,
+    }
+
+
+def replayed_object(done: ReplayedPartition) -> ReplayedObject:
+    """Return the fields of a partition that was sent."""
+    progress = done.progress
+    return {
+        "path": PathText(done.planned.copy.partition.path),
+        "topic": PathText(progress.topic),
+        "partition": progress.partition,
+        "target_topic": PathText(progress.target_topic),
+        "sent": done.sent,
+        "recognised": done.recognised,
+        "records": progress.records,
+        "next_offset": progress.next_offset,
+        "target_offset": progress.target_offset,
+        "is_done": progress.is_done,
+        "exit_code": int(done.code),
+    }
+
+
+def offset_object(found: ReplayedOffset) -> ReplayedOffsetObject:
+    """Return the fields of a committed offset."""
+    committed = found.committed
+    return {
+        "group_id": committed.group_id,
+        "topic": PathText(committed.topic),
+        "partition": committed.partition,
+        "offset": committed.offset,
+        "target_topic": PathText(found.target_topic),
+        "target_offset": found.target_offset,
+        "kept_offset": found.kept_offset,
+    }
+
+
+def plan_lines(plan: ReplayPlan, offsets: int | None) -> Iterator[str]:
+    """Return the lines of a plan. `offsets` is the number of committed offsets to move, None without --groups."""
+    for topic in plan.topics:
+        if topic.is_new:
+            settings = ", ".join(f"{name}={value}" for name, value in sorted(topic.settings.items()))
+            partitions = counted(topic.partitions, "partition", "partitions")
+            yield printable(f"create topic {topic.name}: {partitions}{settings and f', {settings}'}")
+    for one in plan.partitions:
+        progress = one.progress
+        parts = [f"from offset {progress.next_offset}", sized(one.size_bytes)]
+        if one.is_resumed:
+            parts.append(f"{counted(progress.records, 'record', 'records')} acknowledged before")
+        elif one.target_records:
+            parts.append(f"the cluster's partition ends at offset {one.target_records}")
+        name = f"{progress.target_topic}-{progress.partition}"
+        yield printable(f"send {one.copy.partition.path} to {name}: {', '.join(parts)}")
+    if offsets is not None:
+        yield f"then commit {counted(offsets, 'offset', 'offsets')} of groups"
+
+
+def replayed_line(done: ReplayedPartition) -> str:
+    """Return the line of a partition that was sent."""
+    progress = done.progress
+    parts = [f"{counted(done.sent, 'record', 'records')} sent"]
+    if done.recognised:
+        parts.append(f"{done.recognised} more were in the cluster already")
+    parts.append(f"acknowledged up to offset {progress.next_offset}")
+    if done.error is not None:
+        parts.append("not complete")
+    name = f"{progress.target_topic}-{progress.partition}"
+    return printable(f"{done.planned.copy.partition.path} to {name}: {', '.join(parts)}")
+
+
+def offset_line(found: ReplayedOffset) -> str:
+    """Return the line of a committed offset."""
+    committed = found.committed
+    name = f"{found.target_topic}-{committed.partition}"
+    kept = f"; the group has committed {found.kept_offset} there, which stays" if found.is_kept else ""
+    return printable(
+        f"group {committed.group_id}, {name}: offset {committed.offset} is {found.target_offset} in the cluster{kept}"
+    )

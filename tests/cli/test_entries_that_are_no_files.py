@@ -1,0 +1,78 @@
+"""Entries with the names of Kafka's files that are no such files: each step that `verify` prints is taken, and helps."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_every_next_step import commands_of, execute
+from tests.support.commands import kafkalog
+from tests.support.logs import R, batch_v2, write_segment
+
+LOG = f"{0:020}.log"
+NAMES = ["leader-epoch-checkpoint", f"{0:020}.index", f"{0:020}.timeindex", f"{0:020}.txnindex", f"{5:020}.snapshot",
+         f"{5:020}.log"]  # fmt: skip
+MAKERS = {
+    "a directory": os.mkdir,
+    "a pipe": os.mkfifo,
+    "a link to nothing": lambda path: Path(path).symlink_to("nowhere"),
+    "a link in a circle": lambda path: Path(path).symlink_to(Path(path).name),
+    "a link to another kind of file": lambda path: Path(path).symlink_to(f"{0:020}.data"),
+    "a link to a directory": lambda path: Path(path).symlink_to(".."),
+}
+
+
+@pytest.fixture
+def partition(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "log" / "t-0"
+    folder.mkdir(parents=True)
+    records = [R(offset, 1_795_000_000_000 + offset, None, b"v") for offset in range(5)]
+    write_segment(folder, 0, [(batch_v2(records), 4, records[-1].timestamp)])
+    assert kafkalog("recover", folder).code == 0
+    assert kafkalog("verify", folder).code == 0
+    (folder / f"{0:020}.data").write_bytes(b"secret")
+    return folder
+
+
+def findings(path):
+    code, out, err = kafkalog("verify", path, "--config", "cleanup.policy=delete", "--format", "json")
+    assert not err
+    return code, [line for line in map(json.loads, out.splitlines()) if line["type"] == "finding"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", MAKERS)
+def test_each_step_helps(partition, name, kind):
+    path = partition / name
+    path.unlink(missing_ok=True)
+    MAKERS[kind](str(path))
+    code, found = findings(partition)
+    assert code in (3, 4), found
+    assert "odd-file" in {line["kind"] for line in found}
+    assert sum(line["path"] == str(path) for line in found) == 1, found
+    refused = kafkalog("recover", partition)
+    assert (refused.code in (1, 14), f"`mv -nT {path} {path}.aside`" in refused.err) == (True, True), refused
+    for _ in range(4):
+        code, found = findings(partition)
+        if code == 0:
+            break
+        done = set()
+        for command in (command for line in found for command in commands_of(line)):
+            if command not in done:
+                execute(command)
+            done.add(command)
+    assert code == 0, found
+    assert kafkalog("read", partition, "--format", "json").out.count('"type":"record"') == 5
+
+
+def test_a_file_of_kafka_07_beside_a_log(partition):
+    """No broker reads it, so the log is what its other files say."""
+    (partition / f"{100:020}.kafka").write_bytes(b"\0" * 10)
+    code, found = findings(partition)
+    [line] = [line for line in found if line["kind"] == "unknown-file" and line["path"].endswith(".kafka")]
+    assert (code, line["severity"]) == (0, "info")
+    [command] = commands_of(line)
+    execute(command)
+    assert kafkalog("retain", partition, "--config", "retention.ms=1", "--config", "cleanup.policy=delete").code == 0

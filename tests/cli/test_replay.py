@@ -1,0 +1,85 @@
+"""`kafkalog replay` on the command line: text, objects, exit codes; the cluster is in memory."""
+
+import pytest
+
+from kafkalog_cli.cli import replay_run
+from tests.ops.test_replay import check_complete, disk, sent, wanted  # noqa: F401 fixture
+from tests.output.test_schemas import check
+from tests.support.commands import kafkalog
+from tests.support.recording_cluster import RecordingCluster
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    one = RecordingCluster()
+    monkeypatch.setattr(replay_run, "KafkaCluster", lambda address, settings: one)
+    return one
+
+
+def words(disk, *more):  # noqa: F811
+    return ("replay", disk, "--to", "kafka:9092", "--state", disk.parent / "replay.state", *more)
+
+
+def test_the_plan_and_the_outcomes_as_text(disk, cluster):  # noqa: F811
+    code, out, err = kafkalog(*words(disk, "--create", "--groups", "--dry-run", "--rename", "payments=paid"))
+    assert code == 0
+    assert out.splitlines() == [
+        "create topic orders: 2 partitions",
+        "create topic paid: 1 partition",
+        f"send {disk}/orders-0 to orders-0: from offset 0, 568 bytes",
+        f"send {disk}/orders-1 to orders-1: from offset 0, 104 bytes",
+        f"send {disk}/payments-0 to paid-0: from offset 5, 138 bytes",
+        "then commit 5 offsets of groups",
+    ]
+    assert err.count("is created with the cluster's settings") == 2
+    assert not cluster.logs
+    code, out, err = kafkalog(*words(disk, "--create", "--groups"))
+    assert code == 0
+    assert out.splitlines() == [
+        f"{disk}/orders-0 to orders-0: 6 records sent, acknowledged up to offset 11",
+        f"{disk}/orders-1 to orders-1: 2 records sent, acknowledged up to offset 2",
+        f"{disk}/payments-0 to payments-0: 3 records sent, acknowledged up to offset 8",
+        "group a, orders-0: offset 3 is 3 in the cluster",
+        "group a, orders-1: offset 2 is 2 in the cluster",
+        "group b, orders-0: offset 8 is 4 in the cluster",
+        "group b, payments-0: offset 0 is 0 in the cluster",
+        "group d, orders-0: offset 6 is 3 in the cluster",
+    ]
+    check_complete(cluster)
+    code, out, _ = kafkalog(*words(disk, "--create", "--groups"))
+    assert (code, out.count("0 records sent"), out.count("which stays")) == (0, 3, 5)
+
+
+def test_objects_have_their_schemas(disk, cluster):  # noqa: F811
+    code, out, err = kafkalog(*words(disk, "--create", "--groups", "--dry-run", "--format", "json"))
+    assert (code, check(out.splitlines())) == (0, {"kafkalog.planned-replay/1", "kafkalog.summary/1"})
+    assert check(err.splitlines()) == {"kafkalog.warning/1"}
+    code, out, _ = kafkalog(*words(disk, "--create", "--groups", "--format", "json"))
+    kinds = {"kafkalog.replayed/1", "kafkalog.replayed-offset/1", "kafkalog.summary/1"}
+    assert (code, check(out.splitlines())) == (0, kinds)
+
+
+def test_a_refused_record(disk, cluster):  # noqa: F811
+    cluster.refuses = lambda one: one == sent(6)
+    code, out, err = kafkalog(*words(disk, "--create", "--topic", "orders", "--partition", "0"))
+    assert code == 1
+    assert out == f"{disk}/orders-0 to orders-0: 3 records sent, acknowledged up to offset 3, not complete\n"
+    assert "the record of offset 6 was not acknowledged by recording: refused" in err
+    assert cluster.logs["orders", 0] == wanted("orders", 0, [0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "text"),
+    [
+        (("--rename", "orders"), 2, "--rename orders: OLD=NEW"),
+        (("--from", "3", "--from-time", "-2h"), 2, "one of --from and --from-time"),
+        (("--bytes-per-s", "x"), 2, "is not a size"),
+        ((), 14, "--create creates it"),
+        (("--topic", "nothing"), 10, "Topics here"),
+    ],
+)
+def test_mistakes(disk, cluster, more, code, text):  # noqa: F811
+    found, out, err = kafkalog(*words(disk, *more))
+    assert (found, out) == (code, "")
+    assert text in err
+    assert not cluster.logs

@@ -1,0 +1,75 @@
+"""docs/serve.md: its first commands give a client the records, and its table of APIs is that of the server."""
+
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from kafkalog_cli.format.protocol.messages import PRODUCE, apis
+from tests.docs.consoles import ROOT
+from tests.support.serving import read_records
+
+PAGE = (ROOT / "docs" / "serve.md").read_text()
+CONSUMER = """
+import sys
+import kafka
+
+words = sys.argv[1:]
+assert words[0::2] == ["--bootstrap-server", "--topic", "--from-beginning"], words
+settings = {"bootstrap_servers": words[1], "auto_offset_reset": "earliest", "consumer_timeout_ms": 2000}
+for message in kafka.KafkaConsumer(words[3], **settings):
+    sys.stdout.buffer.write((b"null" if message.value is None else message.value) + b"\\n")
+"""
+"""Prints values as kafka-console-consumer does."""
+
+
+def test_its_commands_print_the_records(tmp_path):
+    """The page's lines, but for the path, the port and the topic of docs/example, with a client of Python for Java's."""
+    pytest.importorskip("kafka")
+    block = re.search(r"```sh\n(.*?)```", PAGE, re.DOTALL)[1]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    example = ROOT / "docs" / "example"
+    lines = block.replace("/var/lib/kafka", str(example)).replace("orders", "mixed").splitlines()
+    assert len(lines) == 2
+    serve, consume = map(shlex.split, lines)
+    assert (serve[0], consume[0]) == ("kafkalog", "kafka-console-consumer")
+    assert f":{_default_port()}" in lines[1]
+    consume = [word.replace(f":{_default_port()}", f":{port}") for word in consume]
+    command = [sys.executable, "-m", "kafkalog_cli", *serve[1:], "--port", str(port)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, env=dict(os.environ)) as server:
+        try:
+            assert server.stdout.readline().startswith(f"127.0.0.1:{port} serves 2 topics, 3 partitions".encode())
+            done = subprocess.run(
+                [sys.executable, "-c", CONSUMER, *consume[1:]], capture_output=True, check=True, timeout=60
+            )
+        finally:
+            server.terminate()
+            code = server.wait(30)
+    wanted = [value for of_one in read_records(example, "mixed").values() for _, _, value in of_one]
+    lines_wanted = b"".join((b"null" if value is None else value) + b"\n" for value in wanted).split(b"\n")
+    assert sorted(done.stdout.split(b"\n")) == sorted(lines_wanted)
+    assert code == 0, "as its man page says of SIGTERM"
+
+
+def _default_port():
+    from kafkalog_cli.cli.help_pages import command_page
+    from kafkalog_cli.cli.serve import command
+
+    entries = [entry for group in command_page("serve", command).groups for entry in group.entries]
+    return next(entry.default for entry in entries if entry.names.startswith("--port"))
+
+
+def test_its_apis_are_those_of_the_server():
+    rows = re.findall(r"^\| ((?:[A-Z]\w+(?:, )?)+) \| ([0-9 to,]+) \|", PAGE, re.MULTILINE)
+    shown = {}
+    for names, versions in rows:
+        ranges = [tuple(map(int, one.split(" to "))) for one in versions.split(", ")]
+        ranges = ranges if len(ranges) > 1 else ranges * len(names.split(", "))
+        shown |= dict(zip(names.split(", "), ranges, strict=True))
+    served = {api.name: (0 if api.key == PRODUCE else api.versions.first, api.versions.last) for api in apis().values()}
+    assert shown == served

@@ -1,0 +1,105 @@
+"""Programs that read through clients of other languages, in the cache of the interop tests: kafkajs, franz-go, kcat, MirrorMaker 2."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.interop.real_kafka import CACHE, HERE, NoRealKafka, fetch
+
+PROGRAMS = HERE / "clients"
+KAFKAJS, FRANZ_GO = "2.2.4", "v1.22.3"
+SECONDS = 90
+
+
+def run(*command, cwd=None, seconds=300):
+    done = subprocess.run([*map(str, command)], cwd=cwd, capture_output=True, timeout=seconds, check=False)
+    return done.returncode, done.stdout, done.stderr.decode("utf-8", "replace")
+
+
+def need(*tools):
+    missing = [tool for tool in tools if shutil.which(tool) is None]
+    if missing:
+        raise NoRealKafka(f"this client needs {', '.join(missing)}")
+
+
+def fetched(folder, commands):
+    """Run commands in a new folder of the cache, once. Raises NoRealKafka if one fails, such as without a network."""
+    done = folder / "done"
+    folder.mkdir(parents=True, exist_ok=True)
+    if not done.exists():
+        for command in commands:
+            code, _, errors = run(*command, cwd=folder)
+            if code:
+                raise NoRealKafka(f"{' '.join(map(str, command))}: {errors[-300:]}")
+        done.touch()
+    return folder
+
+
+def records_of(*command, cwd=None):
+    """{partition: [(offset, key, value)]} of a program that prints JSON lists, keys and values in hex."""
+    code, out, errors = run(*command, cwd=cwd, seconds=SECONDS)
+    assert code == 0, errors
+    found = {}
+    for line in out.splitlines():
+        partition, offset, key, value = json.loads(line)
+        fields = (None if field is None else bytes.fromhex(field) for field in (key, value))
+        found.setdefault(partition, []).append((offset, *fields))
+    return {partition: sorted(found[partition], key=lambda one: one[0]) for partition in found}
+
+
+def by_kafkajs(address, topic, isolation, count, group):
+    need("node", "npm")
+    install = ("npm", "install", "--no-audit", "--no-fund", f"kafkajs@{KAFKAJS}")
+    folder = fetched(CACHE / f"kafkajs-{KAFKAJS}", [install])
+    shutil.copy(PROGRAMS / "kafkajs.js", folder)
+    return records_of("node", "kafkajs.js", address, topic, isolation, count, group, cwd=folder)
+
+
+def franz_go():
+    """The program, built for what its source says now."""
+    need("go")
+    source = PROGRAMS / "franz.go"
+    folder = CACHE / f"franz-go-{FRANZ_GO}"
+    steps = [("go", "mod", "init", "clients"), ("go", "get", f"github.com/twmb/franz-go/pkg/kgo@{FRANZ_GO}")]
+    fetched(folder, steps)
+    program = folder / "franz"
+    if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
+        shutil.copy(source, folder)
+        code, _, errors = run("go", "build", "-o", program, ".", cwd=folder)
+        if code:
+            raise NoRealKafka(f"go build: {errors[-300:]}")
+    return program
+
+
+def by_franz_go(address, topic, isolation, count, group):
+    return records_of(franz_go(), address, topic, isolation, count, group)
+
+
+def by_kcat(address, topic, isolation, count, group):
+    """kcat prints null as a size of -1, and %s is empty then; sizes come first, so any byte may be in a value."""
+    del count, group
+    need("kcat")
+    words = ("-e", "-q", "-o", "beginning", "-X", f"isolation.level={isolation}", "-f", "%p %o %K %S %k%s\n")
+    code, out, errors = run("kcat", "-C", "-b", address, "-t", topic, *words, seconds=SECONDS)
+    assert code == 0, errors
+    found, at = {}, 0
+    while at < len(out):
+        head = out[at:].split(b" ", 4)
+        partition, offset, key_size, value_size = map(int, head[:4])
+        at += sum(len(word) + 1 for word in head[:4])
+        fields = []
+        for size in (key_size, value_size):
+            fields.append(None if size < 0 else out[at : at + size])
+            at += max(size, 0)
+        at += 1
+        found.setdefault(partition, []).append((offset, *fields))
+    return found
+
+
+def mirror_maker_jars(version):
+    """The class path of MirrorMaker 2. Raises NoRealKafka."""
+    need("java", "mvn")
+    jars = CACHE / f"connect-mirror-{version}"
+    fetch(jars, HERE / "mirror-pom.xml", f"-Dkafka.version={version}")
+    return ":".join(str(jar) for jar in sorted(Path(jars).glob("*.jar")))

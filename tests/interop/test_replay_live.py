@@ -1,0 +1,210 @@
+"""Replay into a real broker: what its consumers get, and what `read` prints of its disk, is what was committed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.interop.broker import Client, broker
+from tests.interop.broker_records import line_of
+from tests.interop.recovering import ENVIRONMENT, kafkalog
+
+confluent = pytest.importorskip(
+    "confluent_kafka", reason="the extra `replay` is not installed: nothing of it is tested"
+)
+pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.exhaustive(in_turn=True, together=True)]
+
+CASES = (
+    *("v0", "v1", "upgraded", "v2-mixed", "v2-large", "v2-logappend", "txn", "compact-tx", "internal"),
+    *("client-librdkafka", "client-kafkajs", "client-aiokafka", "client-kafka-python"),
+)
+
+
+@pytest.fixture(scope="module")
+def target(real_kafka, tmp_path_factory):
+    settings = {"message.max.bytes": "20000000"}
+    with broker(tmp_path_factory.mktemp("target"), real_kafka.broker_class_path, settings) as one:
+        yield one.start()
+
+
+def data_of(corpus, case):
+    folders = (corpus / case / name for name in ("data", "before"))
+    return next(folder for folder in folders if folder.exists())
+
+
+def contents(log_dir, topic, number, committed=True):
+    """The records of a partition as lines, without their offsets."""
+    isolation = "read_committed" if committed else "read_uncommitted"
+    words = ("--topic", topic, "--partition", number, "--isolation", isolation, "--format", "json")
+    done = kafkalog("read", log_dir, *words)
+    assert done.returncode == 0, done
+    objects = map(json.loads, done.stdout.splitlines())
+    return [without_offset(line_of(one)) for one in objects if one["type"] == "record"]
+
+
+def without_offset(line):
+    return line.partition("\t")[2]
+
+
+def partitions_of(log_dir):
+    names = (path.name.rpartition("-") for path in log_dir.glob("*-[0-9]*") if not path.name.startswith("__"))
+    return sorted((topic, int(number)) for topic, _, number in names if number.isdigit())
+
+
+def replay(log_dir, target, state, *more, code=0):
+    done = kafkalog("replay", log_dir, "--to", target.address, "--state", state, "--format", "json", *more)
+    assert done.returncode == code, done
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def renames(log_dir, prefix):
+    topics = {topic for topic, _ in partitions_of(log_dir)}
+    return [f"--rename={topic}={prefix}.{topic}" for topic in sorted(topics)]
+
+
+def consumed(target, topic, number, count):
+    """What a consumer gets, from the first record on."""
+    settings = {"bootstrap.servers": target.address, "group.id": "test", "enable.auto.commit": False}
+    consumer = confluent.Consumer({**settings, "isolation.level": "read_committed"})
+    consumer.assign([confluent.TopicPartition(topic, number, 0)])
+    lines, until = [], time.monotonic() + 30
+    while len(lines) < count and time.monotonic() < until:
+        for one in consumer.consume(1000, timeout=0.5):
+            assert one.error() is None, one.error()
+            headers = " ".join(f"{key}={in_hex(value)}" for key, value in one.headers() or ())
+            kind, time_ms = one.timestamp()
+            time_ms = time_ms if kind else -1
+            lines.append("\t".join((str(time_ms), in_hex(one.key()), in_hex(one.value()), headers)))
+    consumer.close()
+    return lines
+
+
+def in_hex(data):
+    return "-" if data is None else data.hex()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_consumers_get_the_committed_records(target, corpus, tmp_path, case):
+    log_dir = data_of(corpus, case)
+    done = replay(log_dir, target, tmp_path / "state", "--create", *renames(log_dir, case))
+    sent = {(one["topic"], one["partition"]): one["sent"] for one in done if one["type"] == "replayed"}
+    assert sorted(sent) == partitions_of(log_dir)
+    for topic, number in partitions_of(log_dir):
+        wanted = contents(log_dir, topic, number)
+        assert sent[topic, number] == len(wanted)
+        assert contents(target.data, f"{case}.{topic}", number) == wanted
+        assert consumed(target, f"{case}.{topic}", number, len(wanted)) == wanted
+    assert sum(sent.values()) > 0
+    again = replay(log_dir, target, tmp_path / "state", "--create", *renames(log_dir, case))
+    assert again[-1]["sent"] == 0
+
+
+def test_a_group_continues_after_its_last_committed_record(target, real_kafka, tmp_path):
+    """The source has markers and aborted records, so that its offsets are others than those of the cluster."""
+    class_path = real_kafka.broker_class_path
+    with broker(tmp_path / "source", class_path) as source:
+        (tmp_path / "source").mkdir()
+        source.start()
+        with Client(source.address, class_path) as client:
+            client.do("create", "ledger")
+            for seed, end in enumerate(("commit", "abort", "commit")):
+                client.do("produce", "ledger", count=50, per=7, seed=seed, transaction=f"t{seed}", end=end, nulls=1)
+            client.do("consumed-group", "ledger", "at-end")
+            client.do("produce", "ledger", count=30, per=7, seed=9, transaction="t9", end="commit")
+            commit(source, "in-the-middle", 20)
+            commit(source, "in-aborted", 70)
+        source.stop()
+    done = replay(source.data, target, tmp_path / "state", "--create", "--groups")
+    assert {one["group_id"] for one in done if one["type"] == "replayed-offset"} == {
+        "at-end", "in-the-middle", "in-aborted"
+    }  # fmt: skip
+    for group, offset in (("in-the-middle", 20), ("in-aborted", 70), ("at-end", 153)):
+        rest = kafkalog(
+            "read", source.data, "--topic", "ledger", "--isolation", "read_committed", "--from", offset,
+            "--format", "json",
+        )  # fmt: skip
+        wanted = [json.loads(line) for line in rest.stdout.splitlines()]
+        wanted = [without_offset(line_of(one)) for one in wanted if one["type"] == "record"]
+        assert read_by(target, group, len(wanted)) == wanted
+        assert wanted
+
+
+def commit(one, group, offset):
+    consumer = confluent.Consumer({"bootstrap.servers": one.address, "group.id": group, "enable.auto.commit": False})
+    consumer.commit(offsets=[confluent.TopicPartition("ledger", 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+def read_by(target, group, count):
+    """What a member of a group gets that has no other offset than the committed one."""
+    settings = {"bootstrap.servers": target.address, "group.id": group, "auto.offset.reset": "error"}
+    consumer = confluent.Consumer({**settings, "enable.auto.commit": False})
+    consumer.subscribe(["ledger"])
+    lines, until = [], time.monotonic() + 30
+    while len(lines) < count and time.monotonic() < until:
+        for one in consumer.consume(1000, timeout=0.5):
+            assert one.error() is None, one.error()
+            headers = " ".join(f"{key}={in_hex(value)}" for key, value in one.headers() or ())
+            lines.append("\t".join((str(one.timestamp()[1]), in_hex(one.key()), in_hex(one.value()), headers)))
+    consumer.close()
+    return lines
+
+
+def test_killed_runs_leave_no_gap_and_no_double(target, real_kafka, tmp_path):
+    class_path = real_kafka.broker_class_path
+    (tmp_path / "source").mkdir()
+    with broker(tmp_path / "source", class_path) as source:
+        source.start()
+        with Client(source.address, class_path) as client:
+            client.do("create", "busy")
+            client.do("produce", "busy", count=60_000, per=500, seed=5, nulls=1, codec="lz4")
+        source.stop()
+    wanted = contents(source.data, "busy", 0)
+    words = ["replay", source.data, "--to", target.address, "--state", tmp_path / "state", "--create"]
+    command = [sys.executable, "-m", "kafkalog_cli", *map(str, words), "--bytes-per-s", "2MB"]
+    kills = 0
+    for seconds in (2.5, 3.5, 4.5):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT)
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            os.kill(process.pid, signal.SIGKILL)
+            kills += 1
+        process.communicate()
+    assert kills
+    done = replay(source.data, target, tmp_path / "state", "--create")
+    assert done[-1]["exit_code"] == 0
+    assert 0 < done[0]["records"] == len(wanted)
+    assert contents(target.data, "busy", 0) == wanted
+
+
+def test_a_record_that_the_cluster_refuses(target, real_kafka, corpus, tmp_path):
+    """The records before it arrive; after a remedy, the same command continues with it."""
+    log_dir = data_of(corpus, "v2-large")
+    wanted = contents(log_dir, "large-none", 0)
+    with Client(target.address, real_kafka.broker_class_path) as client:
+        client.do("create", "small", **{"max.message.bytes": 20_000})
+        words = ("--topic", "large-none", "--rename=large-none=small")
+        done = kafkalog("replay", log_dir, "--to", target.address, "--state", tmp_path / "state", *words)
+        assert done.returncode == 1, done
+        assert "the record of offset 2 was not acknowledged" in done.stderr
+        assert "too large" in done.stderr
+        assert contents(target.data, "small", 0) == wanted[:2]
+        client.do("alter", "small", **{"max.message.bytes": 20_000_000})
+    replay(log_dir, target, tmp_path / "state", *words)
+    assert contents(target.data, "small", 0) == wanted
+
+
+def test_a_dry_run_and_a_cluster_that_is_not_there(target, corpus, tmp_path):
+    log_dir = data_of(corpus, "txn")
+    done = replay(log_dir, target, tmp_path / "state", "--create", "--dry-run", *renames(log_dir, "never"))
+    assert {one["is_created"] for one in done if one["type"] == "planned-replay"} == {True}
+    assert not (tmp_path / "state").exists()
+    assert not list(target.data.glob("never.*"))
+    missing = kafkalog("replay", log_dir, "--to", target.address, "--state", tmp_path / "state")
+    assert missing.returncode == 14
+    assert "--create creates it" in missing.stderr

@@ -1,0 +1,98 @@
+"""The table of APIs of `serve`, the changes that it refuses, and topics that are described page by page."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kafkalog_cli.ops.serve.api_table import ANSWERS
+from tests.serve.test_serve_fetch import log_dir  # noqa: F401 fixture
+from tests.support.kafka_client import APIS, KafkaClient
+from tests.support.serving import serving
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "serve.md"
+TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = 29, 30, 31, 53
+REFUSED = [
+    ("CreateTopics", {"topics": [{"name": "new"}]}, "topics", {"name": "new", "errorCode": TOPIC}),
+    ("DeleteTopics", {"topicNames": ["orders"], "topics": [{"name": "orders"}]}, "responses", {"name": "orders"}),
+    ("CreatePartitions", {"topics": [{"name": "orders"}]}, "results", {"name": "orders", "errorCode": TOPIC}),
+    ("AlterConfigs", {"resources": [{"resourceType": 2, "resourceName": "orders"}]}, "responses", {"resourceType": 2}),
+    ("IncrementalAlterConfigs", {"resources": [{"resourceType": 2}]}, "responses", {"errorCode": CLUSTER}),
+    ("DeleteGroups", {"groupsNames": ["g"]}, "results", {"groupId": "g", "errorCode": GROUP}),
+]  # fmt: skip
+
+
+def versions(name):
+    return range(APIS[name].versions.first, APIS[name].versions.last + 1)
+
+
+def test_each_api_of_the_tables_has_an_answer():
+    assert set(ANSWERS) == set(APIS)
+
+
+def test_the_page_has_the_versions_of_each_api():
+    rows = re.findall(r"(?m)^\| ([A-Z][\w, ]+) \| ([\d ,to]+) \|", PAGE.read_text(encoding="utf-8"))
+    written = {}
+    for names, ranges in rows:
+        spans = [tuple(map(int, re.findall(r"\d+", one))) for one in ranges.split(",")]
+        apis = [one.strip() for one in names.split(",")]
+        spans *= len(apis) if len(spans) == 1 else 1
+        for name, span in zip(apis, spans, strict=True):
+            written[name] = (span[0], span[-1])
+    assert written == {**{api.name: tuple(api.versions) for api in APIS.values()}, "Produce": (0, 12)}
+
+
+@pytest.mark.parametrize(("name", "request_body", "answered", "wanted"), REFUSED)
+def test_changes_are_refused_one_by_one(log_dir, name, request_body, answered, wanted):  # noqa: F811
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        for version in versions(name):
+            (one,) = client.ask(name, version, **request_body)[answered]
+            assert {**one, **wanted} == one
+            assert one["errorCode"] in (TOPIC, GROUP, CLUSTER)
+            assert "errorMessage" not in one or one["errorMessage"] == "kafkalog serve is read-only"
+
+
+def test_changes_are_refused_as_a_whole(log_dir):  # noqa: F811
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        for name in ("ElectLeaders", "AlterPartitionReassignments"):
+            assert all(client.ask(name, version)["errorCode"] == CLUSTER for version in versions(name))
+        assert client.ask("OffsetDelete", 0, groupId="g")["errorCode"] == GROUP
+        for version in versions("InitProducerId"):
+            assert client.ask("InitProducerId", version, transactionalId=None)["errorCode"] == CLUSTER
+            assert client.ask("InitProducerId", version, transactionalId="t")["errorCode"] == TRANSACTIONAL_ID
+        partitions = [{"partitionIndex": 0, "offset": 3}]
+        for version in versions("DeleteRecords"):
+            found = client.ask("DeleteRecords", version, topics=[{"name": "orders", "partitions": partitions}])
+            assert found["topics"][0]["partitions"] == [{"partitionIndex": 0, "lowWatermark": -1, "errorCode": TOPIC}]
+
+
+def test_nothing_moves_and_there_are_no_acls(log_dir):  # noqa: F811
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        assert client.ask("ListPartitionReassignments", 0, topics=None)["topics"] == []
+        assert all(client.ask("DescribeAcls", version)["errorCode"] == 54 for version in versions("DescribeAcls"))
+
+
+@pytest.mark.parametrize("limit", [-5, 1, 2, 3, 4, 2001])
+def test_topics_are_described_page_by_page(tmp_path, limit):
+    for name, numbers in {"a": (0, 1, 3), "b": (0,), "c": (0, 1)}.items():
+        for number in numbers:
+            folder = tmp_path / f"{name}-{number}"
+            folder.mkdir()
+            (folder / f"{0:020d}.log").touch()
+    with serving(tmp_path) as server, KafkaClient(server.server.address) as client:
+        for asked, wanted in (([], "aaaabcc"), (["c", "a"], "aaaacc")):
+            seen, cursor = [], None
+            while True:
+                page = client.ask(
+                    "DescribeTopicPartitions", 0, topics=[{"name": name} for name in asked],
+                    responsePartitionLimit=limit, cursor=cursor,
+                )  # fmt: skip
+                rows = [(one["name"], row) for one in page["topics"] for row in one["partitions"]]
+                assert len(rows) <= max(limit, 1)
+                seen += rows
+                cursor = page["nextCursor"]
+                if cursor is None:
+                    break
+            assert "".join(name for name, _ in seen) == wanted
+            missing = [(name, row["partitionIndex"], row["errorCode"]) for name, row in seen if row["leaderId"] < 0]
+            assert missing == [("a", 2, 5)]

@@ -1,0 +1,221 @@
+"""Groups of the new consumer protocol: epochs, fencing, and partitions that never have two owners."""
+
+import random
+
+import pytest
+
+from kafkalog_cli.format.protocol.errors import ApiError
+from kafkalog_cli.ops.serve.consumer_groups import ConsumerGroupCoordinator, ConsumerState, Heartbeat
+from tests.serve.test_serve_fetch import log_dir  # noqa: F401 fixture
+from tests.support.kafka_client import KafkaClient
+from tests.support.serving import serving
+
+TOPICS = {"a": ("id-a", range(5)), "b": ("id-b", range(3))}
+TOPIC_ID = "kFQ3lUTFSsWWjXbfvbOpDw"
+SECONDS = 30
+
+
+class Group:
+    """A coordinator of one group, with a clock that only the test changes."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.coordinator = ConsumerGroupCoordinator(lambda: self.now, TOPICS.get)
+
+    def beat(self, member, epoch, topics=None, owned=None, instance=None, rebalance=10_000):
+        topics, owned = (None if one is None else frozenset(one) for one in (topics, owned))
+        asked = Heartbeat("g", member, epoch, instance, None, "client", "host", rebalance, topics, owned)
+        return self.coordinator.beat(asked)
+
+    def join(self, member, topics="a", **more):
+        return self.beat(member, 0, topics, (), **more)
+
+    @property
+    def group(self):
+        return self.coordinator.groups().get("g")
+
+
+@pytest.fixture
+def group():
+    return Group()
+
+
+def numbers(found):
+    return None if found.assignment is None else sorted(number for _, number in found.assignment)
+
+
+def test_one_member_gets_all_and_hears_it_once(group):
+    first = group.join("m")
+    assert (first.error, first.epoch, numbers(first)) == (ApiError.NONE, 1, [0, 1, 2, 3, 4])
+    assert numbers(group.beat("m", 1)) is None
+    assert numbers(group.beat("m", 1, owned=first.assignment)) == [0, 1, 2, 3, 4]
+    assert group.group.state is ConsumerState.STABLE
+
+
+def test_partitions_move_after_their_owner_gave_them_up(group):
+    owned = group.join("m1").assignment
+    assert numbers(group.join("m2")) == []  # nothing is free yet
+    assert group.group.state is ConsumerState.RECONCILING
+    found = group.beat("m1", 1, owned=owned)
+    assert (found.epoch, numbers(found)) == (1, [0, 1, 2])  # the epoch waits for the revocation
+    assert numbers(group.beat("m2", 2)) is None
+    found = group.beat("m1", 1, owned=found.assignment)
+    assert (found.epoch, numbers(found)) == (2, [0, 1, 2])
+    found = group.beat("m2", 2)
+    assert numbers(found) == [3, 4]
+    assert group.group.state is ConsumerState.STABLE
+
+
+def test_a_member_that_does_not_give_up_in_time_is_fenced(group):
+    owned = group.join("m1").assignment
+    group.join("m2")
+    group.beat("m1", 1, owned=owned)
+    group.now = 9.0
+    group.coordinator.expire()
+    assert group.beat("m1", 1, owned=owned).error is ApiError.NONE
+    group.now = 11.0
+    group.coordinator.expire()
+    assert group.beat("m1", 1, owned=owned).error is ApiError.UNKNOWN_MEMBER_ID
+    assert numbers(group.beat("m2", 2)) == [0, 1, 2, 3, 4]
+
+
+def test_a_session_ends_without_heartbeats(group):
+    group.join("m1")
+    group.now = 44.0
+    assert group.beat("m1", 1).error is ApiError.NONE
+    group.now = 88.0
+    group.coordinator.expire()
+    assert group.group is not None
+    group.now = 90.0
+    group.coordinator.expire()
+    assert group.group is None
+
+
+def test_epochs_fence(group):
+    owned = group.join("m1").assignment
+    assert group.beat("m1", 2).error is ApiError.FENCED_MEMBER_EPOCH
+    group.beat("m1", 1, topics="ab")
+    assert group.group.members["m1"].epoch == 2
+    assert group.beat("m1", 1).error is ApiError.FENCED_MEMBER_EPOCH
+    assert group.beat("m1", 1, owned=owned).error is ApiError.NONE  # the answer with epoch 2 was lost
+    assert group.beat("m1", 1, owned={("id-c", 0)}).error is ApiError.FENCED_MEMBER_EPOCH
+    assert group.beat("m2", 1).error is ApiError.UNKNOWN_MEMBER_ID
+    assert group.coordinator.may_commit("g", 2, "m1") is ApiError.NONE
+    assert group.coordinator.may_commit("g", 1, "m1") is ApiError.STALE_MEMBER_EPOCH
+    assert group.coordinator.may_commit("g", 2, "m2") is ApiError.UNKNOWN_MEMBER_ID
+    assert group.coordinator.may_commit("other", 2, "m2") is None
+
+
+def test_static_members(group):
+    owned = group.join("m1", instance="one").assignment
+    assert group.join("m2", instance="one").error is ApiError.UNRELEASED_INSTANCE_ID
+    assert group.beat("m1", -2, instance="one").epoch == -2
+    back = group.join("m2", instance="one")
+    assert (back.epoch, back.assignment) == (1, owned)  # no rebalance
+    assert group.beat("m1", 1).error is ApiError.UNKNOWN_MEMBER_ID
+    assert group.beat("m2", -1).epoch == -1
+    assert group.group is None
+
+
+def test_requests_that_do_not_join(group):
+    assert group.beat("m", 0, None, ()).error is ApiError.INVALID_REQUEST
+    assert group.join("m", rebalance=-1).error is ApiError.INVALID_REQUEST
+    assert group.beat("m", 0, "a", {("id-a", 0)}).error is ApiError.INVALID_REQUEST
+    assert group.beat("m", -1).error is ApiError.UNKNOWN_MEMBER_ID
+    assert group.group is None
+
+
+class Member:
+    """A client that owns what it was told, a while after it was told."""
+
+    def __init__(self, group, name):
+        self.group, self.name, self.epoch, self.owned, self.told = group, name, 0, frozenset(), frozenset()
+
+    def step(self, chance, topics):
+        if chance.random() < 0.5:
+            self.owned &= self.told  # revocation comes first
+        elif self.owned <= self.told:
+            self.owned = self.told
+        if self.epoch == 0:
+            found = self.group.join(self.name, topics)
+        else:
+            full = chance.random() < 0.6
+            found = self.group.beat(self.name, self.epoch, topics, self.owned if full else None)
+        assert found.error is ApiError.NONE, found
+        self.epoch = found.epoch
+        self.told = self.told if found.assignment is None else found.assignment
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_partition_has_two_owners_and_all_are_owned_in_the_end(group, seed):
+    chance, members, topics = random.Random(seed), {}, {}
+    for round_number in range(200):
+        if round_number < 150 and (not members or chance.random() < 0.05):
+            name = f"m{round_number}"
+            members[name], topics[name] = Member(group, name), chance.choice(["a", "ab", "b"])
+        elif round_number < 150 and len(members) > 1 and chance.random() < 0.04:
+            leaving = members.pop(chance.choice(sorted(members)))
+            if leaving.epoch:
+                group.beat(leaving.name, -1)
+        one = members[chance.choice(sorted(members))]
+        one.step(chance, topics[one.name] if chance.random() < 0.5 or not one.epoch else None)
+        owners = [place for member in members.values() for place in member.owned]
+        assert len(owners) == len({*owners})
+    for _ in range(30):
+        for one in members.values():
+            one.step(chance, topics[one.name])
+            one.owned = one.told if one.owned <= one.told else one.owned & one.told
+    wanted = {
+        (TOPICS[name][0], number)
+        for of in {topics[one] for one in members}
+        for name in of
+        for number in TOPICS[name][1]
+    }
+    assert {place for member in members.values() for place in member.owned} == wanted
+    assert group.group.state is ConsumerState.STABLE
+
+
+def with_id(log_dir):  # noqa: F811
+    (log_dir / "orders-0" / "partition.metadata").write_text(f"version: 0\ntopic_id: {TOPIC_ID}\n")
+    return log_dir
+
+
+def beat(client, member="m", epoch=0, **more):
+    joining = {"rebalanceTimeoutMs": 9000, "subscribedTopicNames": ["orders"], "topicPartitions": []}
+    fields = {"memberId": member, "memberEpoch": epoch, **({} if epoch else joining), **more}
+    return client.ask("ConsumerGroupHeartbeat", 1, groupId="g", **fields)
+
+
+def test_the_answers(log_dir):  # noqa: F811
+    with serving(with_id(log_dir)) as server, KafkaClient(server.server.address) as client:
+        found = beat(client)
+        assert (found["memberEpoch"], found["assignment"]["topicPartitions"][0]["partitions"]) == (1, [0])
+        assert beat(client, epoch=1)["assignment"] is None
+        (group,) = client.ask("ConsumerGroupDescribe", 1, groupIds=["g"])["groups"]
+        assert (group["groupState"], group["assignorName"], group["groupEpoch"]) == ("Stable", "range", 1)
+        (member,) = group["members"]
+        (owned,) = member["assignment"]["topicPartitions"]
+        assert (owned["topicId"], owned["topicName"], owned["partitions"]) == (TOPIC_ID, "orders", [0])
+        listed = client.ask("ListGroups", 5, typesFilter=["consumer"])["groups"]
+        assert [(one["groupId"], one["groupState"], one["groupType"]) for one in listed] == [
+            ("g", "Stable", "consumer")
+        ]
+        for version in range(2, 10):
+            joining = {"sessionTimeoutMs": 10_000, "rebalanceTimeoutMs": 1, "protocolType": "consumer"}
+            classic = client.ask("JoinGroup", version, groupId="g", protocols=[{"name": "range"}], **joining)
+            assert classic["errorCode"] == ApiError.INCONSISTENT_GROUP_PROTOCOL
+        offsets = [{"name": "orders", "partitions": [{"partitionIndex": 0, "committedOffset": 7}]}]
+        for epoch, error in ((1, 0), (2, 113)):
+            asked = {"groupId": "g", "memberId": "m", "generationIdOrMemberEpoch": epoch, "topics": offsets}
+            (topic,) = client.ask("OffsetCommit", 9, **asked)["topics"]
+            assert topic["partitions"][0]["errorCode"] == error
+        assert beat(client, serverAssignor="uniform")["errorCode"] == 112
+        assert beat(client, subscribedTopicRegex="o.*")["errorCode"] == 128
+        assert client.ask("ConsumerGroupDescribe", 0, groupIds=["none"])["groups"][0]["errorCode"] == 69
+
+
+def test_three_consumers_of_librdkafka_share_a_topic_and_take_over(corpus):
+    confluent = pytest.importorskip("confluent_kafka")
+    from tests.serve.test_serve_clients import share_and_take_over
+
+    share_and_take_over(confluent, corpus, {"group.protocol": "consumer"})

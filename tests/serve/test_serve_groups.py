@@ -1,0 +1,263 @@
+"""The state machine of classic groups, with a clock of its own and a thread per waiting member."""
+
+import threading
+import time
+
+import pytest
+
+from kafkalog_cli.format.protocol.errors import ApiError
+from kafkalog_cli.ops.serve.groups import ClassicState, GroupCoordinator, Joining
+
+RANGE, STICKY = [("range", b"r")], [("sticky", b"s")]
+SECONDS = 20
+
+
+class Clock:
+    """Seconds that only the test changes."""
+
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+class Members:
+    """A coordinator whose waiting requests run in threads."""
+
+    def __init__(self):
+        self.clock = Clock()
+        self.groups = GroupCoordinator(self.clock)
+
+    def begin(self, member="", instance=None, protocols=RANGE, session=10_000, rebalance=30_000, kind="consumer"):
+        """Send a request to join; the result is a function that returns its answer."""
+        asked = Joining("g", member, instance, "client", "host", session, rebalance, kind, protocols, False)
+        return started(lambda: self.groups.join(asked))
+
+    def join(self, *args, **more):
+        """Join while no other member is awaited."""
+        answer = self.begin(*args, **more)
+        self.pass_time(1.0, unless=answer)
+        return answer()
+
+    def pass_time(self, seconds, *, unless=None):
+        """Let a time pass that members wait for. With `unless`, not before that answer has had time to come."""
+        if unless is None or unless.is_waiting():
+            self.clock.now += seconds
+
+    def form(self, count, **more):
+        """The answers to `count` members that found a group; the first of them is the leader's."""
+        answers = [self.begin(**more) for _ in range(count)]
+        until(lambda: self.group is not None and len(self.group.members) == count)
+        self.pass_time(1.0)
+        joined = [answer() for answer in answers]
+        return sorted(joined, key=lambda one: one.member_id != one.leader)
+
+    def settle(self, joined):
+        """Have the leader give each member its own id as its assignment."""
+        leader = next(one for one in joined if one.member_id == one.leader)
+        given = [(one, one.encode()) for one, _, _ in leader.members]
+        for one in [leader, *(other for other in joined if other is not leader)]:
+            synced = self.groups.sync("g", one.generation, one.member_id, None, given if one is leader else [])
+            assert (synced.error, synced.assignment) == (ApiError.NONE, one.member_id.encode())
+
+    def beat(self, one, instance=None):
+        return self.groups.heartbeat("g", one.generation, one.member_id, instance)
+
+    @property
+    def group(self):
+        return self.groups.describe("g")
+
+
+class started:  # noqa: N801 reads as a verb
+    """A call in a thread; calling it waits for its result."""
+
+    def __init__(self, work):
+        self._done = threading.Event()
+        self._result = None
+        threading.Thread(target=self._run, args=(work,), daemon=True).start()
+
+    def _run(self, work):
+        self._result = work()
+        self._done.set()
+
+    def __call__(self):
+        assert self._done.wait(SECONDS)
+        return self._result
+
+    def is_waiting(self):
+        return not self._done.wait(0.2)
+
+
+def until(holds):
+    end = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def members():
+    made = Members()
+    yield made
+    made.groups.stop()
+
+
+def test_a_group_forms_after_the_first_wait_and_is_stable_after_the_leader_has_assigned(members):
+    answers = [members.begin(), members.begin()]
+    assert all(answer.is_waiting() for answer in answers)
+    assert members.group.state is ClassicState.PREPARING
+    members.pass_time(1.0)
+    joined = [answer() for answer in answers]
+    assert {one.generation for one in joined} == {1}
+    assert sorted(len(one.members) for one in joined) == [0, 2]  # only the leader gets the members
+    follower = next(one for one in joined if not one.members)
+    waiting = started(lambda: members.groups.sync("g", 1, follower.member_id, None, []))
+    assert waiting.is_waiting()
+    assert members.group.state is ClassicState.COMPLETING
+    leader = next(one for one in joined if one.members)
+    members.groups.sync("g", 1, leader.member_id, None, [(follower.member_id, b"his")])
+    assert waiting().assignment == b"his"
+    assert members.group.state is ClassicState.STABLE
+
+
+def test_a_new_member_makes_the_others_join_again(members):
+    first = members.join()
+    members.settle([first])
+    assert members.beat(first) is ApiError.NONE
+    second = members.begin()
+    until(lambda: members.beat(first) is ApiError.REBALANCE_IN_PROGRESS)
+    again = members.begin(first.member_id)
+    joined = [again(), second()]
+    assert {one.generation for one in joined} == {2}
+    assert joined[0].leader == first.member_id  # the leader stays
+    assert members.groups.sync("g", 1, first.member_id, None, []).error is ApiError.ILLEGAL_GENERATION
+    members.settle(joined)
+
+
+def test_a_member_that_does_not_join_again_is_removed_after_the_longest_rebalance_timeout(members):
+    leader, other = members.form(2, session=1_800_000)
+    members.settle([leader, other])
+    again = members.begin(leader.member_id, protocols=[*RANGE, *STICKY], session=1_800_000)
+    assert again.is_waiting()
+    members.pass_time(29.0)
+    assert again.is_waiting()
+    members.pass_time(2.0)
+    assert [one for one, _, _ in again().members] == [leader.member_id]
+    assert members.beat(other) is ApiError.UNKNOWN_MEMBER_ID
+
+
+def test_a_session_ends_without_heartbeats_and_the_others_rebalance(members):
+    leader, other = members.form(2)
+    members.settle([leader, other])
+    members.pass_time(6.0)
+    assert members.beat(leader) is ApiError.NONE
+    members.pass_time(6.0)
+    members.groups.expire()
+    assert members.beat(other) is ApiError.UNKNOWN_MEMBER_ID
+    assert members.beat(leader) is ApiError.REBALANCE_IN_PROGRESS
+    assert members.join(leader.member_id).generation == 2
+    members.pass_time(11.0)
+    members.groups.expire()
+    assert members.group is None
+
+
+def test_a_member_that_waits_for_others_needs_no_heartbeats(members):
+    leader, other = members.form(2)
+    members.settle([leader, other])
+    again = members.begin(leader.member_id, protocols=[*RANGE, *STICKY])
+    until(lambda: members.group.state is ClassicState.PREPARING)
+    members.pass_time(8.0)
+    assert members.beat(other) is ApiError.REBALANCE_IN_PROGRESS  # he lives, and has not joined yet
+    members.pass_time(8.0)
+    members.groups.expire()
+    assert leader.member_id in members.group.members
+    assert members.begin(other.member_id)().generation == again().generation == 2
+
+
+def test_members_leave_by_id(members):
+    leader, other = members.form(2)
+    members.settle([leader, other])
+    assert members.groups.leave("g", other.member_id, None) == (ApiError.NONE, other.member_id)
+    assert members.groups.leave("g", other.member_id, None)[0] is ApiError.UNKNOWN_MEMBER_ID
+    assert members.beat(leader) is ApiError.REBALANCE_IN_PROGRESS
+    assert members.groups.leave("g", leader.member_id, None)[0] is ApiError.NONE
+    assert members.groups.groups() == []
+
+
+def test_the_leader_leaves_and_another_member_leads(members):
+    leader, other = members.form(2)
+    members.settle([leader, other])
+    members.groups.leave("g", leader.member_id, None)
+    assert members.join(other.member_id).leader == other.member_id
+
+
+def test_a_static_member_comes_back_with_a_new_id_and_the_old_id_is_fenced(members):
+    first = members.join(instance="one")
+    members.settle([first])
+    second = members.join(instance="one")
+    assert second.member_id != first.member_id
+    assert [*members.group.members] == [second.member_id]
+    assert members.beat(first, "one") is ApiError.FENCED_INSTANCE_ID
+    assert members.begin(first.member_id, "one")().error is ApiError.FENCED_INSTANCE_ID
+    synced = members.groups.sync("g", second.generation, first.member_id, "one", [])
+    assert synced.error is ApiError.FENCED_INSTANCE_ID
+    assert members.groups.leave("g", first.member_id, "one")[0] is ApiError.FENCED_INSTANCE_ID
+    assert members.groups.may_commit("g", second.generation, first.member_id, "one") is ApiError.FENCED_INSTANCE_ID
+    assert members.groups.leave("g", "", "one") == (ApiError.NONE, second.member_id)
+
+
+def test_generations_fence_commits(members):
+    assert members.groups.may_commit("g", -1, "", None) is ApiError.NONE
+    assert members.groups.may_commit("g", 0, "", None) is ApiError.ILLEGAL_GENERATION
+    one = members.join()
+    members.settle([one])
+    assert members.groups.may_commit("g", 1, one.member_id, None) is ApiError.NONE
+    assert members.groups.may_commit("g", 0, one.member_id, None) is ApiError.ILLEGAL_GENERATION
+    assert members.groups.may_commit("g", 1, "other", None) is ApiError.UNKNOWN_MEMBER_ID
+    assert members.groups.may_commit("g", -1, "", None) is ApiError.UNKNOWN_MEMBER_ID
+
+
+def test_a_commit_is_a_sign_of_life(members):
+    one = members.join()
+    members.settle([one])
+    for _ in range(3):
+        members.pass_time(8.0)
+        assert members.groups.may_commit("g", 1, one.member_id, None) is ApiError.NONE
+        members.groups.expire()
+
+
+def test_the_protocol_is_one_that_all_members_have(members):
+    answers = [members.begin(protocols=[*STICKY, *RANGE]), members.begin(protocols=RANGE)]
+    until(lambda: members.group is not None and len(members.group.members) == 2)
+    members.pass_time(1.0)
+    assert {answer().protocol for answer in answers} == {"range"}
+    for more in ({"protocols": STICKY}, {"kind": "connect"}, {"protocols": []}):
+        assert members.begin(**more)().error is ApiError.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_requests_that_do_not_join(members):
+    assert members.begin("unknown")().error is ApiError.UNKNOWN_MEMBER_ID
+    assert members.begin(session=5_999)().error is ApiError.INVALID_SESSION_TIMEOUT
+    asked = Joining("", "", None, "c", "h", 10_000, 30_000, "consumer", RANGE, False)
+    assert members.groups.join(asked).error is ApiError.INVALID_GROUP_ID
+    first = members.groups.join(asked._replace(group_id="g", needs_known_id=True))
+    assert first.error is ApiError.MEMBER_ID_REQUIRED
+    assert members.join(first.member_id).error is ApiError.NONE
+
+
+def test_an_id_that_was_asked_for_and_not_used_expires(members):
+    asked = Joining("g", "", None, "c", "h", 10_000, 30_000, "consumer", RANGE, True)
+    member = members.groups.join(asked).member_id
+    members.pass_time(11.0)
+    members.groups.expire()
+    assert members.begin(member)().error is ApiError.UNKNOWN_MEMBER_ID
+
+
+def test_a_follower_that_repeats_its_request_starts_no_rebalance(members):
+    leader, other = members.form(2)
+    members.settle([leader, other])
+    again = members.begin(other.member_id)()
+    assert (again.generation, again.error) == (1, ApiError.NONE)
+    waiting = members.begin(leader.member_id)  # a leader that joins again asks for a rebalance
+    until(lambda: members.group.state is ClassicState.PREPARING)
+    assert members.begin(other.member_id)().generation == waiting().generation == 2

@@ -34,7 +34,7 @@ READERS = frozenset({"ls", "groups", "transactions", "cluster", "doctor", "serve
 NOT_OF = {"format": frozenset({"export"}), "isolation": frozenset({"replay"})}
 """Commands whose option of this name means something else: `export --format` is the format of the files.
 
-`replay --isolation` is no choice of what is printed: it decides which records get into a cluster.
+`replay --isolation` decides which records get into a cluster, not only what is printed.
 """
 
 _OWN_VARIABLES = frozenset({CONFIG_VARIABLE, "KAFKALOG_DEBUG", "KAFKALOG_JAVA_HOME"})

@@ -99,7 +99,7 @@ def open_partition(fs: Filesystem, path: str) -> Partition:
 
 
 class OddFile(NamedTuple):
-    """An entry that has the name of one of Kafka's files, and is no such file: `what` it is."""
+    """An entry that has the name of one of Kafka's files, and is something else: `what` it is."""
 
     path: str
     what: str

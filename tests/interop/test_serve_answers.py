@@ -105,7 +105,7 @@ def settled(address):
 
 def test_the_answers_are_those_of_the_broker(newest_kafka, tmp_path):
     confluent = pytest.importorskip("confluent_kafka")
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
     broker = Broker(tmp_path, newest_kafka.broker_class_path).start()
     try:

@@ -123,7 +123,7 @@ def _copies(log_dirs: LogDirs, request: ReplayRequest) -> list[Copy]:
     """Return the copies to send. Topics that brokers write themselves are left out."""
     for old, new in request.renames.items():
         if not is_topic_name(new):
-            raise UsageError(reason=f"--rename {old}={new}: {new} is no valid name of a topic")
+            raise UsageError(reason=f"--rename {old}={new}: {new} is not a valid name of a topic")
     internal = sorted(request.selection.topics.intersection(COORDINATOR_TOPICS))
     if internal:
         reason = f"only brokers write {internal[0]}. --groups commits the offsets of groups"

@@ -16,7 +16,7 @@ _BY_ID = 13
 _READ_COMMITTED = 1
 _MOST_WAIT_MS = 30_000
 _MOST_BYTES = 1 << 30
-"""The largest response, but for its last batch: the size of a response is an int32."""
+"""The largest response, except for its last batch: the size of a response is an int32."""
 _NO_OFFSETS = {"highWatermark": NO_OFFSET, "lastStableOffset": NO_OFFSET, "logStartOffset": NO_OFFSET}
 _ERRORS = {
     NoRecords.OUT_OF_RANGE: ApiError.OFFSET_OUT_OF_RANGE, NoRecords.DAMAGED: ApiError.CORRUPT_MESSAGE,

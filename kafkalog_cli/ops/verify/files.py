@@ -61,13 +61,13 @@ def file_findings(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
 
 
 def _others(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
-    """Yield the findings about entries that are no files of this log, whatever their names promise."""
+    """Yield the findings about entries that do not belong to this log, whatever their names promise."""
     for other in partition.others:
         # A metadata log also has a file of FileKind.QUORUM_STATE.
         if other.name.kind is FileKind.OTHER:
             yield finding(FindingKind.UNKNOWN_FILE, other.status.path, "no file of Kafka has such a name")
         elif other.name.kind is FileKind.SEVEN_LOG:
-            message = "a segment of Kafka 0.7 beside those of later versions: its records are no part of this log"
+            message = "a segment of Kafka 0.7 beside those of later versions: its records do not belong to this log"
             yield finding(FindingKind.UNKNOWN_FILE, other.status.path, message, next_step=_READ_SEVEN)
     for odd in odd_files(fs, partition.path):
         yield finding(FindingKind.ODD_FILE, odd.path, f"{odd.what}, with the name of a file of Kafka")

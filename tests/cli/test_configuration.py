@@ -188,6 +188,7 @@ NEVER = {
     *("commit-to", "idle", "listen", "max-connections", "on-damage", "port"),
     *(
         "against",
+        "assign",
         "assume-offline",
         "allow",
         "at",

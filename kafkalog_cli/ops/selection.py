@@ -24,8 +24,7 @@ from kafkalog_cli.errors import (
     as_typed,
     did_you_mean,
 )
-from kafkalog_cli.log.logdir import PartitionPath, Takes, open_logdir
-from kafkalog_cli.log.partition import Partition, directory_name, open_partition
+from kafkalog_cli.log.partition import Partition, PartitionPath, Takes, directory_name, open_logdir, open_partition
 
 _GLOB = re.compile(r"[*?\[]")
 _MOST_LISTED = 10

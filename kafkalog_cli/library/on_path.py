@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli.library.finding import FoundRecord, find
@@ -29,8 +30,6 @@ from kafkalog_cli.library.verbs import (
 )
 
 if TYPE_CHECKING:
-    from os import PathLike
-
     from kafkalog_cli.ops.cluster.describe import ClusterDescription
     from kafkalog_cli.ops.compact.plan import CompactPlan
     from kafkalog_cli.ops.delete_records import DeleteRecordsPlan
@@ -68,6 +67,10 @@ class OnPath:
     def find(self, **what: Any) -> Iterator[FoundRecord]:
         """See `kafkalog_cli.find`."""
         return find(self.path, **what)
+
+    def replay(self, **what: Any) -> Run[ReplayedPartition | ReplayedOffset]:
+        """See `kafkalog_cli.replay`."""
+        return replay(self.path, **what)
 
     def serve(self, **what: Any) -> LogServer:
         """See `kafkalog_cli.serve`."""

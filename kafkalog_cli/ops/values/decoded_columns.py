@@ -15,7 +15,7 @@ from kafkalog_cli.ops.values.undecoded import UndecodedCounts
 
 if TYPE_CHECKING:
     from kafkalog_cli.format.values.decoder import DecodedContents, ValueDecoder
-    from kafkalog_cli.ops.read.committed import ReadNote
+    from kafkalog_cli.ops.read.visible import ReadNote
 
 DECODED = {"key": "key_json", "value": "value_json"}
 """The column of decoded contents, by the column of contents."""

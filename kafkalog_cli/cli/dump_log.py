@@ -148,7 +148,7 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
     ranges of offsets and times, and NDJSON are additions. The exit code is 1 if a file could not be read to its end.
     """
     from kafkalog_cli.cli.dump_log_run import DumpLogRun, DumpRequest
-    from kafkalog_cli.cli.dump_sidecar_run import ContentsFormats
+    from kafkalog_cli.cli.dumped_values import ContentsFormats
 
     topic_decoder = next((name for name, wanted in (
         ("offsets", offsets_decoder),

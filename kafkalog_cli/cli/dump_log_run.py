@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalog_cli.cli.dump_sidecar_run import ContentsFormats, DumpedValues, advancing
+from kafkalog_cli.cli.dumped_values import ContentsFormats, DumpedValues, advancing
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.disk.names import FileKind, classify_file

@@ -19,8 +19,8 @@ from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.spark.export.job import Export, ExportResult
 from kafkalog_cli.spark.export.plan import exported_partitions
-from kafkalog_cli.spark.java import need_pyspark
 from kafkalog_cli.spark.sessions import Sessions
+from kafkalog_cli.spark.starting import need_pyspark
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,9 +68,9 @@ class SqlRun:
         Raises UsageError for text that is not a query of Spark, DamagedLog in mode failfast, Refused, KafkalogError
         without Spark, and the exceptions of selecting partitions.
         """
-        from kafkalog_cli.spark.java import need_pyspark
         from kafkalog_cli.spark.options import Mode
         from kafkalog_cli.spark.queries.catalog import Catalog, Reading
+        from kafkalog_cli.spark.starting import need_pyspark
 
         options = self._options
         need_pyspark()

@@ -20,7 +20,7 @@ from kafkalog_cli.library.appending import Appended
 from kafkalog_cli.library.finding import FoundRecord, find
 from kafkalog_cli.library.logs import LogDirectory, Offsets, PartitionLog, new_partition, open_partition
 from kafkalog_cli.library.logs import open_logs as open  # noqa: A004
-from kafkalog_cli.library.measuring import stats
+from kafkalog_cli.library.on_path import stats
 from kafkalog_cli.library.replaying import replay
 from kafkalog_cli.library.serving import LogServer, serve
 from kafkalog_cli.library.verbs import (

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.errors import KafkalogError, Unreadable, combined_exit_code
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.library.finding import FoundRecord, find
-from kafkalog_cli.library.measuring import stats
 from kafkalog_cli.library.replaying import replay
 from kafkalog_cli.library.serving import LogServer, serve
 from kafkalog_cli.library.verbs import (
@@ -18,6 +21,7 @@ from kafkalog_cli.library.verbs import (
     group_history,
     groups,
     metadump,
+    path_texts,
     purge,
     recover,
     retain,
@@ -27,9 +31,11 @@ from kafkalog_cli.library.verbs import (
     undo,
     verify,
 )
+from kafkalog_cli.library.warning import warn
+from kafkalog_cli.ops.selection import Selection, select_partitions
 
 if TYPE_CHECKING:
-    from os import PathLike
+    from typing import TypeAlias
 
     from kafkalog_cli.ops.cluster.describe import ClusterDescription
     from kafkalog_cli.ops.compact.plan import CompactPlan
@@ -50,6 +56,8 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.truncate import TruncatePlan
     from kafkalog_cli.ops.undo import Undone
     from kafkalog_cli.ops.verify.partition import Verification
+
+    Paths: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
 class OnPath:
@@ -135,3 +143,33 @@ class OnPath:
     def purge(self, **what: Any) -> Run[PurgePlan]:
         """See `kafkalog_cli.purge`."""
         return purge(self.path, **what)
+
+
+def stats(  # noqa: PLR0913
+    paths: Paths,
+    *,
+    topics: Sequence[str] = (),
+    partitions: Sequence[int] = (),
+    top: int = 5,
+    limits: Limits = DEFAULT_LIMITS,
+    jobs: int = 1,
+) -> Run[MeasuredPartition]:
+    """Measure what lies in logs as `kafkalog stats` does; each result has the `contents` of one partition.
+
+    The results are in the order of the partitions. `top` is the number of the largest records, most frequent keys and
+    producers in each. Damage is a LogWarning too. Raises NothingSelected, PathNotFound, NotKafkaLayout, Unreadable.
+    """
+    from kafkalog_cli.disk.kernels import KernelChoice
+    from kafkalog_cli.ops.stats.measuring import StatsRequest, measure_partitions
+
+    fs = RealFilesystem()
+    chosen = select_partitions(fs, path_texts(paths), Selection(frozenset(topics), frozenset(partitions)))
+    found = list(measure_partitions(fs, chosen, StatsRequest(top, limits), KernelChoice(), jobs=jobs))
+    errors: list[KafkalogError] = []
+    for one in found:
+        for path, fault in one.damage:
+            warn(fault.message, path)
+        for path, error in one.not_read:
+            known = isinstance(error, KafkalogError)
+            errors.append(error if known else Unreadable(path=path, reason=str(error)))  # type: ignore[arg-type]
+    return Run(combined_exit_code([one.code for one in found]), tuple(found), tuple(errors))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.format.internal_topics.encode import encode_message
+from kafkalog_cli.format.internal_topics.decode import encode_message
 from kafkalog_cli.format.internal_topics.records import API_MESSAGE_TOPICS, COORDINATOR_TOPICS
 from kafkalog_cli.format.internal_topics.schema import definitions, is_in, message_schema
 from kafkalog_cli.format.kafka_uuid import uuid_text

@@ -19,9 +19,9 @@ from kafkalog_cli.ops.find.context import FoundBlock, SurroundingRecords
 from kafkalog_cli.ops.find.copied import chosen_records
 from kafkalog_cli.ops.find.request import FindRequest
 from kafkalog_cli.ops.partition_state import PartitionState, broker_view, log_bounds
-from kafkalog_cli.ops.read.committed import ReadNote
 from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.ops.read.request import NO_END, ReadRequest, Start
+from kafkalog_cli.ops.read.visible import ReadNote
 
 
 class FoundRecords(NamedTuple):

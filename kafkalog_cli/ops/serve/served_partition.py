@@ -14,7 +14,7 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.segments.log_end import segment_end
 from kafkalog_cli.ops.lookup.by_offset import Found
-from kafkalog_cli.ops.lookup.time_search import TimeSearch
+from kafkalog_cli.ops.lookup.by_time import TimeSearch
 from kafkalog_cli.ops.replicas import Copy
 from kafkalog_cli.ops.serve.epochs import EpochHistory, leader_epochs_of
 from kafkalog_cli.ops.serve.held_files import HeldFile, HeldFilesystem

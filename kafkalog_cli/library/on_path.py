@@ -68,10 +68,6 @@ class OnPath:
         """See `kafkalog_cli.find`."""
         return find(self.path, **what)
 
-    def replay(self, **what: Any) -> Run[ReplayedPartition | ReplayedOffset]:
-        """See `kafkalog_cli.replay`."""
-        return replay(self.path, **what)
-
     def serve(self, **what: Any) -> LogServer:
         """See `kafkalog_cli.serve`."""
         return serve(self.path, **what)

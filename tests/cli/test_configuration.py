@@ -191,6 +191,7 @@ NEVER = {
     *("commit-to", "idle", "listen", "max-connections", "on-damage", "port"),
     *(
         "against",
+        "assign",
         "assume-offline",
         "allow",
         "at",

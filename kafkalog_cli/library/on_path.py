@@ -72,6 +72,10 @@ class OnPath:
         """See `kafkalog_cli.serve`."""
         return serve(self.path, **what)
 
+    def replay(self, **what: Any) -> Run[ReplayedPartition | ReplayedOffset]:
+        """See `kafkalog_cli.replay`."""
+        return replay(self.path, **what)
+
     def stats(self, **what: Any) -> Run[MeasuredPartition]:
         """See `kafkalog_cli.stats`."""
         return stats(self.path, **what)

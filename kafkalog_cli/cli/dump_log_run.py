@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalog_cli.cli.dump_sidecar_run import ContentsFormats, DumpedValues, advancing
+from kafkalog_cli.cli.dumped_values import DumpedValues, advancing
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.disk.names import FileKind, classify_file
@@ -16,14 +16,15 @@ from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_ex
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.java_text import parse_long
+from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.ops.dump.segment import MAX_INT32, DumpOptions, SegmentDump
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
+from kafkalog_cli.ops.values.decoded_columns import Decoding
 from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
 from kafkalog_cli.output.dump_printer import DumpReports, SegmentPrinter, SevenPrinter, SevenText, TextPrinter
 from kafkalog_cli.output.dump_text import ClassDecoder, KeyValueDecoder, LogText, java_absolute_path, java_path
-from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
 from kafkalog_cli.output.kernels import DUMP_BATCHES, DUMP_RECORDS, JSON_LINES
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.stream import ResultStream, printable
@@ -68,8 +69,8 @@ class DumpRequest(NamedTuple):
     redaction: Redaction | None = None
     wanted: Range | None = None
     max_records: int | None = None
-    version: DumpVersion = NEWEST
-    contents_formats: ContentsFormats = ContentsFormats()
+    version: KafkaVersion = NEWEST
+    decoding: Decoding = Decoding()
 
     @property
     def is_plain_strings(self) -> bool:
@@ -102,7 +103,7 @@ class DumpLogRun:
         self._choice = environment.kernels
         self._locks = LockWarnings(environment.fs, self._messages.report)
         self._sidecars: SidecarDump | None = None
-        self._values = DumpedValues(environment.fs, self._messages, request.contents_formats)
+        self._values = DumpedValues(environment.fs, self._messages, request.decoding)
 
     def run(self, files: str | None, paths: list[str], selection: Selection | None = None) -> int:
         """Dump `files` (comma separated, unchanged) and the files that `paths` select; return the exit code."""
@@ -110,7 +111,7 @@ class DumpLogRun:
         named = java_split(files) if files is not None else []
         if not named and not paths:
             raise UsageError(reason="dump-log needs --files or a PATH; see kafkalog dump-log --help")
-        if any(request.contents_formats) and not request.is_json:
+        if any(request.decoding) and not request.is_json:
             raise UsageError(reason="--key-format, --value-format and --schemas of dump-log need --format json")
         chosen = named + self._select(paths, selection)
         self._values.read_schemas(chosen)

@@ -26,27 +26,31 @@ from kafkalog_cli.disk.names import (
     segment_file_name,
 )
 from kafkalog_cli.errors import ExitCode, PathNotFound, Unreadable
+from kafkalog_cli.format.checkpoint import decode_leader_epochs
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.segments.log_end import LogBounds, entries_in_use
-from kafkalog_cli.ops.apply_changes import Remark, fingerprints_of
+from kafkalog_cli.ops.change_plan import Remark, fingerprints_of
 from kafkalog_cli.ops.checks.file_report import FileReport
 from kafkalog_cli.ops.checks.index_reports import PartitionReports
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.checks.segment_walk import SegmentWalk
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.sidecar_state import (
+    SALVAGE_STEP,
     BatchMarks,
     CheckpointLines,
+    Impossible,
     entries_alone,
     is_inexact,
     is_torn,
     is_wrong,
     line_edits,
+    torn_at,
+    torn_near_end,
     watermark_remark,
     why_rebuilt,
 )
-from kafkalog_cli.ops.recover.torn_tail import SALVAGE_STEP, Impossible, torn_at, torn_near_end
 
 _SWAP, _CLEANED = WorkState.SWAP.value, WorkState.CLEANED.value
 _LOG_SWAP = FileKind.LOG.value + _SWAP
@@ -373,7 +377,7 @@ class _Repair:
         if not wrong:
             return
         name = FileKind.LEADER_EPOCH_CHECKPOINT.value
-        if self._marks.epochs_go_down and name in self.draft:
+        if self._marks.epochs_go_down and self._can_be_read(name):
             self._say(name, "the leader epochs of batches go down somewhere, so no file fits them: left as it is")
             return
         epochs = LeaderEpochs()
@@ -387,6 +391,11 @@ class _Repair:
         if self._content(name) != data:
             self._remark(wrong[0], "rebuilt from the leader epochs of the batches")
             self.draft.put(name, data)
+
+    def _can_be_read(self, name: str) -> bool:
+        """Whether a broker can read leader-epoch-checkpoint: it does not start with a malformed file."""
+        content = self._content(name)
+        return content is not None and not decode_leader_epochs(content)[1]
 
     def _content(self, name: str) -> bytes | None:
         """Return the bytes of a small file, None if it is missing or unreadable."""

@@ -24,11 +24,12 @@ from kafkalog_cli.disk.names import FileKind, segment_file_name
 from kafkalog_cli.errors import KafkalogError, Refused, shell_word
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, BatchColumns
-from kafkalog_cli.format.fault import unreadable
+from kafkalog_cli.format.control import decode_control
+from kafkalog_cli.format.fault import Fault, unreadable
 from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.log.reading.header import control_type_at
 from kafkalog_cli.log.reading.scan import read_readable, unreadable_ranges
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.checks.segment_walk import MAX_MAGIC, BatchRun, SegmentWalk
 from kafkalog_cli.ops.recover.salvage_sources import BEYOND_OFFSETS, SalvageSource, sources_of
 from kafkalog_cli.ops.session.meter import of_the_system
@@ -202,7 +203,7 @@ class _Found:
         """Forget the batches from `end_offset` on. Return where they begin, `size_bytes` if there are none.
 
         No CRC covers a base offset, so a damaged one may be above `end_offset`. A batch with such an offset is not
-        valid if it stands before lower offsets, or is above `most_offset`, the largest offset that the segment can have.
+        valid if it stands before lower offsets, or is above `most_offset`, the largest that the segment can have.
         """
         wanted = [first < end_offset for first in self.first_offset]
         last = max((row for row, valid in enumerate(self.is_valid) if valid and wanted[row]), default=-1)
@@ -228,12 +229,16 @@ class _Found:
 
 
 def _is_bad_marker(batches: BatchColumns, row: int, source: ReadableFile) -> bool:
-    """Whether the batch is a producer's control batch without a type: a broker does not start with such a batch."""
+    """Whether the batch is a producer's control batch without a marker: a broker does not start with such a batch."""
     if not batches.attributes[row] & CONTROL_MASK or batches.magic[row] < 2 or batches.producer_id[row] < 0:
         return False
     if not batches.records_count[row]:  # the cleaner emptied the batch
         return False
-    return control_type_at(source, int(batches.position[row])) is None
+    for block in SegmentReader.of_batch(source, batches.row(row)).blocks():
+        for record in block.rows():
+            found = decode_control(record.key, record.value)
+            return isinstance(found, Fault) or not found.is_marker
+    return True
 
 
 class _Copy:

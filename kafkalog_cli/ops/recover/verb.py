@@ -12,9 +12,9 @@ from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import ExitCode, NothingSelected, Refused, counted, shell_word
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.log.checkpoints import read_root_checkpoints
-from kafkalog_cli.log.logdir import OFFSET_CHECKPOINTS
-from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.apply_changes import Applied, in_place
+from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS, Partition
+from kafkalog_cli.ops.apply_changes import Applied
+from kafkalog_cli.ops.change_plan import in_place
 from kafkalog_cli.ops.cut_off import cut_off_run, is_cut_off_for_good
 from kafkalog_cli.ops.next_steps import recover_command
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan

@@ -22,7 +22,7 @@ from kafkalog_cli.log.partition import Partition, PartitionFile, Segment, odd_fi
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.listing.segments import is_index_missing
+from kafkalog_cli.ops.listing.listing import is_index_missing
 
 _MARKED = {
     DirectoryKind.DELETE: (

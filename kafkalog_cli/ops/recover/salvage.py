@@ -203,7 +203,7 @@ class _Found:
         """Forget the batches from `end_offset` on. Return where they begin, `size_bytes` if there are none.
 
         No CRC covers a base offset, so a damaged one may be above `end_offset`. A batch with such an offset is not
-        valid if it stands before lower offsets, or is above `most_offset`, the largest offset that the segment can have.
+        valid if it stands before lower offsets, or is above `most_offset`, the largest that the segment can have.
         """
         wanted = [first < end_offset for first in self.first_offset]
         last = max((row for row, valid in enumerate(self.is_valid) if valid and wanted[row]), default=-1)

@@ -46,6 +46,8 @@ fuzz-spark-source: ## 500 sets of options by Spark's own Kafka source and ours; 
 	$(PYTHON) -m tests.interop.fuzz_spark_source --count 500 --record docs/spark-source-fuzz.md
 fuzz-sql:        ## 2,000 random queries through Spark and SQLite over a naive decoder; the count goes into docs/sql-fuzz.md
 	$(PYTHON) -m tests.spark.sql_fuzz --count 2000 --record docs/sql-fuzz.md
+bench-smoke:     ## CPU seconds of ten commands, as ratios to a loop in Python, beside those of bench/smoke.json
+	$(PYTHON) bench/smoke.py
 bench:           ## the table of docs/bench.md
 	$(PYTHON) bench/compare.py
 site:            ## the pages of docs/ as a site in build/site

@@ -32,6 +32,8 @@ class Run(NamedTuple):
 
     seconds: float
     peak_bytes: int
+    cpu_seconds: float
+    """User and system."""
 
 
 @dataclass(slots=True)
@@ -79,7 +81,7 @@ def run(command: Sequence[str]) -> Run:
         errors.seek(0)
         if child.returncode != 0:
             raise Failed(f"exit {child.returncode}: {_last_line(errors.read())}")
-    return Run(seconds, usage.ru_maxrss << 10)
+    return Run(seconds, usage.ru_maxrss << 10, usage.ru_utime + usage.ru_stime)
 
 
 def run_pairs(

@@ -12,11 +12,11 @@ TARGET = Path(__file__).with_name("findings.md")
 HEADER = """\
 # Findings of verify
 
-`docs/generate_findings.py` writes this page from the tables in `kafkalog_cli/ops/checks/diagnoses_of_logs.py` and
-`diagnoses_of_files.py`. Change the tables, not this page. A partition or log directory ends with exit code 4 if
-anything in it is a corruption, with 3 if anything is a warning, else with 0. A finding may be more exact than this
-page. The effect of a leftover depends on the files beside it, and the next step on the replicas in the metadata log.
-The texts of the findings are on the page of [all messages](messages.md).
+`docs/generate_findings.py` writes this page from the tables in `kafkalog_cli/ops/checks/diagnoses.py`. Change the
+tables, not this page. A partition or log directory ends with exit code 4 if anything in it is a corruption, with 3 if
+anything is a warning, else with 0. A finding may be more exact than this page. The effect of a leftover depends on
+the files beside it, and the next step on the replicas in the metadata log. The texts of the findings are on the page
+of [all messages](messages.md).
 
 | Finding | Severity | Effect on a broker | Next step |
 |---|---|---|---|

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.library import find as find
     from kafkalog_cli.library import group_history as group_history
     from kafkalog_cli.library import groups as groups
+    from kafkalog_cli.library import inspect as inspect
     from kafkalog_cli.library import metadump as metadump
     from kafkalog_cli.library import new_partition as new_partition
     from kafkalog_cli.library import open as open  # noqa: A004
@@ -60,6 +61,7 @@ _LIBRARY = (
     "find",
     "group_history",
     "groups",
+    "inspect",
     "metadump",
     "new_partition",
     "open",

@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Iterable
 from enum import IntEnum, unique
-from shlex import quote
 
 
 @unique
@@ -65,6 +64,8 @@ def shell_word(text: str) -> str:
 def as_typed(word: str) -> str:
     """Quote a word that the user typed as `shell_word` does, but keep a leading dash: the word may be an option."""
     if "`" not in word and word.isprintable():
+        from shlex import quote
+
         return quote(word)
     return f"$'{''.join(map(_escaped, word))}'"
 

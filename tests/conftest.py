@@ -1,6 +1,7 @@
 """Fixtures for all tests: the corpus of real logs, and how many examples property tests try."""
 
 import os
+import signal
 import sys
 
 import pytest
@@ -33,6 +34,11 @@ if settings.default.derandomize:
 for name in [name for name in os.environ if name.startswith("KAFKALOG_") and not name.startswith("KAFKALOG_TEST_")]:
     del os.environ[name]
 os.environ["KAFKALOG_CONFIG"] = ""
+
+# A shell starts its background jobs with SIGINT ignored, and nohup ignores SIGHUP; children would inherit it.
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 
 # The tests start hundreds of processes. Each would compile our source again where no byte code may be written: 0.6 s of CPU
 # instead of 0.3 for `kafkalog verify`.

@@ -9,7 +9,7 @@ the files is the list of changes that the journal makes. Tests compare each mech
   because the offsets of an index have 31 bits.
 - `producer_state`, `producer_snapshots`, `producer_table`: ProducerStateManager and its snapshots, as columns.
 - `leader_epochs`: LeaderEpochFileCache.
-- `open_log`: the log between a start and a stop; `rolling`, `truncation` and `retention` work on it (UnifiedLog).
+- `open_log`: the log between a start and a stop: how it is rolled and truncated; `retention` works on it (UnifiedLog).
 - `appended_log`: UnifiedLog.append: rolls, writes, indexes, and updates producers. It writes through a `Growth`, of
   which `change.growing_run` has two: for a log that is there, and for a new partition.
 - `segment_writer`: the entries of a segment's indexes.

@@ -7,9 +7,8 @@ from typing import NamedTuple, Protocol
 
 from kafkalog_cli.broker.leader_epochs import LeaderEpochs
 from kafkalog_cli.broker.loaded_segment import LoadedSegment
-from kafkalog_cli.broker.open_log import OpenLog
+from kafkalog_cli.broker.open_log import ActiveSegment, Arriving, OpenLog, RollCause, RollLimits, roll_cause
 from kafkalog_cli.broker.producer_state import CompletedTxn, ProducerReplay
-from kafkalog_cli.broker.rolling import ActiveSegment, Arriving, RollCause, RollLimits, roll_cause
 from kafkalog_cli.broker.segment_writer import GrowingIndexes
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.durable import Content

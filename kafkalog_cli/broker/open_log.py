@@ -1,10 +1,11 @@
-"""A log between a broker's start and stop, on a draft of its files; rolling and truncation work on it."""
+"""A log between a broker's start and stop, on a draft of its files: how it is rolled and truncated (UnifiedLog)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from enum import Enum, unique
+from typing import Any, NamedTuple
 
 from kafkalog_cli.broker.leader_epochs import LeaderEpochs
 from kafkalog_cli.broker.load_error import LoadFailed, cannot_read
@@ -12,10 +13,10 @@ from kafkalog_cli.broker.loaded_segment import LoadedSegment, LoadSettings
 from kafkalog_cli.broker.producer_snapshots import ProducerSnapshots
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.names import FileKind, WorkState, offset_of_file_name, segment_file_name
-from kafkalog_cli.format import timeindex
-from kafkalog_cli.format.index import OffsetIndex
+from kafkalog_cli.format import timeindex, txnindex
+from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET, OFFSET_INDEX_ENTRY, OffsetIndex
 from kafkalog_cli.format.index_entries import SegmentIndex
-from kafkalog_cli.format.timeindex import TimeIndex
+from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY, TimeIndex
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.log_end import entries_in_use
 
@@ -159,3 +160,197 @@ def changed_epochs(draft: Draft) -> Iterator[LeaderEpochs]:
     yield epochs
     if epochs.is_changed and name in draft:
         draft.put(name, epochs.encode())
+
+
+SMALLEST_BATCH_BYTES = 68
+"""Size of a v2 batch with one record that has neither key nor value."""
+
+
+@unique
+class RollCause(Enum):
+    """Why a segment is rolled, in the order in which a broker checks. The value is the word in JSON output."""
+
+    SIZE = "size"
+    TIME = "time"
+    OFFSET_INDEX_FULL = "offset-index-full"
+    TIME_INDEX_FULL = "time-index-full"
+    OFFSET_RANGE = "offset-range"
+
+
+class Arriving(NamedTuple):
+    """Records that are about to be appended: their size in bytes, largest timestamp in ms, and last offset."""
+
+    size_bytes: int
+    max_timestamp: int
+    last_offset: int
+
+
+class ActiveSegment(NamedTuple):
+    """The properties of the active segment that decide whether it is rolled.
+
+    `first_timestamp` is the largest timestamp of its first batch, -1 if there is none. Its age then counts from
+    `created_ms`, when the broker opened or emptied the segment. The entries are counts of its two indexes.
+    """
+
+    base_offset: int
+    size_bytes: int
+    first_timestamp: int
+    created_ms: int
+    offset_entries: int
+    time_entries: int
+
+    def waited_ms(self, arriving: Arriving, now_ms: int) -> int:
+        """Return the age of the segment in ms (LogSegment.timeWaitedForRoll), by record timestamps if it has one."""
+        if self.first_timestamp >= 0:
+            return arriving.max_timestamp - self.first_timestamp
+        return now_ms - self.created_ms
+
+
+class RollLimits(NamedTuple):
+    """Topic settings; `segment_ms` is LogConfig.maxSegmentMs minus the random jitter, if there is any."""
+
+    segment_bytes: int
+    segment_ms: int
+    segment_index_bytes: int
+
+
+def roll_cause(active: ActiveSegment, arriving: Arriving, limits: RollLimits, now_ms: int) -> RollCause | None:
+    """Return why a broker rolls the segment before it appends `arriving`, None if it does not."""
+    if active.size_bytes > limits.segment_bytes - arriving.size_bytes:
+        return RollCause.SIZE
+    if active.size_bytes > 0 and active.waited_ms(arriving, now_ms) > limits.segment_ms:
+        return RollCause.TIME
+    if active.offset_entries >= limits.segment_index_bytes // OFFSET_INDEX_ENTRY.size:
+        return RollCause.OFFSET_INDEX_FULL
+    # One entry is reserved for closing the segment.
+    if active.time_entries >= limits.segment_index_bytes // TIME_INDEX_ENTRY.size - 1:
+        return RollCause.TIME_INDEX_FULL
+    relative_offset = arriving.last_offset - active.base_offset
+    return None if 0 <= relative_offset <= MAX_RELATIVE_OFFSET else RollCause.OFFSET_RANGE
+
+
+def roll(log: OpenLog) -> None:
+    """Close the active segment and create an empty segment at the log's end.
+
+    An empty active segment stays as it is. Raises LoadFailed where a broker throws: a segment with that base offset
+    or a later one exists.
+    """
+    active, end_offset = log.active(), log.log_end_offset
+    if active.base_offset == end_offset and not active.size_bytes:
+        return
+    if active.base_offset >= end_offset:
+        reason = f"a new segment would begin at {end_offset}, and {active.log_name} is there"
+        raise LoadFailed("KafkaException", reason)
+    if log.knows_times(active):
+        log.close_time_index(active)
+    for name, entries in ((active.index_name, active.offset_index()), (active.time_index_name, active.time_index())):
+        log.draft.cut(name, len(entries) * entries.layout.size)
+    log.create_segment(end_offset)
+    log.take_snapshot_at_end()
+
+
+class CutBatch(NamedTuple):
+    """The batch that contains the target offset; it is removed as a whole."""
+
+    base_offset: int
+    last_offset: int
+    position: int
+
+
+class Truncated(NamedTuple):
+    """Result of a truncation: the new start and end of the log, and the base offsets of the removed segments.
+
+    `cut_batch` is the removed batch that also had records below the target, None if there is none. `cut_bytes` is
+    the number of bytes cut from the segment that is now the last.
+    """
+
+    log_start_offset: int
+    log_end_offset: int
+    removed: tuple[int, ...] = ()
+    cut_batch: CutBatch | None = None
+    cut_bytes: int = 0
+
+
+def truncate_to(log: OpenLog, target_offset: int) -> Truncated:
+    """Remove all records from `target_offset` on, in whole batches; the draft is the log at the broker's next start.
+
+    Until it stops, a broker uses the target as the log's end, even if it lies within a batch. A log that would end
+    below its log start offset is emptied and starts there, as at the broker's next start. Raises LoadFailed.
+    """
+    if target_offset >= log.log_end_offset:
+        with changed_epochs(log.draft) as epochs:
+            epochs.truncate_from_end(log.log_end_offset)
+        return Truncated(log.log_start_offset, log.log_end_offset)
+    if log.base_offsets[0] > target_offset:
+        return truncate_fully_and_start_at(log, target_offset)
+    producers = log.producers_at_end(log.draft.fork())
+    removed = [base_offset for base_offset in log.base_offsets if base_offset > target_offset]
+    log.drop_segments(removed)
+    cut_batch, cut_bytes = _truncate_segment(log, log.active(), target_offset)
+    end_offset = log.active().next_offset()
+    if end_offset < log.log_start_offset:
+        started = truncate_fully_and_start_at(log, log.log_start_offset)
+        return started._replace(removed=(*started.removed, *removed), cut_batch=cut_batch)
+    _forget_after(log, producers, target_offset, end_offset)
+    log.log_end_offset = end_offset
+    return Truncated(log.log_start_offset, end_offset, tuple(removed), cut_batch, cut_bytes)
+
+
+def truncate_fully_and_start_at(log: OpenLog, new_offset: int) -> Truncated:
+    """Remove all records; the log continues, empty, at `new_offset`."""
+    removed = list(log.base_offsets)
+    log.drop_segments(removed)
+    for name in log.draft.names():
+        if name.endswith(FileKind.PRODUCER_SNAPSHOT.value):
+            log.draft.drop(name)
+    log.create_segment(new_offset)
+    with changed_epochs(log.draft) as epochs:
+        epochs.clear()
+    log.log_start_offset = log.log_end_offset = new_offset
+    return Truncated(new_offset, new_offset, tuple(removed))
+
+
+def _truncate_segment(log: OpenLog, segment: LoadedSegment, target_offset: int) -> tuple[CutBatch | None, int]:
+    """Cut the segment (LogSegment.truncateTo) and close it, as a broker does when it stops.
+
+    Returns the removed batch that also had records below the target (None if there is none), and the bytes cut.
+    """
+    found = segment.find(target_offset)
+    before = segment.size_bytes
+    draft, knows_times = log.draft, log.knows_times(segment)
+    offsets, times = segment.offset_index(), segment.time_index()
+    slot = offsets.floor_slot(target_offset)
+    kept = slot if slot >= 0 and offsets[slot].offset == target_offset else slot + 1
+    draft.cut(segment.index_name, kept * offsets.layout.size)
+    slot = times.floor_slot(target_offset, field=1)
+    kept = slot if slot >= 0 and times[slot].offset == target_offset else slot + 1
+    draft.cut(segment.time_index_name, kept * times.layout.size)
+    if segment.txn_index_name in draft:
+        entries, _ = txnindex.decode(draft.read(segment.txn_index_name), segment.base_offset)
+        kept = next((at for at, entry in enumerate(entries) if entry.last_offset >= target_offset), len(entries))
+        if kept < len(entries):
+            draft.cut(segment.txn_index_name, kept * txnindex.ABORTED_TXN.size)
+    if found is None:
+        return None, 0
+    with draft.reader(segment.log_name) as reader:
+        first_offset = segment.first_offset(reader, found)
+    draft.cut(segment.log_name, found.position)
+    if knows_times:
+        log.close_time_index(log.active())
+    cut_batch = CutBatch(first_offset, found.last_offset, found.position) if first_offset < target_offset else None
+    return cut_batch, before - found.position
+
+
+def _forget_after(log: OpenLog, producers: ProducerSnapshots, target_offset: int, end_offset: int) -> None:
+    """Truncate the leader epochs to `end_offset`, and rebuild the producer state and snapshots.
+
+    If the target lies within a batch, the broker's next start finds a lower end and rebuilds them once more.
+    """
+    with changed_epochs(log.draft) as epochs:
+        epochs.truncate_from_end(end_offset)
+    snapshots = ProducerSnapshots(log.draft, log.settings)
+    snapshots.state, snapshots.end_offset = producers.state, producers.end_offset
+    snapshots.rebuild(log.segments(), log.log_start_offset, target_offset, from_clean_stop=False)
+    if target_offset != end_offset:
+        started = ProducerSnapshots(log.draft, log.settings)
+        started.rebuild(log.segments(), log.log_start_offset, end_offset, from_clean_stop=log.is_clean)

@@ -19,7 +19,7 @@ from kafkalog_cli.format.checkpoint import BrokerReading, PartitionOffset
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.java_text import lines
 from kafkalog_cli.log.checkpoints import RootCheckpoints, checkpoint_path
-from kafkalog_cli.log.logdir import OFFSET_CHECKPOINTS
+from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS
 
 _PATIENCE = LockPolicy(wait_ms=10_000, assume_offline=True)
 """Another writer holds the lock on byte 1 only for a moment. If locks do not work, the caller was already permitted

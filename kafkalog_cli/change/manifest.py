@@ -288,7 +288,8 @@ def decode(path: str, data: bytes) -> Manifest:
         document = parse(data)
         version = document["format"]
         if type(version) is int and version != FORMAT and abs(version) < _MOST_FORMAT:
-            raise UnsupportedFormat(path=path, reason=f"a manifest of format {version}, of another kafkalog")
+            reason = f"a manifest of format {version}, which another version of kafkalog wrote"
+            raise UnsupportedFormat(path=path, reason=reason)
         check_form(document)
         return Manifest(
             RunInfo(**{**document["run"], "argv": tuple(document["run"]["argv"])}),

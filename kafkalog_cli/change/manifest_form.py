@@ -24,7 +24,7 @@ from kafkalog_cli.format.strict_json import (
     table,
     text,
 )
-from kafkalog_cli.log.logdir import OFFSET_CHECKPOINTS
+from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS
 
 MANIFEST = "manifest.json"
 _MOST_NAME_BYTES = 255

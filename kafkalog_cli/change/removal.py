@@ -86,7 +86,7 @@ def entries_below(fs: Filesystem, path: str) -> list[tuple[str, bool]]:
     while waiting:
         directory, depth = waiting.pop()
         if depth > _MOST_DEPTH:
-            reason = f"it has directories in directories, more than {_MOST_DEPTH} deep, which nothing of Kafka's makes"
+            reason = f"its directories are nested more than {_MOST_DEPTH} deep, and Kafka makes none like that"
             raise Refused(path=path, reason=f"{reason}; `rm -r {shell_word(path)}` removes it")
         for entry in fs.list_directory(directory):
             is_directory = entry.is_directory and not entry.is_symlink

@@ -12,9 +12,8 @@ from itertools import pairwise
 from kafkalog_cli.cli.commands import COMMANDS, command_of, help_of
 from kafkalog_cli.cli.configuration import Configuration, configuration
 from kafkalog_cli.cli.declared import Answered, CommandContext
-from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.environment import Environment, styles_as_wanted
 from kafkalog_cli.cli.plain_parser import NotPlainError, plain_call
-from kafkalog_cli.cli.terminal import styles_as_wanted
 from kafkalog_cli.disk.kernels import COMPILING
 from kafkalog_cli.errors import ExitCode, KafkalogError, next_step
 from kafkalog_cli.output.messages import Messages

@@ -142,9 +142,8 @@ def append(  # noqa: PLR0913
     records, and the command that appends the rest (--skip-records). Standard input has to be sent again.
     """
     from kafkalog_cli.cli.verbs import begin
-    from kafkalog_cli.ops.append.ahead import parse_skipped
     from kafkalog_cli.ops.append.batching import Writing
-    from kafkalog_cli.ops.append.inputs import AppendInputs, paths_and_files
+    from kafkalog_cli.ops.append.inputs import AppendInputs, parse_skipped, paths_and_files
     from kafkalog_cli.ops.append.verb import APPEND, Appending, AppendOptions
     from kafkalog_cli.output.append_view import append_view
 

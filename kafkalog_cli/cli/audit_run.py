@@ -37,8 +37,8 @@ from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.spark.audit_job import Audit, AuditRequest
-from kafkalog_cli.spark.java import need_pyspark
 from kafkalog_cli.spark.sessions import Sessions
+from kafkalog_cli.spark.starting import need_pyspark
 
 PREVIOUS = "previous"
 

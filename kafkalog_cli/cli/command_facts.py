@@ -12,6 +12,7 @@ SUMMARIES = {
     "read": "Print the records of partitions as a consumer gets them",
     "find": "Print the records that meet all conditions",
     "stats": "Print sizes, codecs, keys, producers and times of logs",
+    "inspect": "Show partitions on a time axis: segments, holes, retention",
     "lookup-offset": "Find the record at an offset",
     "lookup-time": "Find the first record at or after a time",
     "dump-log": "Print segments as kafka-dump-log does",
@@ -85,6 +86,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("See what lies in each topic, the largest first", f"kafkalog stats {_LOG_DIR}"),
         ("Compare the partitions of a topic", f"kafkalog stats {_LOG_DIR} --topic orders --partitions"),
         ("Find the 20 largest records and most frequent keys", f"kafkalog stats {_LOG_DIR} --topic orders --top 20"),
+    ),
+    "inspect": (
+        ("See when the data of each partition was written, and what retention removes", f"kafkalog inspect {_LOG_DIR}"),
+        (
+            "Make a page of it for a browser",
+            f"kafkalog inspect {_LOG_DIR} --broker-config server.properties --html inspect.html",
+        ),
+        ("See each segment of a partition", f"kafkalog inspect {_PARTITION}"),
     ),
     "lookup-offset": (
         ("Print the record at offset 120", f"kafkalog lookup-offset {_PARTITION} 120"),
@@ -291,6 +300,7 @@ _CODES: dict[str, tuple[ExitCode, ...]] = {
     "read": _READ,
     "find": _READ,
     "stats": _READ,
+    "inspect": (*_READ, _E.REFUSED),
     "lookup-offset": _PATHS,
     "lookup-time": (*_PATHS, _E.PARTIAL),
     "dump-log": _READ,

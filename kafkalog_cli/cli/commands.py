@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.cli.environment import Environment
 
 GROUPS = {
-    "Look": ("ls", "read", "find", "stats", "lookup-offset", "lookup-time", "dump-log", "dump-index"),
+    "Look": ("ls", "read", "find", "stats", "inspect", "lookup-offset", "lookup-time", "dump-log", "dump-index"),
     "Cluster": ("groups", "transactions", "cluster"),
     "Check and repair": ("doctor", "verify", "recover"),
     "Change": ("append", "roll", "retain", "compact", "delete-records", "truncate"),

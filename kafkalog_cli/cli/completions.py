@@ -1,4 +1,4 @@
-"""Words that a shell completes for options: topics and groups of the log directories that are already typed."""
+"""Words that a shell completes for options: topics, partitions and groups of the log directories already typed."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,16 +12,14 @@ MOST_LOG_BYTES = 32 << 20
 
 def complete_topics(ctx: Any, incomplete: str) -> list[str]:
     """Return the topics under the paths of the command line that begin with `incomplete`."""
-    from kafkalog_cli.disk.fs import RealFilesystem
-    from kafkalog_cli.disk.names import DirectoryKind
-    from kafkalog_cli.ops.selection import expand, partition_paths
+    return sorted({topic for topic, _ in _partitions(ctx) if topic.startswith(incomplete)})
 
-    fs, found = RealFilesystem(), set[str]()
-    with suppress(KafkalogError, OSError):
-        for path in expand(fs, _paths(ctx)):
-            names = (one.directory for one in partition_paths(fs, path))
-            found |= {name.topic for name in names if name.kind is DirectoryKind.PARTITION and name.topic is not None}
-    return sorted(topic for topic in found if topic.startswith(incomplete))
+
+def complete_partitions(ctx: Any, incomplete: str) -> list[str]:
+    """Return the numbers of partitions that begin with `incomplete`: those of the topics that are typed, or of all."""
+    topics = ctx.params.get("topic") or ()
+    numbers = {number for topic, number in _partitions(ctx) if not topics or topic in topics}
+    return [str(number) for number in sorted(numbers) if str(number).startswith(incomplete)]
 
 
 def complete_groups(ctx: Any, incomplete: str) -> list[str]:
@@ -29,6 +27,21 @@ def complete_groups(ctx: Any, incomplete: str) -> list[str]:
     with suppress(KafkalogError, OSError):
         return sorted({group for group in _groups(_paths(ctx)) if group.startswith(incomplete) and group.isprintable()})
     return []
+
+
+def _partitions(ctx: Any) -> set[tuple[str, int]]:
+    """Return the topics and numbers of the partitions under the paths of the command line."""
+    from kafkalog_cli.disk.fs import RealFilesystem
+    from kafkalog_cli.disk.names import DirectoryKind
+    from kafkalog_cli.ops.selection import expand, partition_paths
+
+    fs, found = RealFilesystem(), set[tuple[str, int]]()
+    with suppress(KafkalogError, OSError):
+        for path in expand(fs, _paths(ctx)):
+            for name in (one.directory for one in partition_paths(fs, path)):
+                if name.kind is DirectoryKind.PARTITION and name.topic is not None and name.partition is not None:
+                    found.add((name.topic, name.partition))
+    return found
 
 
 def _groups(paths: list[str]) -> Iterator[str]:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import UsageError
@@ -30,7 +30,9 @@ CONFIGURABLE = frozenset(
 """Options of any command: how results are printed, how thorough a reader is, and limits of load and memory."""
 READERS_ONLY = frozenset({"broker-config", "metadata"})
 """Paths that are read for settings. A command that changes logs takes these from its command line."""
-READERS = frozenset({"ls", "groups", "transactions", "cluster", "doctor", "serve", "replay", "verify", "audit"})
+READERS = frozenset(
+    {"ls", "groups", "transactions", "cluster", "doctor", "serve", "replay", "verify", "audit", "inspect"}
+)
 NOT_OF = {"format": frozenset({"export"}), "isolation": frozenset({"replay"})}
 """Commands whose option of this name means something else: `export --format` is the format of the files.
 
@@ -46,13 +48,12 @@ _OF_OTHERS = re.compile(
 _MOST_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(NamedTuple):
     """The values of a file: `common` for all commands, and a table per command. `path` is "" without a file."""
 
     path: str = ""
-    common: Mapping[str, Any] = field(default_factory=dict)
-    tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    common: Mapping[str, Any] = MappingProxyType({})
+    tables: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
     def defaults(self, command: str, options: Iterable[Any]) -> dict[str, Any]:
         """Return the values for a command by the names of its parameters. Raises UsageError for another's option."""
@@ -125,8 +126,7 @@ def origin(error: Any, path: str) -> str:
     return path if source == "DEFAULT_MAP" else ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Names:
+class _Names(NamedTuple):
     """Checks names, and answers a wrong name with similar names."""
 
     commands: tuple[str, ...]

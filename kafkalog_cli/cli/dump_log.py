@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING, Annotated, Any
 
 from kafkalog_cli.cli.declared import Answered, Command, CommandContext, Option
+from kafkalog_cli.cli.groups import Contents
 from kafkalog_cli.cli.options import (
     OUTPUT_PANEL,
     SELECTION_PANEL,
     Format,
     FromOffset,
-    KeyFormatOption,
     MaxBatchBytes,
     MaxOutputBytes,
     MaxRatio,
@@ -16,13 +16,11 @@ from kafkalog_cli.cli.options import (
     OutputFormat,
     PartitionOption,
     PathsArgument,
-    SchemasOption,
     Since,
     ToOffset,
     TopicOption,
     TopicPatternOption,
     Until,
-    ValueFormatOption,
     selection_of,
     wanted_range,
 )
@@ -87,8 +85,9 @@ def _decoder_option(name: str, what: str) -> Any:
     )
 
 
-def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
+def dump_log(  # noqa: PLR0913 the real tool has these options
     context: CommandContext,
+    *,
     paths: PathsArgument = None,
     files: Annotated[str | None, Option(metavar="FILE,...", help="Files to dump, comma separated.",
                                               rich_help_panel=_TOOL)] = None,
@@ -133,9 +132,7 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
     strict: Annotated[bool, _flag("strict", "Exit with 3 on tail damage and with 4 on corruption.")] = False,
     resync: Annotated[bool, _flag("resync", "Continue after damage with the next valid batch of the file.")] = False,
     output_format: Format = OutputFormat.TEXT,
-    key_format: KeyFormatOption = None,
-    value_format: ValueFormatOption = None,
-    schemas: SchemasOption = None,
+    values: Contents,
     redact: Annotated[str | None, Option(metavar="WHAT", rich_help_panel=OUTPUT_PANEL,
         help="Leave out contents: keys,values,headers[=hash|len]. Keys of headers stay.")] = None,
     max_batch_bytes: MaxBatchBytes = DEFAULT_LIMITS.max_batch_bytes,
@@ -148,7 +145,6 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
     ranges of offsets and times, and NDJSON are additions. The exit code is 1 if a file could not be read to its end.
     """
     from kafkalog_cli.cli.dump_log_run import DumpLogRun, DumpRequest
-    from kafkalog_cli.cli.dump_sidecar_run import ContentsFormats
 
     topic_decoder = next((name for name, wanted in (
         ("offsets", offsets_decoder),
@@ -179,7 +175,7 @@ def dump_log(  # noqa: PLR0913, PLR0917 the real tool has these options
         wanted=wanted_range(environment, from_offset, to_offset, since, until, now, key),
         max_records=max_records,
         version=kafka_version_of(kafka_version),
-        contents_formats=ContentsFormats(key_format, value_format, schemas),
+        decoding=values.decoding,
     )
     selection = selection_of(topic, partition, topic_pattern)
     return DumpLogRun(environment, request).run(files, paths or [], selection)

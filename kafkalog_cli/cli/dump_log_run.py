@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalog_cli.cli.dump_sidecar_run import ContentsFormats, DumpedValues, advancing
+from kafkalog_cli.cli.dumped_values import DumpedValues, advancing
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.disk.names import FileKind, classify_file
@@ -21,6 +21,7 @@ from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.ops.dump.segment import MAX_INT32, DumpOptions, SegmentDump
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
+from kafkalog_cli.ops.values.decoded_columns import Decoding
 from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
 from kafkalog_cli.output.dump_printer import DumpReports, SegmentPrinter, SevenPrinter, SevenText, TextPrinter
 from kafkalog_cli.output.dump_text import ClassDecoder, KeyValueDecoder, LogText, java_absolute_path, java_path
@@ -69,7 +70,7 @@ class DumpRequest(NamedTuple):
     wanted: Range | None = None
     max_records: int | None = None
     version: KafkaVersion = NEWEST
-    contents_formats: ContentsFormats = ContentsFormats()
+    decoding: Decoding = Decoding()
 
     @property
     def is_plain_strings(self) -> bool:
@@ -102,7 +103,7 @@ class DumpLogRun:
         self._choice = environment.kernels
         self._locks = LockWarnings(environment.fs, self._messages.report)
         self._sidecars: SidecarDump | None = None
-        self._values = DumpedValues(environment.fs, self._messages, request.contents_formats)
+        self._values = DumpedValues(environment.fs, self._messages, request.decoding)
 
     def run(self, files: str | None, paths: list[str], selection: Selection | None = None) -> int:
         """Dump `files` (comma separated, unchanged) and the files that `paths` select; return the exit code."""
@@ -110,7 +111,7 @@ class DumpLogRun:
         named = java_split(files) if files is not None else []
         if not named and not paths:
             raise UsageError(reason="dump-log needs --files or a PATH; see kafkalog dump-log --help")
-        if any(request.contents_formats) and not request.is_json:
+        if any(request.decoding) and not request.is_json:
             raise UsageError(reason="--key-format, --value-format and --schemas of dump-log need --format json")
         chosen = named + self._select(paths, selection)
         self._values.read_schemas(chosen)

@@ -1,38 +1,26 @@
-"""The indexes and snapshots of one run of `kafkalog dump-log`, its decoded keys and values, and its progress."""
+"""The indexes and snapshots of one run of `kafkalog dump-log`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.disk.pair_spool import PairSpool
 from kafkalog_cli.format import producer_snapshot, txnindex
-from kafkalog_cli.format.batch import BatchColumns
-from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.java_text import parse_long
 from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
 from kafkalog_cli.format.limits import Limits
-from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.format.timeindex import TimeIndex
 from kafkalog_cli.ops.dump.sidecar import GivesUp, check_offset_index, check_time_index
 from kafkalog_cli.output.dump_printer import DumpReports
-from kafkalog_cli.output.dump_text import aborted_txn_line, java_absolute_path, java_path, producer_line
+from kafkalog_cli.output.dump_text import aborted_txn_line, java_absolute_path, producer_line
 from kafkalog_cli.output.stream import ResultStream
 
-if TYPE_CHECKING:
-    from kafkalog_cli.format.values.decoder import ValueDecoder
-    from kafkalog_cli.format.values.value_format import ValueFormat
-    from kafkalog_cli.output.decoded_values import DecodedValues
-    from kafkalog_cli.output.messages import Messages
-    from kafkalog_cli.output.progress import Progress
-    from kafkalog_cli.output.record_json_printer import JsonPrinter
 
-
-@dataclass(frozen=True, slots=True)
-class SidecarOptions:
+class SidecarOptions(NamedTuple):
     """kafka-dump-log's options for indexes; `max_message_bytes` are read at an entry's position."""
 
     sanity_only: bool
@@ -156,69 +144,3 @@ def _base_of(path: str, name: str) -> tuple[str, int | None]:
 
 def _bad_name() -> GivesUp:
     return GivesUp(None, "the name does not begin with an offset")
-
-
-class ContentsFormats(NamedTuple):
-    """How keys and values are decoded in JSON output, and where their schemas are. None: not given."""
-
-    key_format: ValueFormat | None = None
-    value_format: ValueFormat | None = None
-    schemas: str | None = None
-
-
-class DumpedValues:
-    """Decodes keys and values for JSON output, and reports contents that cannot be decoded."""
-
-    def __init__(self, fs: Filesystem, messages: Messages, formats: ContentsFormats) -> None:
-        self._fs = fs
-        self._messages = messages
-        self._formats = formats
-        self._decoder: ValueDecoder | None = None
-
-    def read_schemas(self, paths: list[str]) -> None:
-        """Read the schemas for the files at `paths`. Raises PathNotFound, OSError."""
-        formats = self._formats
-        if formats.key_format is None and formats.value_format is None:
-            return
-        from kafkalog_cli.ops.values.schema_sources import value_decoder
-
-        directories = [java_path(path).rpartition("/")[0] or "." for path in paths]
-        self._decoder, notes = value_decoder(
-            self._fs, formats.key_format, formats.value_format, directories, formats.schemas
-        )
-        for note in notes:
-            self._messages.warn(note.kind, note.message, path=note.path)
-
-    def of_topic(self, topic: str | None) -> DecodedValues | None:
-        """Return what decodes the records of a topic; None if nothing is decoded."""
-        if self._decoder is None or topic is None:
-            return None
-        from kafkalog_cli.output.decoded_values import DecodedValues
-
-        return DecodedValues(self._decoder, topic)
-
-    def report(self, path: str, printer: JsonPrinter, flush: Callable[[], None]) -> bool:
-        """Report the contents of a file that were not decoded; return whether there are any."""
-        failures = [] if printer.values is None else printer.values.failures()
-        if not failures:
-            return False
-        from kafkalog_cli.output.decoded_values import failure_message
-
-        flush()
-        for one in failures:
-            self._messages.warn("undecoded", failure_message(one), path=path)
-        return True
-
-
-def advancing(
-    progress: Progress, parts: Iterable[RecordBlock | BatchColumns | Fault], path: str
-) -> Iterator[RecordBlock | BatchColumns | Fault]:
-    """Yield the parts of a segment; the progress follows the end of their last batches."""
-    done_bytes = 0
-    for part in parts:
-        yield part
-        if not isinstance(part, Fault):
-            batches, end = (part.batches, part.end_row) if isinstance(part, RecordBlock) else (part, len(part))
-            end_bytes = int(batches.position[end - 1]) + int(batches.size_bytes[end - 1]) if end else done_bytes
-            progress.advance(end_bytes - done_bytes, path)
-            done_bytes = end_bytes

@@ -4,7 +4,7 @@ from enum import Enum
 from typing import Annotated
 
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
-from kafkalog_cli.cli.groups import OnSpark
+from kafkalog_cli.cli.groups import Contents, OnSpark
 from kafkalog_cli.cli.options import (
     OUTPUT_PANEL,
     SELECTION_PANEL,
@@ -71,6 +71,7 @@ def export(  # noqa: PLR0913
     isolation: IsolationOption = IsolationLevel.READ_UNCOMMITTED,
     include_control: Annotated[bool, Option("--include-control", rich_help_panel=SELECTION_PANEL,
         help="Include the markers of transactions.")] = False,
+    contents: Contents,
     topic: TopicOption = None,
     partition: PartitionOption = None,
     topic_pattern: TopicPatternOption = None,
@@ -92,6 +93,9 @@ def export(  # noqa: PLR0913
     an export that fails or is killed leaves no visible file, and the next export removes the rest. With --state, each
     run exports new records up to the last whole batch, and commits the state together with the files.
 
+    With --value-format or --key-format, Parquet and Arrow files have the columns value_json or key_json too: decoded
+    contents as JSON text. Records of NDJSON have the member decoded. An import leaves both out.
+
     Tasks of Spark do the work, so it needs the extra `spark`. Nothing is locked or changed in a log directory.
     """
     from kafkalog_cli.cli.export_run import ExportOptions, ExportRun
@@ -102,6 +106,7 @@ def export(  # noqa: PLR0913
         None if codec is None else codec.value, by_day, state, mode.value, isolation.value, include_control,
         from_offset, to_offset, since, until, now,
         spark.sessions(context.environment, as_json=report.is_json), quiet, report.is_json,
+        contents.decoding.absolute(),
     )  # fmt: skip
     return ExportRun(context.environment, options).run(paths or [])
 

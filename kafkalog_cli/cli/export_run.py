@@ -12,6 +12,7 @@ from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
+from kafkalog_cli.ops.values.decoded_columns import Decoding
 from kafkalog_cli.output.export_view import EXPORTED, ExportLines, export_counts, export_lines, exported_object
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines
@@ -19,8 +20,8 @@ from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.spark.export.job import Export, ExportResult
 from kafkalog_cli.spark.export.plan import exported_partitions
-from kafkalog_cli.spark.java import need_pyspark
 from kafkalog_cli.spark.sessions import Sessions
+from kafkalog_cli.spark.starting import need_pyspark
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class ExportOptions:
     sessions: Sessions
     quiet: bool
     is_json: bool
+    decoding: Decoding
 
 
 class ExportRun:
@@ -103,6 +105,7 @@ class ExportRun:
             OnDamage(options.mode),
             options.with_control,
             options.state is not None,
+            options.decoding,
         )
 
     def _tell(self, result: ExportResult, seconds: float) -> None:

@@ -2,11 +2,10 @@
 
 from typing import Annotated
 
-from kafkalog_cli.cli.completions import complete_topics
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
+from kafkalog_cli.cli.groups import Contents
 from kafkalog_cli.cli.options import (
     OUTPUT_PANEL,
-    SELECTION_PANEL,
     Format,
     FromTime,
     IsolationLevel,
@@ -19,6 +18,7 @@ from kafkalog_cli.cli.options import (
     PartitionOption,
     StartOffset,
     ToOffset,
+    TopicOption,
     TopicPatternOption,
     Until,
     default_jobs,
@@ -28,8 +28,9 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS
 CONDITION_PANEL = "Conditions"
 
 
-def find(  # noqa: PLR0913, PLR0917 options
+def find(  # noqa: PLR0913 options
     context: CommandContext,
+    *,
     paths: Annotated[list[str], Argument(metavar="PATH...", show_default=False,
         help="Log directories, partition directories, or globs of them.")],
     key: Annotated[str | None, Option("--key", metavar="KEY", rich_help_panel=CONDITION_PANEL,
@@ -47,8 +48,7 @@ def find(  # noqa: PLR0913, PLR0917 options
         " VALUE, it is this text or JSON value. May be repeated.")] = None,
     ignore_case: Annotated[bool, Option("--ignore-case", "-i", rich_help_panel=CONDITION_PANEL,
         help="Ignore the case of ASCII letters in --value and --regex.")] = False,
-    topic: Annotated[list[str] | None, Option("--topic", metavar="TOPIC", rich_help_panel=SELECTION_PANEL,
-        autocompletion=complete_topics, help="Take only this topic; may be repeated.")] = None,
+    topic: TopicOption = None,
     partition: PartitionOption = None,
     topic_pattern: TopicPatternOption = None,
     start: StartOffset = "earliest",
@@ -69,6 +69,7 @@ def find(  # noqa: PLR0913, PLR0917 options
         rich_help_panel=OUTPUT_PANEL, help="Print also N records after each match.")] = None,
     around: Annotated[int, Option("--context", "-C", metavar="N", min=0, rich_help_panel=OUTPUT_PANEL,
         help="Print also N records before and after each match.")] = 0,
+    contents: Contents,
     print_: Annotated[str | None, Option("--print", metavar="FIELD,...", rich_help_panel=OUTPUT_PANEL,
         help="Fields of a line of text: timestamp, partition, offset, epoch, headers, key, value. Default: key,value.",
         )] = None,
@@ -85,6 +86,9 @@ def find(  # noqa: PLR0913, PLR0917 options
     The exit code is 1 if no record matches. Batches that cannot match are not decoded, so damage in them is not
     reported. `verify --level deep` finds it.
 
+    With --value-format, --json looks into decoded values, such as Avro. --value and --regex always search the
+    stored bytes. Values that cannot be decoded do not match --json. The reason is a warning, and the exit code is 3.
+
     A partition without the offsets or times of the range has no match. A JSON value of more than 4 MiB never
     matches --json.
     """
@@ -94,7 +98,7 @@ def find(  # noqa: PLR0913, PLR0917 options
         key, value, regex, tuple(header or ()), tuple(json_path or ()), ignore_case, start, from_time, to_offset,
         until, now, isolation.value, first, last, count, around if before is None else before,
         around if after is None else after, print_, kcat_format, output_format.is_json, jobs or default_jobs(),
-        max_output_bytes, max_ratio,
+        max_output_bytes, max_ratio, contents.decoding,
     )  # fmt: skip
     return FindRun(context.environment, options).run(paths, topic, partition, topic_pattern)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.options import selection_of
-from kafkalog_cli.cli.read_run import RecordOutput, fields_of, start_of
+from kafkalog_cli.cli.read_run import RecordOutput, decoder_of, fields_of, start_of
 from kafkalog_cli.cli.times import time_of
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
@@ -23,6 +23,8 @@ from kafkalog_cli.ops.find.search import find_records
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.selection import Selection, select_partitions
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
+from kafkalog_cli.ops.values.decoded_columns import Decoding
+from kafkalog_cli.output.decoded_values import DecodedValues
 from kafkalog_cli.output.find_text import FoundText
 from kafkalog_cli.output.kcat_text import parse_kcat_format
 from kafkalog_cli.output.kernels import JSON_LINES
@@ -59,6 +61,7 @@ class FindOptions:
     jobs: int
     max_output_bytes: int
     max_ratio: int
+    decoding: Decoding
 
 
 class FindRun:
@@ -73,11 +76,14 @@ class FindRun:
         self._fields = fields_of(options.print or "key,value")
         self._output = RecordOutput(self._out, self._messages, self._fields, kcat_format, options.is_json)
         self._request = self._checked_request()
-        if options.is_json and not self._request.has_context and not options.only_counts:
+        options.decoding.check()
+        is_compiled = options.is_json and not options.decoding
+        if is_compiled and not self._request.has_context and not options.only_counts:
             environment.kernels.need(*JSON_LINES)
         self._paint = paint_of(self._out) if self._out.is_terminal else None
         self._segment: Segment | None = None
         self._partition: Partition | None = None
+        self._values: DecodedValues | None = None
         self._write: Callable[[FoundBlock], None] = self._nothing
         self._has_output = False
 
@@ -88,6 +94,10 @@ class FindRun:
         environment, options = self._environment, self._options
         selection = selection_of(topics, partitions, topic_pattern) or Selection()
         chosen = select_partitions(environment.fs, paths, selection)
+        paths = [partition.path for partition in chosen]
+        decoder = decoder_of(options.decoding, environment.fs, paths, self._messages)
+        self._output = replace(self._output, decoder=decoder)
+        self._request = replace(self._request, decoder=decoder)
         locks = LockWarnings(environment.fs, self._messages.report)
         for one in chosen:
             locks.about_partition(one.path)
@@ -143,12 +153,13 @@ class FindRun:
 
     def _writer(self, partition: Partition, segment: Segment) -> Callable[[FoundBlock], None]:
         """Return the function that writes the records of a segment."""
+        self._values = self._values or self._output.values(partition)
         if self._options.is_json and self._request.has_context:
             return self._json_writer(partition, segment)
         if self._options.is_json or self._output.kcat_format is not None:
-            printer = self._output.printer(partition, segment)
+            printer = self._output.printer(partition, segment, self._values)
             return lambda found: printer.block(found.block)
-        text = FoundText(self._out, self._fields, partition, self._request.conditions, self._paint)
+        text = FoundText(self._out, self._fields, partition, self._request.conditions, self._paint, self._values)
         is_new = self._has_output and self._request.has_context and self._partition is not partition
         self._partition = partition
 
@@ -165,7 +176,8 @@ class FindRun:
 
         directory, name = partition.directory, segment.log.path.rpartition("/")[2]
         context = SegmentContext(directory.topic, directory.partition, name, segment.is_seven)
-        text = RecordJson(context, RecordJsonOptions(with_batches=False, decode=topic_decode(directory.topic)))
+        decode = topic_decode(directory.topic)
+        text = RecordJson(context, RecordJsonOptions(with_batches=False, decode=decode, values=self._values))
         return lambda found: write_marked(self._out, text, found.block, is_match=found.is_match)
 
     @staticmethod
@@ -173,6 +185,13 @@ class FindRun:
         """Write nothing: no segment has begun."""
 
     def _end_partition(self, searched: SearchedPartition) -> None:
+        failures = [] if self._values is None else self._values.failures()
+        self._values = None
+        if failures:
+            searched.code = combined_exit_code([searched.code, ExitCode.WARNINGS])
+            self._out.flush()
+        for one in failures:
+            self._messages.warn("undecoded", one.message, path=searched.partition.path)
         if not self._options.only_counts:
             return
         if self._options.is_json:

@@ -16,6 +16,7 @@ from kafkalog_cli.cli.options import (
     Format,
     IoBytesPerS,
     Jobs,
+    KeyFormatOption,
     MaxBatchBytes,
     MaxOutputBytes,
     MaxRatio,
@@ -24,9 +25,11 @@ from kafkalog_cli.cli.options import (
     OutputFormat,
     PartitionOption,
     Quiet,
+    SchemasOption,
     TimeBudget,
     TopicOption,
     TopicPatternOption,
+    ValueFormatOption,
     Verbose,
     Wait,
     pace_of,
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
 
     from kafkalog_cli.cli.environment import Environment
     from kafkalog_cli.ops.session.options import SessionOptions
+    from kafkalog_cli.ops.values.decoded_columns import Decoding
 
 
 class Topics(NamedTuple):
@@ -102,6 +106,21 @@ class DecodingLimits(NamedTuple):
     def limits(self) -> Limits:
         """The limits as the readers take them."""
         return Limits(self.max_batch_bytes, self.max_output_bytes, self.max_ratio)
+
+
+class Contents(NamedTuple):
+    """How keys and values are decoded."""
+
+    key_format: KeyFormatOption = None
+    value_format: ValueFormatOption = None
+    schemas: SchemasOption = None
+
+    @property
+    def decoding(self) -> "Decoding":
+        """The decoding as the readers take it."""
+        from kafkalog_cli.ops.values.decoded_columns import Decoding
+
+        return Decoding(*self)
 
 
 class Spark(NamedTuple):

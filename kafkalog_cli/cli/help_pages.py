@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from inspect import getdoc
 from typing import Any
 
 from kafkalog_cli.cli.command_facts import EXAMPLES, SUMMARIES, exit_codes_of
@@ -52,7 +51,7 @@ def main_page(groups: dict[str, tuple[str, ...]]) -> HelpPage:
 
 def command_page(name: str, command: Command) -> HelpPage:
     """Return the help of a command: its docstring, its options in groups, its examples and exit codes."""
-    summary, *paragraphs = _paragraphs(getdoc(command.function) or "")
+    summary, *paragraphs = _paragraphs(command.function.__doc__ or "")
     groups: dict[str, list[HelpEntry]] = {}
     usage = [f"kafkalog {name} [OPTIONS]"]
     for parameter in command.parameters:

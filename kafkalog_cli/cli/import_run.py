@@ -24,8 +24,8 @@ from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.spark.importing.job import Import
-from kafkalog_cli.spark.java import need_pyspark
 from kafkalog_cli.spark.sessions import Sessions
+from kafkalog_cli.spark.starting import need_pyspark
 
 
 @dataclass(frozen=True, slots=True)

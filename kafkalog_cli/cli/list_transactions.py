@@ -1,19 +1,24 @@
 """`kafkalog transactions`: transactional ids, and the transactions that are open in logs."""
 
-from kafkalog_cli.cli.declared import Command, CommandContext
+from typing import Annotated
+
+from kafkalog_cli.cli.declared import Command, CommandContext, Option
 from kafkalog_cli.cli.environment import shown_reading
-from kafkalog_cli.cli.options import Format, LogDirs, MetadataOption, Now, OutputFormat
+from kafkalog_cli.cli.options import SELECTION_PANEL, Format, LogDirs, MetadataOption, Now, OutputFormat
 from kafkalog_cli.cli.times import now_of
 from kafkalog_cli.errors import combined_exit_code
 
 
-def transactions(
+def transactions(  # noqa: PLR0913, PLR0917 options
     context: CommandContext,
     paths: LogDirs,
+    max_transaction_timeout: Annotated[int, Option("--max-transaction-timeout", metavar="MINUTES", min=0,
+        rich_help_panel=SELECTION_PANEL,
+        help="A transaction can hang only if its last batch is older than MINUTES before now.")] = 15,
     now: Now = None,
     metadata: MetadataOption = None,
     output: Format = OutputFormat.TEXT,
-) -> int:
+) -> int:  # fmt: skip
     """Print transactions: open, hanging, committed, aborted.
 
     The first table has the transactional ids of __transaction_state, with the state of their last transaction. The
@@ -21,9 +26,10 @@ def transactions(
     headers. Of these, the first in a partition holds its last stable offset: consumers with read_committed wait
     there.
 
-    A transaction is hanging if it is open in a log, and no transactional id has that partition in its transaction.
-    No coordinator ends it. The command that does is printed, for use when the broker runs. Without all partitions
-    of __transaction_state, this is unknown. Nothing is locked or changed.
+    A transaction is hanging if no transactional id has that partition in its transaction, and its last batch is
+    older than --max-transaction-timeout, as in kafka-transactions.sh find-hanging. No coordinator ends it. The
+    command that does is printed, for use when the broker runs. For a younger transaction, or without all partitions
+    of __transaction_state, the state is unknown. Nothing is locked or changed.
     """
     from kafkalog_cli.ops.coordinators import LogDirs as Directories
     from kafkalog_cli.ops.open_transactions import find_transactions
@@ -39,7 +45,7 @@ def transactions(
     locks = LockWarnings(environment.fs, messages.report)
     for log_dir in log_dirs.replicas.log_dirs:
         locks.about(log_dir)
-    found = find_transactions(log_dirs)
+    found = find_transactions(log_dirs, now_ms, max_transaction_timeout * 60_000)
     code = combined_exit_code(log_dirs.codes)
     if output.is_json:
         from kafkalog_cli.output.ndjson import JsonLines

@@ -15,7 +15,7 @@ from kafkalog_cli.ops.lookup.by_time import joined_errors
 from kafkalog_cli.ops.option_values import time_words
 from kafkalog_cli.ops.partition_state import log_bounds
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
-from kafkalog_cli.output.lookup_view import broker_note, found_lines, partition_line, topic_line
+from kafkalog_cli.output.lookup_text import broker_note, found_lines, partition_line, topic_line
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.paint import paint_of
 from kafkalog_cli.output.stream import ResultStream
@@ -47,7 +47,7 @@ class LookupPrinter:
     def found(self, found: lookup.Found) -> None:
         """Print a record or batch."""
         if self._as_json:
-            from kafkalog_cli.output.lookup_view import found_object
+            from kafkalog_cli.output.lookup_json import found_object
 
             self.fields({**found_object(found, self._partition)})
             return
@@ -59,7 +59,7 @@ class LookupPrinter:
         notes = answer.notes if answer.broker is None else (*answer.notes, broker_note(answer.broker))
         found = found.noted(*notes)
         if self._as_json:
-            from kafkalog_cli.output.lookup_view import broker_fields, found_object
+            from kafkalog_cli.output.lookup_json import broker_fields, found_object
 
             self.fields({**found_object(found, self._partition), **broker_fields(answer.broker)})
         else:
@@ -69,7 +69,7 @@ class LookupPrinter:
         """Print an answer that is not a record; as text, one line `name: value` per field, and a line per note."""
         self._answers += 1
         if self._as_json:
-            from kafkalog_cli.output.lookup_view import LOOKUP
+            from kafkalog_cli.output.lookup_json import LOOKUP
             from kafkalog_cli.output.ndjson import JsonLines
 
             JsonLines(self._out).object(LOOKUP, fields)
@@ -197,7 +197,7 @@ class TopicAnswers:
             self._codes.append(ExitCode.FAILURE)
             return
         if self._as_json:
-            from kafkalog_cli.output.lookup_view import LOOKUP
+            from kafkalog_cli.output.lookup_json import LOOKUP
             from kafkalog_cli.output.ndjson import JsonLines
 
             name = {"topic": partition.directory.topic, "partition": partition.directory.partition}
@@ -231,7 +231,7 @@ class TopicAnswers:
         found = answer.found.noted(*notes)
         fields: dict[str, Any] = {}
         if self._as_json:
-            from kafkalog_cli.output.lookup_view import broker_fields, found_object
+            from kafkalog_cli.output.lookup_json import broker_fields, found_object
 
             fields = {**found_object(found, partition), **broker_fields(answer.broker)}
         line = partition_line(partition, [answer.offset], timestamp_ms=found.record_timestamp, notes=found.notes)

@@ -7,6 +7,7 @@ import re
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
+from kafkalog_cli.cli.completions import complete_partitions, complete_topics
 from kafkalog_cli.cli.declared import Argument, CommandContext, Option
 from kafkalog_cli.cli.times import time_of
 from kafkalog_cli.errors import UsageError
@@ -170,7 +171,13 @@ SchemasOption = Annotated[
 
 TopicOption = Annotated[
     list[str] | None,
-    Option("--topic", metavar="TOPIC", help="Take only this topic; may be repeated.", rich_help_panel=SELECTION_PANEL),
+    Option(
+        "--topic",
+        metavar="TOPIC",
+        help="Take only this topic; may be repeated.",
+        rich_help_panel=SELECTION_PANEL,
+        autocompletion=complete_topics,
+    ),
 ]
 PartitionOption = Annotated[
     list[int] | None,
@@ -178,6 +185,7 @@ PartitionOption = Annotated[
         "--partition",
         metavar="N",
         help="Take only the partition with this number; may be repeated.",
+        autocompletion=complete_partitions,
         rich_help_panel=SELECTION_PANEL,
     ),
 ]

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
 from kafkalog_cli.cli.environment import shown_reading_into_files
+from kafkalog_cli.cli.groups import Contents
 from kafkalog_cli.cli.options import (
     LIMITS_PANEL,
     OUTPUT_PANEL,
@@ -13,18 +14,15 @@ from kafkalog_cli.cli.options import (
     FromTime,
     IsolationLevel,
     IsolationOption,
-    KeyFormatOption,
     MaxOutputBytes,
     MaxRatio,
     Now,
     OutputFormat,
     PartitionOption,
-    SchemasOption,
     StartOffset,
     ToOffset,
     TopicOption,
     Until,
-    ValueFormatOption,
 )
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 
@@ -40,8 +38,9 @@ class Framing(Enum):
     FETCH = "fetch"
 
 
-def read(  # noqa: PLR0913, PLR0917 options
+def read(  # noqa: PLR0913 options
     context: CommandContext,
+    *,
     paths: Annotated[list[str], Argument(metavar="PATH...", show_default=False,
         help="Partition directories, or a log directory with --topic.")],
     topic: TopicOption = None,
@@ -66,9 +65,7 @@ def read(  # noqa: PLR0913, PLR0917 options
         help="Print each record in kcat's format: %t topic, %p partition, %o offset, %T timestamp, %k key, %s payload, "
         r"%K and %S their lengths, %h headers; \n, \t, \r, \xHH, \NNN. It adds no line feed.")] = None,
     output_format: Format = OutputFormat.TEXT,
-    key_format: KeyFormatOption = None,
-    value_format: ValueFormatOption = None,
-    schemas: SchemasOption = None,
+    contents: Contents,
     framing: Annotated[Framing, Option(rich_help_panel=OUTPUT_PANEL,
         help="fetch: whole batches as stored, in the fetch responses of 0.7 (MessageSetSend).")] = Framing.LINES,
     chunk_bytes: Annotated[int, Option(metavar="BYTES", min=1, max=LARGEST_CHUNK_BYTES,
@@ -97,7 +94,7 @@ def read(  # noqa: PLR0913, PLR0917 options
     options = ReadOptions(
         start, from_time, to_offset, until, now, max_records, isolation.value, key, merge_by_time, print_,
         kcat_format, output_format.is_json, framing is Framing.FETCH, chunk_bytes, max_chunk_bytes,
-        max_output_bytes, max_ratio, key_format, value_format, schemas,
+        max_output_bytes, max_ratio, contents.decoding,
     )  # fmt: skip
     return ReadRun(environment, options).run(paths, topic, partition)
 

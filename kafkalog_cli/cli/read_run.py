@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from kafkalog_cli.ops.read.merged import merged_by_time
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start
 from kafkalog_cli.ops.selection import Selection, select_of_topics
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
+from kafkalog_cli.ops.values.decoded_columns import Decoding
 from kafkalog_cli.output.kcat_text import KcatText, Token, parse_kcat_format
 from kafkalog_cli.output.kernels import JSON_LINES, READ_RECORDS
 from kafkalog_cli.output.messages import Messages
@@ -28,8 +29,8 @@ from kafkalog_cli.output.read_printer import FIELDS, CompiledReadText, ReadPrint
 from kafkalog_cli.output.stream import ResultStream
 
 if TYPE_CHECKING:
+    from kafkalog_cli.disk.fs import Filesystem
     from kafkalog_cli.format.values.decoder import ValueDecoder
-    from kafkalog_cli.format.values.value_format import ValueFormat
     from kafkalog_cli.output.decoded_values import DecodedValues
 
 MERGE_BYTES = 16 << 20
@@ -61,14 +62,7 @@ class ReadOptions:
     max_chunk_bytes: int
     max_output_bytes: int
     max_ratio: int
-    key_format: ValueFormat | None = None
-    value_format: ValueFormat | None = None
-    schemas: str | None = None
-
-    @property
-    def decodes(self) -> bool:
-        """Whether keys or values are decoded."""
-        return self.key_format is not None or self.value_format is not None
+    decoding: Decoding
 
 
 class ReadRun:
@@ -81,7 +75,7 @@ class ReadRun:
         self._messages = Messages(environment.stderr, as_json=options.is_json)
         fields = fields_of(options.print or "value")
         kcat_format = None if options.kcat_format is None else parse_kcat_format(options.kcat_format)
-        if kcat_format is None and not options.decodes:  # these forms of output have no kernels
+        if kcat_format is None and not options.decoding:  # these forms of output have no kernels
             environment.kernels.need(*JSON_LINES if options.is_json else (READ_RECORDS,))
         self._output = RecordOutput(self._out, self._messages, fields, kcat_format, options.is_json)
         self._reads: list[PartitionRead] = []
@@ -102,26 +96,15 @@ class ReadRun:
         locks = LockWarnings(self._environment.fs, self._messages.report)
         for partition in chosen:
             locks.about_partition(partition.path)
-        if self._options.decodes:
-            self._output = replace(self._output, decoder=self._decoder(chosen))
+        paths = [partition.path for partition in chosen]
+        decoder = decoder_of(self._options.decoding, self._environment.fs, paths, self._messages)
+        self._output = replace(self._output, decoder=decoder)
         is_cut = self._read(chosen, request)
         code = combined_exit_code([read.code for read in self._reads] + self._codes)
         if self._options.is_json:
             self._write_summary(code, is_single=len(chosen) == 1, is_cut=is_cut)
         self._out.flush()
         return code
-
-    def _decoder(self, chosen: list[Partition]) -> ValueDecoder | None:
-        from kafkalog_cli.ops.values.schema_sources import value_decoder
-
-        options = self._options
-        paths = [partition.path for partition in chosen]
-        decoder, notes = value_decoder(
-            self._environment.fs, options.key_format, options.value_format, paths, options.schemas
-        )
-        for note in notes:
-            self._messages.warn(note.kind, note.message, path=note.path)
-        return decoder
 
     def _read(self, chosen: list[Partition], request: ReadRequest) -> bool:
         """Read all; return whether a merge ended early, as it had enough records."""
@@ -200,13 +183,12 @@ class ReadRun:
 
     def _check(self) -> None:
         options = self._options
-        if options.schemas is not None and not options.decodes:
-            raise UsageError(reason="--schemas is for --value-format or --key-format")
+        options.decoding.check()
         if options.kcat_format is not None and (options.is_json or options.print is not None or options.is_fetch):
             raise UsageError(reason="-f cannot be combined with --format json, --print or --framing fetch")
         if not options.is_fetch:
             return
-        if options.decodes:
+        if options.decoding:
             raise UsageError(reason="--framing fetch takes bytes as they are stored: no --value-format or --key-format")
         if options.is_json or options.until is not None or options.max_records is not None or options.key is not None:
             raise UsageError(
@@ -260,6 +242,19 @@ def start_of(text: str) -> int | Start:
         return int(text)
     except ValueError as error:
         raise UsageError(reason=f"--from {text}: an offset, earliest or latest") from error
+
+
+def decoder_of(
+    decoding: Decoding, fs: Filesystem, partitions: Sequence[str], messages: Messages
+) -> ValueDecoder | None:
+    """Read the schemas for the partitions with these paths, and report what is wrong with them.
+
+    Return None if nothing is decoded. Raises PathNotFound, OSError.
+    """
+    decoder, notes = decoding.decoder(fs, partitions)
+    for note in notes:
+        messages.warn(note.kind, note.message, path=note.path)
+    return decoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,12 +367,10 @@ class PartitionRead:
         """Report the keys and values that were not decoded."""
         if self._values is None:
             return
-        from kafkalog_cli.output.decoded_values import failure_message
-
         for failures in self._values.failures():
             self._undecoded = True
             self._output.out.flush()
-            self._output.messages.warn("undecoded", failure_message(failures), path=self._log.partition.path)
+            self._output.messages.warn("undecoded", failures.message, path=self._log.partition.path)
 
     def counts(self, *, is_cut: bool = False) -> dict[str, int | None]:
         """Return the members of the summary. `is_cut`: a merge ended before all records of `blocks` were printed."""

@@ -75,7 +75,7 @@ def engine_of(  # noqa: PLR0913
     if assume_offline:
         raise UsageError(reason="--assume-offline needs --engine local: each task of Spark needs locks that work")
     from kafkalog_cli.spark.engine import SparkEngine
-    from kafkalog_cli.spark.java import need_pyspark
+    from kafkalog_cli.spark.starting import need_pyspark
 
     need_pyspark()
     sessions = None

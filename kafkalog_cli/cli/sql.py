@@ -4,6 +4,7 @@ from enum import Enum
 from typing import Annotated
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
+from kafkalog_cli.cli.groups import Contents
 from kafkalog_cli.cli.options import (
     OUTPUT_PANEL,
     SELECTION_PANEL,
@@ -30,8 +31,9 @@ class AllowOption(Enum):
     JAVA = "java"
 
 
-def sql(  # noqa: PLR0913, PLR0917 options
+def sql(  # noqa: PLR0913 options
     context: CommandContext,
+    *,
     paths: Annotated[list[str], Argument(metavar="LOG_DIR...",
         help="Log directories, partition directories, or globs of them.", show_default=False)],
     query: Annotated[str, Argument(metavar="QUERY",
@@ -47,6 +49,7 @@ def sql(  # noqa: PLR0913, PLR0917 options
         help="Permit more to the query; may be repeated. files: read any file by its path, as text.`/etc/hostname`."
         " java: call any method of Java, and functions that were not checked.",
         show_default=False)] = None,
+    contents: Contents,
     output_format: Format = OutputFormat.TEXT,
     output: Annotated[str | None, Option(metavar="FILE", rich_help_panel=OUTPUT_PANEL,
         help="Write a new Parquet file instead of printing.")] = None,
@@ -60,6 +63,9 @@ def sql(  # noqa: PLR0913, PLR0917 options
     Each topic is a view. So are committed_offsets, offset_commits, groups, group_members, transactions, topics,
     partitions, configs, brokers, features, batches and segments. A topic with such a name is kafkalog.NAME.
 
+    A query that names value_json or key_json gets decoded contents as JSON text, such as Avro: get_json_object(
+    value_json, '$.id'). Without --value-format, contents with a Schema Registry's framing are decoded.
+
     Only the topics and columns that the query uses are read: count(*) decompresses nothing. Nothing is locked or
     changed. A query reads no other file and calls no code, unless --allow permits it. Needs the extra `spark`.
     """
@@ -68,6 +74,7 @@ def sql(  # noqa: PLR0913, PLR0917 options
     options = SqlOptions(
         query, isolation.value, include_control, mode.value, output_format.is_json, output, max_rows,
         master, spark_settings(conf), [one.value for one in allow or ()],
+        contents.decoding.or_auto().absolute(),
     )  # fmt: skip
     return SqlRun(context.environment, options).run(paths)
 

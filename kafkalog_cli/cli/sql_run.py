@@ -14,6 +14,7 @@ from kafkalog_cli.errors import ExitCode, PathNotFound, Refused, UsageError
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.selection import expand
 from kafkalog_cli.ops.session.meter import of_the_system
+from kafkalog_cli.ops.values.decoded_columns import Decoding
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.progress import Waiting
 from kafkalog_cli.output.sql_output import (
@@ -50,7 +51,8 @@ class SqlOptions:
     max_rows: int | None
     master: str
     settings: Mapping[str, str]
-    allow: Sequence[str] = ()
+    allow: Sequence[str]
+    decoding: Decoding
 
 
 class SqlRun:
@@ -68,9 +70,9 @@ class SqlRun:
         Raises UsageError for text that is not a query of Spark, DamagedLog in mode failfast, Refused, KafkalogError
         without Spark, and the exceptions of selecting partitions.
         """
-        from kafkalog_cli.spark.java import need_pyspark
         from kafkalog_cli.spark.options import Mode
         from kafkalog_cli.spark.queries.catalog import Catalog, Reading
+        from kafkalog_cli.spark.starting import need_pyspark
 
         options = self._options
         need_pyspark()
@@ -82,7 +84,7 @@ class SqlRun:
         from kafkalog_cli.spark.queries.early import check_names
         from kafkalog_cli.spark.queries.query import SETTINGS, query
 
-        reading = Reading(Isolation(options.isolation), Mode(options.mode), options.include_control)
+        reading = Reading(Isolation(options.isolation), Mode(options.mode), options.include_control, options.decoding)
         allowed = frozenset(map(Allowed, options.allow))
         settings = {**SETTINGS, **settings_of(allowed), **options.settings}
         if not allowed and not any(name.startswith("spark.sql.") for name in options.settings):

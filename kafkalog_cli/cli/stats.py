@@ -2,17 +2,16 @@
 
 from typing import Annotated
 
-from kafkalog_cli.cli.completions import complete_topics
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
 from kafkalog_cli.cli.options import (
     OUTPUT_PANEL,
-    SELECTION_PANEL,
     Format,
     Jobs,
     MaxOutputBytes,
     MaxRatio,
     OutputFormat,
     PartitionOption,
+    TopicOption,
     TopicPatternOption,
     default_jobs,
 )
@@ -25,8 +24,7 @@ def stats(  # noqa: PLR0913, PLR0917 options
     context: CommandContext,
     paths: Annotated[list[str], Argument(metavar="PATH...", show_default=False,
         help="Log directories, partition directories, or globs of them.")],
-    topic: Annotated[list[str] | None, Option("--topic", metavar="TOPIC", rich_help_panel=SELECTION_PANEL,
-        autocompletion=complete_topics, help="Take only this topic; may be repeated.")] = None,
+    topic: TopicOption = None,
     partition: PartitionOption = None,
     topic_pattern: TopicPatternOption = None,
     partitions: Annotated[bool, Option("--partitions", rich_help_panel=OUTPUT_PANEL,

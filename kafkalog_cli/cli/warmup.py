@@ -49,8 +49,7 @@ def warmup(
 def _prepare_spark(environment: Environment, out: "ResultStream", errors: "ResultStream", *, quiet: bool) -> int:
     """Make the archive of Spark's classes where Spark and Java are installed; return the exit code."""
     from kafkalog_cli.output.progress import Waiting
-    from kafkalog_cli.spark.java import java_environment, need_pyspark
-    from kafkalog_cli.spark.starting import has_archive, make_archive
+    from kafkalog_cli.spark.starting import has_archive, java_environment, make_archive, need_pyspark
 
     try:
         need_pyspark()

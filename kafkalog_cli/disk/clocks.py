@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
 def wall_clock_ms() -> int:
@@ -11,8 +11,7 @@ def wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(NamedTuple):
     """The current time in epoch milliseconds, and whether the command line sets it (`--now`)."""
 
     now_ms: int

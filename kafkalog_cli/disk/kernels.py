@@ -11,7 +11,6 @@ import stat
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from kafkalog_cli.format.kernels import native
 
 if TYPE_CHECKING:
     import tempfile
+    from pathlib import Path
 
     from kafkalog_cli.format.kernels import Kernels
 
@@ -231,6 +231,8 @@ def _fingerprint() -> str:
 
 def _sources() -> list[Path]:
     """Return the paths of the modules of kernels in all layers."""
+    from pathlib import Path
+
     package = Path(__file__).parents[1]
     return sorted(path for layer in ("format", "output") for path in (package / layer / "kernels").glob("[!_]*.py"))
 
@@ -240,6 +242,8 @@ def cache_directory() -> Path:
 
     The user's cache is used only if it belongs to this user and nobody else can write to it: its files are executed.
     """
+    from pathlib import Path
+
     directory = _usual_directory()
     if os.environ.get("NUMBA_CACHE_DIR"):
         return directory
@@ -284,6 +288,8 @@ def _is_ours(directory: Path) -> bool:
 
 
 def _usual_directory() -> Path:
+    from pathlib import Path  # its import takes a tenth of the time of a small dump
+
     if os.environ.get("NUMBA_CACHE_DIR"):
         return Path(os.environ["NUMBA_CACHE_DIR"])
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111  (never raises)

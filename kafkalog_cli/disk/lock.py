@@ -328,7 +328,7 @@ def _who(path: str, byte: int) -> str:
     pid = None if owner is None else owner.pid
     is_ours = byte in (CHECKPOINT_BYTE, IMPORT_BYTE) or path.endswith(f"{OWN_DIRECTORY}/{PARTITION_LOCK}")
     if is_ours or (owner is not None and not owner.is_exclusive):
-        run = "another run of kafkalog has it" + ("" if pid is None else f", pid {pid}")
+        run = "another run of kafkalog holds the lock" + ("" if pid is None else f", pid {pid}")
         return f"{run}; let it end, or wait for it with --wait SECONDS"
     broker = "a broker" if pid is None else f"a broker (pid {pid})"
     return f"{broker} uses this log directory. Stop it, or wait for it with --wait SECONDS"

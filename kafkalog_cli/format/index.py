@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalog_cli.format.index_entries import EntryProblems, SegmentIndex, length_faults
+from kafkalog_cli.format.index_entries import SegmentIndex
 from kafkalog_cli.format.layout import Field, Layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kafkalog_cli.format.fault import Fault
 
 MAX_RELATIVE_OFFSET = (1 << 31) - 1
 """The largest distance of an offset from the base offset of its segment."""
@@ -69,28 +68,6 @@ class OffsetIndex(SegmentIndex[OffsetIndexEntry]):
     def entry(self, fields: tuple[int, int]) -> OffsetIndexEntry:
         """See PackedEntries."""
         return OffsetIndexEntry(self.absolute_offset(fields[0]), fields[1])
-
-
-def decode(data: bytes, base_offset: int) -> tuple[OffsetIndex, list[Fault]]:
-    """Return the entries in use of an `.index` file, and faults for contents that no broker writes.
-
-    There is one fault per kind of problem. Entries with problems stay in the result.
-    """
-    whole = OffsetIndex(bytes(data), base_offset)
-    used = whole.in_use()
-    problems = EntryProblems(used)
-    previous_relative = previous_position = -1
-    for slot, (relative, position) in enumerate(used.stored()):
-        if relative < 0:
-            problems.add("offset below the base offset", slot)
-        if slot and relative <= previous_relative:
-            problems.add("offset not above that of the entry before", slot)
-        if position < 0:
-            problems.add("negative position", slot)
-        if slot and position <= previous_position:
-            problems.add("position not above that of the entry before", slot)
-        previous_relative, previous_position = relative, position
-    return used, [*problems.faults(), *length_faults(whole, len(used))]
 
 
 def encode(entries: Iterable[tuple[int, int]], base_offset: int) -> bytes:

@@ -121,28 +121,3 @@ def length_faults(index: SegmentIndex[EntryT], in_use_count: int) -> Iterator[Fa
     if length != end:
         message = f"{length} bytes are not a multiple of {size}"
         yield Fault(FaultKind.INVALID_LENGTH, end, message, length - end, f"a multiple of {size}", str(length))
-
-
-class EntryProblems:
-    """Problems of single entries, counted by kind, because a damaged file can contain a million of them."""
-
-    def __init__(self, index: SegmentIndex[EntryT]) -> None:
-        self._index = index
-        self._first: dict[str, int] = {}
-        self._count: dict[str, int] = {}
-
-    def add(self, problem: str, slot: int) -> None:
-        """Record that the entry at `slot` has `problem`."""
-        self._first.setdefault(problem, slot)
-        self._count[problem] = self._count.get(problem, 0) + 1
-
-    def faults(self) -> Iterator[Fault]:
-        """Yield one fault per kind of problem, at the first entry that has it."""
-        size = self._index.layout.size
-        for problem, slot in self._first.items():
-            fields = self._index.layout.struct.unpack_from(self._index.data, slot * size)
-            relative = fields[0 if self._index.layout.offset["relative_offset"] == 0 else 1]
-            count = self._count[problem]
-            message = f"entry {slot}: {problem}" + (f" ({count} such entries)" if count > 1 else "")
-            offset = self._index.absolute_offset(relative)
-            yield Fault(FaultKind.INVALID_ENTRY, slot * size, message, size, base_offset=offset, last_offset=offset)

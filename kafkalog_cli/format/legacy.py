@@ -1,4 +1,7 @@
-"""Messages before v2: the header of an entry as tables (LegacyRecord, 0.8 to 0.10), and the messages of Kafka 0.7."""
+"""Messages before v2: the header of an entry as tables (LegacyRecord, 0.8 to 0.10), and the messages of Kafka 0.7.
+
+A message of 0.7 (in `.kafka` files) has no offset, and its CRC is over the payload only.
+"""
 
 from kafkalog_cli.format.layout import Field, Layout
 

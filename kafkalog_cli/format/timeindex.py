@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.format.batch import NO_TIMESTAMP
-from kafkalog_cli.format.index_entries import EntryProblems, SegmentIndex, length_faults
+from kafkalog_cli.format.index_entries import SegmentIndex
 from kafkalog_cli.format.layout import Field, Layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kafkalog_cli.format.fault import Fault
 
 TIME_INDEX_ENTRY = Layout(
     "Time index entry",
@@ -63,28 +62,6 @@ class TimeIndex(SegmentIndex[TimeIndexEntry]):
     def entry(self, fields: tuple[int, int]) -> TimeIndexEntry:
         """See PackedEntries."""
         return TimeIndexEntry(fields[0], self.absolute_offset(fields[1]))
-
-
-def decode(data: bytes, base_offset: int) -> tuple[TimeIndex, list[Fault]]:
-    """Return the entries in use of a `.timeindex` file, and faults for contents that no broker writes.
-
-    There is one fault per kind of problem. Entries with problems stay in the result.
-    """
-    whole = TimeIndex(bytes(data), base_offset)
-    used = whole.in_use()
-    problems = EntryProblems(used)
-    previous_timestamp, previous_relative = NO_TIMESTAMP, 0
-    for slot, (timestamp, relative) in enumerate(used.stored()):
-        if timestamp < 0:
-            problems.add("negative timestamp", slot)
-        if slot and timestamp <= previous_timestamp:
-            problems.add("timestamp not above that of the entry before", slot)
-        if relative < 0:
-            problems.add("offset below the base offset", slot)
-        if slot and relative < previous_relative:
-            problems.add("offset below that of the entry before", slot)
-        previous_timestamp, previous_relative = timestamp, relative
-    return used, [*problems.faults(), *length_faults(whole, len(used))]
 
 
 def encode(entries: Iterable[tuple[int, int]], base_offset: int) -> bytes:

@@ -5,7 +5,7 @@ The files are:
 - `logs.py`: LogDirectory and PartitionLog, which read a partition, and the functions that open them.
 - `verbs.py`: the verbs of the command line (verify, recover, retain, compact, …) as functions that return a `Run`.
 - `finding.py`: find, which returns records one by one.
-- `measuring.py`: stats, which returns the contents of each partition.
+- `measuring.py`: stats, which returns the contents of each partition, and inspect, which puts them on a time axis.
 - `serving.py`: serve, a read-only broker that runs during a `with` block.
 - `replaying.py`: replay, which sends records to a cluster.
 - `appending.py`: PartitionLog.append, with the plan, locks, refusals and journal of `kafkalog append`.
@@ -20,7 +20,7 @@ from kafkalog_cli.library.appending import Appended
 from kafkalog_cli.library.finding import FoundRecord, find
 from kafkalog_cli.library.logs import LogDirectory, Offsets, PartitionLog, new_partition, open_partition
 from kafkalog_cli.library.logs import open_logs as open  # noqa: A004
-from kafkalog_cli.library.measuring import stats
+from kafkalog_cli.library.measuring import inspect, stats
 from kafkalog_cli.library.replaying import replay
 from kafkalog_cli.library.serving import LogServer, serve
 from kafkalog_cli.library.verbs import (
@@ -61,6 +61,7 @@ __all__ = [
     "find",
     "group_history",
     "groups",
+    "inspect",
     "metadump",
     "new_partition",
     "open",

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from os import PathLike
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import Header
+from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded
 from kafkalog_cli.library.verbs import epoch_ms, path_texts
 from kafkalog_cli.library.warning import warn
 from kafkalog_cli.ops.read.request import Isolation, Start
 from kafkalog_cli.ops.selection import Selection, select_partitions
+from kafkalog_cli.ops.values.decoded_columns import Decoding
 
 if TYPE_CHECKING:
     import re
     from typing import TypeAlias
 
+    from kafkalog_cli.log.partition import Partition
     from kafkalog_cli.ops.find.request import FindRequest
 
     Paths: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
@@ -29,6 +34,7 @@ class FoundRecord(NamedTuple):
     """A record that `find` returns. `is_match` is False for a record around a match.
 
     `timestamp_ms` is None for a record without a timestamp. `path` is the partition's directory.
+    `decoded_key` and `decoded_value` are as JSON has them, None if they are not decoded.
     """
 
     path: str
@@ -40,6 +46,8 @@ class FoundRecord(NamedTuple):
     value: bytes | None
     headers: tuple[Header, ...]
     is_match: bool = True
+    decoded_key: Any = None
+    decoded_value: Any = None
 
 
 def find(  # noqa: PLR0913
@@ -62,6 +70,9 @@ def find(  # noqa: PLR0913
     last: int | None = None,
     before: int = 0,
     after: int = 0,
+    key_format: str | None = None,
+    value_format: str | None = None,
+    schemas: str | PathLike[str] | None = None,
     limits: Limits = DEFAULT_LIMITS,
     jobs: int = 1,
 ) -> Iterator[FoundRecord]:
@@ -69,8 +80,9 @@ def find(  # noqa: PLR0913
 
     The order is that of the partitions and their offsets. `headers` has the wanted values by name, None for any value.
     `json` has texts such as `order.id=42`. `before` and `after` are numbers of records around each match. Damage is a
-    LogWarning, and its records are left out. Raises UsageError, NothingSelected, PathNotFound, NotKafkaLayout,
-    Unreadable, OSError.
+    LogWarning, and its records are left out. With `value_format`, such as "auto", `json` looks into decoded values, and
+    `schemas` is a directory of schemas. Raises UsageError, NothingSelected, PathNotFound, NotKafkaLayout, Unreadable,
+    OSError.
     """
     from kafkalog_cli.ops.find.conditions import Conditions, HeaderCondition, parse_regex
     from kafkalog_cli.ops.find.json_path import parse_json_condition
@@ -87,30 +99,50 @@ def find(  # noqa: PLR0913
         conditions, start, epoch_ms(from_time), to_offset, epoch_ms(until), Isolation(isolation), first, last,
         before, after, limits=limits,
     )  # fmt: skip
-    selection = Selection(frozenset(topics), frozenset(partitions))
-    return _found(path_texts(paths), selection, request, jobs)
+    fs = RealFilesystem()
+    chosen = select_partitions(fs, path_texts(paths), Selection(frozenset(topics), frozenset(partitions)))
+    decoding = Decoding.of_words(key_format, value_format, None if schemas is None else fspath(schemas))
+    decoder, notes = decoding.decoder(fs, [one.path for one in chosen])
+    for note in notes:
+        warn(note.message, note.path)
+    return _found(fs, chosen, replace(request, decoder=decoder), jobs)
+
+
+def _view(data: bytes | None) -> memoryview | None:
+    return None if data is None else memoryview(data)
+
+
+def _pairs(headers: tuple[Header, ...]) -> list[tuple[bytes, bytes | None]]:
+    return [(one.key, one.value) for one in headers]
+
+
+def _json_value(found: DecodedContents | Undecoded | None) -> Any:
+    return found.value if isinstance(found, DecodedContents) else None
 
 
 def _as_bytes(text: bytes | str | None) -> bytes | None:
     return text.encode() if isinstance(text, str) else text
 
 
-def _found(paths: list[str], selection: Selection, request: FindRequest, jobs: int) -> Iterator[FoundRecord]:
+def _found(fs: RealFilesystem, chosen: Sequence[Partition], request: FindRequest, jobs: int) -> Iterator[FoundRecord]:
     from kafkalog_cli.disk.kernels import KernelChoice
     from kafkalog_cli.ops.find.partition_search import DamagedPart, FoundRecords, NotRead, SearchedPartition
     from kafkalog_cli.ops.find.search import find_records
 
-    fs = RealFilesystem()
-    chosen = select_partitions(fs, paths, selection)
-    done = 0
+    done, decoder = 0, request.decoder
     for event in find_records(fs, chosen, request, KernelChoice(), jobs=jobs):
         if isinstance(event, FoundRecords):
             partition = chosen[done]
             for one in event.found.block.rows():
+                key = value = None
+                if decoder is not None:
+                    headers = partial(_pairs, one.headers)
+                    key = _json_value(decoder.key(partition.topic, _view(one.key), headers))
+                    value = _json_value(decoder.value(partition.topic, _view(one.value), headers))
                 timestamp = None if one.timestamp == NO_TIMESTAMP else one.timestamp
                 yield FoundRecord(
                     partition.path, partition.topic, partition.number, one.offset, timestamp, one.key, one.value,
-                    one.headers, event.found.is_match,
+                    one.headers, event.found.is_match, key, value,
                 )  # fmt: skip
         elif isinstance(event, DamagedPart):
             warn(event.fault.message, event.path)

@@ -23,6 +23,7 @@ from kafkalog_cli.ops.partition_state import log_bounds
 from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start
 from kafkalog_cli.ops.selection import Selection, select_partitions
+from kafkalog_cli.ops.values.decoded_columns import DECODED, NEEDED, DecodedColumns, Decoding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -92,6 +93,9 @@ class PartitionLog(OnPath):
         until: int | datetime | None = None,
         max_records: int | None = None,
         isolation: IsolationLevel = "read_uncommitted",
+        key_format: str | None = None,
+        value_format: str | None = None,
+        schemas: str | PathLike[str] | None = None,
         on_damage: OnDamage | None = None,
         limits: Limits = DEFAULT_LIMITS,
     ) -> Iterator[pa.RecordBatch]:
@@ -101,11 +105,20 @@ class PartitionLog(OnPath):
         at the log start offset. `to_offset` and `until` are exclusive. A time is epoch ms or a datetime (without a
         zone: UTC). Control records are skipped. "read_committed" also skips aborted transactions and stops at the last
         stable offset. The iteration ends with DamagedLog at unreadable records. With `on_damage`, it calls `on_damage`
-        for each damaged place and continues after the damage. Raises OffsetOutOfRange, UsageError (an unknown column,
-        no pyarrow), Unreadable, OSError. Warns with LogWarning.
+        for each damaged place and continues after the damage. `key_format` and `value_format` are those of `kafkalog
+        read`, such as "auto", and `schemas` is its directory of schemas. They add the columns key_json and value_json,
+        with decoded contents as JSON text. Contents that are not decoded are null, and a LogWarning.
+
+        Raises OffsetOutOfRange, UsageError (an unknown column or format, no pyarrow), PathNotFound (no such schemas),
+        Unreadable, OSError. Warns with LogWarning.
         """
         schema = record_schema(columns)
+        decoding = Decoding.of_words(key_format, value_format, None if schemas is None else fspath(schemas))
         log = self._read(from_offset, from_time, to_offset, until, max_records, isolation, limits)
+        parts = self._parts(log, schema, on_damage) if not decoding else self._decoded(log, schema, on_damage, decoding)
+        yield from parts
+
+    def _parts(self, log: LogRead, schema: pa.Schema, on_damage: OnDamage | None) -> Iterator[pa.RecordBatch]:
         for segment in log.segments():
             for found in segment.blocks():
                 if isinstance(found, Fault):
@@ -114,6 +127,24 @@ class PartitionLog(OnPath):
                     yield from record_batches(found, schema)
                 _warn(log)
         _warn(log)
+
+    def _decoded(
+        self, log: LogRead, schema: pa.Schema, on_damage: OnDamage | None, decoding: Decoding
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the parts with decoded columns."""
+        decoder, notes = decoding.decoder(self._fs, [self.path])
+        for note in notes:
+            warn(note.message, note.path)
+        assert decoder is not None
+        decoded = DecodedColumns(decoder, self.topic)
+        needed = record_schema(list(dict.fromkeys((*schema.names, *decoding.columns, *NEEDED))))
+        for part in self._parts(log, needed, on_damage):
+            found = part.select(schema.names)
+            for name in decoding.columns:
+                found = found.append_column(DECODED[name], decoded.texts(part, name))
+            yield found
+        for failures in decoded.undecoded.failures():
+            warn(failures.message, self.path)
 
     def batches(
         self,

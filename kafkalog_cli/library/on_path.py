@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli.library.finding import FoundRecord, find
-from kafkalog_cli.library.measuring import stats
+from kafkalog_cli.library.measuring import inspect, stats
+from kafkalog_cli.library.replaying import replay
 from kafkalog_cli.library.serving import LogServer, serve
 from kafkalog_cli.library.verbs import (
     Run,
@@ -28,18 +30,19 @@ from kafkalog_cli.library.verbs import (
 )
 
 if TYPE_CHECKING:
-    from os import PathLike
-
     from kafkalog_cli.ops.cluster.describe import ClusterDescription
     from kafkalog_cli.ops.compact.plan import CompactPlan
     from kafkalog_cli.ops.delete_records import DeleteRecordsPlan
     from kafkalog_cli.ops.doctor.examination import Examination
     from kafkalog_cli.ops.groups.describe import GroupDescription
     from kafkalog_cli.ops.groups.history import OffsetChange
+    from kafkalog_cli.ops.inspect.inspecting import InspectedPartition
     from kafkalog_cli.ops.metadump.copying import Metadump
     from kafkalog_cli.ops.open_transactions import OpenInLog, TransactionalId
     from kafkalog_cli.ops.purge import PurgePlan
     from kafkalog_cli.ops.recover.verb import Recovered
+    from kafkalog_cli.ops.replay.sending import ReplayedPartition
+    from kafkalog_cli.ops.replay.translation import ReplayedOffset
     from kafkalog_cli.ops.retain.plan import RetainPlan
     from kafkalog_cli.ops.roll import RollPlan
     from kafkalog_cli.ops.session.work import Changed
@@ -69,9 +72,17 @@ class OnPath:
         """See `kafkalog_cli.serve`."""
         return serve(self.path, **what)
 
+    def replay(self, **what: Any) -> Run[ReplayedPartition | ReplayedOffset]:
+        """See `kafkalog_cli.replay`."""
+        return replay(self.path, **what)
+
     def stats(self, **what: Any) -> Run[MeasuredPartition]:
         """See `kafkalog_cli.stats`."""
         return stats(self.path, **what)
+
+    def inspect(self, **what: Any) -> Run[InspectedPartition]:
+        """See `kafkalog_cli.inspect`."""
+        return inspect(self.path, **what)
 
     def metadump(self, out: str | PathLike[str], **what: Any) -> Metadump:
         """See `kafkalog_cli.metadump`."""

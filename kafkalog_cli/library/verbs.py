@@ -301,16 +301,24 @@ def group_history(
     return _without_session(found, log_dirs)
 
 
-def transactions(paths: Paths, *, metadata: str | PathLike[str] | None = None) -> Run[TransactionalId | OpenInLog]:
+def transactions(
+    paths: Paths,
+    *,
+    max_transaction_timeout_ms: int = 15 * 60_000,
+    now: int | datetime | None = None,
+    metadata: str | PathLike[str] | None = None,
+) -> Run[TransactionalId | OpenInLog]:
     """Return the transactional ids, then the transactions that are open in logs, as `kafkalog transactions` does.
 
-    Raises PathNotFound, NotKafkaLayout, Unreadable.
+    A transaction hangs only if its last batch is older than `max_transaction_timeout_ms` at `now`, epoch ms or a
+    datetime. Raises PathNotFound, NotKafkaLayout, Unreadable.
     """
     from kafkalog_cli.ops.coordinators import LogDirs
     from kafkalog_cli.ops.open_transactions import find_transactions
 
     log_dirs = LogDirs(RealFilesystem(), path_texts(paths), None if metadata is None else fspath(metadata))
-    found = find_transactions(log_dirs)
+    now_ms = epoch_ms(now)
+    found = find_transactions(log_dirs, Context().now_ms() if now_ms is None else now_ms, max_transaction_timeout_ms)
     return _without_session([*found.ids, *found.in_logs], log_dirs)
 
 

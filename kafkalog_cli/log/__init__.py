@@ -1,6 +1,6 @@
 """One partition's log as it lies on the disk, opened for reading. Nothing here changes a file.
 
-- `logdir`, `partition`: listings of a log directory and of a partition.
+- `partition`: listings of a log directory and of a partition.
 - `checkpoints`: the four offset checkpoints at the root of a log directory.
 - `reading`: from the bytes of a segment to columns of batches and of records.
 - `segments`: one segment by its indexes: its end, an offset, a time.

@@ -16,8 +16,7 @@ from kafkalog_cli.errors import KafkalogError, PathNotFound
 from kafkalog_cli.format import checkpoint
 from kafkalog_cli.format.checkpoint import BrokerReading, EpochEntry
 from kafkalog_cli.format.fault import Fault, unreadable
-from kafkalog_cli.log.logdir import OFFSET_CHECKPOINTS
-from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS, Partition
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,6 @@ from kafkalog_cli.ops.checks.segment_walk import SegmentWalk
 
 TRIED_ENTRIES = 16
 """Index entries to try from the end, before the whole segment is read: any of them may not point at a good batch."""
-
-
 UNKNOWN_RANGE = LogBounds(0, (1 << 63) - 1)
 
 

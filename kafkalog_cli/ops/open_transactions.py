@@ -16,6 +16,9 @@ from kafkalog_cli.ops.listing.root import LogDirRoot, broker_root
 from kafkalog_cli.ops.selection import partition_paths
 from kafkalog_cli.ops.tables.transactions import Transaction, transactions
 
+MAX_TRANSACTION_TIMEOUT_MS = 15 * 60_000
+"""The default of transaction.max.timeout.ms, and of kafka-transactions.sh find-hanging."""
+
 
 @unique
 class IdState(Enum):
@@ -42,8 +45,8 @@ _OUTCOMES = {
 class InLog(Enum):
     """The state of a transaction that is open in the log of a partition. The value is its word in the output.
 
-    OPEN: its coordinator will end it. HANGING: no coordinator will. UNKNOWN: these directories do not have all
-    partitions of `__transaction_state`.
+    OPEN: its coordinator will end it. HANGING: no coordinator will. UNKNOWN: no coordinator here has it, but the last
+    batch is recent, or these directories do not have all partitions of `__transaction_state`.
     """
 
     OPEN = "open"
@@ -108,11 +111,14 @@ class Transactions:
     in_logs: tuple[OpenInLog, ...]
 
 
-def find_transactions(log_dirs: LogDirs) -> Transactions:
+def find_transactions(
+    log_dirs: LogDirs, now_ms: int, max_transaction_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS
+) -> Transactions:
     """Return the transactions of some log directories. Raises as `partition_paths` and `list_partition`.
 
-    The rule for hanging transactions is that of kafka-transactions.sh find-hanging: no transactional id has the
-    producer, or the transaction of that id does not have the partition.
+    The rule for hanging transactions is that of kafka-transactions.sh find-hanging. The last batch is older than
+    `max_transaction_timeout_ms`. No transactional id has the producer, or the transaction of that id does not have the
+    partition.
     """
     topic = CoordinatorTopic(log_dirs, TRANSACTION_STATE)
     ids: list[TransactionalId] = []
@@ -125,7 +131,12 @@ def find_transactions(log_dirs: LogDirs) -> Transactions:
     else:
         is_complete = topic.numbers == list(range(topic.partitions))
     in_logs = [
-        _in_log(one, by_producer.get(one.transaction.producer_id), is_complete=is_complete)
+        _in_log(
+            one,
+            by_producer.get(one.transaction.producer_id),
+            is_complete=is_complete,
+            is_old=now_ms - one.transaction.last_timestamp > max_transaction_timeout_ms,
+        )
         for one in _open_in_logs(log_dirs)
     ]
     if any(one.state is InLog.HANGING for one in in_logs):
@@ -133,12 +144,12 @@ def find_transactions(log_dirs: LogDirs) -> Transactions:
     return Transactions(tuple(sorted(ids, key=lambda one: one.transaction.transactional_id)), tuple(in_logs))
 
 
-def _in_log(found: OpenInLog, owner: TransactionalId | None, *, is_complete: bool) -> OpenInLog:
+def _in_log(found: OpenInLog, owner: TransactionalId | None, *, is_complete: bool, is_old: bool) -> OpenInLog:
     name = None if owner is None else owner.transaction.transactional_id
     if owner is not None and owner.has(found.topic, found.partition):
         state = InLog.OPEN
     else:
-        state = InLog.HANGING if owner is not None or is_complete else InLog.UNKNOWN
+        state = InLog.HANGING if is_old and (owner is not None or is_complete) else InLog.UNKNOWN
     return OpenInLog(
         found.topic, found.partition, found.transaction, state, name, found.holds_last_stable_offset, found.path
     )

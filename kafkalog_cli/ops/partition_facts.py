@@ -13,8 +13,7 @@ from kafkalog_cli.disk.names import DirectoryKind, FileKind
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.log.checkpoints import RootCheckpoints
-from kafkalog_cli.log.logdir import open_logdir
-from kafkalog_cli.log.partition import Partition, odd_files
+from kafkalog_cli.log.partition import Partition, odd_files, open_logdir
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.log.settings.topic_config import TopicConfig
 from kafkalog_cli.ops.settings import SettingsSource

@@ -20,8 +20,7 @@ from kafkalog_cli.log.checkpoints import (
     high_watermark,
     read_root_checkpoints,
 )
-from kafkalog_cli.log.logdir import OFFSET_CHECKPOINTS
-from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS, Partition, Segment
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.log_end import LogBounds, segment_ends
 from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown, broker_root

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from kafkalog_cli.broker.load_error import LoadFailed
-from kafkalog_cli.broker.open_log import OpenLog
-from kafkalog_cli.broker.rolling import (
+from kafkalog_cli.broker.open_log import (
     SMALLEST_BATCH_BYTES,
     ActiveSegment,
     Arriving,
+    OpenLog,
     RollCause,
     RollLimits,
     roll,
@@ -23,8 +23,10 @@ from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.settings.topic_config import Setting, TopicConfig
-from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes, in_place
-from kafkalog_cli.ops.log_plan import LogPlan, LogRequest, PlannedLog, Unready, check_logs, refused, whole_end_of
+from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
+from kafkalog_cli.ops.change_plan import in_place
+from kafkalog_cli.ops.log_plan import LogPlan, PlannedLog, Unready, check_logs, refused, whole_end_of
+from kafkalog_cli.ops.log_request import LogRequest
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.session.verb import Verb

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import json
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -25,8 +24,7 @@ from kafkalog_cli.errors import (
     as_typed,
     did_you_mean,
 )
-from kafkalog_cli.log.logdir import PartitionPath, Takes, open_logdir
-from kafkalog_cli.log.partition import Partition, directory_name, open_partition
+from kafkalog_cli.log.partition import Partition, PartitionPath, Takes, directory_name, open_logdir, open_partition
 
 _GLOB = re.compile(r"[*?\[]")
 _MOST_LISTED = 10
@@ -59,6 +57,8 @@ class Selection:
     def text(self) -> str:
         """A text that identifies the selection, equal in every process (unlike the order of a set)."""
         pattern = None if self.topic_pattern is None else self.topic_pattern.pattern
+        import json  # few commands ask
+
         return json.dumps([sorted(self.topics), sorted(self.partitions), pattern])
 
     def takes(self, directory: DirectoryName) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from kafkalog_cli.broker.load_error import LoadFailed
-from kafkalog_cli.broker.truncation import CutBatch, Truncated, truncate_to
+from kafkalog_cli.broker.open_log import CutBatch, Truncated, truncate_to
 from kafkalog_cli.change.changes import in_log_order
 from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.draft import Draft
@@ -14,9 +14,11 @@ from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes, in_place
+from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
+from kafkalog_cli.ops.change_plan import in_place
 from kafkalog_cli.ops.cut_off import is_cut_off_for_good
-from kafkalog_cli.ops.log_plan import LogPlan, LogRequest, PlannedLog, Unready, check_logs, refused, whole_end_of
+from kafkalog_cli.ops.log_plan import LogPlan, PlannedLog, Unready, check_logs, refused, whole_end_of
+from kafkalog_cli.ops.log_request import LogRequest
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.session.verb import Verb

@@ -5,7 +5,8 @@
 - `records.py`: declarations of JSON objects, as TypedDicts; `log_plan_view.py`: the parts that all changes share.
 - `ndjson.py`: JsonLines, one JSON object per line; `human.py`: tables and times; `messages.py`: stderr.
 - `dump_*.py`: the text of kafka-dump-log, byte for byte; `read_*.py`: the text of kafka-console-consumer.
-- `record_json.py`, `decoders.py`, `topic_decoders.py`, `redact.py`: records as JSON, and how their contents are shown.
+- `record_json.py`, `decoders.py`, `topic_decoders.py`, `redact.py`: records as JSON, and how their contents are
+  shown.
 - `block_lines.py`, `*_compiled.py`, `kernels/`: lines rendered by compiled kernels, the twins of the plain renderers.
 - `stream.py`: ResultStream, the buffered output stream; `progress.py`: the progress line.
 

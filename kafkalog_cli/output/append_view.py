@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, TypedDict
 
-from kafkalog_cli.broker.rolling import RollCause
+from kafkalog_cli.broker.open_log import RollCause
 from kafkalog_cli.errors import as_typed, counted
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.ops.append.append import AppendPlan

@@ -42,6 +42,8 @@ _EFFECTS = {
     Effect.PERMANENT: "cannot be undone",
 }
 _MOST_FINDINGS = 20
+_MOST_ALIKE = 10
+"""Steps that differ in their paths only, as of thousands of partitions."""
 _PAGES = "docs/broker-messages"
 
 
@@ -82,8 +84,17 @@ class DoctorText:
             yield f"    Page: {_PAGES}/{line.message.slug}.md"
 
     def _steps(self, found: Examination) -> Iterator[str]:
+        """Yield the steps in order; of many that differ only in their paths, the first, and the number of others."""
+        alike: dict[tuple[StartAction, str], list[int]] = {}
         for number, step in enumerate(found.steps, 1):
-            yield self._step(number, step, found.root.path)
+            numbers = alike.setdefault((step.action, step.message), [])
+            numbers.append(number)
+            if len(numbers) <= _MOST_ALIKE:
+                yield self._step(number, step, found.root.path)
+        for numbers in alike.values():
+            if len(numbers) > _MOST_ALIKE:
+                others = counted(len(numbers) - _MOST_ALIKE, "step", "steps")
+                yield f"  {others} more like step {numbers[0]}: --format json has all"
 
     def _step(self, number: int, step: StartStep, log_dir: str) -> str:
         word = _ACTIONS[step.action]

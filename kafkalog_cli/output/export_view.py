@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.values.decoded_columns import DecodedColumns
+from kafkalog_cli.output.decoded_values import DecodedValues
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, topic_decode
 from kafkalog_cli.output.record_json_printer import JsonPrinter
@@ -67,13 +69,16 @@ def export_counts(files: Sequence[MadeFile]) -> dict[str, int]:
 class ExportLines:
     """Makes the lines of an export; Spark sends it to its workers, because `spark` does not import `output`."""
 
-    def of_segment(self, partition: Partition, name: str, *, is_seven: bool) -> Callable[[RecordBlock], bytes]:
+    def of_segment(
+        self, partition: Partition, name: str, *, is_seven: bool, decoded: DecodedColumns | None
+    ) -> Callable[[RecordBlock], bytes]:
         """Return the function that renders the blocks of a segment file, a line per record."""
         directory = partition.directory
         context = SegmentContext(directory.topic, directory.partition, name, is_seven)
         sink = io.BytesIO()
         stream = ResultStream(sink)
-        options = RecordJsonOptions(with_batches=False, decode=topic_decode(directory.topic))
+        values = None if decoded is None else DecodedValues(decoded.decoder, partition.topic, decoded.undecoded)
+        options = RecordJsonOptions(with_batches=False, decode=topic_decode(directory.topic), values=values)
         printer = JsonPrinter(stream, context, options)
 
         def render(block: RecordBlock) -> bytes:

@@ -8,6 +8,7 @@ from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.find.conditions import Conditions
 from kafkalog_cli.ops.find.context import FoundBlock
+from kafkalog_cli.output.decoded_values import DecodedValues
 from kafkalog_cli.output.paint import Paint
 from kafkalog_cli.output.read_printer import NULL, ReadText
 from kafkalog_cli.output.stream import ResultStream, printable
@@ -20,9 +21,9 @@ GAP_LINE = "--\n"
 class HighlightedText(ReadText):
     """A ReadText with the matching parts of keys and values coloured, for a terminal."""
 
-    def __init__(self, fields: frozenset[str], partition: int, conditions: Conditions, paint: Paint, *,
-                 is_seven: bool) -> None:  # fmt: skip
-        super().__init__(fields, partition, escape=True, is_seven=is_seven)
+    def __init__(self, fields: frozenset[str], partition: int, conditions: Conditions, paint: Paint, *,  # noqa: PLR0913
+                 is_seven: bool, values: DecodedValues | None) -> None:  # fmt: skip
+        super().__init__(fields, partition, escape=True, is_seven=is_seven, values=values)
         self._conditions = conditions
         self._paint = paint
 
@@ -45,18 +46,18 @@ class FoundText:
     `paint` None: not for a terminal, so nothing is escaped.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917
         self, out: ResultStream, fields: frozenset[str], partition: Partition, conditions: Conditions,
-        paint: Paint | None,
+        paint: Paint | None, values: DecodedValues | None = None,
     ) -> None:  # fmt: skip
         number, name = partition.number, partition.directory.name
         is_seven = any(segment.is_seven for segment in partition.segments)
         self._out = out
         self._paint = paint or Paint()
-        self._plain = ReadText(fields, number, escape=paint is not None, is_seven=is_seven)
+        self._plain = ReadText(fields, number, escape=paint is not None, is_seven=is_seven, values=values)
         self._text = self._plain
         if paint is not None:
-            self._text = HighlightedText(fields, number, conditions, paint, is_seven=is_seven)
+            self._text = HighlightedText(fields, number, conditions, paint, is_seven=is_seven, values=values)
             name = printable(name)
         self._name = name
 

@@ -8,10 +8,9 @@ from kafkalog_cli.disk.fs import FileStatus
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import counted
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.listing.listing import BytesByKind, PartitionListing
+from kafkalog_cli.ops.listing.listing import BytesByKind, PartitionListing, SegmentListing
 from kafkalog_cli.ops.listing.paths import FileListing, Listing
 from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
-from kafkalog_cli.ops.listing.segments import SegmentListing
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
 from kafkalog_cli.output.paint import paint_of
 from kafkalog_cli.output.progress import sized

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, TypedDict
 
-from kafkalog_cli.broker.rolling import RollCause
+from kafkalog_cli.broker.open_log import RollCause
 from kafkalog_cli.ops.delete_records import DeleteRecordsPlan
 from kafkalog_cli.ops.roll import RollPlan
 from kafkalog_cli.ops.session.work import Changed

@@ -10,7 +10,8 @@ from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.errors import ExitCode, counted, shell_word
 from kafkalog_cli.log.checkpoints import HighWatermarkOrigin
 from kafkalog_cli.log.settings.topic_config import Origin, Setting
-from kafkalog_cli.ops.apply_changes import Applied, Remark, describe
+from kafkalog_cli.ops.apply_changes import Applied
+from kafkalog_cli.ops.change_plan import Remark, describe
 from kafkalog_cli.ops.delete_records import DeleteRecordsPlan
 from kafkalog_cli.ops.log_plan import LogPlan
 from kafkalog_cli.ops.retain.plan import RetainPlan

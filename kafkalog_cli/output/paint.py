@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.output.stream import columns_of, has_styles, terminal_columns
 
@@ -21,8 +20,7 @@ Colour = Callable[[str], str]
 """A function that gives text a colour, such as `Paint.bad`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Paint:
+class Paint(NamedTuple):
     """Colours text if `is_on`; `width` None: lines are not broken, because the output is not a terminal."""
 
     is_on: bool = False

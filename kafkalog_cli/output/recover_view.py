@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Annotated, TypedDict
 
 from kafkalog_cli.errors import counted, shell_word
-from kafkalog_cli.ops.apply_changes import Remark, describe
+from kafkalog_cli.ops.change_plan import Remark, describe
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.salvage import LostOffsets
 from kafkalog_cli.ops.recover.salvage_verb import Copied

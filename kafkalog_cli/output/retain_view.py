@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypedDict
 
 from kafkalog_cli.broker.retention import RetentionPass
 from kafkalog_cli.errors import counted
-from kafkalog_cli.log.segments.segment_times import LargestTimestamp, TimestampOrigin
+from kafkalog_cli.log.segments.log_end import LargestTimestamp, TimestampOrigin
 from kafkalog_cli.ops.retain.free import Freed
 from kafkalog_cli.ops.retain.plan import RetainPlan, SegmentFate, Stay
 from kafkalog_cli.ops.session.work import Changed

@@ -88,8 +88,12 @@ def sparkline(found: LogContents, span: tuple[int | None, int | None], width: in
     first, last = span
     if first is None or last is None or not found.times.counts:
         return ""
-    counts = found.times.bars(first, last, width)
-    most = max(counts)
+    return bars_text(found.times.bars(first, last, width))
+
+
+def bars_text(counts: Sequence[int]) -> str:
+    """Return a bar for each count; the highest is full, and 0 is a blank."""
+    most = max(1, *counts)
     return "".join(_BARS[-(-count * (len(_BARS) - 1) // most)] for count in counts)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from functools import cache
 from io import RawIOBase
 from typing import Any, BinaryIO
@@ -93,6 +92,8 @@ def has_styles() -> bool:
 
 def terminal_columns() -> int:
     """Return the number of characters in a terminal line; Python 3.10 reports 0 for a terminal without a size."""
+    import shutil
+
     return shutil.get_terminal_size().columns or _USUAL_COLUMNS
 
 

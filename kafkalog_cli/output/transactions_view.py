@@ -52,7 +52,8 @@ class OpenInLogObject(TypedDict):
     partition: int
     state: Annotated[
         InLog,
-        "hanging: no transactional id has the partition; unknown: not all partitions of __transaction_state are here",
+        "hanging: no transactional id has the partition; unknown: the last batch is recent, or not all partitions of"
+        " __transaction_state are here",
     ]
     transactional_id: Annotated[str | None, "the id that has the producer"]
     producer_id: int

@@ -8,7 +8,7 @@ The files are:
 - `source.py`, `table_source.py`, `stream.py`: the data sources, which `options.py` and `schema.py` describe.
 - `offsets.py`, `splits.py`, `offset_limits.py`: offsets, numbers of partitions, and the pieces of logs that tasks read.
 - `rows.py`: the rows of a task.
-- `sessions.py`, `java.py`, `jobs.py`, `failures.py`: Spark itself: its start, its Java, its tasks and its errors.
+- `sessions.py`, `starting.py`, `jobs.py`: Spark itself: its start, its Java, its tasks and its errors.
 - `engine.py`: the verbs of the command line on partitions, in tasks.
 - `audit_job.py`, `export/`, `importing/`: audits, exports and imports as jobs; `queries/`: queries in SQL.
 
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafkalog_cli.spark.audit_job import audit as audit
-    from kafkalog_cli.spark.failures import plain_errors as plain_errors
+    from kafkalog_cli.spark.jobs import plain_errors as plain_errors
     from kafkalog_cli.spark.queries.dataframe import sql as sql
     from kafkalog_cli.spark.sessions import session as session
     from kafkalog_cli.spark.source import KafkalogDataSource as KafkalogDataSource
@@ -49,7 +49,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    from kafkalog_cli.spark.java import need_pyspark
+    from kafkalog_cli.spark.starting import need_pyspark
 
     need_pyspark()
     return getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)

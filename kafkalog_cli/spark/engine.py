@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import KafkalogError, PathNotFound
-from kafkalog_cli.ops.engine import Place, Threads
-from kafkalog_cli.ops.in_order import InOrder, Sized
+from kafkalog_cli.ops.engine import InOrder, Place, Sized, Threads
 from kafkalog_cli.ops.same_place import PartitionIdentity, sight
 from kafkalog_cli.spark.jobs import is_another_try, run_tasks
 from kafkalog_cli.spark.sessions import Sessions, command_session

@@ -1,14 +1,18 @@
-"""Spreads work over Spark tasks, one per item: results return to the driver, failures as the original errors."""
+"""Spreads work over Spark tasks, one per item: results return to the driver, failures as errors without Java traces."""
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
-from kafkalog_cli.spark.failures import plain_errors
+from kafkalog_cli import errors
+from kafkalog_cli.errors import KafkalogError, NoSpace, error_saying
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -114,3 +118,116 @@ def is_another_try() -> bool:
 
     task = TaskContext.get()
     return task is not None and task.attemptNumber() > 0
+
+
+_TRACEBACK = "Traceback (most recent call last):"
+_RAISED = re.compile(
+    r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<message>.*?))?(?=\s*\Z|\n\s*\n|\n\s+at |\n SQLSTATE: )",
+    re.MULTILINE | re.DOTALL,
+)
+_OF_JAVA = re.compile(r"\n: [\w.$]+: (.*)")
+_OURS = "kafkalog_cli.errors."
+_IN_ONE_LINE = re.compile(rf"(?:^|: )(?P<error>{re.escape(_OURS)}\w+: )", re.MULTILINE)
+_ERRNO = re.compile(r"\[Errno (\d+)\] ")
+_JAVA_ENDED = "Spark: its Java has ended in the middle: it was killed, or had no memory left"
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextmanager
+def without_traceback() -> Iterator[None]:
+    """Let Spark's exception have only the class and the message of a KafkalogError that a worker raises.
+
+    Other exceptions keep their tracebacks. A worker ends after it has sent an exception, so its variable is read once.
+    """
+    try:
+        yield
+    except KafkalogError:
+        if os.environ.get("SPARK_PYTHON_RUNTIME") == "PYTHON_WORKER":
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Re-raise Spark's exceptions as KafkalogError, with the exit code of the error in the task.
+
+    An interrupt becomes KeyboardInterrupt, a lost connection means that Spark's Java ended. Exceptions that are neither
+    Spark's nor kafkalog's pass unchanged.
+    """
+    try:
+        yield
+    except Exception as error:
+        if _came_of_an_interrupt(error):
+            raise KeyboardInterrupt from None
+        if isinstance(error, ConnectionRefusedError | ConnectionResetError):
+            raise KafkalogError(reason=_JAVA_ENDED) from None
+        if isinstance(error, KafkalogError | OSError):
+            raise
+        found = plain_error(error)
+        if found is None:
+            raise
+        raise found from None
+
+
+def _came_of_an_interrupt(error: BaseException) -> bool:
+    """Whether the error came from the cleanup after Ctrl-C, which ends Java as well."""
+    at: BaseException | None = error
+    while at is not None:
+        if isinstance(at, KeyboardInterrupt):
+            return True
+        at = at.__context__
+    return False
+
+
+def plain_error(error: BaseException) -> KafkalogError | None:
+    """Return the KafkalogError behind an exception of PySpark or Py4J; None for any other exception.
+
+    An error from a worker has its class and message, but no other details.
+    """
+    if isinstance(error, KafkalogError):
+        return error
+    if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
+        return None
+    if type(error).__name__ == "Py4JNetworkError":
+        return KafkalogError(reason=_JAVA_ENDED)
+    text = str(error)
+    ours = _IN_ONE_LINE.search(text.partition(_TRACEBACK)[0])
+    if ours is not None:
+        return _raised(text[ours.start("error") :])
+    if _TRACEBACK in text:
+        return _raised(text.rpartition(_TRACEBACK)[2])
+    of_java = _OF_JAVA.search(text)
+    said = without_state(_first_line(text if of_java is None else of_java[1]))
+    return KafkalogError(reason=f"Spark: {said or type(error).__name__}")
+
+
+def is_of_a_worker(text: str) -> bool:
+    """Whether the text of an exception has what a worker raised."""
+    return _TRACEBACK in text or _IN_ONE_LINE.search(text) is not None
+
+
+def _raised(trace: str) -> KafkalogError:
+    """Return the error at the end of a Python traceback: its lines that are not indented."""
+    found = _RAISED.search(trace)
+    if found is None:
+        return KafkalogError(reason=f"Spark: {_first_line(trace)}")
+    kind, message = found["kind"], (found["message"] or "").rstrip()
+    known = getattr(errors, kind.removeprefix(_OURS), None) if kind.startswith(_OURS) else None
+    if isinstance(known, type) and issubclass(known, KafkalogError):
+        return error_saying(known, message)
+    number = _ERRNO.match(message)
+    if number is not None:
+        reason = message[number.end() :]
+        if int(number[1]) in _NO_ROOM:
+            return NoSpace(path=reason.rpartition(": ")[2].strip("'") or "a task", reason="a task of Spark wrote to it")
+        return KafkalogError(reason=reason)
+    return KafkalogError(reason=f"a task of Spark failed: {kind}: {_first_line(message)}")
+
+
+def without_state(text: str) -> str:
+    """Return the sentences of Spark's message, without SQLSTATE and the text after it."""
+    return re.split(r"\s*SQLSTATE:|\n", text, maxsplit=1)[0]
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.ops.read.request import Isolation
+from kafkalog_cli.ops.values.decoded_columns import Decoding
 from kafkalog_cli.spark.offset_limits import (
     OF_RECORDS,
     LimitKind,
@@ -42,7 +43,7 @@ OF_STREAMS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 """Options that a batch read ignores."""
 OURS = (
     "path", "paths", "isolation", "includeBatchMetadata", "includeControl", "mode", "columns", *OF_RECORDS,
-    "keys", "partitioner", "numPartitions",
+    "keys", "partitioner", "numPartitions", "keyFormat", "valueFormat", "schemas",
 )  # fmt: skip
 OF_FILTERS = ("pushdown",)
 """Accepted, because jobs set it, and ignored: no filter is pushed down (see `offset_limits`)."""
@@ -85,8 +86,8 @@ class TopicChoice(NamedTuple):
 class SourceOptions(NamedTuple):
     """The options, checked.
 
-    `keys`: only partitions that can hold a record with one of these keys are read. `max_offsets`: how many offsets a
-    micro-batch of a stream may have; None: no limit.
+    `keys`: only partitions that can hold a record with one of these keys are read. `decoding` is that of
+    JSON_COLUMNS. `max_offsets`: how many offsets a micro-batch of a stream may have; None: no limit.
     """
 
     paths: tuple[str, ...]
@@ -104,6 +105,7 @@ class SourceOptions(NamedTuple):
     keys: frozenset[bytes] | None
     partitioner: ProducerPartitioner
     num_partitions: int | None
+    decoding: Decoding
     max_offsets: int | None = None
 
 
@@ -146,6 +148,7 @@ def _options(options: dict[str, str], starting: OffsetLimit, ending: OffsetLimit
         _keys(options),
         _partitioner(options),
         positive(options, "numPartitions"),
+        Decoding.of_words(options.get("keyformat", "auto"), options.get("valueformat", "auto"), options.get("schemas")),
     )
 
 

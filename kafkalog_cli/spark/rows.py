@@ -13,6 +13,7 @@ from kafkalog_cli.format.batch import NO_OFFSET, BatchColumns
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.kernels import native
+from kafkalog_cli.format.values.decoder import ValueDecoder
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.reading.record_arrow import headers_tell, record_batches, record_schema, rows_of_headers
 from kafkalog_cli.log.reading.scan import Chunk
@@ -21,8 +22,17 @@ from kafkalog_cli.ops.partition_state import BrokerViews, log_bounds
 from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest
 from kafkalog_cli.ops.read.visible import VisibleChunk
+from kafkalog_cli.ops.values.decoded_columns import NEEDED, DecodedColumns, Decoding
 from kafkalog_cli.spark.options import Mode
-from kafkalog_cli.spark.schema import FAULT, RECORDS, SourceColumn, arrow_schema, arrow_type, headers_tell_all
+from kafkalog_cli.spark.schema import (
+    FAULT,
+    JSON_COLUMNS,
+    RECORDS,
+    SourceColumn,
+    arrow_schema,
+    arrow_type,
+    headers_tell_all,
+)
 from kafkalog_cli.spark.splits import Piece, Task
 
 MOST_ROWS = 1 << 16
@@ -38,7 +48,10 @@ _CODECS = 8
 
 
 class Wanted(NamedTuple):
-    """The columns, mode and range to read of each piece. `since_ms` inclusive, `until_ms` exclusive; None: open."""
+    """The columns, mode and range to read of each piece. `since_ms` inclusive, `until_ms` exclusive; None: open.
+
+    `decoding` is that of JSON_COLUMNS.
+    """
 
     columns: tuple[SourceColumn, ...]
     mode: Mode
@@ -47,6 +60,7 @@ class Wanted(NamedTuple):
     fail_on_data_loss: bool
     since_ms: int | None = None
     until_ms: int | None = None
+    decoding: Decoding = Decoding()
 
 
 def rows_of(fs: Filesystem, task: Task, job_bytes: int, wanted: Wanted) -> Iterator[Any]:
@@ -59,7 +73,10 @@ def rows_of(fs: Filesystem, task: Task, job_bytes: int, wanted: Wanted) -> Itera
     choice.need(native.COPY_FIELDS, native.HEADER_BYTES, native.COPY_HEADERS)
     choice.expect(job_bytes)
     views = BrokerViews(fs)
-    parts = (part for piece in task for part in _PieceRows(fs, piece, wanted, choice, views).batches())
+    decoder = None
+    if any(column in JSON_COLUMNS for column in wanted.columns):
+        decoder, _ = wanted.decoding.decoder(fs, [piece.path for piece in task])
+    parts = (part for piece in task for part in _PieceRows(fs, piece, wanted, choice, views, decoder).batches())
     return capped(parts, arrow_schema(wanted.columns))
 
 
@@ -102,13 +119,18 @@ def _cut(part: Any) -> Iterator[Any]:
 class _PieceRows:
     """Reads one piece."""
 
-    def __init__(self, fs: Filesystem, piece: Piece, wanted: Wanted, choice: KernelChoice, views: BrokerViews) -> None:
+    def __init__(  # noqa: PLR0913, PLR0917
+        self, fs: Filesystem, piece: Piece, wanted: Wanted, choice: KernelChoice, views: BrokerViews,
+        decoder: ValueDecoder | None,
+    ) -> None:  # fmt: skip
         self._fs = fs
         self._piece = piece
         self._wanted = wanted
         self._choice = choice
         self._views = views
-        names = list(dict.fromkeys(column.core for column in wanted.columns if column.core))
+        self._decoded = None if decoder is None else DecodedColumns(decoder, piece.topic)
+        needed = () if decoder is None else NEEDED
+        names = list(dict.fromkeys((*(column.core for column in wanted.columns if column.core), *needed)))
         self._core = record_schema(names) if names else None
         self._is_dense = headers_tell_all(wanted.columns)
 
@@ -177,6 +199,9 @@ class _PieceRows:
         import pyarrow as pa
 
         kind = arrow_type(column)
+        if column in JSON_COLUMNS:
+            assert self._decoded is not None
+            return self._decoded.texts(part, column.core)
         if column.core:
             return _CONVERTED.get(column.name, _cast)(part.column(column.core), kind)
         if column == FAULT and late is not None:

@@ -14,9 +14,15 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any
 
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.spark.failures import plain_error, plain_errors
-from kafkalog_cli.spark.java import java_environment, need_pyspark
-from kafkalog_cli.spark.starting import outside_working_directory, spark_home, start_variables, variables
+from kafkalog_cli.spark.jobs import plain_error, plain_errors
+from kafkalog_cli.spark.starting import (
+    java_environment,
+    need_pyspark,
+    outside_working_directory,
+    spark_home,
+    start_variables,
+    variables,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

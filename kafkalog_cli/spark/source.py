@@ -15,7 +15,7 @@ from pyspark.sql.datasource import (
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.spark.failures import without_traceback
+from kafkalog_cli.spark.jobs import without_traceback
 from kafkalog_cli.spark.offsets import partitions_of, ranges_of
 from kafkalog_cli.spark.options import SourceOptions, check_faults_are_shown, read_options, stream_options
 from kafkalog_cli.spark.rows import Wanted, rows_of
@@ -103,7 +103,7 @@ class Reader(DataSourceReader):
         options = self._options
         wanted = Wanted(
             self._columns, options.mode, options.isolation, options.include_control, options.fail_on_data_loss,
-            options.records.since_ms, options.records.until_ms,
+            options.records.since_ms, options.records.until_ms, options.decoding,
         )  # fmt: skip
         with without_traceback():
             yield from rows_of(RealFilesystem(), *carried(partition), wanted)

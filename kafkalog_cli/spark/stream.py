@@ -21,8 +21,8 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import NothingSelected, OffsetOutOfRange
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.partition_state import BrokerViews, log_bounds
-from kafkalog_cli.ops.read.growing_end import growing_end
-from kafkalog_cli.spark.failures import without_traceback
+from kafkalog_cli.ops.read.request import growing_end
+from kafkalog_cli.spark.jobs import without_traceback
 from kafkalog_cli.spark.offset_limits import TopicPartition, is_latest
 from kafkalog_cli.spark.offsets import OffsetRange, check_limit, name_of, partitions_of, start_of
 from kafkalog_cli.spark.options import SourceOptions
@@ -120,7 +120,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Iterate over the RecordBatches of a task."""
         options = self._options
         wanted = Wanted(
-            self._columns, options.mode, options.isolation, options.include_control, options.fail_on_data_loss
+            self._columns,
+            options.mode,
+            options.isolation,
+            options.include_control,
+            options.fail_on_data_loss,
+            decoding=options.decoding,
         )
         with without_traceback():
             yield from rows_of(RealFilesystem(), *carried(partition), wanted)

@@ -13,12 +13,7 @@ from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.log.settings.metadata_image import BrokerState
 from kafkalog_cli.ops.tables import cluster
 from kafkalog_cli.ops.tables.batches import BatchRow, batches
-from kafkalog_cli.ops.tables.committed_offsets import (
-    CommittedOffset,
-    OffsetCommit,
-    committed_offsets,
-    offset_commits,
-)
+from kafkalog_cli.ops.tables.committed_offsets import CommittedOffset, OffsetCommit, committed_offsets, offset_commits
 from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry, OnDamage, coordinator_entries
 from kafkalog_cli.ops.tables.groups import Group, GroupMember, group_members, groups
 from kafkalog_cli.ops.tables.segments import SegmentRow, segments

@@ -293,7 +293,7 @@ def deep(place):
 def test_deep_directories_are_refused_by_name(place, deep, evidence):
     """There is no recursion, and nothing is half removed."""
     _, _, err = printed(RealFilesystem(), place, ("purge", "LOGS", "--older-than", "0s"))
-    assert f"{deep}: refused: it has directories in directories, more than 16 deep" in err
+    assert f"{deep}: refused: its directories are nested more than 16 deep" in err
     with NewPartitions(RealFilesystem(), f"{place}/ld") as new:
         new.sweep()
     assert (deep / "file").exists()

@@ -68,6 +68,7 @@ READERS = {
     "transactions": (),
     "find": ("--format", "json"),
     "stats": (),
+    "inspect": (),
 }
 
 

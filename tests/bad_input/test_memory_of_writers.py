@@ -15,7 +15,7 @@ from kafkalog_cli.format.limits import MEBIBYTE, MOST_JSON_LINE_BYTES, MOST_JSON
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.ops.append.arrow import ArrowReader
 from kafkalog_cli.ops.append.reading import SMALL_BYTES, parse_json_line
-from kafkalog_cli.ops.importing import lines as importing_lines
+from kafkalog_cli.ops.importing import taking as importing_lines
 from tests.bad_input.makers import GZIP, START_MS, batch, record
 from tests.bad_input.peaks import BOMBS, peaks
 

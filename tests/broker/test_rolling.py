@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog_cli.broker.rolling import ActiveSegment, Arriving, RollCause, RollLimits, roll_cause
+from kafkalog_cli.broker.open_log import ActiveSegment, Arriving, RollCause, RollLimits, roll_cause
 
 NOW_MS = 50_000
 ACTIVE = ActiveSegment(

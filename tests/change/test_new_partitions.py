@@ -199,7 +199,7 @@ def test_one_at_a_time():
     disk = empty_disk()
     with (
         NewPartitions(disk, ROOT),
-        pytest.raises(Locked, match="another run of kafkalog has it") as caught,
+        pytest.raises(Locked, match="another run of kafkalog holds the lock") as caught,
         NewPartitions(disk, ROOT),
     ):
         pass

@@ -159,7 +159,7 @@ def test_one_at_a_time():
     disk = empty_disk()
     with (
         OutputDirectory(disk, OUT, STATE, 0),
-        pytest.raises(Locked, match="another run of kafkalog has it"),
+        pytest.raises(Locked, match="another run of kafkalog holds the lock"),
         OutputDirectory(disk, OUT, STATE, 0),
     ):
         pass
@@ -204,7 +204,7 @@ def test_a_committed_file_that_is_gone_is_missed():
     for path, _ in list(half.walk(f"{OUT}/.kafkalog/run-1"))[1:]:
         half.unlink(path)
     half.remove_directory(f"{OUT}/.kafkalog/run-1")
-    with pytest.raises(Refused, match=r"it is missing, and .*run-1 is gone, where a committed run had it"):
+    with pytest.raises(Refused, match=r"it is missing, and .*run-1 is missing too, where a committed run had it"):
         run(half, {}, 2)
 
 

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = str(ROOT / "docs" / "example" / "mixed-0")
 READERS = {
     *("ls", "dump-log", "dump-index", "lookup-offset", "lookup-time", "read", "verify", "sql", "audit", "warmup"),
-    *("groups", "transactions", "cluster", "doctor", "find", "stats", "serve", "replay"),
+    *("groups", "transactions", "cluster", "doctor", "find", "stats", "inspect", "serve", "replay"),
 }
 
 
@@ -183,11 +183,15 @@ def test_what_kubernetes_sets_for_a_service_is_passed_over(monkeypatch):
 
 NEVER = {
     "-f",
+    "assign",
+    "html",
+    "max-transaction-timeout",
     *("key-format", "value-format", "schemas"),
     *("bytes-per-s", "command-config", "create", "groups", "rename"),
     *("commit-to", "idle", "listen", "max-connections", "on-damage", "port"),
     *(
         "against",
+        "assign",
         "assume-offline",
         "allow",
         "at",

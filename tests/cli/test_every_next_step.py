@@ -388,6 +388,13 @@ case("foreign-directory")(added("lost+found/a file"))
 case("import-staged")(added(f"{staged_name('topic', 3, 'run', '0')}/{LOG}"))
 
 
+@case("odd-file")
+def _(corpus):
+    sound()
+    (PARTITION / f"{99:020}.log").mkdir()
+    return [DISK]
+
+
 @case("odd-entry")
 def _(corpus):
     sound()

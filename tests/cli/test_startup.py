@@ -56,6 +56,14 @@ def test_a_right_command_line_imports_no_pydantic(options):
     assert "pydantic" not in modules_after("dump-log", str(EXAMPLE), *options)
 
 
+@pytest.mark.parametrize("command", ["dump-log", "verify", "ls", "read", "find", "--help"])
+def test_a_right_command_line_imports_no_typer(command):
+    """Its import and its parser were a third of a small dump's time: `plain_parser.py` stands in for it."""
+    more = {"find": ["--key", "key-1", "--count"], "read": ["--to-offset", "3"]}.get(command, [])
+    modules = modules_after(command, *([] if command == "--help" else [str(EXAMPLE), *more]))
+    assert modules & {"typer", "click", "pathlib"} == set()
+
+
 def test_a_small_read_imports_nothing_heavy():
     modules = modules_after("read", str(EXAMPLE), "--to-offset", "3")
     assert not top_level(modules) & {"numpy", "numba", "pyarrow", "rich"}

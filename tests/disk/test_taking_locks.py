@@ -159,7 +159,7 @@ def test_a_forked_child_has_no_lock_until_it_takes_its_own(log_dir):
         child.start()
         answer = answers.get(timeout=20)
         child.join()
-        assert f"another run of kafkalog has it, pid {os.getpid()}" in answer
+        assert f"another run of kafkalog holds the lock, pid {os.getpid()}" in answer
         assert try_in_another_process(log_dir / ".lock") == "held", "the child must not take it with it"
         assert try_in_another_process(log_dir / "t-0/.kafkalog/lock") == "held"
 

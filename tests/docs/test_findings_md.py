@@ -4,8 +4,7 @@ import importlib.util
 from pathlib import Path
 
 from kafkalog_cli.ops.checks.diagnose import DIAGNOSES
-from kafkalog_cli.ops.checks.diagnoses_of_files import FILE_DIAGNOSES
-from kafkalog_cli.ops.checks.diagnoses_of_logs import LOG_DIAGNOSES
+from kafkalog_cli.ops.checks.diagnoses import FILE_DIAGNOSES, LOG_DIAGNOSES
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 
 ROOT = Path(__file__).parents[2]

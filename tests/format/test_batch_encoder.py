@@ -8,13 +8,6 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.batch_encoder import BatchEncoder, WantedBatches, encode_end_marker
 from kafkalog_cli.format.compression import compress, decompress
-from kafkalog_cli.format.legacy_encoder import (
-    Message,
-    encode_message,
-    encode_message_set,
-    encode_seven,
-    encode_seven_set,
-)
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
@@ -28,11 +21,9 @@ from tests.support.logs import (
     batch_v2,
     end_marker,
     lz4_frame_of_old,
-    message,
-    message_set,
 )
-from tests.support.naive_reader import read_batches, read_records, read_seven, seven_payloads
-from tests.support.strategies import batches_v2, contents, logs, producers, records, timestamps
+from tests.support.naive_reader import read_batches, read_records
+from tests.support.strategies import batches_v2, logs, producers, records, timestamps
 
 KERNELS = [pytest.param(False, id="plain"), pytest.param(True, id="compiled", marks=pytest.mark.slow)]
 V2 = (batches_v2,)
@@ -177,52 +168,8 @@ def test_end_markers(offset, timestamp, commits, epochs):
     assert [tuple(batch)] == batch_tuples(data)
 
 
-messages = st.lists(st.tuples(st.integers(1, 3), timestamps, contents, contents), min_size=1, max_size=5)
-
-
-@given(made=messages, magic=st.integers(0, 1), codec=st.integers(0, 3), clock=st.none() | timestamps)
-def test_message_sets(made, magic, codec, clock):
-    clock = clock if magic else None
-    offset, naive = 5, []
-    for step, *fields in made:
-        naive.append(R(offset, *fields))
-        offset += step
-    ours = [Message(*record[:4]) for record in naive]
-    if codec:
-        data = encode_message_set(ours, magic, codec, append_time_ms=clock)
-    else:
-        data = b"".join(encode_message(m, magic) for m in ours)
-        assert data == b"".join(message(r, magic) for r in naive)
-    batches = list(read_batches(data))
-    assert all(batch.valid for batch in batches)
-    read = [record for batch in batches for record in read_records(data, batch)]
-    by_clock = codec and clock is not None
-    stamps = [-1 if not magic else clock if by_clock else r.timestamp for r in naive]
-    wanted = [(r.offset, stamp, r.key, r.value) for r, stamp in zip(naive, stamps, strict=True)]
-    assert [(r.offset, r.timestamp, r.key, r.value) for r in read] == wanted
-    if codec == 3 and clock is None:  # the one codec whose library is the same
-        assert data == message_set(naive, magic, codec)
-
-
-def test_a_set_whose_time_the_broker_gave():
-    ours = [Message(3, 5, b"k", b"v"), Message(4, 9, None, None)]
-    data = encode_message_set(ours, 1, 3, append_time_ms=77)
-    (batch,) = read_batches(data)
-    assert (batch.max_timestamp, batch.attributes, batch.last_offset) == (77, 11, 4)
-    assert [(r.offset, r.timestamp) for r in read_records(data, batch)] == [(3, 77), (4, 77)]
-
-
-@given(payloads=st.lists(st.binary(max_size=30), min_size=1, max_size=4), codec=st.integers(1, 2))
-def test_messages_of_seven(payloads, codec):
-    def payloads_in(data):
-        return [payload for message in read_seven(data) for payload, *_ in seven_payloads(message)]
-
-    assert payloads_in(encode_seven(payloads[0], 0)) == payloads_in(encode_seven(payloads[0])) == [payloads[0]]
-    assert payloads_in(encode_seven_set(payloads, codec)) == payloads
-
-
 def test_the_wrong_checksum_of_old_frames():
-    """Of magic 0 and lz4, as KAFKA-3160 has it; also in the set."""
+    """Of magic 0 and lz4, as KAFKA-3160 has it."""
     data = b"x" * 100
     assert compress(3, data, magic=0) == lz4_frame_of_old(data)
     assert compress(3, data, magic=1) == COMPRESS[3](data)

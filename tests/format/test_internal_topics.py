@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog_cli.format.internal_topics.encode import encode_message
+from kafkalog_cli.format.internal_topics.decode import encode_message
 from kafkalog_cli.format.internal_topics.java_json import java_json
 from kafkalog_cli.format.internal_topics.records import (
     API_MESSAGE_TOPICS,

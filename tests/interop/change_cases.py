@@ -7,8 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from kafkalog_cli.broker.open_log import OpenLog
-from kafkalog_cli.broker.truncation import truncate_to
+from kafkalog_cli.broker.open_log import OpenLog, truncate_to
 from kafkalog_cli.change.changes import in_log_order
 from kafkalog_cli.change.checkpoint_lines import change_lines
 from kafkalog_cli.change.draft import Draft
@@ -19,7 +18,7 @@ from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.apply_changes import MarkerState
 from kafkalog_cli.ops.delete_records import DeleteRecordsRequest, apply_delete_records, plan_delete_records
-from kafkalog_cli.ops.log_plan import LogRequest
+from kafkalog_cli.ops.log_request import LogRequest
 from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.retain.plan import RetainRequest
 from kafkalog_cli.ops.retain.retain import apply_retain, plan_retain

@@ -110,7 +110,7 @@ def in_order(table):
 
 
 def _why(error):
-    from kafkalog_cli.spark.failures import plain_error
+    from kafkalog_cli.spark.jobs import plain_error
 
     caused = re.findall(r"^Caused by: (.*)$", str(error), re.MULTILINE)
     return caused[-1][:300] if caused and "Traceback" not in str(error) else str(plain_error(error))

@@ -12,6 +12,7 @@ from tests.support.commands import kafkalog
 pytestmark = [pytest.mark.xdist_group("groups"), pytest.mark.exhaustive(in_turn=True, together=True)]
 
 GROUPS, SHARES = "consumer.group.ConsumerGroupCommand", "consumer.group.ShareGroupCommand"
+STREAMS = "streams.StreamsGroupCommand"
 SETTINGS = {
     "offsets.topic.num.partitions": "7",
     "share.coordinator.state.topic.num.partitions": "3",
@@ -122,7 +123,9 @@ def stopped(newest_kafka, tmp_path_factory):
         one.start()
         with GroupClients(one.address, newest_kafka.class_path, folder) as clients:
             make_groups(clients)
-            for tool in (GROUPS, SHARES):
+            for number in range(2):
+                clients.do("streams", "streaming", "orders", folder / f"streams-{number}")
+            for tool in (GROUPS, SHARES, STREAMS):
                 for more in ((), ("--members", "--verbose"), ("--state", "--verbose")):
                     asked = (tool, *more)
                     said[asked] = clients.tool(tool, "--describe", "--all-groups", *more)
@@ -134,6 +137,7 @@ def stopped(newest_kafka, tmp_path_factory):
                 clients.tool("TransactionsCommand", "find-hanging", "--topic", topic, "--max-transaction-timeout", 0)
                 for topic in ("orders", "paid", "payments")
             )
+            said["not old enough"] = clients.tool("TransactionsCommand", "find-hanging", "--topic", "orders")
             one.stop()
     return one.data, said
 
@@ -143,7 +147,7 @@ def test_offsets_and_lag_of_each_partition(stopped):
     real = rows_of(said[GROUPS,])
     ours = rows_of(printed("groups", data))
     wanted = {tuple(row.values()) for row in real}
-    assert {tuple(row.values())[:9] for row in ours if row["GROUP"] != "shared"} == wanted
+    assert {tuple(row.values())[:9] for row in ours if row["GROUP"] not in {"shared", "streaming"}} == wanted
     assert len(real) == len(wanted) == 21
     assert {row["GROUP"] for row in real} == {
         *("classic-two", "classic-static", "classic-left", "modern-two", "modern-left", "simple", "in-transactions"),
@@ -175,11 +179,37 @@ def test_members_and_their_assignments(stopped):
     assert mine["ASSIGNMENT"] == shared["ASSIGNMENT"]
 
 
+def test_a_streams_group(stopped):
+    """Two members of Kafka Streams with the protocol streams (KIP-1071)."""
+    data, said = stopped
+    offsets = rows_of(printed("groups", data, "--group", "streaming"))
+    real = {(row["TOPIC"], row["PARTITION"]): row["OFFSET-LAG"] for row in rows_of(said[STREAMS,])}
+    assert {(row["TOPIC"], row["PARTITION"]): row["LAG"] for row in offsets} == real
+    assert len(real) == 4
+    ours = {row["CONSUMER-ID"]: row for row in rows_of(printed("groups", data, "--group", "streaming", "--members"))}
+    members = rows_of(said[STREAMS, "--members", "--verbose"])
+    assert len(members) == len(ours) == 2
+    for row in members:
+        mine = ours[row["MEMBER"]]
+        assert (mine["CLIENT-ID"], mine["EPOCH"]) == (row["CLIENT-ID"], row["MEMBER-EPOCH"])
+        numbers = re.search(r"\[([\d,]+)\]", said[STREAMS, "--members", "--verbose"].partition(row["MEMBER"])[2])[1]
+        assert mine["ASSIGNMENT"] == f"orders:{numbers}"
+        owned = {one["PARTITION"] for one in offsets if one["CONSUMER-ID"] == row["MEMBER"]}
+        assert owned == set(numbers.split(","))
+
+
+def test_the_transactions_are_of_version_2(stopped):
+    """KIP-890: each transaction ends with a new epoch, and the coordinator adds partitions itself."""
+    features = [json.loads(line) for line in printed("cluster", stopped[0], "--format", "json").splitlines()]
+    (level,) = (one for one in features if one.get("name") == "transaction.version")
+    assert level["level"] == 2
+
+
 def test_states_epochs_and_partitions_of_the_coordinator(stopped):
     data, said = stopped
     found = [json.loads(line) for line in printed("groups", data, "--format", "json").splitlines()][:-1]
     ours = {group["group_id"]: group for group in found}
-    for tool in (GROUPS, SHARES):
+    for tool in (GROUPS, SHARES, STREAMS):
         for row in rows_of(said[tool, "--state", "--verbose"]):
             group = ours.pop(row["GROUP"])
             assert (group["state"], str(len(group["members"]))) == (row["STATE"], row["#MEMBERS"])
@@ -199,9 +229,14 @@ def test_an_offset_in_an_open_transaction_is_pending(stopped):
     assert "offset 12 of orders-1 is in an open transaction" in text
 
 
+EVERY_AGE = ("--max-transaction-timeout", "0")
+
+
 def objects(data, kind):
     """The objects of a kind, of `transactions`: there is one that hangs."""
-    found = [json.loads(line) for line in printed("transactions", data, "--format", "json", code=3).splitlines()]
+    found = [
+        json.loads(line) for line in printed("transactions", data, *EVERY_AGE, "--format", "json", code=3).splitlines()
+    ]
     return [one for one in found if one["type"] == kind]
 
 
@@ -254,4 +289,8 @@ def test_the_hanging_transaction(stopped):
     assert ours["producer_id"] == 4242
     words = f"abort --topic orders --partition 3 --start-offset {real['StartOffset']}"
     assert ours["end_command"].endswith(words)
-    assert words in printed("transactions", data, code=3)
+    assert words in printed("transactions", data, *EVERY_AGE, code=3)
+    assert table(said["not old enough"]) == []
+    assert "hanging" not in printed("transactions", data, "--format", "json").splitlines()[0]
+    recent = [json.loads(line) for line in printed("transactions", data, "--format", "json").splitlines()]
+    assert recent[-1]["hanging"] == 0

@@ -1,6 +1,5 @@
 """Replay into a real broker: what its consumers get, and what `read` prints of its disk, is what was committed."""
 
-import json
 import os
 import signal
 import subprocess
@@ -11,7 +10,8 @@ import pytest
 
 from tests.interop.broker import Client, broker
 from tests.interop.broker_records import line_of
-from tests.interop.recovering import ENVIRONMENT, kafkalog
+from tests.interop.recovering import ENVIRONMENT
+from tests.support.commands import kafkalog, objects_in
 
 confluent = pytest.importorskip(
     "confluent_kafka", reason="the extra `replay` is not installed: nothing of it is tested"
@@ -41,9 +41,8 @@ def contents(log_dir, topic, number, committed=True):
     isolation = "read_committed" if committed else "read_uncommitted"
     words = ("--topic", topic, "--partition", number, "--isolation", isolation, "--format", "json")
     done = kafkalog("read", log_dir, *words)
-    assert done.returncode == 0, done
-    objects = map(json.loads, done.stdout.splitlines())
-    return [without_offset(line_of(one)) for one in objects if one["type"] == "record"]
+    assert done.code == 0, done
+    return [without_offset(line_of(one)) for one in objects_in(done.out) if one["type"] == "record"]
 
 
 def without_offset(line):
@@ -57,8 +56,8 @@ def partitions_of(log_dir):
 
 def replay(log_dir, target, state, *more, code=0):
     done = kafkalog("replay", log_dir, "--to", target.address, "--state", state, "--format", "json", *more)
-    assert done.returncode == code, done
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.code == code, done
+    return objects_in(done.out)
 
 
 def renames(log_dir, prefix):
@@ -127,8 +126,7 @@ def test_a_group_continues_after_its_last_committed_record(target, real_kafka, t
             "read", source.data, "--topic", "ledger", "--isolation", "read_committed", "--from", offset,
             "--format", "json",
         )  # fmt: skip
-        wanted = [json.loads(line) for line in rest.stdout.splitlines()]
-        wanted = [without_offset(line_of(one)) for one in wanted if one["type"] == "record"]
+        wanted = [without_offset(line_of(one)) for one in objects_in(rest.out) if one["type"] == "record"]
         assert read_by(target, group, len(wanted)) == wanted
         assert wanted
 
@@ -166,14 +164,17 @@ def test_killed_runs_leave_no_gap_and_no_double(target, real_kafka, tmp_path):
     wanted = contents(source.data, "busy", 0)
     words = ["replay", source.data, "--to", target.address, "--state", tmp_path / "state", "--create"]
     command = [sys.executable, "-m", "kafkalog_cli", *map(str, words), "--bytes-per-s", "2MB"]
-    kills = 0
-    for seconds in (2.5, 3.5, 4.5):
+    kills = []
+    for seconds, kind in ((4, signal.SIGKILL), (5, signal.SIGINT), (6, signal.SIGKILL)):
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT)
         try:
             process.wait(seconds)
         except subprocess.TimeoutExpired:
-            os.kill(process.pid, signal.SIGKILL)
-            kills += 1
+            os.kill(process.pid, kind)
+            kills.append(kind)
+            _, errors = process.communicate(timeout=60)
+            assert process.returncode == (130 if kind is signal.SIGINT else -signal.SIGKILL), errors
+            continue
         process.communicate()
     assert kills
     done = replay(source.data, target, tmp_path / "state", "--create")
@@ -190,9 +191,9 @@ def test_a_record_that_the_cluster_refuses(target, real_kafka, corpus, tmp_path)
         client.do("create", "small", **{"max.message.bytes": 20_000})
         words = ("--topic", "large-none", "--rename=large-none=small")
         done = kafkalog("replay", log_dir, "--to", target.address, "--state", tmp_path / "state", *words)
-        assert done.returncode == 1, done
-        assert "the record of offset 2 was not acknowledged" in done.stderr
-        assert "too large" in done.stderr
+        assert done.code == 1, done
+        assert "the record of offset 2 was not acknowledged" in done.err
+        assert "too large" in done.err
         assert contents(target.data, "small", 0) == wanted[:2]
         client.do("alter", "small", **{"max.message.bytes": 20_000_000})
     replay(log_dir, target, tmp_path / "state", *words)
@@ -206,5 +207,5 @@ def test_a_dry_run_and_a_cluster_that_is_not_there(target, corpus, tmp_path):
     assert not (tmp_path / "state").exists()
     assert not list(target.data.glob("never.*"))
     missing = kafkalog("replay", log_dir, "--to", target.address, "--state", tmp_path / "state")
-    assert missing.returncode == 14
-    assert "--create creates it" in missing.stderr
+    assert missing.code == 14
+    assert "--create creates it" in missing.err

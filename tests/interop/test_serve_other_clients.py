@@ -11,9 +11,9 @@ from tests.interop import client_programs
 from tests.interop.broker import JAVA, broker
 from tests.interop.client_programs import by_franz_go, by_kafkajs, by_kcat
 from tests.interop.real_kafka import NEWEST, NoRealKafka
-from tests.interop.recovering import kafkalog
 from tests.interop.spark_connector import connector_jars
 from tests.interop.test_serve_live import tool
+from tests.support.commands import json_of
 from tests.support.serving import read_records, serving
 
 pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.exhaustive(in_turn=True, together=True)]
@@ -37,8 +37,8 @@ def topics_of(corpus, case):
 
 
 def codecs_of(log_dir, topic):
-    lines = kafkalog("read", log_dir, "--topic", topic, "--format", "json").stdout.splitlines()
-    return {one["codec"] for one in map(json.loads, lines) if one["type"] == "record"}
+    _, found, _ = json_of("read", log_dir, "--topic", topic)
+    return {one["codec"] for one in found if one["type"] == "record"}
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)

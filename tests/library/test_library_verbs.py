@@ -135,7 +135,18 @@ def test_verify_finds_what_the_command_finds(tmp_path):
 def test_every_verb_is_there():
     """Of the commands that change logs, and of some that check or describe; each also as a method."""
     names = {name.replace("-", "_") for name in COMMANDS if name not in OTHER_COMMANDS}
-    described = {"groups", "transactions", "doctor", "cluster", "find", "stats", "metadump", "serve"}
+    described = {
+        "groups",
+        "transactions",
+        "doctor",
+        "cluster",
+        "find",
+        "stats",
+        "inspect",
+        "metadump",
+        "serve",
+        "replay",
+    }
     assert names == {*CALLS, *ONE, "undo", "verify", *described}
     for name in names:
         assert callable(getattr(kl, name))

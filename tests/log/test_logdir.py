@@ -3,7 +3,7 @@
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.log.checkpoints import read_root_checkpoints
-from kafkalog_cli.log.logdir import open_logdir
+from kafkalog_cli.log.partition import open_logdir
 
 FS = RealFilesystem()
 
@@ -22,4 +22,3 @@ def test_partitions_by_topic_and_number(tmp_path):
     (tmp_path / "a-2" / "partition.metadata").touch()
     logdir = open_logdir(FS, str(tmp_path))
     assert [p.directory.name for p in logdir.partitions] == ["a-2", "a-10", "b-0"]
-    assert not logdir.is_clean

@@ -10,11 +10,11 @@ from kafkalog_cli.broker.producer_state import ProducerState
 from kafkalog_cli.errors import BadInput, Refused, UsageError
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.ops.append import append
-from kafkalog_cli.ops.append.ahead import SkippedRecords, without_first
 from kafkalog_cli.ops.append.append import AppendPlan, _Append, _Flusher, next_sequence, rehearse
 from kafkalog_cli.ops.append.batching import BLOCK_RECORDS, BatchMaker, BatchStyle, Writing, blocks
 from kafkalog_cli.ops.append.checks import OTHER_UNITS, Checks
 from kafkalog_cli.ops.append.columns import RecordRun
+from kafkalog_cli.ops.append.inputs import SkippedRecords, without_first
 from kafkalog_cli.ops.append.partitioning import Partitioner, number_of_partitions
 from kafkalog_cli.ops.append.reading import NewRecord, RecordOrigin, _number, _timestamp
 

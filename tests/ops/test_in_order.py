@@ -7,7 +7,7 @@ import time
 import pytest
 
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.ops.in_order import AHEAD, InOrder
+from kafkalog_cli.ops.engine import AHEAD, InOrder
 from kafkalog_cli.ops.option_values import parse_seconds, parse_size_bytes
 
 

@@ -12,7 +12,7 @@ from kafkalog_cli.format.compression import compress, decompress
 from kafkalog_cli.format.compression.exact_size import compress_to
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.ops.metadump.copying import metadump
-from kafkalog_cli.ops.metadump.pseudonyms import NameKind, Pseudonyms
+from kafkalog_cli.ops.metadump.internal_records import NameKind, Pseudonyms
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, message_set
 
 WORDS = [b"alice@example.org", b"Wonderland 42", b"secret", b"4711", b"cust-0007"]

@@ -4,7 +4,7 @@ import pytest
 
 from kafkalog_cli.format.batch import CONTROL_MASK, Batch, BatchColumns
 from kafkalog_cli.log.transaction_ends import _marker_rows, _Markers
-from kafkalog_cli.ops.read.committed import _transactional_rows
+from kafkalog_cli.ops.read.visible import _transactional_rows
 from tests.ops.test_read_consumer import FOLDER
 from tests.ops.test_read_transactions import GOOD, PARTS, SHOWN, files, shown
 from tests.support.logs import TRANSACTIONAL, aborted_txns

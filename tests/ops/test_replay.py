@@ -1,5 +1,6 @@
 """Replay into a cluster in memory: which records are sent, in which order, and how a killed run continues."""
 
+import errno
 import itertools
 import json
 from dataclasses import replace
@@ -316,7 +317,7 @@ def test_the_timestamp_0_is_reported(disk):
         ({}, {"orders": 1}, Refused, "--alter --topic orders --partitions 2"),
         ({"renames": {"orders": "payments"}}, {}, UsageError, "orders and payments would become one topic"),
         ({"renames": {"order": "x"}}, {}, UsageError, "no topic order is sent"),
-        ({"renames": {"orders": "a/b"}}, {}, UsageError, "no valid name"),
+        ({"renames": {"orders": "a/b"}}, {}, UsageError, "not a valid name"),
         ({"selection": Selection(frozenset({"__consumer_offsets"}))}, {}, UsageError, "only brokers write"),
     ],
 )
@@ -411,3 +412,18 @@ def test_a_log_of_kafka_07(corpus, tmp_path):
     ]
     assert {one.timestamp_ms for one in cluster.logs["mixed", 0]} == {-1}
     assert done.sent == len(cluster.logs["mixed", 0]) > 0
+
+
+class FullDisk:
+    """In place of a life: each call that changes the disk fails."""
+
+    def step(self):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_without_a_state_on_the_disk_nothing_is_sent(disk):
+    cluster = RecordingCluster()
+    outcomes = of_type(ReplayedPartition, run(request(disk), cluster, MortalFilesystem(RealFilesystem(), FullDisk())))
+    assert {one.code for one in outcomes} == {ExitCode.NO_SPACE}
+    assert str(disk.parent / "replay.state") in str(outcomes[0].error)
+    assert not any(cluster.logs.values())

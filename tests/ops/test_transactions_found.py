@@ -8,6 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import kafkalog_cli as kl
+from kafkalog_cli.ops.open_transactions import OpenInLog
 from tests.support.commands import kafkalog
 from tests.support.coordinator_logs import commits, coordinator_partition_at, key, value
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
@@ -21,9 +22,9 @@ def called(*argv):
     return kafkalog(*argv, now_ms=lambda: BASE_TIME_MS + 90_000)
 
 
-def found_in(*log_dirs):
+def found_in(*log_dirs, options=("--max-transaction-timeout", "1")):
     """(exit code, transactional ids by name, (topic, partition, producer): what is open in logs)."""
-    code, out, _ = called("transactions", *log_dirs, "--format", "json")
+    code, out, _ = called("transactions", *log_dirs, *options, "--format", "json")
     *found, summary = map(json.loads, out.splitlines())
     ids = {one["transactional_id"]: one for one in found if one["type"] == "transaction"}
     logs = {
@@ -82,10 +83,33 @@ def test_states_in_the_logs(log_dir):
     assert code == 3
     assert logs["t", 0, 3]["end_command"].endswith("abort --topic t --partition 0 --start-offset 2")
     assert logs["t", 0, 2]["end_command"] is None
-    text = called("transactions", log_dir)[1]
+    text = called("transactions", log_dir, "--max-transaction-timeout", "1")[1]
     assert logs["t", 0, 3]["end_command"] in text
     assert "past its timeout, so that a coordinator aborts it: b\n" in text
     assert "1:30" in text  # the age of b
+
+
+def test_a_recent_transaction_does_not_hang(log_dir):
+    """By default those of the last 15 minutes, as kafka-transactions.sh find-hanging."""
+    last_ms = found_in(log_dir)[2]["t", 0, 3]["last_timestamp_ms"]
+    for options, state in (
+        ((), "unknown"),
+        (("--now", str(last_ms + 900_000)), "unknown"),
+        (("--now", str(last_ms + 900_001)), "hanging"),
+        (("--now", str(last_ms + 120_000), "--max-transaction-timeout", "2"), "unknown"),
+        (("--now", str(last_ms + 120_001), "--max-transaction-timeout", "2"), "hanging"),
+    ):
+        code, _, logs = found_in(log_dir, options=options)
+        assert logs["t", 0, 3]["state"] == state
+        assert code == (3 if any(one["state"] == "hanging" for one in logs.values()) else 0)
+        assert logs["t", 0, 2]["state"] == "open"
+        assert (logs["t", 0, 3]["end_command"] is None) == (state == "unknown")
+    states = {
+        now: [one.state.value for one in kl.transactions(log_dir, now=now).results if isinstance(one, OpenInLog)]
+        for now in (last_ms, last_ms + 900_001)
+    }
+    assert "hanging" not in states[last_ms]
+    assert "hanging" in states[last_ms + 900_001]
 
 
 def test_with_all_partitions_a_producer_without_an_id_hangs(corpus, tmp_path):
@@ -104,7 +128,7 @@ def test_with_all_partitions_a_producer_without_an_id_hangs(corpus, tmp_path):
 def test_in_a_cluster_without_transactional_ids_every_open_transaction_hangs(tmp_path):
     """The metadata log of the demo has no topic __transaction_state."""
     assert called("demo", tmp_path / "demo", "--now", "2026-11-23T14:00:00Z")[0] == 0
-    code, ids, logs = found_in(tmp_path / "demo")
+    code, ids, logs = found_in(tmp_path / "demo", options=("--now", "2026-11-23T14:30:00Z"))
     assert (code, ids, [one["state"] for one in logs.values()]) == (3, {}, ["hanging"])
 
 

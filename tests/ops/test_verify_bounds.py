@@ -245,7 +245,7 @@ def test_a_transaction_begins_with_its_first_batch_that_has_records(monkeypatch)
 
 @pytest.mark.parametrize(("count", "more"), [(1, ""), (2, "; 1 more are missing"), (3, "; 2 more are missing")])
 def test_further_transactions_that_are_missing_are_counted(monkeypatch, tmp_path, count, more):
-    monkeypatch.setattr("kafkalog_cli.ops.verify.headers.control_type_at", lambda log, position: 0)
+    monkeypatch.setattr("kafkalog_cli.ops.verify.batch_checks.control_type_at", lambda log, position: 0)
     check = AbortedCheck(FS)
     check._ended = [(0, 7, at, at + 1) for at in range(count)]
     [found] = check.findings(SimpleNamespace(path=f"{tmp_path}/{0:020d}.log"))

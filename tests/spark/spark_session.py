@@ -11,8 +11,8 @@ def spark(tmp_path_factory):
     pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothing of Spark is tested")
     from kafkalog_cli.errors import KafkalogError
     from kafkalog_cli.spark import session
-    from kafkalog_cli.spark.java import java_environment
     from kafkalog_cli.spark.queries.query import SETTINGS
+    from kafkalog_cli.spark.starting import java_environment
 
     try:
         java_environment(os.environ)

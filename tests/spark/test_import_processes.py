@@ -15,7 +15,7 @@ from kafkalog_cli.errors import BadInput, NotChanged
 from kafkalog_cli.ops.importing.request import ImportRequest
 from kafkalog_cli.ops.importing.scattering import Places
 from kafkalog_cli.ops.settings import SettingsSource
-from kafkalog_cli.spark.importing import job, processes
+from kafkalog_cli.spark.importing import job
 from kafkalog_cli.spark.importing.task import Where, scattered
 from tests.spark.exporting import pa
 from tests.spark.importing import NOW_MS, new_log_dir, seen
@@ -25,8 +25,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere one p
 
 @pytest.fixture(autouse=True)
 def several(monkeypatch):
-    monkeypatch.setattr(processes, "LEAST_BYTES", 0)
-    monkeypatch.setattr(processes, "_cores", lambda: 3)
+    monkeypatch.setattr(job, "LEAST_BYTES", 0)
+    monkeypatch.setattr(job, "_cores", lambda: 3)
 
 
 def sorted_out(log_dir, partitions=5, rows=200, wrong=None):
@@ -68,7 +68,7 @@ def test_the_same_files(tmp_path, monkeypatch):
     """Bit for bit those that one process makes, in the same order."""
     made, pids = {}, []
     for name, least in (("several", 0), ("one", 1 << 60)):
-        monkeypatch.setattr(processes, "LEAST_BYTES", least)
+        monkeypatch.setattr(job, "LEAST_BYTES", least)
         new = new_log_dir(tmp_path / name)
         result = commit(new, sorted_out(new))
         made[name] = digests(new), [one._replace(staged="", inode=0) for one in result.done]

@@ -11,7 +11,7 @@ import pytest
 
 import kafkalog_cli as kl
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.spark.java import java_environment
+from kafkalog_cli.spark.starting import java_environment
 from tests.spark.clusters import cluster, spark_environment
 from tests.spark.exporting import files, pq
 from tests.spark.test_spark_engine import COMPACT, NOW, RUN_ID, kafkalog, tree

@@ -13,7 +13,7 @@ from pyspark.errors.exceptions.base import PythonException, SparkRuntimeExceptio
 
 from kafkalog_cli.errors import DamagedLog, ExitCode, KafkalogError, Locked, NoSpace, Unreadable
 from kafkalog_cli.spark import sessions
-from kafkalog_cli.spark.failures import is_of_a_worker, plain_error, plain_errors, without_traceback
+from kafkalog_cli.spark.jobs import is_of_a_worker, plain_error, plain_errors, without_traceback
 
 TRACE = """An exception was thrown from the Python worker:
 Traceback (most recent call last):

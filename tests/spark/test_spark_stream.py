@@ -19,8 +19,7 @@ import kafkalog_cli as kl
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import KafkalogError, NothingSelected, OffsetOutOfRange, UsageError
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.read.growing_end import growing_end
-from kafkalog_cli.ops.read.request import Isolation
+from kafkalog_cli.ops.read.request import Isolation, growing_end
 from kafkalog_cli.spark.offset_limits import TopicPartition
 from kafkalog_cli.spark.stream import limited
 

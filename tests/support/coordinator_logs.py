@@ -2,7 +2,7 @@
 
 import struct
 
-from kafkalog_cli.format.internal_topics.encode import encode_message
+from kafkalog_cli.format.internal_topics.decode import encode_message
 from tests.support.logs import R, batch_v2
 
 

@@ -3,8 +3,7 @@
 import socket
 import struct
 
-from kafkalog_cli.format.internal_topics.decode import read_fields
-from kafkalog_cli.format.internal_topics.encode import encode_pieces
+from kafkalog_cli.format.internal_topics.decode import encode_pieces, read_fields
 from kafkalog_cli.format.internal_topics.wire import WireReader
 from kafkalog_cli.format.protocol.messages import API_VERSIONS, apis
 

@@ -2,7 +2,7 @@
 
 import struct
 
-from kafkalog_cli.format.internal_topics.encode import encode_message
+from kafkalog_cli.format.internal_topics.decode import encode_message
 from kafkalog_cli.format.internal_topics.schema import definitions
 from kafkalog_cli.format.kafka_uuid import uuid_text
 from kafkalog_cli.format.varint import encode_unsigned

@@ -44,7 +44,7 @@ from kafkalog_cli.disk.names import (
 )
 from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed, Unreadable, shell_word
 from kafkalog_cli.format.strict_json import anything, fields, integer, list_of, table, text
-from kafkalog_cli.log.logdir import OFFSET_CHECKPOINTS
+from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS
 
 _RECORD = FileKind.IMPORT_RECORD.value
 _RUN_DIGITS, _ATTEMPT_DIGITS, _CHECK_DIGITS = 12, 10, 10

@@ -170,7 +170,7 @@ class OutputDirectory:
         source, target = self._fs.status(staged), self._fs.status(path)
         if source is None:  # the file is in its place, or was there and has been removed since
             if target is None and self._fs.status(self.staging(record.run)) is None:
-                reason = f"{self.staging(record.run)} is gone, where a committed run had it"
+                reason = f"{self.staging(record.run)} is missing too, where a committed run had it"
                 raise Refused(path=path, reason=f"it is missing, and {reason}")
             return set()
         if target is not None and target.inode != source.inode:

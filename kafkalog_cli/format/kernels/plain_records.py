@@ -17,6 +17,7 @@ from kafkalog_cli.format.batch import (
     wrap_int64,
 )
 from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.kernels.plain_rows import PART_RECORDS, Part, Row
 from kafkalog_cli.format.legacy import KEY_LENGTH_OFFSET, MESSAGE_V0, MESSAGE_V1
 from kafkalog_cli.format.records import OUTSIDE
 
@@ -301,16 +302,3 @@ def _is_unreadable(row: tuple[int, ...]) -> bool:
 
 
 _TIMESTAMP = struct.Struct(">q")
-
-
-Row = tuple[int, ...]
-"""The values of one record, in the order of RecordColumns."""
-
-PART_RECORDS = 1 << 15
-"""Number of records of one batch that are read at a time.
-
-A record needs only 7 bytes, so that a small batch can contain many millions.
-"""
-
-Part = tuple[list[Row], Fault | None]
-"""Records of a batch, in order. The last part has the batch's fault, if there is one."""

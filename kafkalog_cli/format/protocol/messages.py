@@ -10,8 +10,7 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from kafkalog_cli.format.internal_topics.decode import read_fields
-from kafkalog_cli.format.internal_topics.encode import Spliced, encode_pieces
+from kafkalog_cli.format.internal_topics.decode import Spliced, encode_pieces, read_fields
 from kafkalog_cli.format.internal_topics.schema import Message, MessageSchema, Versions, schema_of
 from kafkalog_cli.format.internal_topics.wire import Undecodable, WireReader
 

@@ -70,6 +70,10 @@ class ValueDecoder:
         """Pickle without the schemas that were parsed."""
         return ValueDecoder, (self.schemas, self.key_format, self.value_format)
 
+    def of_another_thread(self) -> ValueDecoder:
+        """Return a decoder with the same schemas that another thread may use at the same time."""
+        return ValueDecoder(self.schemas, self.key_format, self.value_format)
+
     def key(self, topic: str, data: memoryview | None, headers: Headers | None) -> DecodedContents | Undecoded | None:
         """Decode a key. `topic` names the subject of schemas for contents without framing."""
         return self._decode(self.key_format, f"{topic}-key", data, headers, KEY_HEADER)

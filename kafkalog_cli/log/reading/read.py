@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from kafkalog_cli.format.batch import NO_OFFSET, RECORD_BATCH, Batch, BatchArrays, BatchColumns
 from kafkalog_cli.format.compression import CompressionFault, decompress_into
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.kernels import plain_records, plain_seven, strict_messages
-from kafkalog_cli.format.kernels.plain_records import PART_RECORDS, Part, Row
+from kafkalog_cli.format.kernels import plain_records, plain_seven
+from kafkalog_cli.format.kernels.plain_rows import PART_RECORDS, Part, Row
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
-from kafkalog_cli.log.reading.large_turn import LARGE_TURN, NOT_YET, Allowance
+from kafkalog_cli.log.reading.allowance import NOT_YET, Allowance
+from kafkalog_cli.log.reading.large_turn import LARGE_TURN
 from kafkalog_cli.log.reading.scan import Chunk, Generation
 
 if TYPE_CHECKING:
@@ -174,10 +175,10 @@ def _with_problems(chunk: Chunk, batch: Batch, parts: Decoded) -> Decoded:
 
 def _problem(chunk: Chunk, batch: Batch, view: memoryview) -> str:
     if chunk.generation is Generation.SEVEN:
-        return strict_messages.problem_of_seven_set(view) if batch.codec else ""
+        return plain_seven.problem_of_seven_set(view) if batch.codec else ""
     start = batch.position - chunk.position
-    problem = strict_messages.problem_of_entry(chunk.view, start, start + batch.size_bytes, batch)
-    return problem or (strict_messages.problem_of_set(view, batch) if batch.codec else "")
+    problem = plain_seven.problem_of_entry(chunk.view, start, start + batch.size_bytes, batch)
+    return problem or (plain_seven.problem_of_set(view, batch) if batch.codec else "")
 
 
 def _in(view: memoryview, parts: Iterable[Part]) -> Decoded:

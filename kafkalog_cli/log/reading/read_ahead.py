@@ -14,7 +14,7 @@ from kafkalog_cli.format.batch import CODEC_MASK
 from kafkalog_cli.format.compression import Codec
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.log.reading.large_turn import ARENA_BYTES, NOT_YET
+from kafkalog_cli.log.reading.allowance import ARENA_BYTES, NOT_YET
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import CHUNK_BYTES, Chunk, Rows, Scan
 

@@ -10,7 +10,7 @@ from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import crc as checksums
 from kafkalog_cli.format.batch import CODEC_MASK, LOG_OVERHEAD_BYTES, MINIMUM_ENTRY_SIZE, NO_OFFSET, RECORD_BATCH
 from kafkalog_cli.format.columns import Flags, Integers, Octets
-from kafkalog_cli.format.crc_ranges import CRC32_POLYNOMIAL, CRC32C_POLYNOMIAL, crc_after_every_byte, crc_of_ranges
+from kafkalog_cli.format.crc import CRC32_POLYNOMIAL, CRC32C_POLYNOMIAL, crc_after_every_byte, crc_of_ranges
 from kafkalog_cli.format.legacy import (
     KEY_LENGTH_OFFSET,
     MESSAGE_SEVEN_MAGIC0,

@@ -16,7 +16,6 @@ from kafkalog_cli.format.fault import Fault, FaultKind, incomplete_batch
 from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.log.reading.resync import next_good_batch
 from kafkalog_cli.log.reading.scan import Chunk, Generation, Rows, Scan, gathered, good_rows
 
 if TYPE_CHECKING:
@@ -272,6 +271,8 @@ def _held_chain(
     If a batch with a bad CRC has an offset that the segment cannot contain, the chain is astray already. It ends there,
     even if more batches seem to follow.
     """
+    from kafkalog_cli.log.reading.resync import next_good_batch
+
     scan = reader.scan_from(start, deep=records is not None)
     held: list[Batch] = []
     astray: Fault | None = None

@@ -22,12 +22,13 @@ from kafkalog_cli.log.partition import PartitionFile, Segment, open_partition
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Chunk
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.log.settings.cluster_registry import REGISTRY_TYPES, ClusterRegistry
 from kafkalog_cli.log.settings.metadata_image import (
     BROKER_RESOURCE,
+    REGISTRY_TYPES,
     REPLAYED_TYPES,
     TOPIC_RESOURCE,
     BrokerState,
+    ClusterRegistry,
     MetadataImage,
     PartitionRegistration,
     TopicState,

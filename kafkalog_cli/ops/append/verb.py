@@ -12,7 +12,6 @@ from kafkalog_cli.disk.durable import is_half_changed
 from kafkalog_cli.disk.names import FileKind, segment_file_name
 from kafkalog_cli.errors import NotChanged, PartitionLeft, UsageError
 from kafkalog_cli.log.partition import Partition, open_partition
-from kafkalog_cli.ops.append.ahead import Ahead, Records, SkippedRecords, without_first
 from kafkalog_cli.ops.append.append import (
     AppendCounts,
     AppendPlan,
@@ -24,7 +23,7 @@ from kafkalog_cli.ops.append.append import (
 from kafkalog_cli.ops.append.arrow import ArrowReader
 from kafkalog_cli.ops.append.batching import Writing
 from kafkalog_cli.ops.append.columns import Arriving, NdjsonReader, RecordRun
-from kafkalog_cli.ops.append.inputs import AppendInputs, InputCutOff
+from kafkalog_cli.ops.append.inputs import Ahead, AppendInputs, InputCutOff, Records, SkippedRecords, without_first
 from kafkalog_cli.ops.append.making import (
     is_topic_id,
     made_partition,

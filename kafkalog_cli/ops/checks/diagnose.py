@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.ops.checks.diagnoses_of_files import FILE_DIAGNOSES
-from kafkalog_cli.ops.checks.diagnoses_of_logs import LOG_DIAGNOSES
+from kafkalog_cli.ops.checks.diagnoses import FILE_DIAGNOSES, LOG_DIAGNOSES
 from kafkalog_cli.ops.checks.finding_kinds import Diagnosis, FindingKind, Severity
 from kafkalog_cli.ops.next_steps import filled
 

@@ -10,7 +10,7 @@ from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import DamagedLog, ExitCode, NothingSelected
 from kafkalog_cli.format.meta_properties import MetaProperties
-from kafkalog_cli.log.logdir import PartitionPath
+from kafkalog_cli.log.partition import PartitionPath
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, MetadataPoint, metadata_log_in
 from kafkalog_cli.log.settings.metadata_image import MIGRATING_DIRECTORY
 from kafkalog_cli.ops.cluster.entries import Entries, EntryChange, differences, entries_of, only_topics

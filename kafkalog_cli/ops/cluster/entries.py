@@ -7,7 +7,7 @@ from enum import Enum, unique
 from typing import NamedTuple
 
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
-from kafkalog_cli.log.settings.cluster_registry import ClusterRegistry, Endpoint, QuotaEntity
+from kafkalog_cli.log.settings.metadata_image import ClusterRegistry, Endpoint, QuotaEntity
 from kafkalog_cli.ops.tables.cluster import configs, features, topics
 
 

@@ -25,7 +25,7 @@ from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.log.segments.segment_times import largest_timestamp
+from kafkalog_cli.log.segments.log_end import largest_timestamp
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
 from kafkalog_cli.ops.compact.plan import Choice, CompactPlan, CompactRequest
 from kafkalog_cli.ops.log_plan import PlannedLog, Unready, check_finished, check_logs, refused, whole_end_of

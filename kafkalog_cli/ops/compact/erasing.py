@@ -14,11 +14,10 @@ from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, classify_file
 from kafkalog_cli.errors import BadInput, ExitCode, KafkalogError
 from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.log.logdir import open_logdir
-from kafkalog_cli.log.partition import Partition, open_partition
+from kafkalog_cli.log.partition import Partition, open_logdir, open_partition
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.append.reading import file_pieces, parse_ndjson
-from kafkalog_cli.ops.apply_changes import Remark
+from kafkalog_cli.ops.change_plan import Remark
 from kafkalog_cli.ops.compact.plan import (
     MOST_OFFSETS,
     Choice,

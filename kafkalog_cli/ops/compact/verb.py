@@ -21,7 +21,8 @@ from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.ops.append.reading import PieceLines, file_pieces
-from kafkalog_cli.ops.apply_changes import Applied, MarkerState, Remark
+from kafkalog_cli.ops.apply_changes import Applied, MarkerState
+from kafkalog_cli.ops.change_plan import Remark
 from kafkalog_cli.ops.compact.choose import plan_compact
 from kafkalog_cli.ops.compact.erasing import ErasureProof, KeyFile, read_keys, replication_words, with_holders
 from kafkalog_cli.ops.compact.passes import Passes, Unchanged, Unit, log_of, marking_request

@@ -16,7 +16,7 @@ from kafkalog_cli.disk.names import OWN_DIRECTORY, FileKind
 from kafkalog_cli.errors import KafkalogError, UsageError
 from kafkalog_cli.format import checkpoint, meta_properties
 from kafkalog_cli.format.checkpoint import PartitionOffset
-from kafkalog_cli.format.internal_topics.encode import encode_message
+from kafkalog_cli.format.internal_topics.decode import encode_message
 from kafkalog_cli.format.internal_topics.schema import Message, definitions
 from kafkalog_cli.format.meta_properties import MetaProperties
 from kafkalog_cli.format.varint import encode_unsigned

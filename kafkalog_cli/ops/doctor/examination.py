@@ -17,7 +17,7 @@ from kafkalog_cli.errors import (
     PathNotFound,
     combined_exit_code,
 )
-from kafkalog_cli.log.logdir import PartitionPath
+from kafkalog_cli.log.partition import PartitionPath
 from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.doctor.broker_messages import MESSAGES, Recognised, recognised

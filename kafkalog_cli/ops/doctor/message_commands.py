@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kafkalog_cli.disk.names import DirectoryKind, place_outside
-from kafkalog_cli.log.logdir import PartitionPath
+from kafkalog_cli.log.partition import PartitionPath
 from kafkalog_cli.ops.doctor.broker_message import (
     BROKER_CONFIG,
     LOG_DIR,

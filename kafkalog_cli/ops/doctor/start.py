@@ -12,8 +12,8 @@ from enum import Enum, unique
 
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, classify_file, segment_file_name
 from kafkalog_cli.errors import ExitCode, counted
-from kafkalog_cli.log.logdir import PartitionPath
-from kafkalog_cli.ops.apply_changes import Remark
+from kafkalog_cli.log.partition import PartitionPath
+from kafkalog_cli.ops.change_plan import Remark
 from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown

@@ -15,6 +15,7 @@ from kafkalog_cli.format.columns import Integers, Rows
 from kafkalog_cli.format.limits import MEBIBYTE, MOST_FILE_FIELD_BYTES
 from kafkalog_cli.ops.export.request import FileFormat
 from kafkalog_cli.ops.export.writers import VERSION, ExportWriter, export_schema, writer
+from kafkalog_cli.ops.values.decoded_columns import Decoding
 
 MOST_OPEN = 64
 """The most files of days open at a time; beyond it, the file not written to for the longest time is ended."""
@@ -36,6 +37,7 @@ class Target(NamedTuple):
     codec: str
     by_day: bool
     prefix: str
+    decoding: Decoding = Decoding()
 
 
 class Source(NamedTuple):
@@ -87,7 +89,7 @@ class PartitionFiles:
         self._source = source
         self._open: dict[str, _Open] = {}
         self._made: list[MadeFile] = []
-        self._schema = None if target.format is FileFormat.JSON else _with_metadata(source)
+        self._schema = None if target.format is FileFormat.JSON else _with_metadata(source, target.decoding)
 
     def add(self, batch: Any) -> None:
         """Append a RecordBatch of `export_schema`. Raises KafkalogError for a key or value too large for Parquet."""
@@ -212,9 +214,9 @@ def escaped(topic: str) -> str:
     )  # fmt: skip
 
 
-def _with_metadata(source: Source) -> Any:
+def _with_metadata(source: Source, decoding: Decoding) -> Any:
     facts = {"kafkalog.export": VERSION, "kafkalog.topic": os.fsencode(source.topic)}
     facts["kafkalog.partition"] = str(source.partition)
     if source.topic_id is not None:
         facts["kafkalog.topic_id"] = source.topic_id
-    return export_schema().with_metadata(facts)
+    return export_schema(decoding).with_metadata(facts)

@@ -8,6 +8,7 @@ from kafkalog_cli.disk.staged_file import StagedFile
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.log.reading.record_arrow import record_schema
 from kafkalog_cli.ops.export.request import FileFormat
+from kafkalog_cli.ops.values.decoded_columns import DECODED, DecodedColumns, Decoding
 
 ROW_GROUP_BYTES = 64 << 20
 """The size in bytes of a row group's columns before compression."""
@@ -145,7 +146,7 @@ CORE = (
 
 _NAMES = {"timestamp_type": "timestampType"}
 """Names that differ from the core: those of Spark's Kafka source, if it has such a column."""
-OF_FILES = (*_NAMES.values(), "partition", "topic", "day")
+OF_FILES = (*_NAMES.values(), "partition", "topic", "day", *DECODED.values())
 """Columns of exported files that the core does not have; topic and day are in the names of directories."""
 _CODECS = 8
 
@@ -155,10 +156,11 @@ def core_schema() -> Any:
     return record_schema(CORE)
 
 
-def export_schema() -> Any:
+def export_schema(decoding: Decoding | None = None) -> Any:
     """Return the pyarrow.Schema of exported records; the topic is in the directory's name and the file's metadata.
 
-    A null timestamp means that the record has none (-1). Header keys are bytes, since Kafka does not require text.
+    `decoding` adds columns of decoded contents at the end. A null timestamp means that the record has none (-1).
+    Header keys are bytes, since Kafka does not require text.
     """
     import pyarrow as pa
 
@@ -167,15 +169,20 @@ def export_schema() -> Any:
         kind = pa.string() if field.name == "codec" else field.type
         fields.append(pa.field(_NAMES.get(field.name, field.name), kind, field.nullable))
     fields.insert(2, pa.field("partition", pa.int32(), nullable=False))
+    fields += [pa.field(DECODED[name], pa.string()) for name in (decoding.columns if decoding else ())]
     return pa.schema(fields)
 
 
-def exported(batch: Any, partition: int, schema: Any) -> Any:
-    """Return a RecordBatch of `core_schema` as one of `export_schema`."""
+def exported(batch: Any, partition: int, schema: Any, decoded: DecodedColumns | None = None) -> Any:
+    """Return a RecordBatch of `core_schema` as one of `export_schema`, whose decoded contents come from `decoded`."""
     import pyarrow as pa
 
-    arrays = []
+    arrays, contents = [], {column: name for name, column in DECODED.items()}
     for name in schema.names:
+        if name in contents:
+            assert decoded is not None
+            arrays.append(decoded.texts(batch, contents[name]))
+            continue
         if name == "partition":
             arrays.append(pa.repeat(pa.scalar(partition, pa.int32()), batch.num_rows))
         elif name == "codec":

@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.batch import CODEC_MASK
 from kafkalog_cli.format.columns import integers
 from kafkalog_cli.format.records import OUTSIDE, RecordArrays, RecordBlock, header_views, view_of
+from kafkalog_cli.format.values.decoder import Undecoded, ValueDecoder
 from kafkalog_cli.log.reading.scan import Chunk, Rows
 from kafkalog_cli.ops.find.json_path import JsonCondition
 from kafkalog_cli.ops.ranges import rows_with_key
+from kafkalog_cli.ops.values.undecoded import UndecodedCounts
 
 _COPIED_BYTES = 8 << 20
 """Most bytes that are copied to search them at once. Larger values are searched one by one, without a copy."""
@@ -81,8 +84,13 @@ def _flags(ignores_case: bool) -> re.RegexFlag:
 class Matcher:
     """Finds the records of blocks that meet the conditions. Batches without the literal bytes need not be decoded."""
 
-    def __init__(self, conditions: Conditions) -> None:
+    def __init__(self, conditions: Conditions, topic: str = "", decoder: ValueDecoder | None = None) -> None:
+        """`decoder` decodes the values of `topic`, in which JSON conditions look; None: they are JSON as stored."""
+        self.undecoded = UndecodedCounts()
         self._conditions = conditions
+        self._topic = topic
+        # Its readers belong to one thread.
+        self._decoder = None if decoder is None else decoder.of_another_thread()
         self._literal = conditions.literal
         # The regular expression is the last and slowest question, but JSON is slower still.
         questions: list[Callable[[memoryview, Sequence[int]], bool]] = []
@@ -155,7 +163,7 @@ class Matcher:
             rows = self._rows_with_value(block, rows, conditions.value)
         if not self._questions or not rows:
             return list(rows)
-        columns = [*map(integers, records.columns()[3:9])]
+        columns = [*map(integers, (*records.columns()[3:9], records.offset))]
         buffer, found = block.buffer, []
         for row in rows:
             place = [column[row] for column in columns]
@@ -197,8 +205,18 @@ class Matcher:
         return all(any(one.holds(*header) for header in headers) for one in self._conditions.headers)
 
     def _has_json(self, buffer: memoryview, place: Sequence[int]) -> bool:
-        data = view_of(buffer, place[2], place[3])
-        return data is not None and all(one.holds(data) for one in self._conditions.json)
+        data, wanted = view_of(buffer, place[2], place[3]), self._conditions.json
+        if data is None:
+            return False
+        if self._decoder is not None:
+            headers: Any = partial(header_views, buffer, place[4], place[5]) if place[5] else None
+            found = self._decoder.value(self._topic, data, headers)
+            if isinstance(found, Undecoded):
+                self.undecoded.add("value", found.reason, place[6])
+                return False
+            if found is not None:
+                return all(one.holds_of(found.value) for one in wanted)
+        return all(one.holds(data) for one in wanted)
 
 
 def _part_with_values(block: RecordBlock) -> tuple[int, int]:

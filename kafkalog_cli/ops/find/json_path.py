@@ -37,6 +37,10 @@ class JsonCondition:
             value = json.loads(bytes(data))
         except (ValueError, RecursionError):  # not JSON, not UTF-8, a number that is too long
             return False
+        return self.holds_of(value)
+
+    def holds_of(self, value: Any) -> bool:
+        """Whether a JSON value meets the condition."""
         return any(self.wanted is None or _is_equal(found, self.wanted) for found in _at(value, self.steps))
 
 

@@ -19,9 +19,9 @@ from kafkalog_cli.ops.find.context import FoundBlock, SurroundingRecords
 from kafkalog_cli.ops.find.copied import chosen_records
 from kafkalog_cli.ops.find.request import FindRequest
 from kafkalog_cli.ops.partition_state import PartitionState, broker_view, log_bounds
-from kafkalog_cli.ops.read.committed import ReadNote
 from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.ops.read.request import NO_END, ReadRequest, Start
+from kafkalog_cli.ops.read.visible import ReadNote
 
 
 class FoundRecords(NamedTuple):
@@ -69,7 +69,7 @@ class PartitionSearch:
         self._partition = partition
         self._request = request
         self._choice = choice
-        self._matcher = Matcher(request.conditions)
+        self._matcher = Matcher(request.conditions, partition.topic, request.decoder)
         self._context = SurroundingRecords(request.before, request.after)
         self._codes: set[ExitCode] = set()
         self._first_match = 0
@@ -86,7 +86,11 @@ class PartitionSearch:
             if start is not None and self._request.last is not None:
                 start = self._start_of_last(view, start)
             if start is not None:
+                self._matcher.undecoded.failures()  # the search for the last matches met them already
                 yield from self._read(self._log(start, view), copies=copies)
+            for failures in self._matcher.undecoded.failures():
+                self._codes.add(ExitCode.WARNINGS)
+                yield ReadNote("undecoded", self._partition.path, failures.message)
         except BrokenPipeError:
             raise
         except (NothingSelected, OffsetOutOfRange):  # a partition without segments, or changed by a broker meanwhile

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.format.values.decoder import ValueDecoder
 from kafkalog_cli.ops.find.conditions import Conditions
 from kafkalog_cli.ops.read.request import Isolation, Start
 
@@ -16,6 +17,7 @@ class FindRequest:
     `start`, `from_time_ms`, `to_offset`, `until_ms` and `isolation` are those of a ReadRequest. A start that a
     partition does not have is moved into its log, or leaves it out. `first` and `last` limit the matches of each
     partition; None: all. `before` and `after` are the records around each match. `only_counts`: no record is kept.
+    `decoder` decodes the values in which JSON conditions look; None: the values are JSON as they are stored.
     """
 
     conditions: Conditions = field(default_factory=Conditions)
@@ -30,6 +32,7 @@ class FindRequest:
     after: int = 0
     only_counts: bool = False
     limits: Limits = DEFAULT_LIMITS
+    decoder: ValueDecoder | None = None
 
     @property
     def has_context(self) -> bool:

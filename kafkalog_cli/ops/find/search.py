@@ -11,9 +11,9 @@ from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.metered_fs import EndingMeter, Meter, MeteredFilesystem
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.engine import InOrder
 from kafkalog_cli.ops.find.partition_search import FindEvent, FoundRecords, PartitionSearch, SearchedPartition
 from kafkalog_cli.ops.find.request import FindRequest
-from kafkalog_cli.ops.in_order import InOrder
 
 KEPT_BYTES = 4 << 20
 """Most bytes of records that are kept of a partition before its turn. A partition with more is searched at its turn."""

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple, cast
 
 from kafkalog_cli.broker.appended_log import AppendedLog, AppendTarget
 from kafkalog_cli.broker.load_error import InvalidOffset, LoadFailed, SegmentOverflow
-from kafkalog_cli.broker.open_log import OpenLog
-from kafkalog_cli.broker.rolling import RollLimits
+from kafkalog_cli.broker.open_log import OpenLog, RollLimits
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.growing_run import UnseenGrowth
 from kafkalog_cli.change.new_partition import make_partition
@@ -29,7 +28,7 @@ from kafkalog_cli.ops.append.arrow import ArrowReader
 from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle, Writing, blocks
 from kafkalog_cli.ops.append.checks import Checks, OddTime
 from kafkalog_cli.ops.append.columns import Arriving
-from kafkalog_cli.ops.log_plan import LogRequest, load_settings_of
+from kafkalog_cli.ops.log_request import LogRequest, load_settings_of
 from kafkalog_cli.ops.settings import SettingsSource
 
 

@@ -14,8 +14,7 @@ from kafkalog_cli.format.limits import MEBIBYTE, MOST_FILE_FIELD_BYTES
 from kafkalog_cli.ops.append.arrow import check_columns
 from kafkalog_cli.ops.export.files import too_large_field
 from kafkalog_cli.ops.export.request import FileFormat
-from kafkalog_cli.ops.importing.lines import line_batches
-from kafkalog_cli.ops.importing.taking import taken, taken_schema
+from kafkalog_cli.ops.importing.taking import line_batches, taken, taken_schema
 
 RECORD_COLUMNS = ("key", "value", "headers", "timestamp")
 ORIGIN_COLUMNS = ("offset", "timestampType", "timestamp_type", "leader_epoch", "codec", "control", "transactional")

@@ -22,7 +22,7 @@ from kafkalog_cli.ops.importing.inputs import InputFile
 from kafkalog_cli.ops.importing.request import ImportRequest
 from kafkalog_cli.ops.importing.scattering import Part
 from kafkalog_cli.ops.partition_facts import Places, facts_of_new, topic_id_of
-from kafkalog_cli.ops.read.committed import ReadNote
+from kafkalog_cli.ops.read.visible import ReadNote
 from kafkalog_cli.ops.refusals import Action, Intent, judge, raise_refusals
 from kafkalog_cli.ops.settings import SettingsSource
 

@@ -19,9 +19,9 @@ from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.importing.building import Built
 from kafkalog_cli.ops.importing.inputs import InputFile
 from kafkalog_cli.ops.importing.planning import Job, TopicId
-from kafkalog_cli.ops.read.committed import ReadNote
 from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.read.request import ReadRequest, Start
+from kafkalog_cli.ops.read.visible import ReadNote
 
 _RECORD = ("timestamp", "key", "value", "headers")
 _ROWS = 1 << 14

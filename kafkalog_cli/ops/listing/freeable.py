@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from types import TracebackType
+from typing import NamedTuple, TypeVar
 
 from kafkalog_cli.broker.cleaning.log import Damaged
 from kafkalog_cli.change.changes import Drop, Move
-from kafkalog_cli.disk.fs import FileStatus, WritableFilesystem
+from kafkalog_cli.disk.fs import FileStatus, WritableFile, WritableFilesystem
 from kafkalog_cli.disk.names import WorkState
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
-from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
 from kafkalog_cli.ops.compact.choose import plan_compact
-from kafkalog_cli.ops.compact.measuring import measured
-from kafkalog_cli.ops.compact.plan import CompactRequest
+from kafkalog_cli.ops.compact.passes import Passes, log_of
+from kafkalog_cli.ops.compact.plan import CompactPlan, CompactRequest
 from kafkalog_cli.ops.listing.usage import Freeable
 from kafkalog_cli.ops.log_plan import LogPlan
 from kafkalog_cli.ops.partition_facts import PartitionFacts
@@ -34,7 +35,7 @@ BLOCK_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class FreeableRequest:
+class PlanRequests:
     """The requests of the two verbs whose plans are asked."""
 
     retain: RetainRequest
@@ -54,16 +55,21 @@ class FreeablePart:
         return ExitCode.OK
 
 
+def requests_of(session: Session, partitions: Sequence[Partition]) -> PlanRequests:
+    """Return the requests of both verbs for a session. Raises as `Session.settings`."""
+    is_given = session.options.now_ms is not None
+    return PlanRequests(
+        session.request(RetainRequest, partitions, now_is_given=is_given),
+        session.request(CompactRequest, partitions, now_is_given=is_given),
+    )
+
+
 def freeable_of(session: Session, partitions: Sequence[Partition]) -> tuple[dict[str, Freeable], ExitCode]:
     """Return what each partition would free, by path, and the session's exit code.
 
     The session is a dry run, so that it takes no lock. Raises as `Session.settings`.
     """
-    is_given = session.options.now_ms is not None
-    request = FreeableRequest(
-        session.request(RetainRequest, partitions, now_is_given=is_given),
-        session.request(CompactRequest, partitions, now_is_given=is_given),
-    )
+    request = requests_of(session, partitions)
     found: dict[str, Freeable] = {}
 
     def take(part: FreeablePart) -> None:
@@ -75,14 +81,14 @@ def freeable_of(session: Session, partitions: Sequence[Partition]) -> tuple[dict
     return found, summary.code
 
 
-def _run(work: Work, request: FreeableRequest) -> FreeablePart:
+def _run(work: Work, request: PlanRequests) -> FreeablePart:
     path = work.partition.path
     try:
         root = work.begin()
         facts = work.facts()
     except (KafkalogError, OSError) as error:
         return FreeablePart(path, Freeable(unknown_because=(_reason(error),), partitions=1, unknown_partitions=1))
-    return FreeablePart(path, _Plans(work, request, root, facts).freeable())
+    return FreeablePart(path, Plans(work, request, root, facts).freeable())
 
 
 FREEABLE = Verb("ls", _run)
@@ -90,11 +96,11 @@ FREEABLE = Verb("ls", _run)
 
 
 @dataclass(slots=True)
-class _Plans:
+class Plans:
     """The two plans for one partition."""
 
     work: Work
-    request: FreeableRequest
+    request: PlanRequests
     root: PartitionState
     facts: PartitionFacts
     unknown: list[str] = field(default_factory=list)
@@ -103,7 +109,7 @@ class _Plans:
         """Return the sums of both plans; nothing for the metadata log, which only controllers change."""
         if self.facts.is_metadata_log:
             return Freeable(0, 0, 0, (), 1, 0)
-        retention = self._planned("retention", self._retention)
+        retention = self.planned("retention", self._retention)
         due_bytes, retention_bytes, gone = retention or (0, None, frozenset[int]())
         compaction_bytes = self._compaction_of(gone, is_retention_known=retention is not None)
         return Freeable(
@@ -114,11 +120,11 @@ class _Plans:
         """Return the bytes that compaction frees beside retention, None if they are not known."""
         config = self.facts.config
         if config.is_compacted:
-            return self._planned("compaction", lambda: self._compaction(gone))
+            return self.planned("compaction", lambda: self._compaction(gone))
         # A policy that retention accepted has no compact.
         return 0 if is_retention_known or config.is_known(CLEANUP_POLICY) else None
 
-    def _planned(self, what: str, plan: Callable[[], _Result]) -> _Result | None:
+    def planned(self, what: str, plan: Callable[[], _Result]) -> _Result | None:
         """Return the result of a plan; None, with the reason in `unknown`, where there is none."""
         try:
             return plan()
@@ -128,12 +134,25 @@ class _Plans:
             self.unknown.append(f"{what}: {_reason(error)}")
         return None
 
-    def _retention(self) -> tuple[int, int, frozenset[int]]:
-        """Return the bytes of due files, those of files that retention removes, and the segments that go."""
+    def retain_plan(self) -> RetainPlan:
+        """Return the plan of retention. Raises as `plan_retain` and `Work.check`, and Refused for a refused plan."""
         work = self.work
         work.check(Action.RETAIN, facts=self.facts)
         plan = plan_retain(work.fs, work.partition, self.root, self.request.retain, work.places)
         _check(plan)
+        return plan
+
+    def compact_plan(self) -> CompactPlan:
+        """Return the plan of compaction. Raises as `plan_compact` and `Work.check`, and Refused for a refused plan."""
+        work = self.work
+        work.check(Action.COMPACT, facts=self.facts)
+        plan = plan_compact(work.fs, work.partition, self.root, self.request.compact, work.places)
+        _check(plan)
+        return plan
+
+    def _retention(self) -> tuple[int, int, frozenset[int]]:
+        """Return the bytes of due files, those of files that retention removes, and the segments that go."""
+        work, plan = self.work, self.retain_plan()
         due = [] if plan.due is None else [due.file for due in plan.due.files]
         names = _names_that_go(plan)
         files = [file for file in work.fs.list_directory(plan.path) if file.path.rpartition("/")[2] in names]
@@ -142,12 +161,9 @@ class _Plans:
 
     def _compaction(self, gone: frozenset[int]) -> int:
         """Return the bytes that the cleaning of segments frees that retention leaves."""
-        work, request = self.work, self.request.compact
-        work.check(Action.COMPACT, facts=self.facts)
-        plan = plan_compact(work.fs, work.partition, self.root, request, work.places)
-        _check(plan)
+        work = self.work
         freed_bytes = 0
-        for group in measured(work.fs, plan, request):
+        for group in measured(work.fs, self.compact_plan(), self.request.compact):
             if gone.isdisjoint(group.sources):
                 new_bytes = sum(-(-size // BLOCK_BYTES) * BLOCK_BYTES for size in group.file_bytes)
                 replaced = _replaced(work.partition, group.sources, group.base_offsets)
@@ -190,3 +206,73 @@ def _space(fs: WritableFilesystem, files: Iterable[FileStatus]) -> int:
         for file in files
         if file.allocated_bytes and not file.is_symlink and fs.attributes(file.path).link_count == 1
     )
+
+
+class MeasuredGroup(NamedTuple):
+    """Segments that a cleaning replaces, by base offsets, and the sizes of the files that replace them."""
+
+    sources: tuple[int, ...]
+    base_offsets: tuple[int, ...]
+    file_bytes: tuple[int, ...]
+
+
+def measured(fs: WritableFilesystem, plan: CompactPlan, request: CompactRequest) -> list[MeasuredGroup]:
+    """Return what the plan's cleaning would write. It reads the log as a cleaning does, and writes nothing.
+
+    Raises Damaged, and the exceptions of opening the files.
+    """
+    if not plan.choice.is_cleaned:
+        return []
+    partition = open_partition(fs, plan.path)
+    passes = Passes(log_of(fs, partition, request), plan, request)
+    passes.mark()
+    files = _MeasuredFiles()
+    groups = passes.cleaned_into(files)
+    bases = [segment.base_offset for segment in partition.segments]
+    return [
+        MeasuredGroup(
+            tuple(bases[at] for at in group.sources),
+            tuple(segment.base_offset for segment in group.segments),
+            tuple(files.sizes[name] for segment in group.segments for name in segment.names),
+        )
+        for group in groups
+    ]
+
+
+class _MeasuredFiles:
+    """A FileMaker that keeps the size of each file and none of its bytes."""
+
+    def __init__(self) -> None:
+        self.sizes: dict[str, int] = {}
+
+    def create(self, name: str, mtime_ms: int | None) -> WritableFile:
+        return _MeasuredFile(name)
+
+    def finish(self, file: WritableFile) -> None:
+        assert isinstance(file, _MeasuredFile)
+        self.sizes[file.path] = file.size_bytes
+
+
+class _MeasuredFile:
+    """A WritableFile without bytes."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.size_bytes = 0
+
+    def write(self, position: int, data: bytes | memoryview) -> None:
+        self.size_bytes = max(self.size_bytes, position + len(data))
+
+    def truncate(self, size_bytes: int) -> None:
+        self.size_bytes = size_bytes
+
+    def sync(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> WritableFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...

@@ -25,7 +25,7 @@ from kafkalog_cli.format import checkpoint, clean_shutdown, meta_properties
 from kafkalog_cli.format.clean_shutdown import UNKNOWN_BROKER_EPOCH
 from kafkalog_cli.format.fault import Fault, FaultKind, unreadable
 from kafkalog_cli.format.meta_properties import MetaProperties
-from kafkalog_cli.log.logdir import OFFSET_CHECKPOINTS
+from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS
 from kafkalog_cli.ops.listing.reads import FaultNotes, LocatedFault
 
 AskLock = Callable[[str], LockOwner | None]

@@ -16,10 +16,9 @@ from kafkalog_cli.disk.named_places import check_new_directory
 from kafkalog_cli.disk.names import ROOT_KINDS, DirectoryKind, FileKind, classify_directory, classify_file
 from kafkalog_cli.errors import Refused, UnsupportedFormat, UsageError, shell_word
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
-from kafkalog_cli.log.logdir import open_logdir
+from kafkalog_cli.log.partition import open_logdir
 from kafkalog_cli.ops.metadump.files import COPIED_KINDS, Counts, FileCopier
-from kafkalog_cli.ops.metadump.internal_records import InternalRecords
-from kafkalog_cli.ops.metadump.pseudonyms import Pseudonyms
+from kafkalog_cli.ops.metadump.internal_records import InternalRecords, Pseudonyms
 from kafkalog_cli.ops.session.meter import of_the_system
 
 PARTIAL = ".partial"

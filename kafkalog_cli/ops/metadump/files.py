@@ -19,8 +19,7 @@ from kafkalog_cli.format.internal_topics.records import API_MESSAGE_TOPICS, CLUS
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.varint import BadVarint, decode_zigzag_32, decode_zigzag_64
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
-from kafkalog_cli.ops.metadump.internal_records import InternalRecords
-from kafkalog_cli.ops.metadump.pseudonyms import FILLER, Pseudonyms, filler
+from kafkalog_cli.ops.metadump.internal_records import FILLER, InternalRecords, Pseudonyms, filler
 
 LOG_KINDS = frozenset({FileKind.LOG, FileKind.METADATA_SNAPSHOT, FileKind.BOOTSTRAP_SNAPSHOT})
 NAMED_KINDS = frozenset({

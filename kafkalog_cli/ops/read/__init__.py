@@ -1,6 +1,5 @@
 """Read the records of a partition as a consumer gets them (`kafkalog read`).
 
 `request.py` is what to read, and `log_read.py` reads it. `visible.py` decides which batches a consumer gets, and
-`committed.py` which of them read_committed hides. `growing_end.py`
-finds the end of a log that is being written.
+which of them read_committed hides.
 """

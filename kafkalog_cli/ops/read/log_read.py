@@ -11,7 +11,7 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.kernels.plain_records import Row
+from kafkalog_cli.format.kernels.plain_rows import Row
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.records import OUTSIDE, RecordBlock, RecordColumns
 from kafkalog_cli.log.open_transactions import SegmentPart
@@ -23,9 +23,8 @@ from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 from kafkalog_cli.ops.damage import DamageSeen
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.ranges import Range, begins_below, cut, rows_in_range, window
-from kafkalog_cli.ops.read.committed import Committed, ReadNote
 from kafkalog_cli.ops.read.request import NO_END, Isolation, ReadRange, ReadRequest, read_range
-from kafkalog_cli.ops.read.visible import Visibility, VisibleChunk
+from kafkalog_cli.ops.read.visible import Committed, ReadNote, Visibility, VisibleChunk
 
 RowsToRead = Callable[[Chunk, list[Rows]], list[Rows]]
 """Returns which of some batches of a chunk to decode. It may be called in another thread."""

@@ -5,8 +5,8 @@ and plans the changes that a broker would make. `topic_identity` restores `parti
 of `-stray` directories. `salvage_verb` is the entry to `salvage`, which copies valid batches to a new directory.
 `plan` has the plan's values.
 
-`repair` plans a repair. It uses `torn_tail` (where a log's damage starts, and whether it may be cut). It also uses
-`sidecar_state` (which other files to rebuild, and which lines of the root checkpoints to correct).
+`repair` plans a repair. `sidecar_state` says where a log's damage starts and whether it may be cut, which
+other files to rebuild, and which lines of the root checkpoints to correct.
 
 A torn tail is damage at the end of the last segment, with no valid batch after it: only a torn tail is cut.
 """

@@ -7,7 +7,7 @@ from enum import Enum, unique
 
 from kafkalog_cli.broker.log_loader import CutSegment
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.ops.apply_changes import ChangePlan
+from kafkalog_cli.ops.change_plan import ChangePlan
 
 
 @unique

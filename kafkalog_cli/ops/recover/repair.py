@@ -30,24 +30,27 @@ from kafkalog_cli.format.checkpoint import decode_leader_epochs
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.segments.log_end import LogBounds, entries_in_use
-from kafkalog_cli.ops.apply_changes import Remark, fingerprints_of
+from kafkalog_cli.ops.change_plan import Remark, fingerprints_of
 from kafkalog_cli.ops.checks.file_report import FileReport
 from kafkalog_cli.ops.checks.index_reports import PartitionReports
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.checks.segment_walk import SegmentWalk
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.sidecar_state import (
+    SALVAGE_STEP,
     BatchMarks,
     CheckpointLines,
+    Impossible,
     entries_alone,
     is_inexact,
     is_torn,
     is_wrong,
     line_edits,
+    torn_at,
+    torn_near_end,
     watermark_remark,
     why_rebuilt,
 )
-from kafkalog_cli.ops.recover.torn_tail import SALVAGE_STEP, Impossible, torn_at, torn_near_end
 
 _SWAP, _CLEANED = WorkState.SWAP.value, WorkState.CLEANED.value
 _LOG_SWAP = FileKind.LOG.value + _SWAP

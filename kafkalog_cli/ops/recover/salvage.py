@@ -199,17 +199,22 @@ class _Found:
             for row, (valid, magic) in enumerate(zip(batches.valid, batches.magic, strict=True))
         )
 
-    def cut(self, end_offset: int, size_bytes: int) -> int:
+    def cut(self, end_offset: int, most_offset: int, size_bytes: int) -> int:
         """Forget the batches from `end_offset` on. Return where they begin, `size_bytes` if there are none.
 
-        No CRC covers a base offset: batches below `end_offset` may follow a batch whose damaged base offset is above.
-        Such a batch is not valid.
+        No CRC covers a base offset: a batch whose damaged base offset is above `end_offset` may stand before batches
+        with lower offsets, or be above `most_offset`, the largest that the segment can have. It is not valid then.
         """
         wanted = [first < end_offset for first in self.first_offset]
         last = max((row for row, valid in enumerate(self.is_valid) if valid and wanted[row]), default=-1)
         for row in range(last):
             self.is_valid[row] &= wanted[row]
-        at = next((row for row in range(last + 1, len(wanted)) if self.is_valid[row]), None)
+        least, at = most_offset + 1, None
+        for row in range(len(wanted) - 1, last, -1):
+            if self.is_valid[row] and self.first_offset[row] < least:
+                least, at = self.first_offset[row], row
+            else:
+                self.is_valid[row] = 0
         if at is None:
             return size_bytes
         end = self.position[at]
@@ -264,7 +269,7 @@ class _Copy:
                 found.add(batch_run, source)
             end, is_whole = log.size_bytes, walk.fault is None
             if self._end_offset is not None:
-                end = found.cut(self._end_offset, end)
+                end = found.cut(self._end_offset, self._base_offset + MAX_RELATIVE_OFFSET, end)
                 is_whole = found.cover(end)
             taken = self._choose(found)
             if taken:

@@ -19,7 +19,7 @@ from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.metadata_image import TopicState
-from kafkalog_cli.ops.apply_changes import Remark
+from kafkalog_cli.ops.change_plan import Remark
 from kafkalog_cli.ops.partition_facts import topic_id_on_disk
 from kafkalog_cli.ops.recover.plan import RecoverPlan
 from kafkalog_cli.ops.settings import SettingsSource

@@ -104,7 +104,7 @@ class Replay:
     def run(self) -> Iterator[ReplayedPartition | ReplayedOffset | ClusterError]:
         """Send partition by partition, then commit the offsets of groups; yield the outcomes.
 
-        Raises Locked, OSError and SyncFailed of the state, and ClusterError if a topic cannot be created.
+        Raises Locked, and ClusterError if a topic cannot be created. An error of the state is that of a partition.
         """
         with self.state:
             self._take_up()

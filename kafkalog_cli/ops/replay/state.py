@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from kafkalog_cli.disk.durable import replace_file
+from kafkalog_cli.disk.durable import not_changed, replace_file
 from kafkalog_cli.disk.fs import FileAttributes, LockHandle, WritableFilesystem, read_all
 from kafkalog_cli.disk.named_places import check_named_file
 from kafkalog_cli.errors import BadInput, Locked, Refused
@@ -76,7 +76,7 @@ class ReplayState:
             self.partitions[progress.topic, progress.partition] = progress
 
     def save(self) -> None:
-        """Replace the file by the current progress, durably. Raises OSError, SyncFailed."""
+        """Replace the file by the current progress, durably. Raises NotChanged, NoSpace, SyncFailed."""
         document = {
             "format": FORMAT,
             "request": self._request,
@@ -85,8 +85,12 @@ class ReplayState:
                 for _, one in sorted(self.partitions.items())
             ],
         }
-        attributes = None if self._fs.status(self.path) else FileAttributes(0o644, os.geteuid(), os.getegid(), 0)
-        replace_file(self._fs, self.path, json.dumps(document, indent=1).encode() + b"\n", attributes)
+        content = json.dumps(document, indent=1).encode() + b"\n"
+        try:
+            attributes = None if self._fs.status(self.path) else FileAttributes(0o644, os.geteuid(), os.getegid(), 0)
+            replace_file(self._fs, self.path, content, attributes)
+        except OSError as error:
+            raise not_changed(self.path, error) from error
 
     def _locked(self) -> LockHandle:
         path = f"{self.path}.lock"

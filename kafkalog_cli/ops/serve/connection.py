@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable, Mapping
 from threading import Event
 
-from kafkalog_cli.format.internal_topics.encode import Spliced
+from kafkalog_cli.format.internal_topics.decode import Spliced
 from kafkalog_cli.format.protocol.messages import (
     API_VERSIONS,
     PRODUCE,

@@ -14,7 +14,7 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.segments.log_end import segment_end
 from kafkalog_cli.ops.lookup.by_offset import Found
-from kafkalog_cli.ops.lookup.time_search import TimeSearch
+from kafkalog_cli.ops.lookup.by_time import TimeSearch
 from kafkalog_cli.ops.replicas import Copy
 from kafkalog_cli.ops.serve.epochs import EpochHistory, leader_epochs_of
 from kafkalog_cli.ops.serve.held_files import HeldFile, HeldFilesystem
@@ -113,6 +113,10 @@ class ServedPartition:
     def _all_aborted(self) -> list[Aborted]:
         with self._building:
             return aborted_transactions(self._fs, self.copy.partition, self._map)
+
+    def warm_up(self) -> None:
+        """Read and check the first part of the log, so that the first fetch need not load the compiled kernels."""
+        self._map(0).read_ahead(1)
 
     def producers(self) -> Sequence[ProducerEntry]:
         """Return the producers at the end of the log. Raises as `producers_of`."""

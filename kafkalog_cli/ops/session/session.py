@@ -22,9 +22,8 @@ from kafkalog_cli.errors import (
 )
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings, read_broker_properties
-from kafkalog_cli.ops.engine import Place, log_bytes
-from kafkalog_cli.ops.in_order import Sized
-from kafkalog_cli.ops.log_plan import LogRequest
+from kafkalog_cli.ops.engine import Place, Sized, log_bytes
+from kafkalog_cli.ops.log_request import LogRequest
 from kafkalog_cli.ops.partition_facts import places_of_partitions
 from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.selection import in_its_log_dir, select_partitions

@@ -14,7 +14,8 @@ from kafkalog_cli.disk.lock import LockPolicy, lock_partition
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.settings.topic_config import Setting
-from kafkalog_cli.ops.apply_changes import MARKER_STAYS_AWAY, Applied, ChangePlan, MarkerState
+from kafkalog_cli.ops.apply_changes import MARKER_STAYS_AWAY, Applied, MarkerState
+from kafkalog_cli.ops.change_plan import ChangePlan
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.session.observer import Note

@@ -47,24 +47,28 @@ def added_up(parts: Iterable[TimeCounts]) -> TimeCounts:
 
 
 class TimeCounter:
-    """Counts the records of one log."""
+    """Counts the records of one log, or bytes, in at most `most_periods` periods."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_periods: int = MOST_PERIODS) -> None:
         self._counts: dict[int, int] = {}
         self._period_ms = FIRST_PERIOD_MS
+        self._most_periods = most_periods
 
-    def add(self, timestamps: Integers) -> None:
-        """Add records with these timestamps, in ms."""
+    def add(self, timestamps: Integers, weights: Integers | None = None) -> None:
+        """Add records with these timestamps, in ms; each counts as 1, or as its weight."""
         import numpy as np
 
         while True:
             periods, numbers = np.unique(timestamps // self._period_ms, return_counts=True)
-            if len(periods) <= MOST_PERIODS:
+            if len(periods) <= self._most_periods:
                 break
             self._merge(self._period_ms * 2)
+        if weights is not None:
+            rows = np.searchsorted(periods, timestamps // self._period_ms)
+            numbers = np.bincount(rows, weights).astype(np.int64)
         for period, number in zip(periods.tolist(), numbers.tolist(), strict=True):
             self._counts[period] = self._counts.get(period, 0) + number
-        while len(self._counts) > MOST_PERIODS:
+        while len(self._counts) > self._most_periods:
             self._merge(self._period_ms * 2)
 
     def result(self) -> TimeCounts:

@@ -23,7 +23,7 @@ from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 from kafkalog_cli.ops.audit.keys import KeyStatistics
 from kafkalog_cli.ops.audit.statistics import LogStatistics, control_rows
 from kafkalog_cli.ops.damage import DamageSeen
-from kafkalog_cli.ops.in_order import InOrder
+from kafkalog_cli.ops.engine import InOrder
 from kafkalog_cli.ops.stats.contents import CodecContents, LargeRecord, LogContents, ProducerCounts, TimeCounter
 
 DEFAULT_TOP = 5

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.listing.segments import SegmentListing, list_segment
+from kafkalog_cli.ops.listing.listing import SegmentListing, list_segment
 
 
 class SegmentRow(NamedTuple):

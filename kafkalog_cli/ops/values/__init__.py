@@ -1,1 +1,5 @@
-"""Where the schemas of keys and values come from: the topic `_schemas` on the same disk, or files."""
+"""Decode keys and values.
+
+`schema_sources.py` reads schemas: from the topic `_schemas` on the same disk, or from files. `decoded_columns.py` makes
+columns of Arrow, and `undecoded.py` counts what was not decoded.
+"""

@@ -14,9 +14,9 @@ from kafkalog_cli.format.values.decoder import ValueDecoder
 from kafkalog_cli.format.values.schema_set import AVRO, JSON, PROTOBUF, Reference, SchemaSet, StoredSchema
 from kafkalog_cli.format.values.value_format import ValueFormat
 from kafkalog_cli.log.partition import directory_name, open_partition
-from kafkalog_cli.ops.read.committed import ReadNote
 from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.read.request import ReadRequest
+from kafkalog_cli.ops.read.visible import ReadNote
 
 SCHEMAS_TOPIC = "_schemas"
 """The default of kafkastore.topic, in which a registry keeps its schemas."""

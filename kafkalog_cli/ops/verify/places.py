@@ -13,8 +13,7 @@ from kafkalog_cli.errors import KafkalogError, shell_word
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.fault import unreadable
 from kafkalog_cli.format.meta_properties import MetaProperties
-from kafkalog_cli.log.logdir import PartitionPath
-from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.partition import Partition, PartitionPath
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, COMPACT
 from kafkalog_cli.ops.checks.diagnose import DIAGNOSES, Finding, finding, of_fault

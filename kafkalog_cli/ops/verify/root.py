@@ -15,7 +15,7 @@ from kafkalog_cli.errors import KafkalogError, counted, shell_word
 from kafkalog_cli.format import checkpoint
 from kafkalog_cli.format.checkpoint import BrokerReading, broker_reading
 from kafkalog_cli.format.fault import FaultKind
-from kafkalog_cli.log.logdir import OFFSET_CHECKPOINTS
+from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS
 from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import NotKafkaLayout, PathNotFound
-from kafkalog_cli.log.logdir import PartitionPath
-from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.log.partition import PartitionPath, open_partition
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.checks.fresh_looks import MAY_BE_UNUSED, FileStamp, FreshLooks, may_have_unused_entries

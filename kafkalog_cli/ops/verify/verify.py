@@ -11,8 +11,7 @@ from kafkalog_cli.disk.lock import log_dir_of
 from kafkalog_cli.disk.names import PARTITION_KINDS, classify_file
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.log.logdir import PartitionPath
-from kafkalog_cli.log.partition import Partition, directory_name, open_partition
+from kafkalog_cli.log.partition import Partition, PartitionPath, directory_name, open_partition
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, parse_topic_settings
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, with_path
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind

@@ -10,13 +10,12 @@ from typing import NamedTuple
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import NothingSelected, Refused
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.export.progress import LogProgress, change_since
-from kafkalog_cli.ops.export.request import ExportRequest
+from kafkalog_cli.ops.export.request import ExportRequest, LogProgress, change_since
 from kafkalog_cli.ops.lookup.by_time import lookup_time
 from kafkalog_cli.ops.partition_facts import topic_id_of
 from kafkalog_cli.ops.partition_state import BrokerViews, log_bounds
-from kafkalog_cli.ops.read.committed import ReadNote
-from kafkalog_cli.ops.read.growing_end import growing_end
+from kafkalog_cli.ops.read.request import growing_end
+from kafkalog_cli.ops.read.visible import ReadNote
 from kafkalog_cli.ops.same_place import PartitionIdentities, PartitionIdentity
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.spark.offsets import OffsetRange, check_unique, name_of, served_partitions

@@ -16,15 +16,15 @@ from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.reading.record_arrow import record_batches
 from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.export.files import MadeFile, PartitionFiles, Source, Target
-from kafkalog_cli.ops.export.progress import record_digest
-from kafkalog_cli.ops.export.request import ExportRequest, FileFormat, OnDamage
+from kafkalog_cli.ops.export.request import ExportRequest, FileFormat, OnDamage, record_digest
 from kafkalog_cli.ops.export.writers import core_schema, export_schema, exported
 from kafkalog_cli.ops.partition_facts import topic_id_of
 from kafkalog_cli.ops.partition_state import BrokerViews
-from kafkalog_cli.ops.read.committed import ReadNote
 from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.ops.read.request import ReadRequest
+from kafkalog_cli.ops.read.visible import ReadNote
 from kafkalog_cli.ops.same_place import PartitionIdentities, PartitionIdentity
+from kafkalog_cli.ops.values.decoded_columns import DecodedColumns
 from kafkalog_cli.spark.jobs import attempt
 from kafkalog_cli.spark.rows import capped
 from kafkalog_cli.spark.splits import Piece, Task
@@ -38,8 +38,8 @@ Render = Callable[[RecordBlock], bytes]
 class LineRenderer(Protocol):
     """Renders records as lines; Spark sends it to every worker."""
 
-    def of_segment(self, partition: Partition, name: str, *, is_seven: bool) -> Render:
-        """Return the function that renders the blocks of a segment file, a line per record."""
+    def of_segment(self, partition: Partition, name: str, *, is_seven: bool, decoded: DecodedColumns | None) -> Render:
+        """Return the function that renders the blocks of a segment file, a line per record. `decoded` is optional."""
 
 
 class StagingPlace(NamedTuple):
@@ -109,7 +109,7 @@ class ExportTask:
         for number, piece in enumerate(task.pieces):
             request = self._request
             prefix = f"{attempt()}-{number}"
-            target = Target(*self._where, request.format, request.codec, request.by_day, prefix)
+            target = Target(*self._where, request.format, request.codec, request.by_day, prefix, request.decoding)
             reading = _PieceExport(fs, piece, request, choice, views)
             files = PartitionFiles(fs, target, reading.source)
             try:
@@ -146,6 +146,12 @@ class _PieceExport:
         )  # fmt: skip
         self._log = LogRead(fs, self._partition, wanted, choice, self._view)
         self._last_offset: int | None = None
+        self._decoded: DecodedColumns | None = None
+        if request.decoding:
+            decoder, notes = request.decoding.decoder(fs, [piece.path])
+            assert decoder is not None
+            self.notes += notes
+            self._decoded = DecodedColumns(decoder, piece.topic)
 
     def run(self, files: PartitionFiles, lines: LineRenderer | None) -> PieceDone:
         log = self._log
@@ -156,13 +162,19 @@ class _PieceExport:
             if is_json:
                 assert lines is not None
                 name = segment.segment.log.path.rpartition("/")[2]
-                render = lines.of_segment(self._partition, name, is_seven=segment.segment.is_seven)
+                render = lines.of_segment(
+                    self._partition, name, is_seven=segment.segment.is_seven, decoded=self._decoded
+                )
                 self._write_lines(files, segment, render)
             else:
                 self._write_columns(files, segment)
             if len(self.damage) > told and log.codes:
                 codes.add(log.codes[-1])
         self.notes += log.notes
+        if self._decoded is not None:
+            failures = self._decoded.undecoded.failures()
+            self.notes += [ReadNote("undecoded", self._partition.path, one.message) for one in failures]
+            codes |= {ExitCode.WARNINGS} if failures else set()
         digest = None
         if self._last_offset is not None and self._request.is_incremental:
             digest = record_digest(self._fs, self._partition, self._last_offset, self._view)
@@ -172,10 +184,10 @@ class _PieceExport:
         return PieceDone(self._piece, end, self._last_offset, digest, tuple(sorted(codes)))
 
     def _write_columns(self, files: PartitionFiles, segment: SegmentRead) -> None:
-        core, schema, number = core_schema(), export_schema(), self._piece.partition
+        core, schema, number = core_schema(), export_schema(self._request.decoding), self._piece.partition
         parts = (part for block in self._blocks(segment) for part in record_batches(block, core))
         for part in capped(parts, core):
-            files.add(exported(part, number, schema))
+            files.add(exported(part, number, schema, self._decoded))
 
     def _write_lines(self, files: PartitionFiles, segment: SegmentRead, render: Render) -> None:
         import numpy as np

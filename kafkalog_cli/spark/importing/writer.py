@@ -20,9 +20,9 @@ from kafkalog_cli.ops.importing.request import ImportRequest, topic_ids
 from kafkalog_cli.ops.importing.scattering import Part, Places
 from kafkalog_cli.ops.importing.taking import taken
 from kafkalog_cli.ops.settings import SettingsSource
-from kafkalog_cli.spark.failures import without_traceback
 from kafkalog_cli.spark.importing.job import Import
 from kafkalog_cli.spark.importing.task import Where, scattered
+from kafkalog_cli.spark.jobs import without_traceback
 from kafkalog_cli.spark.options import flag, local_path, positive
 
 _CONFIG = "config."

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import UsageError, did_you_mean
+from kafkalog_cli.format.values.value_format import ValueFormat
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.read.request import Isolation
+from kafkalog_cli.ops.values.decoded_columns import Decoding
 from kafkalog_cli.spark.offset_limits import RecordRange
 from kafkalog_cli.spark.offsets import check_unique, served_partitions
 from kafkalog_cli.spark.options import Mode
@@ -49,6 +51,7 @@ class Reading(NamedTuple):
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     mode: Mode = Mode.FAILFAST
     include_control: bool = False
+    decoding: Decoding = Decoding(ValueFormat.AUTO, ValueFormat.AUTO)
     texts: tuple[SourceColumn, ...] = ()
     """The columns of TEXT_COLUMNS that views of topics have."""
 
@@ -110,6 +113,7 @@ class SqlView(NamedTuple):
         options = {
             "paths": paths, "isolation": reading.isolation.value, "mode": reading.mode.value,
             "includeControl": str(reading.include_control).lower(), "columns": ",".join(one.name for one in columns),
+            **reading.decoding.options(),
             **(records.options() if reading.mode is Mode.FAILFAST else {}),  # else damage could be missed
         }  # fmt: skip
         read = spark.read.format("kafkalog").options(**options).schema(spark_schema(columns)).load()

@@ -9,8 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.errors import KafkalogError, UsageError
-from kafkalog_cli.spark.arrow_types import arrow_of
-from kafkalog_cli.spark.failures import is_of_a_worker, without_state
+from kafkalog_cli.spark.jobs import is_of_a_worker, without_state
 from kafkalog_cli.spark.queries.catalog import TABLE_DATABASE, Catalog, Reading, SqlView, texts_named
 from kafkalog_cli.spark.queries.confinement import Allowed, check_analysed, check_parsed
 from kafkalog_cli.spark.queries.plans import (
@@ -23,6 +22,7 @@ from kafkalog_cli.spark.queries.plans import (
     used_columns,
 )
 from kafkalog_cli.spark.queries.ranges import used_ranges
+from kafkalog_cli.spark.schema import arrow_of
 from kafkalog_cli.spark.sessions import register_sources
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
@@ -23,7 +24,11 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
+import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Exit;
+import org.apache.kafka.streams.KafkaStreams;
+import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.kstream.Consumed;
 
 /**
  * Members of groups, and the tools that describe them, in one JVM. Argument: the broker. Each line, words separated by
@@ -32,6 +37,7 @@ import org.apache.kafka.common.utils.Exit;
  *                              commit=N: the offset that it commits in each partition, instance=: a static member
  *   leave GROUP                the members of the group leave
  *   share GROUP TOPIC COUNT    a share consumer joins, acknowledges COUNT records, and stays
+ *   streams GROUP TOPIC DIRECTORY   a member of Kafka Streams with the protocol streams joins, reads the topic to its end, and stays
  *   set GROUP TOPIC PARTITION OFFSET    commit without a member, as kafka-consumer-groups --reset-offsets does
  *   forget GROUP TOPIC PARTITION        delete an offset, as kafka-consumer-groups --delete-offsets does
  *   pending ID GROUP TOPIC PARTITION OFFSET END     commit an offset in a transaction: END commit, abort or open
@@ -68,6 +74,7 @@ public final class GroupClients {
             case "member" -> member(words);
             case "leave" -> members.remove(words[1]).forEach(KafkaConsumer::close);
             case "share" -> share(words[1], words[2], Integer.parseInt(words[3]));
+            case "streams" -> streams(words[1], words[2], words[3]);
             case "set" -> set(words[1], new TopicPartition(words[2], Integer.parseInt(words[3])), Long.parseLong(words[4]));
             case "forget" -> forget(words[1], new TopicPartition(words[2], Integer.parseInt(words[3])));
             case "pending" -> pending(words);
@@ -83,6 +90,33 @@ public final class GroupClients {
         config.put("key.deserializer", ByteArrayDeserializer.class);
         config.put("value.deserializer", ByteArrayDeserializer.class);
         return config;
+    }
+
+    private void streams(String group, String topic, String directory) throws Exception {
+        Properties config = new Properties();
+        config.put("bootstrap.servers", address);
+        config.put("application.id", group);
+        config.put("client.id", group + "-client-" + held.size());
+        config.put("group.protocol", "streams");
+        config.put("state.dir", directory);
+        config.put("commit.interval.ms", 100);
+        config.put("auto.offset.reset", "earliest");
+        StreamsBuilder builder = new StreamsBuilder();
+        builder.stream(topic, Consumed.with(Serdes.ByteArray(), Serdes.ByteArray())).foreach((key, value) -> { });
+        KafkaStreams streams = new KafkaStreams(builder.build(), config);
+        streams.start();
+        held.add(streams);
+        long deadline = System.currentTimeMillis() + 60_000;
+        long settled = 0;
+        while (settled < 15 && System.currentTimeMillis() < deadline) {  // running with tasks for three seconds
+            Thread.sleep(200);
+            boolean works = streams.state() == KafkaStreams.State.RUNNING
+                && streams.metadataForLocalThreads().stream().anyMatch(one -> !one.activeTasks().isEmpty());
+            settled = works ? settled + 1 : 0;
+        }
+        if (settled < 15) {
+            throw new IllegalStateException("no tasks: " + group + " is " + streams.state());
+        }
     }
 
     private void member(String[] words) {

@@ -1,0 +1,54 @@
+"""`kafkalog inspect`: partitions and segments on a time axis."""
+
+from typing import Annotated
+
+from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
+from kafkalog_cli.cli.groups import Printing, Safety, SettingSources, Topics, session_options
+from kafkalog_cli.cli.options import OUTPUT_PANEL, Format, Now, OutputFormat
+
+
+def inspect(  # noqa: PLR0913
+    context: CommandContext,
+    *,
+    paths: Annotated[list[str], Argument(metavar="PATH...", show_default=False,
+        help="Log directories, partition directories, or globs of them.")],
+    topics: Topics,
+    settings: SettingSources,
+    now: Now = None,
+    html: Annotated[str | None, Option("--html", metavar="FILE", rich_help_panel=OUTPUT_PANEL, show_default=False,
+        help="Write also a page for browsers to FILE, replacing it. The page needs no other file and no network.")
+        ] = None,
+    output: Format = OutputFormat.TEXT,
+) -> int:  # fmt: skip
+    """Show partitions on a time axis: segments, holes, retention.
+
+    A row per partition shows when its data was written, on an axis that all rows share. HOLES are ranges of offsets in
+    no batch, which compaction leaves too. OPEN are transactions without a marker. DIRTY is the part of a compacted log
+    that the cleaner has not cleaned. REMOVABLE is what retention removes now. A single partition has a row per segment
+    too. The settings for DIRTY and REMOVABLE have the same sources as those of retain and compact.
+
+    Batch headers are read, but no records, and no CRC is checked. Nothing is locked or changed.
+    """
+    from kafkalog_cli.cli.verbs import begin
+    from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
+    from kafkalog_cli.ops.inspect.inspecting import INSPECT, inspect_request
+    from kafkalog_cli.output.inspect_view import InspectListener, inspect_view
+
+    environment, listener = context.environment, InspectListener()
+    options = session_options(environment, topics, Safety(now=now, dry_run=True), settings=settings)
+    view = inspect_view(listener, as_text=not output.is_json)
+    run = begin(environment, INSPECT, view, options, Printing(output=output))
+    if html is not None:
+        check_named_file(environment.fs, html)
+    partitions = run.session.partitions(paths)
+    request = inspect_request(run.session, partitions)
+    summary = run.run(request, partitions)
+    if html is not None:
+        from kafkalog_cli.output.inspect_page import inspect_page
+
+        now_ms = request.plans.retain.now_ms
+        replace_named_file(environment.fs, html, inspect_page(listener.partitions, now_ms), environment.now_ms())
+    return run.finish(summary, partitions)
+
+
+command = Command(inspect)

@@ -1,0 +1,434 @@
+"""The diagnoses of logs and of the files beside them, per kind of finding: severity, effect on a broker, next step."""
+
+from __future__ import annotations
+
+from kafkalog_cli.ops.checks.finding_kinds import Diagnosis, FindingKind, Severity
+from kafkalog_cli.ops.next_steps import EPOCHS_STAY, LOWER_WATERMARK, REPLICATE, SALVAGE
+
+_INFO, _WARNING, _CORRUPTION = Severity.INFO, Severity.WARNING, Severity.CORRUPTION
+
+_RECOVER = "`kafkalog recover PATH` cuts the tail off and keeps the bytes"
+_INDEXES = "`kafkalog recover PATH --indexes-only` rebuilds it from the log"
+_STATE = "`kafkalog recover PATH` rebuilds it from the log"
+_REFUSES = "a broker does not start with it"
+_GOES = "a broker that starts deletes it"
+_WRITES_ID = "`kafkalog recover PATH --metadata DIR` writes it with the topic id of the metadata log in DIR"
+_KEEP_A_COPY = (
+    "if the records are not needed, nothing has to be done. A broker that starts renames the directory to -stray."
+    " `cp -a PATH PATH_AWAY` makes a copy of the records"
+)
+_RESTORE = (
+    "from a backup, or write it again with the ids that it had. They are version=1, cluster.id and node.id as in the"
+    " broker's other directories, and directory.id as in the metadata log (RegisterBrokerRecord). Do not format the"
+    " directory: with a new directory.id its partitions have no leader"
+)
+
+
+FILE_DIAGNOSES = {
+    # files beside the log
+    FindingKind.INDEX_MISSING: Diagnosis(
+        _WARNING, "a broker that starts rebuilds it, and checks the segment's CRCs", _INDEXES
+    ),
+    FindingKind.TIME_INDEX_MISSING: Diagnosis(
+        _WARNING,
+        "after a clean stop a broker leaves it empty: retention uses the modification time of the file,"
+        " and look-ups by time find wrong offsets",
+        _INDEXES,
+    ),
+    FindingKind.INDEX_WRONG: Diagnosis(
+        _CORRUPTION,
+        "a broker does not check it after a clean stop: readers miss records, or the log ends too early",
+        _INDEXES,
+    ),
+    FindingKind.INDEX_INEXACT: Diagnosis(
+        _WARNING, "none: readers still find the right records", _INDEXES + ", if wanted"
+    ),
+    FindingKind.TIME_INDEX_WRONG: Diagnosis(
+        _CORRUPTION,
+        "a broker does not check it after a clean stop: look-ups by time find wrong offsets, retention"
+        " may delete too early or never",
+        _INDEXES,
+    ),
+    FindingKind.TIME_INDEX_INEXACT: Diagnosis(
+        _WARNING,
+        "look-ups by time may find another record, retention may delete a little early",
+        _INDEXES + ", if wanted",
+    ),
+    FindingKind.TXN_INDEX_WRONG: Diagnosis(
+        _CORRUPTION,
+        "consumers with read_committed get records of aborted transactions, or miss committed records",
+        _INDEXES,
+    ),
+    FindingKind.TXN_INDEX_INEXACT: Diagnosis(_WARNING, "a broker that starts rebuilds it if it notices", _INDEXES),
+    FindingKind.INDEX_ZERO_TAIL: Diagnosis(
+        _WARNING,
+        "a broker reads the zeros as entries (KAFKA-10207): look-ups in the segment begin at its start",
+        _INDEXES,
+    ),
+    FindingKind.ENTRIES_BEHIND_TAIL: Diagnosis(
+        _WARNING,
+        "follows from the damaged tail: after an unclean stop a broker rebuilds it; after a clean stop the log ends at"
+        " the last segment's base offset for readers",
+        _RECOVER,
+    ),
+    FindingKind.END_NOT_SEEN: Diagnosis(
+        _WARNING,
+        "after a clean stop a broker uses an earlier end of the log: later records are lost to readers,"
+        " and overwritten",
+        "before the broker starts, `kafkalog recover PATH` rebuilds the indexes",
+    ),
+    FindingKind.SNAPSHOT_WRONG: Diagnosis(
+        _CORRUPTION,
+        "a snapshot that cannot be read is deleted, and an older one used; a readable snapshot is used as it is:"
+        " duplicates or sequence errors",
+        _STATE,
+    ),
+    FindingKind.SNAPSHOT_BEYOND_END: Diagnosis(
+        _WARNING,
+        "a broker that starts deletes it, and replays the log from an older one",
+        _STATE,
+    ),
+    FindingKind.SNAPSHOT_INEXACT: Diagnosis(_WARNING, "none: a broker can read it", _STATE),
+    FindingKind.ENTRIES_NOT_CHECKED: Diagnosis(_INFO, "none: a broker reads it", ""),
+    FindingKind.SNAPSHOTS_MISSING: Diagnosis(
+        _WARNING,
+        "after a clean stop a broker forgets all producers; after an unclean stop it replays the whole log",
+        _STATE,
+    ),
+    FindingKind.EPOCHS_WRONG: Diagnosis(
+        _CORRUPTION,
+        "a broker uses it as it is: followers may cut their logs at the wrong place; an unreadable file keeps the log"
+        " directory offline",
+        _STATE,
+    ),
+    FindingKind.EPOCHS_MISSING: Diagnosis(
+        _WARNING, "a broker knows no epoch before the next: followers fetch by offset", _STATE
+    ),
+    # names and leftovers
+    FindingKind.ORPHAN_INDEX: Diagnosis(
+        _WARNING,
+        _GOES,
+        "find out where its log is; `kafkalog recover PATH` removes the index and keeps it for undo",
+    ),
+    FindingKind.LEFTOVER_CLEANED: Diagnosis(
+        _WARNING, "", "`kafkalog recover PATH` does the same, and keeps it for undo"
+    ),
+    FindingKind.LEFTOVER_SWAP: Diagnosis(
+        _WARNING,
+        "",
+        "`kafkalog recover PATH` does the same, and can be undone. For a damaged file without a segment in its"
+        " place, it prints the command that copies the rest",
+    ),
+    FindingKind.LEFTOVER_DELETED: Diagnosis(_INFO, _GOES, ""),
+    FindingKind.LEFTOVER_TEMPORARY: Diagnosis(_INFO, "none: it is overwritten when it is needed again", ""),
+    FindingKind.BAD_NAME: Diagnosis(
+        _CORRUPTION, _REFUSES, "rename it, before a broker starts: `mv -nT FILE FILE_ASIDE`"
+    ),
+    FindingKind.UNKNOWN_FILE: Diagnosis(_INFO, "none: a broker does not read it", ""),
+    FindingKind.ODD_FILE: Diagnosis(
+        _WARNING,
+        "a broker that opens it fails, or waits for ever",
+        "find out who made it; `mv -nT FILE FILE_ASIDE` moves it away, and `kafkalog verify PATH` checks what is"
+        " missing then",
+    ),
+    FindingKind.ODD_ENTRY: Diagnosis(
+        _WARNING,
+        "none: a broker does not read it. kafkalog does not change it, but somebody may have planted it",
+        "find out who made it; `rm -r FILE` removes it (or only the link, if it is a link)",
+    ),
+    FindingKind.MARKED_DIRECTORY: Diagnosis(_INFO, "", ""),
+    FindingKind.FOREIGN_DIRECTORY: Diagnosis(
+        _WARNING, _REFUSES, "move it out of the log directory, before a broker starts: `mv -nT FILE FILE_AWAY`"
+    ),
+    FindingKind.IMPORT_CUT_OFF: Diagnosis(
+        _WARNING,
+        "a broker that starts removes the partitions that are not in their places yet: their records are lost then",
+        "repeat the import before a broker starts: it moves them to their places, and so does any other import",
+    ),
+    FindingKind.IMPORT_STAGED: Diagnosis(
+        _INFO,
+        "a broker that starts removes it",
+        "`kafkalog purge PATH` removes it, and so does the next import",
+    ),
+    # checkpoints and metadata of a log directory
+    FindingKind.RECOVERY_POINT_BEYOND_END: Diagnosis(
+        _WARNING,
+        "after an unclean stop a broker checks only the last segment: it assumes that the others are on the disk",
+        "`kafkalog recover PATH` checks all segments and corrects the line",
+    ),
+    FindingKind.HIGH_WATERMARK_BEYOND_END: Diagnosis(
+        _WARNING,
+        "a broker that starts lowers it to the end of the log",
+        LOWER_WATERMARK.text,
+    ),
+    FindingKind.LOG_START_BEYOND_END: Diagnosis(
+        _CORRUPTION,
+        "a broker that starts deletes every segment and begins an empty log at the checkpoint's offset",
+        "if the records were deleted on purpose, nothing has to be done; else do not start a broker before the line is"
+        " corrected",
+    ),
+    FindingKind.CLEANER_BEYOND_END: Diagnosis(
+        _WARNING, "a cleaner starts again at the log's start", "`kafkalog recover PATH` removes the line"
+    ),
+    FindingKind.CHECKPOINTS_DISAGREE: Diagnosis(
+        _WARNING,
+        "a broker uses the larger of log start and the other offset",
+        "`kafkalog recover PATH` corrects the line",
+    ),
+    FindingKind.CHECKPOINT_DAMAGED: Diagnosis(
+        _WARNING,
+        "a broker uses 0 for every partition in the file: it recovers all logs, or forgets all log starts",
+        "`kafkalog recover PATH` rebuilds the file from the lines that can be read",
+    ),
+    FindingKind.CHECKPOINT_MALFORMED: Diagnosis(
+        _CORRUPTION,
+        "a broker takes the whole log directory offline when it reads the file, and stops if it has no other",
+        "`kafkalog recover PATH` rebuilds the file from the lines that can be read",
+    ),
+    FindingKind.META_PROPERTIES: Diagnosis(
+        _CORRUPTION, _REFUSES, f"move it aside: `mv -nT FILE FILE_ASIDE`. Restore it {_RESTORE}"
+    ),
+    FindingKind.META_PROPERTIES_MISSING: Diagnosis(
+        _WARNING,
+        "a broker treats the directory as new: it does not start before the directory is formatted",
+        f"restore the file {_RESTORE}",
+    ),
+    FindingKind.META_PROPERTIES_DIFFER: Diagnosis(
+        _CORRUPTION,
+        "a broker does not start with directories of several clusters or brokers, or with one directory id twice",
+        "the administrator decides which directory is the copy: a broker must have only one of them in log.dirs",
+    ),
+    FindingKind.SHUTDOWN_MARKER: Diagnosis(
+        _WARNING,
+        "a broker starts as after a clean stop, but without its epoch: it leaves every in-sync replica set",
+        "nothing has to be done: a broker removes the file when it starts, and writes a new file when it stops",
+    ),
+    FindingKind.MARKER_HELD: Diagnosis(
+        _INFO,
+        "it starts as after an unclean stop: it recovers all partitions, and leaves every in-sync replica set",
+        "`kafkalog undo PATH RUN` of the runs that it names restores the marker, with the bytes that they cut off",
+    ),
+    FindingKind.MARKERS_DIFFER: Diagnosis(
+        _WARNING,
+        "a broker sends no epoch to the controller: it leaves every in-sync replica set; directories without a marker"
+        " are recovered",
+        "nothing has to be done: the broker recovers what it must, and comes back into the in-sync replica sets by"
+        " itself",
+    ),
+    FindingKind.METADATA_FILE: Diagnosis(_CORRUPTION, "a broker takes the log directory offline", _WRITES_ID),
+    FindingKind.QUORUM_STATE: Diagnosis(
+        _CORRUPTION,
+        "the node does not start: it cannot read its vote and its epoch",
+        "with the other controllers running, `mv -nT FILE FILE_ASIDE` moves the file away: the node learns epoch and"
+        " leader from them. A controller that voted in the present epoch could then vote again in it",
+    ),
+    FindingKind.METADATA_FILE_MISSING: Diagnosis(
+        _WARNING,
+        "a broker in KRaft mode treats it as stray: it renames the directory to -stray and starts an empty partition",
+        _WRITES_ID + ", before a broker starts",
+    ),
+    FindingKind.TOPIC_ID_DIFFERS: Diagnosis(
+        _WARNING,
+        "a broker treats it as stray: it renames the directory to -stray and starts an empty partition",
+        "decide before a broker starts which data are right: " + _KEEP_A_COPY,
+    ),
+    FindingKind.NOT_IN_METADATA: Diagnosis(
+        _WARNING,
+        "a broker treats it as stray: it renames the directory to -stray",
+        _KEEP_A_COPY,
+    ),
+    FindingKind.NOT_A_REPLICA: Diagnosis(
+        _WARNING,
+        "this broker is not one of the replicas: it renames the directory to -stray",
+        _KEEP_A_COPY,
+    ),
+    FindingKind.SAME_TOPIC_ID: Diagnosis(
+        _CORRUPTION,
+        "a broker keeps both: one has a name that no topic has, so that its records are never read or deleted",
+        "find out which directory holds the data, and move the other away",
+    ),
+    FindingKind.TWIN_DIRECTORIES: Diagnosis(
+        _CORRUPTION,
+        "a broker does not start with a partition in two of its log directories",
+        "keep the more complete directory (--against compares them), and move the other away",
+    ),
+    # replicas
+    FindingKind.DIVERGED: Diagnosis(
+        _CORRUPTION,
+        "brokers compare leader epochs, not contents: a follower with other batches under the same epoch stays so",
+        f"keep the replica of the leader. If this is the other replica: {REPLICATE}",
+    ),
+    FindingKind.REPLICA_BEHIND: Diagnosis(_INFO, "a follower fetches the records that it lacks", ""),
+    FindingKind.MORE_COMPLETE: Diagnosis(_INFO, "a follower fetches the records that it lacks from the leader", ""),
+    FindingKind.RECORDS_MISSING: Diagnosis(
+        _CORRUPTION,
+        "none: consumers pass over the gap without an error, while another replica has the records",
+        f"if the other replica is in sync, {REPLICATE}. Else, copy the other replica to its place before"
+        " a broker starts",
+    ),
+    FindingKind.ONLY_ON_ONE_SIDE: Diagnosis(
+        _WARNING,
+        "",
+        "give a directory that holds the partition to --against. `kafkalog verify PATH` checks this directory alone",
+    ),
+    FindingKind.NOT_COMPARED: Diagnosis(
+        _WARNING,
+        "",
+        "give another directory of the same partition, under any name that no other partition has, to --against."
+        " `kafkalog verify PATH` checks this directory alone",
+    ),
+    FindingKind.NOT_COMPARABLE: Diagnosis(_INFO, "none: cleaning or deletion went further on one side", ""),
+    # the machine
+    FindingKind.NOT_READ: Diagnosis(
+        _WARNING,
+        "a broker that cannot read it takes the log directory offline",
+        "where permission is missing, verify as the user that the broker runs as, or as root:"
+        " `sudo kafkalog verify PATH`. After an I/O error, copy the readable batches to"
+        " ./salvaged on another disk: `kafkalog recover PATH --salvage salvaged`",
+    ),
+    FindingKind.LOCKED: Diagnosis(
+        _INFO,
+        "a broker is running on it",
+        "the findings may change while it runs. Repeat later: `kafkalog verify PATH`",
+    ),
+}
+
+
+_OF_CONTENTS = (
+    f"{SALVAGE.text}. A batch with a correct checksum is in the copy, too, and perhaps in other replicas. Then"
+    " the only remedy is to set consumers to the offset after it"
+)
+_READABLE = "nothing has to be done to the log: consumers get the records as they are"
+_CUTS_AT_IT = (
+    "after an unclean stop a broker reads the segments from the recovery point on. In them it cuts the log there, and"
+    " sets all later segments aside. In other segments it keeps the damage, and consumers fail at it"
+)
+_CONSUMERS_FAIL = "a broker does not look inside batches: it serves it, and consumers fail at it"
+
+
+LOG_DIAGNOSES = {
+    # the chain of batches
+    FindingKind.TORN_TAIL: Diagnosis(
+        _WARNING,
+        "after an unclean stop a broker cuts it off; after a clean stop it stays, and the log may end at the last"
+        " segment's base offset for readers",
+        _RECOVER,
+    ),
+    FindingKind.ZERO_TAIL: Diagnosis(
+        _WARNING,
+        "after an unclean stop a broker cuts it off; after a clean stop it does not start",
+        _RECOVER,
+    ),
+    FindingKind.BAD_TAIL_BATCH: Diagnosis(
+        _WARNING,
+        "after an unclean stop a broker cuts it off; after a clean stop it keeps it, and consumers fail at it",
+        _RECOVER,
+    ),
+    FindingKind.DAMAGED_RANGE: Diagnosis(_CORRUPTION, _CUTS_AT_IT, SALVAGE.text),
+    FindingKind.ZEROED_RANGE: Diagnosis(
+        _CORRUPTION,
+        "after an unclean stop a broker cuts the log there and sets all later segments aside; where it only reads the"
+        " segment at start, it does not start",
+        SALVAGE.text,
+    ),
+    FindingKind.CRC_MISMATCH: Diagnosis(_CORRUPTION, _CUTS_AT_IT, SALVAGE.text),
+    FindingKind.UNREADABLE_RANGE: Diagnosis(
+        _CORRUPTION,
+        "a broker takes the whole log directory offline when it reads there",
+        "use another disk from now on; " + SALVAGE.text,
+    ),
+    FindingKind.BATCH_TOO_LARGE: Diagnosis(
+        _CORRUPTION,
+        "a broker reads a batch of any size that lies within the file",
+        "if the size is right, verify with a larger limit: `kafkalog verify PATH --max-batch-bytes BYTES`. Else, "
+        + SALVAGE.text,
+    ),
+    FindingKind.UNKNOWN_MAGIC: Diagnosis(
+        _CORRUPTION,
+        "a broker treats it as a batch of the newest format; consumers fail at it",
+        SALVAGE.text,
+    ),
+    FindingKind.OFFSETS_NOT_ASCENDING: Diagnosis(
+        _CORRUPTION,
+        "consumers miss records or read them twice. A broker notices it only where an index entry would go back: it"
+        " then empties the segment, or does not start",
+        SALVAGE.text,
+    ),
+    FindingKind.OFFSET_OUTSIDE_SEGMENT: Diagnosis(
+        _CORRUPTION,
+        "a broker that recovers the segment splits it, or does not start",
+        SALVAGE.text,
+    ),
+    FindingKind.OFFSET_GAP: Diagnosis(_INFO, "none: compaction leaves gaps, and consumers pass over them", ""),
+    FindingKind.MISSING_OFFSETS: Diagnosis(
+        _WARNING,
+        "none: consumers pass over the gap without an error. The records are lost, unless the topic was once compacted:"
+        " an earlier compaction may explain the gap",
+        "compare with another replica or a backup (--against); if the topic is or was compacted, that explains the gap:"
+        " `kafkalog verify PATH --config cleanup.policy=compact`",
+    ),
+    FindingKind.EPOCH_GOES_BACK: Diagnosis(
+        _CORRUPTION,
+        "a broker does not notice; replicas that compare epochs may cut their logs at the wrong place",
+        EPOCHS_STAY.text,
+    ),
+    FindingKind.EMPTY_SEGMENT: Diagnosis(_INFO, "none: it is kept", ""),
+    FindingKind.SEGMENT_TOO_LARGE: Diagnosis(
+        _CORRUPTION, "a broker does not open a segment of 2 GiB or more", SALVAGE.text
+    ),
+    # batches and records
+    FindingKind.FUTURE_TIMESTAMP: Diagnosis(
+        _WARNING,
+        "retention by time keeps the segment until that time is past; look-ups by time find it too early",
+        _READABLE + ". Correct the clock of the producer. retention.bytes removes the segment, retention.ms does not",
+    ),
+    FindingKind.TIMESTAMP_UNIT: Diagnosis(
+        _WARNING,
+        "retention by time deletes the segment at once (seconds) or never (microseconds, nanoseconds)",
+        _READABLE + ". Have the producer send milliseconds; until these records are removed, set retention.ms=-1 and"
+        " retention.bytes for the topic",
+    ),
+    FindingKind.NEGATIVE_TIMESTAMP: Diagnosis(
+        _WARNING,
+        "look-ups by time do not find it; retention uses the modification time of the file",
+        _READABLE + ". Have the producer send milliseconds since 1970",
+    ),
+    FindingKind.MAX_TIMESTAMP: Diagnosis(
+        _WARNING,
+        "look-ups by time and retention use the header, not the records",
+        _READABLE,
+    ),
+    FindingKind.RECORD_COUNT: Diagnosis(_CORRUPTION, _CONSUMERS_FAIL, _OF_CONTENTS),
+    FindingKind.INVALID_RECORD: Diagnosis(_CORRUPTION, _CONSUMERS_FAIL, _OF_CONTENTS),
+    FindingKind.DECOMPRESSION: Diagnosis(
+        _CORRUPTION,
+        "a broker does not decompress at start: it serves it, and consumers and the cleaner fail at it",
+        _OF_CONTENTS,
+    ),
+    FindingKind.UNKNOWN_CODEC: Diagnosis(_CORRUPTION, _CONSUMERS_FAIL, _OF_CONTENTS),
+    FindingKind.OUTPUT_TOO_LARGE: Diagnosis(
+        _CORRUPTION,
+        "a broker that cleans the log, and consumers, need that much memory",
+        "if the size may be right, verify with the largest limits, for which up to 2 GiB of memory are needed:"
+        " `kafkalog verify PATH --level deep --max-output-bytes 2147483647 --max-ratio 2147483647`. A batch that is"
+        " over these limits too was made to do harm; the topic's retention removes it",
+    ),
+    FindingKind.INNER_MESSAGE: Diagnosis(_CORRUPTION, _CONSUMERS_FAIL, _OF_CONTENTS),
+    FindingKind.PACKED_VALUE: Diagnosis(
+        _WARNING,
+        "a broker serves it as one record with the compressed bytes as its value: consumers do not get the messages"
+        " inside",
+        "ask the owner of the producers: if values are meant to be such sets, nothing has to be done. Else, if another"
+        f" replica is in sync, {REPLICATE}",
+    ),
+    FindingKind.RECORD_OFFSET: Diagnosis(
+        _CORRUPTION,
+        "a broker does not check the offsets of records; consumers get them as they are, out of order or twice",
+        _OF_CONTENTS,
+    ),
+    FindingKind.CONTROL_RECORD: Diagnosis(
+        _CORRUPTION,
+        "a broker that rebuilds the producers' state fails at it, or treats the transaction as still open",
+        SALVAGE.text,
+    ),
+}

@@ -1,0 +1,352 @@
+"""`inspect` against a decoder of everything, and against the plans of retain and compact; its page in a real browser."""
+
+import io
+import json
+import random
+import re
+import shutil
+import struct
+import subprocess
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kafkalog_cli as kl
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.ops.inspect.log_walk import MOST_HOLES
+from kafkalog_cli.output.inspect_page import inspect_page
+from tests.ops.test_find import some_logs
+from tests.support.commands import kafkalog
+from tests.support.logs import BASE_TIME_MS as TIME_MS
+from tests.support.logs import R, batch_v2
+from tests.support.naive_reader import read_batches
+
+HORIZON, LOG_APPEND_TIME = 0x40, 0x08
+CASES = ["v2-lz4/data", "v2-logappend/data", "v2-mixed/data", "txn/data", "upgraded/data", "v0/data", "v1/data",
+         "compact-tx/after", "compact-old/after", "compact-producers/after", "internal/data"]  # fmt: skip
+COMPACTED = ("--config", "cleanup.policy=compact")
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+def inspected(path, *options, compiled=False):
+    """(objects by the names of directories, summary, exit code)."""
+    out, err = io.BytesIO(), io.BytesIO()
+    environment = Environment(out, err, kernels=KernelChoice(forced=compiled))
+    code = run(["inspect", str(path), "--format", "json", *options], environment)
+    *found, summary = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert summary["exit_code"] == code
+    return {one["path"].rpartition("/")[2]: one for one in found}, summary, code
+
+
+def counted(segments, log_start=0):
+    """What a twin finds in the bytes of (base offset, bytes) of a log's segments."""
+    spans, holes, over_time, following = [], [], {}, None
+    for base, data in segments:
+        batches, firsts, lasts = list(read_batches(data)), [], []
+        following = base if following is None else following
+        for batch in batches:
+            is_plain = batch.magic >= 2 and not batch.attributes & (HORIZON | LOG_APPEND_TIME)
+            firsts.append(batch.base_timestamp if is_plain else batch.max_timestamp)
+            lasts.append(batch.max_timestamp)
+            if batch.max_timestamp >= 0:
+                second = batch.max_timestamp // 1000
+                over_time[second] = over_time.get(second, 0) + batch.size_bytes
+            if batch.base_offset > following and batch.base_offset - 1 >= log_start:
+                holes.append((max(following, log_start), batch.base_offset - 1))
+            following = batch.last_offset + 1
+        known = [[time for time in times if time >= 0] for times in (firsts, lasts)]
+        spans.append((base, len(data), len(batches), min(known[0], default=None), max(known[1], default=None)))
+    return spans, holes, over_time
+
+
+def spans_of(one):
+    names = ("base_offset", "size_bytes", "batches", "first_timestamp_ms", "last_timestamp_ms")
+    return [tuple(segment[name] for name in names) for segment in one["segments"]]
+
+
+def check(one, segments):
+    spans, holes, over_time = counted(segments, one["log_start_offset"])
+    assert spans_of(one) == spans
+    assert (one["hole_count"], one["hole_offsets"]) == (len(holes), sum(last - first + 1 for first, last in holes))
+    shown = [(hole["first_offset"], hole["last_offset"]) for hole in one["holes"]]
+    assert set(shown) <= set(holes)
+    assert len(shown) == min(MOST_HOLES, len(holes))
+    assert shown == sorted(shown)
+    period_ms, periods = one["period_ms"], {}
+    for second, size in over_time.items():
+        start = second * 1000 // period_ms * period_ms
+        periods[start] = periods.get(start, 0) + size
+    assert {period["start_ms"]: period["bytes"] for period in one["over_time"]} == periods
+    return len(holes)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_corpus_against_a_decoder_of_everything(corpus, case):
+    found, summary, code = inspected(corpus / case)
+    assert code == 0
+    for name, one in found.items():
+        logs = sorted((corpus / case / name).glob("*.log"))
+        check(one, [(int(log.stem), log.read_bytes()) for log in logs])
+        files = [file for file in (corpus / case / name).iterdir() if file.is_file()]
+        assert one["size_bytes"] == sum(file.stat().st_size for file in files)
+    assert summary["segments"] == sum(len(one["segments"]) for one in found.values())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_logs_against_a_decoder_of_everything(seed, tmp_path):
+    """With holes between segments and in them, in plain and compiled kernels."""
+    generator, holes = random.Random(seed), 0
+    for number in range(6):
+        files, logs = some_logs(generator, str(tmp_path / str(number)))
+        for path, segments in logs.items():
+            start = 10_000
+            offsets = sorted(generator.sample(range(start, start + 20), 9))
+            data = b"".join(batch_v2([R(offset, TIME_MS + offset)]) for offset in offsets)
+            if generator.random() < 0.7:
+                files[f"{path}/{start:020d}.log"] = data
+                segments.append(data)
+        for name, data in files.items():
+            Path(name).parent.mkdir(parents=True, exist_ok=True)
+            Path(name).write_bytes(data)
+        found, _, _ = inspected(tmp_path / str(number), compiled=generator.random() < 0.5)
+        for path in logs:
+            stored = sorted(name for name in files if name.startswith(f"{path}/"))
+            bases = [(int(name.rpartition("/")[2][:20]), files[name]) for name in stored]
+            holes += check(found[path.rpartition("/")[2]], bases)
+    assert holes > 10
+
+
+def test_offsets_below_the_log_start_are_in_no_hole(tmp_path):
+    log = tmp_path / "orders-0"
+    log.mkdir()
+    for base, offset in ((0, 0), (10, 10), (40, 45)):
+        (log / f"{base:020d}.log").write_bytes(batch_v2([R(offset, TIME_MS)]))
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\norders 0 20\n")
+    (one,) = inspected(tmp_path)[0].values()
+    assert [(hole["first_offset"], hole["last_offset"]) for hole in one["holes"]] == [(20, 44)]
+
+
+def test_the_part_before_damage_is_shown(tmp_path):
+    log = tmp_path / "orders-0"
+    log.mkdir()
+    data = b"".join(batch_v2([R(at, TIME_MS)]) for at in range(4))
+    (log / f"{0:020d}.log").write_bytes(data[:-5])
+    found, _, code = inspected(tmp_path)
+    assert code == 3
+    assert found["orders-0"]["segments"][0]["batches"] == 3
+    (log / f"{0:020d}.log").write_bytes(data[: len(data) // 4] + bytes(40) + data[len(data) // 4 + 40 :])
+    found, _, code = inspected(tmp_path)
+    assert code == 4
+    assert found["orders-0"]["segments"][0]["batches"] == 1
+
+
+# ---- against the plans of the verbs
+
+
+def test_retention_as_retain_plans_it(corpus):
+    place, now = corpus / "retention" / "before", 1_795_237_200_000
+    settings = {"cleanup.policy": "delete", "retention.ms": 172_800_000}
+    options = [f"--config={name}={value}" for name, value in settings.items()]
+    found, summary, _ = inspected(place, *options, "--now", str(now))
+    plans = kl.retain(place, config=settings, now=now, dry_run=True, single_replica=True, explain=True)
+    removed = 0
+    for plan in (changed.plan for changed in plans.results):
+        one = found[plan.path.rpartition("/")[2]]
+        if plan.is_refused or one["retention"] is None:
+            continue
+        gone = {fate.base_offset: fate.goes.value for fate in plan.removed}
+        assert {s["base_offset"]: s["removed_by"] for s in one["segments"] if s["removed_by"]} == gone
+        assert one["retention"]["removable_bytes"] == plan.removed_bytes
+        assert one["retention"]["horizon_ms"] == now - 172_800_000
+        kept = next((fate for fate in plan.fates if fate.goes is None), None)
+        assert one["retention"]["next_due_ms"] == (kept and kept.due_ms)
+        removed += len(gone)
+    assert removed > 5
+    assert summary["removable_bytes"] > 0
+
+
+def test_clean_and_dirty_as_compact_plans_it(corpus):
+    place = corpus / "compact-plain" / "before"
+    options = (*COMPACTED, "--now", "2026-12-01")
+    found, _, _ = inspected(place, *options)
+    code, out, _ = kafkalog("compact", place, *options, "--dry-run", "--format", "json")
+    plans = [json.loads(line) for line in out.splitlines()][:-1]
+    assert plans
+    for plan in plans:
+        one = found[plan["path"].rpartition("/")[2]]
+        cleaning = one["cleaning"]
+        assert (cleaning["clean_bytes"], cleaning["cleanable_bytes"]) == (plan["clean_bytes"], plan["dirty_bytes"])
+        bounds = (cleaning["first_dirty"], cleaning["first_uncleanable"])
+        for segment in one["segments"]:
+            part = "uncleanable" if segment["base_offset"] >= bounds[1] else "dirty"
+            assert segment["part"] == ("clean" if segment["next_offset"] <= bounds[0] else part)
+
+
+def test_open_transactions_as_transactions_finds_them(corpus):
+    found, summary, _ = inspected(corpus / "txn" / "data")
+    code, out, _ = kafkalog("transactions", corpus / "txn" / "data", "--format", "json")
+    lines = [json.loads(line) for line in out.splitlines()]
+    wanted = {(one["topic"], one["partition"], one["producer_id"], one["start_offset"])
+              for one in lines if one["schema"] == "kafkalog.open-transaction/1"}  # fmt: skip
+    assert wanted == {
+        (one["topic"], one["partition"], open_one["producer_id"], open_one["first_offset"])
+        for one in found.values() for open_one in one["open_transactions"]
+    }  # fmt: skip
+    assert summary["open_transactions"] == len(wanted) > 0
+
+
+def test_the_library(corpus):
+    place = corpus / "txn" / "data"
+    found, _, code = inspected(place)
+    result = kl.open(place).inspect()
+    assert int(result.exit_code) == code
+    by_name = {one.partition.name: one for one in result.results}
+    assert {name: [*map(tuple, one.holes)] for name, one in by_name.items()} == {
+        name: [tuple(hole.values()) for hole in one["holes"]] for name, one in found.items()
+    }
+
+
+# ---- text
+
+
+@pytest.mark.parametrize("case", ["txn/data", "compact-tx/after", "retention/before"])
+@pytest.mark.parametrize("columns", [80, 120])
+def test_text_fits_a_terminal(corpus, case, columns, monkeypatch):
+    class Terminal(io.BytesIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setenv("COLUMNS", str(columns))
+    out = Terminal()
+    run(["inspect", str(corpus / case)], Environment(out, io.BytesIO()))
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue().decode()).splitlines()
+    assert max(map(len, lines)) <= columns
+    assert "OVER TIME" in lines[0]
+    assert any("█" in line for line in lines)
+
+
+def test_a_single_partition_has_its_segments(corpus):
+    place = corpus / "retention" / "before" / "ret-time-0"
+    _, out, _ = kafkalog("inspect", place, "--config", "cleanup.policy=delete", "--config", "retention.ms=1000")
+    rows = [line for line in out.splitlines() if "━" in line]
+    assert len(rows) == len([*place.glob("*.log")])
+    places = [(row.index("━"), row.rindex("━")) for row in rows]
+    assert places == sorted(places)
+    assert "retention removes 4 segments now" in out
+
+
+# ---- the page
+
+
+def data_of(page):
+    text = re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.S).group(1)
+    return json.loads(text)
+
+
+def test_the_page_needs_nothing_else(corpus, tmp_path):
+    page = tmp_path / "page.html"
+    code, out, _ = kafkalog("inspect", corpus / "txn" / "data", "--html", page)
+    assert (code, "OVER TIME" in out) == (0, True)
+    text = page.read_text()
+    assert not re.search(r"<(link|img|iframe|script[^>]*\ssrc)", text)
+    assert {one["name"] for one in data_of(text)["partitions"]} == {*inspected(corpus / "txn" / "data")[0]}
+    assert kafkalog("inspect", corpus / "txn" / "data", "--html", corpus / "txn" / "data")[0] == 14
+
+
+def test_a_hostile_name_stays_text(tmp_path):
+    log = tmp_path / "</script><script>alert(1)</script>-0"
+    log = tmp_path / log.name.replace("/", "")
+    log.mkdir()
+    (log / f"{0:020d}.log").write_bytes(batch_v2([R(1, TIME_MS)]))
+    page = tmp_path / "page.html"
+    kafkalog("inspect", log, "--html", page)
+    assert "<script>alert" not in page.read_text()
+
+
+def test_many_segments_are_joined(tmp_path, monkeypatch):
+    log = tmp_path / "a-0"
+    log.mkdir()
+    for at in range(50):
+        (log / f"{at:020d}.log").write_bytes(batch_v2([R(at, TIME_MS)]))
+    monkeypatch.setattr("kafkalog_cli.output.inspect_page._MOST_SEGMENTS", 10)
+    (one,) = data_of(inspect_page(kl.inspect(log).results, 0).decode())["partitions"]
+    assert [(part[3], part[4], part[6]) for part in one["segments"]] == [(at, at + 5, 5) for at in range(0, 50, 5)]
+
+
+def pixels(png):
+    """The colours of a PNG of 8 bits, as an array of (height, width, channels)."""
+    at, data = 8, b""
+    while at < len(png):
+        size, kind = struct.unpack_from(">I4s", png, at)
+        if kind == b"IHDR":
+            width, height, _, color = struct.unpack_from(">IIBB", png, at + 8)
+        data += png[at + 8 : at + 8 + size] if kind == b"IDAT" else b""
+        at += size + 12
+    channels = {2: 3, 6: 4}[color]
+    rows = np.frombuffer(zlib.decompress(data), np.uint8).reshape(height, width * channels + 1)
+    out = np.zeros((height, width * channels), np.uint8)
+    for y, row in enumerate(rows):
+        above = out[y - 1] if y else np.zeros(width * channels, np.uint8)
+        out[y] = _unfiltered(int(row[0]), row[1:], above, channels)
+    return out.reshape(height, width, channels)[:, :, :3]
+
+
+def _unfiltered(kind, row, above, channels):
+    if kind in (0, 2):
+        return row + above if kind else row
+    line, up = bytearray(row.tobytes()), above.tobytes()
+    for x in range(len(line)):
+        left = line[x - channels] if x >= channels else 0
+        corner = up[x - channels] if x >= channels else 0
+        if kind == 1:
+            guess = left
+        elif kind == 3:
+            guess = (left + up[x]) // 2
+        else:
+            p = left + up[x] - corner
+            guess = min((abs(p - left), 0, left), (abs(p - up[x]), 1, up[x]), (abs(p - corner), 2, corner))[2]
+        line[x] = (line[x] + guess) & 0xFF
+    return np.frombuffer(bytes(line), np.uint8)
+
+
+def browse(page, *options):
+    command = [BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", *options]
+    done = subprocess.run(
+        [*command, f"--user-data-dir={page.parent / 'profile'}", "--virtual-time-budget=3000", page.as_uri()],
+        capture_output=True, timeout=120, check=True,
+    )  # fmt: skip
+    return done.stdout.decode()
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no browser is here: apt-get install chromium")
+def test_the_page_in_a_real_browser(corpus, tmp_path):
+    """Its script runs, the table has each partition, and the charts have the colours of the parts."""
+    page, shot = tmp_path / "page.html", tmp_path / "page.png"
+    place = tmp_path / "logs"
+    shutil.copytree(corpus / "compact-plain2" / "before", place)
+    copy = next(iter(sorted(place.glob("*-0"))))
+    hole = sorted(copy.glob("*.log"))[1]
+    hole.unlink()
+    kafkalog("inspect", place, *COMPACTED, "--now", "2026-12-01", "--html", page)
+    wanted = data_of(page.read_text())["partitions"]
+    document = browse(page, "--dump-dom")
+    assert f'data-rows="{len(wanted)}"' in document
+    assert 'data-charts="2"' in document
+    assert document.count("<canvas") == 2
+    cells = re.findall(r'<td class="name">(.*?)</td>', document)
+    assert cells == [one["name"] for one in wanted]
+    browse(page, f"--screenshot={shot}", "--window-size=1200,1400")
+    seen = pixels(shot.read_bytes()).reshape(-1, 3)
+    kinds = {part[5] for one in wanted for part in one["segments"]}
+    colors = {"kept": "3b7dd8", "clean": "2a9d8f", "dirty": "e9a23b", "uncleanable": "9aa5b1", "removed": "d1495b"}
+    assert kinds >= {"dirty", "uncleanable"}
+    script = (Path(kl.__file__).parent / "output" / "inspect_page" / "page.js").read_text()
+    for kind, color in colors.items():
+        assert f'{kind}: "#{color}"' in script
+        number = int((seen == list(bytes.fromhex(color))).all(axis=1).sum())
+        # The legend has each colour on 140 pixels, and kept is the colour of the bars.
+        assert (number > 140) == (kind in kinds or kind == "kept"), (kind, number)

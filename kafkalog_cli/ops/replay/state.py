@@ -15,7 +15,7 @@ from kafkalog_cli.disk.named_places import check_named_file
 from kafkalog_cli.errors import BadInput, Locked, Refused
 from kafkalog_cli.format.strict_json import anything, fields, flag, integer, list_of, one_of, parse, table, text
 
-FORMAT = "kafkalog.replay-state/1"
+FORMAT = "kafkalog replay state, version 1"
 _MOST_BYTES = 1 << 30
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
@@ -44,6 +45,7 @@ from kafkalog_cli.disk.durable import (
 from kafkalog_cli.disk.fs import FileAttributes, FileStatus, LockHandle, WritableFile, WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_partition, real_directory, turn_of
 from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed
+from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES
 
 _orders = count(1)
 
@@ -253,6 +255,9 @@ class _Application:
         )
         if self._discard:
             return planned
+        size_bytes, free_bytes = change.from_bytes - change.to_bytes, self._fs.room(self._directory).free_bytes
+        if size_bytes > max(free_bytes, MAX_SEGMENT_BYTES):  # a hole: the copy needs no room, but days
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
         kept = f"{at:04d}.cut"
         with closing(read_pieces(self._fs, path, change.to_bytes, change.from_bytes)) as pieces:
             _, sha256 = self._write(kept, pieces, self._fs.attributes(path))

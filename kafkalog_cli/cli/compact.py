@@ -6,6 +6,7 @@ from kafkalog_cli.cli.declared import Command, CommandContext, Option
 from kafkalog_cli.cli.groups import Pacing, Printing, Safety, SettingSources, Spark, Topics, session_options
 from kafkalog_cli.cli.options import Delay, Input, Metrics, PartitionPaths, delay_ms_of
 from kafkalog_cli.errors import UsageError
+from kafkalog_cli.format.kafka_version import NEWEST, kafka_version_of
 
 
 def compact(  # noqa: PLR0913
@@ -53,6 +54,13 @@ def compact(  # noqa: PLR0913
             help="Memory for the keys of one partition. If they need more, the log is read several times.",
         ),
     ] = "128MiB",
+    kafka_version: Annotated[
+        str,
+        Option(
+            metavar="VERSION",
+            help="Clean as the log cleaner of Kafka 4.2, 4.3 or 4.4 does. 4.4 keeps fewer empty batches.",
+        ),
+    ] = NEWEST.value,
     delay: Delay = None,
     settings: SettingSources,
     safety: Safety,
@@ -92,6 +100,7 @@ def compact(  # noqa: PLR0913
         "delay_ms": delay_ms_of(delay, keeps=False) if erase_keys is None else 0,
         "now_is_given": safety.now is not None,
         "passes": _passes(passes),
+        "version": kafka_version_of(kafka_version),
     }
     explains, erases = explain is not None, erase_keys is not None
     run = begin(environment, COMPACT, compact_view(explains=explains, erases=erases), options, printing, metrics)

@@ -25,8 +25,8 @@ from kafkalog_cli.cli.options import (
     wanted_range,
 )
 from kafkalog_cli.errors import UsageError
+from kafkalog_cli.format.kafka_version import NEWEST, kafka_version_of
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.output.dump_version import NEWEST, dump_version
 
 if TYPE_CHECKING:
     from kafkalog_cli.output.redact import Redaction
@@ -60,7 +60,7 @@ def _as_the_real_tool(words: list[str]) -> list[str]:
 
 def _version(context: CommandContext, value: bool) -> None:
     if value:
-        raise Answered(dump_version(context.values.get("kafka_version") or NEWEST.value).release)
+        raise Answered(kafka_version_of(context.values.get("kafka_version") or NEWEST.value).release)
 
 
 def _redaction(text: str | None) -> "Redaction | None":
@@ -116,7 +116,7 @@ def dump_log(  # noqa: PLR0913 the real tool has these options
     version: Annotated[bool, Option("--version", callback=_version, is_eager=True, rich_help_panel=_TOOL,
         help="Print the version of kafka-dump-log whose text is printed, and exit.")] = False,
     kafka_version: Annotated[str, Option("--kafka-version", is_eager=True, metavar="VERSION",
-        rich_help_panel=OUTPUT_PANEL, help="Print the text of kafka-dump-log 4.2 or 4.3.")] = NEWEST.value,
+        rich_help_panel=OUTPUT_PANEL, help="Print the text of kafka-dump-log 4.2, 4.3 or 4.4.")] = NEWEST.value,
     topic: TopicOption = None,
     partition: PartitionOption = None,
     topic_pattern: TopicPatternOption = None,
@@ -174,7 +174,7 @@ def dump_log(  # noqa: PLR0913 the real tool has these options
         redaction=_redaction(redact),
         wanted=wanted_range(environment, from_offset, to_offset, since, until, now, key),
         max_records=max_records,
-        version=dump_version(kafka_version),
+        version=kafka_version_of(kafka_version),
         decoding=values.decoding,
     )
     selection = selection_of(topic, partition, topic_pattern)

@@ -16,6 +16,7 @@ from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_ex
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.java_text import parse_long
+from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.ops.dump.segment import MAX_INT32, DumpOptions, SegmentDump
@@ -24,7 +25,6 @@ from kafkalog_cli.ops.values.decoded_columns import Decoding
 from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
 from kafkalog_cli.output.dump_printer import DumpReports, SegmentPrinter, SevenPrinter, SevenText, TextPrinter
 from kafkalog_cli.output.dump_text import ClassDecoder, KeyValueDecoder, LogText, java_absolute_path, java_path
-from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
 from kafkalog_cli.output.kernels import DUMP_BATCHES, DUMP_RECORDS, JSON_LINES
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.stream import ResultStream, printable
@@ -69,7 +69,7 @@ class DumpRequest(NamedTuple):
     redaction: Redaction | None = None
     wanted: Range | None = None
     max_records: int | None = None
-    version: DumpVersion = NEWEST
+    version: KafkaVersion = NEWEST
     decoding: Decoding = Decoding()
 
     @property

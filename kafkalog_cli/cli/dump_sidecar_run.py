@@ -11,12 +11,12 @@ from kafkalog_cli.format import producer_snapshot, txnindex
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.java_text import parse_long
+from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.timeindex import TimeIndex
 from kafkalog_cli.ops.dump.sidecar import GivesUp, check_offset_index, check_time_index
 from kafkalog_cli.output.dump_printer import DumpReports
 from kafkalog_cli.output.dump_text import aborted_txn_line, java_absolute_path, producer_line
-from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
 from kafkalog_cli.output.stream import ResultStream
 
 
@@ -27,7 +27,7 @@ class SidecarOptions(NamedTuple):
     verify_only: bool
     max_message_bytes: int
     limits: Limits
-    version: DumpVersion = NEWEST
+    version: KafkaVersion = NEWEST
 
 
 class SidecarDump:
@@ -119,7 +119,9 @@ class SidecarDump:
         base_offset = parse_long(name.split(".", maxsplit=1)[0])
         if base_offset is None:
             return _bad_name()
-        entries, faults = txnindex.decode(read_all(self._fs, path), base_offset)
+        entries, faults = txnindex.decode(
+            read_all(self._fs, path), base_offset, is_version_a_byte=self._options.version.is_before_4_4
+        )
         for fault in faults:
             if fault.kind is FaultKind.INVALID_VERSION:
                 return GivesUp(fault.position, fault.message)

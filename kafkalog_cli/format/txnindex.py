@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 ABORTED_TXN = Layout(
     "Aborted transaction",
     "org.apache.kafka.storage.internals.log.AbortedTxn",
-    Field("version", "h", "0; readers look at the first byte only"),
+    Field("version", "h", "0; readers before Kafka 4.4 look at the first byte only"),
     Field("producer_id", "q", "of the producer whose transaction was aborted"),
     Field("first_offset", "q", "of the transaction; may lie in an earlier segment"),
     Field("last_offset", "q", "of the ABORT marker"),
@@ -35,23 +35,17 @@ class AbortedTxn(NamedTuple):
     last_offset: int
     last_stable_offset: int
 
-    def __str__(self) -> str:
-        return (
-            f"AbortedTxn(version={self.version}, producerId={self.producer_id}, firstOffset={self.first_offset}, "
-            f"lastOffset={self.last_offset}, lastStableOffset={self.last_stable_offset})"
-        )
-
-    def sanity_message(self, absolute_path: str, base_offset: int) -> str | None:
-        """Return the message that TransactionIndex.sanityCheck throws for this entry, or None if the entry passes."""
-        if self.last_offset >= base_offset:
-            return None
-        return (
-            f"Last offset of aborted transaction {self} in index {absolute_path} is less than start offset "
-            f"{base_offset}"
-        )
-
 
 class _AbortedTxns(PackedEntries[AbortedTxn]):
+    __slots__ = ()
+
+    layout = ABORTED_TXN
+
+    def entry(self, fields: tuple[int, ...]) -> AbortedTxn:
+        return AbortedTxn(*fields)
+
+
+class _OfBytes(PackedEntries[AbortedTxn]):
     __slots__ = ()
 
     layout = ABORTED_TXN
@@ -61,26 +55,30 @@ class _AbortedTxns(PackedEntries[AbortedTxn]):
         return AbortedTxn(version >> 8, *others)
 
 
-def decode(data: bytes, base_offset: int) -> tuple[Sequence[AbortedTxn], list[Fault]]:
+def decode(
+    data: bytes, base_offset: int, *, is_version_a_byte: bool = False
+) -> tuple[Sequence[AbortedTxn], list[Fault]]:
     """Return the entries of a `.txnindex` file, and faults for contents that no broker writes.
 
     The entries end before the first entry of an unknown version (a fault INVALID_VERSION), for which Kafka refuses the
-    whole file. An incomplete entry at the end, which Kafka ignores, is a fault INVALID_LENGTH.
+    whole file. An incomplete entry at the end, which Kafka ignores, is a fault INVALID_LENGTH. `is_version_a_byte`: as
+    Kafka before 4.4, which looks at the first byte of a version only, and accepts a negative one.
     """
     size = ABORTED_TXN.size
     end = len(data) // size * size
     faults: list[Fault] = []
     before: AbortedTxn | None = None
     count = 0
-    for entry in _AbortedTxns(memoryview(data)[:end]):
-        if entry.version > CURRENT_VERSION:
+    kind = _OfBytes if is_version_a_byte else _AbortedTxns
+    for entry in kind(memoryview(data)[:end]):
+        if entry.version > CURRENT_VERSION or (entry.version < 0 and not is_version_a_byte):
             faults.append(_version_fault(count * size, entry.version))
             break
         if len(faults) < _MAX_FAULTS:
             faults.extend(_entry_faults(entry, count, before, base_offset))
         before = entry
         count += 1
-    entries = _AbortedTxns(memoryview(data)[: count * size])
+    entries = kind(memoryview(data)[: count * size])
     if end != len(data):
         message = f"{len(data)} bytes are not a multiple of {size}"
         expected, got = f"a multiple of {size}", str(len(data))

@@ -48,21 +48,25 @@ def parts_to_replay(fs: Filesystem, segments: Sequence[Segment], from_offset: in
 
 
 def newest_snapshot(
-    fs: Filesystem, partition: Partition, end_offset: int, note: Callable[[str, list[Fault]], None]
+    fs: Filesystem,
+    partition: Partition,
+    end_offset: int,
+    note: Callable[[str, list[Fault]], None] = lambda _path, _faults: None,
 ) -> tuple[int | None, Sequence[OpenTransaction]]:
     """Return the offset of the newest readable producer snapshot at or below `end_offset`, and what is open in it.
 
-    The result is (None, []) if there is none. `note` is called with the path and the faults of each snapshot tried.
+    The result is (None, []) if there is none. `note` is called with the path and the faults of each snapshot tried. By
+    default they are ignored: `verify` reports them.
     """
-    return read_newest_snapshot(fs, partition, end_offset, note, open_in) or (None, [])
+    return read_newest_snapshot(fs, partition, end_offset, open_in, note) or (None, [])
 
 
 def read_newest_snapshot(
     fs: Filesystem,
     partition: Partition,
     end_offset: int,
-    note: Callable[[str, list[Fault]], None],
     read: Callable[[Iterator[ProducerEntry], str], _ResultT],
+    note: Callable[[str, list[Fault]], None] = lambda _path, _faults: None,
 ) -> tuple[int, _ResultT] | None:
     """Return the offset of the newest readable snapshot, and what `read` makes of its entries and partition's path.
 

@@ -99,7 +99,7 @@ def open_partition(fs: Filesystem, path: str) -> Partition:
 
 
 class OddFile(NamedTuple):
-    """An entry that has the name of one of Kafka's files, and is something else: `what` it is."""
+    """An entry that has the name of a file of Kafka, but is not a usable file; `what` describes it."""
 
     path: str
     what: str

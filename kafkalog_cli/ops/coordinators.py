@@ -123,8 +123,13 @@ class LogDirs:
 
     def note(self, kind: str, message: str, path: str | None = None, *, code: ExitCode = ExitCode.WARNINGS) -> None:
         """Add a note that makes the exit code at least `code`."""
-        self.notes.append(Note(kind, message, path))
+        self.notes.append(Note(kind, message, path, exit_code=code))
         self.codes.append(code)
+
+    def take_notes(self) -> list[Note]:
+        """Return the notes since the last call, for a caller that reports them while it goes on."""
+        taken, self.notes = self.notes, []
+        return taken
 
     def _damaged(self, damage: DamagedLog) -> None:
         details = damage.details

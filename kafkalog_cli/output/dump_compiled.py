@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from kafkalog_cli.format.batch import BatchArrays
 from kafkalog_cli.format.columns import Integers, Octets
+from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
 from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.output.block_lines import Render, WriteBytes
-from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
 from kafkalog_cli.output.kernels import DUMP_BATCHES, DUMP_RECORDS, IS_PLAIN_DUMP
 
 OUT_BYTES = 1 << 20
@@ -19,7 +19,7 @@ OUT_BYTES = 1 << 20
 class CompiledLogText:
     """The compiled twin of `LogText`, for output that needs no decoder other than the string decoder."""
 
-    def __init__(self, *, contents: bool, skip_metadata: bool, version: DumpVersion = NEWEST) -> None:
+    def __init__(self, *, contents: bool, skip_metadata: bool, version: KafkaVersion = NEWEST) -> None:
         self._showing = contents, skip_metadata, skip_metadata and not version.is_scala
         self._out: Octets | None = None
 

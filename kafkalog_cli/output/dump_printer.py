@@ -11,10 +11,10 @@ from kafkalog_cli.disk.pair_spool import PairSpool
 from kafkalog_cli.format.batch import Batch, BatchArrays, BatchColumns
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.java_text import java_string
+from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
 from kafkalog_cli.format.legacy import MESSAGE_SEVEN_MAGIC0, MESSAGE_SEVEN_MAGIC1
 from kafkalog_cli.format.records import RecordBlock, field_bytes
 from kafkalog_cli.output.dump_text import Abort, LogText
-from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
 from kafkalog_cli.output.large_fields import is_large, java_pieces
 from kafkalog_cli.output.stream import ResultStream
 
@@ -159,7 +159,7 @@ class DumpReports:
     them; `_non_consecutive` has the ranges in `gaps` by path.
     """
 
-    version: DumpVersion = NEWEST
+    version: KafkaVersion = NEWEST
     index_mismatches: dict[str, PairSpool] = field(default_factory=dict)
     time_mismatches: dict[str, PairSpool] = field(default_factory=dict)
     out_of_order: dict[str, PairSpool] = field(default_factory=dict)

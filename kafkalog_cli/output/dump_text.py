@@ -11,12 +11,12 @@ from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.control import decode_control
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.java_text import java_string
+from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
 from kafkalog_cli.format.legacy import KEY_LENGTH_OFFSET
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.format.records import OUTSIDE, RecordBlock, field_bytes, header_views, read_headers, view_of
 from kafkalog_cli.format.txnindex import AbortedTxn
 from kafkalog_cli.output.decoders import CannotDecode, pieces_of
-from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
 from kafkalog_cli.output.large_fields import is_large, java_pieces
 from kafkalog_cli.output.stream import printable
 
@@ -65,7 +65,7 @@ class LogText:
         decoder: KeyValueDecoder | None,
         skip_metadata: bool,
         escape: bool = False,
-        version: DumpVersion = NEWEST,
+        version: KafkaVersion = NEWEST,
     ) -> None:
         self._decoder = decoder
         self._shown = printable if escape else str
@@ -298,7 +298,7 @@ def control_text(key: bytes | memoryview | None, value: bytes | memoryview | Non
 # ---- snapshots and transaction indexes
 
 
-def producer_line(entry: ProducerEntry, version: DumpVersion = NEWEST) -> str:
+def producer_line(entry: ProducerEntry, version: KafkaVersion = NEWEST) -> str:
     """Return the line of one producer; without a batch, the Scala tool's line ends in a blank."""
     line = (
         f"producerId: {entry.producer_id} producerEpoch: {entry.producer_epoch}"

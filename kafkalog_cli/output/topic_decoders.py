@@ -18,9 +18,10 @@ from kafkalog_cli.format.internal_topics.records import (
     decode_coordinator,
 )
 from kafkalog_cli.format.internal_topics.schema import Message
+from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
+from kafkalog_cli.ops.tables.transactions import state_name
 from kafkalog_cli.output.decoders import CannotDecode
 from kafkalog_cli.output.dump_text import Field, KeyValueDecoder, ShownPieces, Value
-from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
 
 Parsed = tuple["str | None", "str | None"]
 
@@ -28,9 +29,10 @@ Parsed = tuple["str | None", "str | None"]
 class CoordinatorDecoder:
     """--offsets-decoder, --transaction-log-decoder, --share-group-state-decoder (CoordinatorRecordMessageParser)."""
 
-    def __init__(self, topic: str, version: DumpVersion = NEWEST) -> None:
+    def __init__(self, topic: str, version: KafkaVersion = NEWEST) -> None:
         self._topic = topic
         self._release = version.schemas
+        self._names_states = topic == TRANSACTION_STATE and not version.is_before_4_4
 
     def pieces(self, offset: int, key: memoryview | None, value: memoryview | None) -> ShownPieces | CannotDecode:
         """See KeyValueDecoder. The decoded record fits in memory, because its size has a limit."""
@@ -52,13 +54,17 @@ class CoordinatorDecoder:
         key_text = java_json({"type": str(record.record_type), "data": record.key})
         if record.value is None:
             return key_text, "<DELETE>"
-        return key_text, java_json({"version": str(record.value_version), "data": record.value})
+        shown = record.value
+        if self._names_states:
+            number = shown["transactionStatus"]
+            shown = {**shown, "transactionStatus": state_name(number) or str(number)}
+        return key_text, java_json({"version": str(record.value_version), "data": shown})
 
 
 class ClusterMetadataDecoder:
     """--cluster-metadata-decoder (ClusterMetadataLogMessageParser)."""
 
-    def __init__(self, version: DumpVersion = NEWEST) -> None:
+    def __init__(self, version: KafkaVersion = NEWEST) -> None:
         self._release = version.schemas
 
     def pieces(self, offset: int, key: memoryview | None, value: memoryview | None) -> ShownPieces | CannotDecode:
@@ -79,7 +85,7 @@ class ClusterMetadataDecoder:
 class RemoteLogMetadataDecoder:
     """--remote-log-metadata-decoder (RemoteMetadataLogMessageParser)."""
 
-    def __init__(self, version: DumpVersion = NEWEST) -> None:
+    def __init__(self, version: KafkaVersion = NEWEST) -> None:
         self._package = "org.apache.kafka.common.record" + ("" if version.is_scala else ".internal")
 
     def pieces(self, offset: int, key: memoryview | None, value: memoryview | None) -> ShownPieces | CannotDecode:
@@ -111,7 +117,7 @@ def _in_pieces(parsed: Parsed | CannotDecode) -> ShownPieces | CannotDecode:
     return None if key is None else iter((key,)), None if value is None else iter((value,))
 
 
-_DECODERS: dict[str, Callable[[DumpVersion], KeyValueDecoder]] = {
+_DECODERS: dict[str, Callable[[KafkaVersion], KeyValueDecoder]] = {
     "offsets": partial(CoordinatorDecoder, CONSUMER_OFFSETS),
     "transaction-log": partial(CoordinatorDecoder, TRANSACTION_STATE),
     "cluster-metadata": ClusterMetadataDecoder,
@@ -123,7 +129,7 @@ TOPIC_DECODERS = tuple(_DECODERS)
 """The names of the options, in the order of precedence that the real tool gives them."""
 
 
-def topic_decoder(name: str, version: DumpVersion = NEWEST) -> KeyValueDecoder:
+def topic_decoder(name: str, version: KafkaVersion = NEWEST) -> KeyValueDecoder:
     """Return the decoder of an option, for a version of kafka-dump-log."""
     return _DECODERS[name](version)
 

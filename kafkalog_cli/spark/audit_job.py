@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalog_cli import __version__
 from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, Refused, UsageError
+from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound, Refused, UsageError
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.audit.audit import (
@@ -147,9 +147,12 @@ def _part(
     path = planned.partition.path
     if planned.task.wanted is not None:
         return Audited(Failed(path, NotKafkaLayout(path=path, reason=_A_FILE)))
+    task = None
     try:
         task = audit_task(planned.task, planner.root_of(path), planner.settings)
         return replace(task, top=top, seen=sights.of(path))
+    except PathNotFound as error:
+        return Audited(Failed(path, error)) if task is None else replace(task, top=top)
     except KafkalogError as error:
         return Audited(Failed(path, error))
 
@@ -192,6 +195,8 @@ def _audited(
         if task.seen is not None:
             sights.check(task.seen)
     except KafkalogError as error:
+        if task.seen is not None and sights.is_removed(task.seen):
+            return audit_partition(read_context, fs, task)  # reports that a broker removed it
         return Audited(Failed(task.task.partition.path, error), task.log_dir)
     return audit_partition(read_context, fs, task)
 

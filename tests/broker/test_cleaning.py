@@ -101,7 +101,7 @@ def cleaned(segments, first_dirty, *, compiled, memory_bytes=1 << 20, group_byte
     log = CleanableLog(fs, partition.segments, kernels=KernelChoice(forced=compiled))
     marks = mark(log, MarkingRequest(first_dirty, 10**6, NOW_MS, memory_bytes=memory_bytes, erased=erased))
     files = Files()
-    request = CleaningRequest(NOW_MS, RETENTION_MS, 10**6, group_bytes, IndexLimits(50, 4096), {})
+    request = CleaningRequest(NOW_MS, RETENTION_MS, 10**6, group_bytes, IndexLimits(50, 4096), {}, 10**6)
     cleaner = Cleaner(log, marks, request, files)
     groups = list(cleaner.groups())
     return marks, cleaner, groups, files
@@ -365,7 +365,7 @@ def test_a_tombstone_counts_though_its_producer_aborted_before():
         with mock.patch.object(marking, "aborted_between", lookup):
             marks = mark(log, MarkingRequest(3, 6, NOW_MS))
         files = Files()
-        request = CleaningRequest(NOW_MS, RETENTION_MS, 6, GROUP_BYTES, IndexLimits(50, 4096), {})
+        request = CleaningRequest(NOW_MS, RETENTION_MS, 6, GROUP_BYTES, IndexLimits(50, 4096), {}, 6)
         list(Cleaner(log, marks, request, files).groups())
         return [record for _, records in written(files) for record in records if record[1] == b"k"]
 

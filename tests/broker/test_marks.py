@@ -126,7 +126,7 @@ def clean(count):
     log = CleanableLog(fs, open_partition(fs, directory).segments, kernels=KernelChoice(forced=True))
     marks = marking.mark(log, marking.MarkingRequest(0, count * EACH, BASE_TIME_MS))
     assert marks.count == count * EACH
-    request = CleaningRequest(BASE_TIME_MS, 0, count * EACH, 1 << 30, IndexLimits(4096, 1 << 20), {})
+    request = CleaningRequest(BASE_TIME_MS, 0, count * EACH, 1 << 30, IndexLimits(4096, 1 << 20), {}, count * EACH)
     cleaner = Cleaner(log, marks, request, Nowhere())
     list(cleaner.groups())
     assert cleaner.counts.records_kept == EACH * 40, cleaner.counts.records_kept

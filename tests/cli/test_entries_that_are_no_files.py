@@ -1,4 +1,4 @@
-"""Entries with the names of Kafka's files that are no such files: each step that `verify` prints is taken, and helps."""
+"""Entries with the names of Kafka's files that are not usable files: each step that `verify` prints helps."""
 
 import json
 import os

@@ -166,6 +166,21 @@ case("epoch-goes-back")(lambda corpus: changed(setting(12, struct.pack(">i", 5))
 case("missing-offsets")(from_corpus("clean-gap"))
 
 
+def epochs_go_back(checkpoint):
+    """No file fits the batches then. One that a broker can read stays; one that keeps it from starting is rebuilt."""
+
+    def make(corpus):
+        told = changed(setting(12, struct.pack(">i", 5)))
+        (PARTITION / "leader-epoch-checkpoint").write_bytes(checkpoint)
+        return told
+
+    return make
+
+
+for damaged in (b"0\n1\n3 0\n", b"0\nx\n", b"1\n0\n", b"0\n2\n0 0\n", b"\xff"):
+    case("leader-epochs-wrong")(epochs_go_back(damaged))
+
+
 @case("batch-too-large")
 def _(corpus):
     sound()
@@ -257,6 +272,15 @@ case("decompression-failed")(odd_records(with_crc(GOOD[:22] + b"\x04" + GOOD[23:
 case("unknown-codec")(odd_records(with_crc(GOOD[:22] + b"\x07" + GOOD[23:])))
 case("record-offset")(odd_records(batch_v2(R2[::-1], base=4, last=5)))
 case("invalid-control-record")(odd_records(MARKER))
+for odd in (
+    b"\0\0\x79\x2d",
+    b"\0\0\0\2",
+    b"\0\0\0\1",
+):  # an unknown type, a type without a producer, a marker without a value
+    marker = R2[1]._replace(key=odd, value=None if odd[3] == 1 else b"\0\0\0\0\0\0")
+    case("invalid-control-record")(
+        odd_records(batch_v2([marker], base=4, producer=(1, 0, -1), bits=CONTROL | TRANSACTIONAL))
+    )
 
 
 @case("invalid-inner-message")
@@ -362,6 +386,13 @@ case("bad-name")(added("topic-0/it's server.log"))
 case("unknown-file")(added("topic-0/notes.txt"))
 case("foreign-directory")(added("lost+found/a file"))
 case("import-staged")(added(f"{staged_name('topic', 3, 'run', '0')}/{LOG}"))
+
+
+@case("odd-file")
+def _(corpus):
+    sound()
+    (PARTITION / f"{99:020}.log").mkdir()
+    return [DISK]
 
 
 @case("odd-entry")

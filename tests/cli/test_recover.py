@@ -10,8 +10,10 @@ import pytest
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.metered_fs import MeteredFilesystem
 from kafkalog_cli.errors import Unreadable
 from tests.support.commands import kafkalog
+from tests.support.logs import R, batch_v2, write_segment
 from tests.support.plain_changes import files
 from tests.support.watched_fs import WatchedFilesystem
 
@@ -319,3 +321,30 @@ def test_a_file_that_may_not_be_opened(log_dir, name, mode):
     assert str(root / name) in err
     assert "Permission denied" in err
     assert {found: facts for found, facts in tree(root).items() if found != ".lock"} == before
+
+
+def test_a_hole_larger_than_any_disk(tmp_path):
+    """It is not read through, and not copied for days: the copy would need no room, so nothing else stops it."""
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    records = [R(offset, 1_795_000_000_000 + offset, None, b"v") for offset in range(5)]
+    write_segment(folder, 0, [(batch_v2(records), 4, records[-1].timestamp)])
+    log = folder / f"{0:020}.log"
+    size = log.stat().st_size
+    try:
+        os.truncate(log, 1 << 43)
+    except OSError:
+        pytest.skip("no large holes here")
+    read = 0
+
+    def meter(path, size_bytes):
+        nonlocal read
+        read += size_bytes
+
+    code, out, _ = recover(folder, "--dry-run", fs=MeteredFilesystem(RealFilesystem(), meter))
+    assert (code, "8.0 TiB cut" in out, read < 1 << 26) == (3, True, True), (code, out, read)
+    code, _, err = recover(folder)
+    assert (code, "nothing was changed" in err, "--discard" in err) == (13, True, True), err
+    assert log.stat().st_size == 1 << 43
+    assert recover(folder, "--discard")[0] == 0
+    assert log.stat().st_size == size

@@ -51,7 +51,11 @@ PLACES = {
 }
 """Paths of the pages, and those of the test; the first that fits is taken."""
 
-LATER = {"serve": "tests/docs/test_serve_page.py", **dict.fromkeys(SPARK, "tests with Spark")}
+LATER = {
+    "serve": "tests/docs/test_serve_page.py",
+    "replay": "tests/ops/test_replay.py",
+    **dict.fromkeys(SPARK, "tests with Spark"),
+}
 """Commands that are not run here, and the tests that run them."""
 
 

@@ -20,9 +20,9 @@ from kafkalog_cli.format.internal_topics.records import (
     record_object,
 )
 from kafkalog_cli.format.internal_topics.schema import definitions, is_in, message_schema
+from kafkalog_cli.format.kafka_version import KafkaVersion
 from kafkalog_cli.format.varint import encode_unsigned
 from kafkalog_cli.output.decoders import CannotDecode
-from kafkalog_cli.output.dump_version import DumpVersion
 from kafkalog_cli.output.topic_decoders import TOPIC_DECODERS, topic_decoder
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "internal_topics"
@@ -47,7 +47,7 @@ def unhex(text):
 
 
 def printed(decoder, key, value, offset):
-    key_text, payload = topic_decoder(decoder, DumpVersion.V4_2).parse(offset, key, value)
+    key_text, payload = topic_decoder(decoder, KafkaVersion.V4_2).parse(offset, key, value)
     return ("" if key_text is None else f" key: {key_text}") + ("" if payload is None else f" payload: {payload}")
 
 

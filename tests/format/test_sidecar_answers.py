@@ -47,15 +47,22 @@ def answer_tidx(data, base, *targets):
 
 
 def answer_txn(data, base):
-    entries, faults = txnindex.decode(data, int(base))
+    entries, faults = txnindex.decode(data, int(base), is_version_a_byte=True)  # the answers are those of 4.2.0
     path = "$D/x.txnindex"
     unknown = [fault.got for fault in faults if fault.kind is FaultKind.INVALID_VERSION]
     refusal = unknown and (
         f"Unexpected aborted transaction version {unknown[0]} in transaction index {path}, current version is 0"
     )
-    problems = [entry.sanity_message(path, int(base)) for entry in entries]
-    sanity = next(filter(None, problems), refusal or "-")
-    return f"{refusal or ';'.join(map(str, entries))} | {sanity}"
+    below = (txn_text(entry) for entry in entries if entry.last_offset < int(base))
+    problems = (
+        f"Last offset of aborted transaction {text} in index {path} is less than start offset {base}" for text in below
+    )
+    return f"{refusal or ';'.join(map(txn_text, entries))} | {next(problems, refusal or '-')}"
+
+
+def txn_text(entry):
+    version, producer_id, first, last, stable = entry
+    return f"AbortedTxn(version={version}, producerId={producer_id}, firstOffset={first}, lastOffset={last}, lastStableOffset={stable})"
 
 
 def answer_psnap(data):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.output.dump_version import NEWEST
+from kafkalog_cli.format.kafka_version import NEWEST
 
 
 class Ran(NamedTuple):
@@ -16,7 +16,7 @@ class Ran(NamedTuple):
 
 
 def run_ours(argv, forced=None, version=NEWEST):
-    """`version`: the DumpVersion whose text is wanted."""
+    """`version`: the KafkaVersion whose text is wanted."""
     out, err = io.BytesIO(), io.BytesIO()
     code = run(
         ["dump-log", "--kafka-version", version.value, *argv],

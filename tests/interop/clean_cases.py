@@ -5,6 +5,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+from kafkalog_cli.broker.cleaning.log import Damaged
 from kafkalog_cli.change.manifest import RunInfo
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
@@ -175,7 +176,7 @@ def real_clean(case, real, folder):
     return Cleaned(tuple(map(int, answer[1:7])), end_offset, contents(directory))
 
 
-def our_clean(case, folder):
+def our_clean(case, folder, version):
     root = folder / "log.dir"
     directory = write(case.log.files, root / "t-0")
     dated(directory, case.mtimes)
@@ -200,6 +201,7 @@ def our_clean(case, folder):
         is_forced=case.force,
         now_is_given=True,
         most_keys=int(case.map_bytes // 24 * 0.9),
+        version=version,
     )
     plan = plan_compact(FS, partition, Roots(FS).state(str(root), partition), request)
     if plan.is_refused:
@@ -220,7 +222,10 @@ def compare_clean(case, real, folder):
     """(what differs, in words; what the real one made). Works in `folder`, which is empty then and afterwards."""
     theirs = real_clean(case, real, folder)
     try:
-        ours = our_clean(case, folder)
+        try:
+            ours = our_clean(case, folder, real.version)
+        except Damaged as error:
+            ours = Cleaned(refused=str(error))
         found = differences(ours, theirs, folder)
         if found and ours.files and not theirs.refused and loads_ended_aborts(case, theirs.numbers[1]):
             found = []

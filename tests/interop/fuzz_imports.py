@@ -101,7 +101,7 @@ def dump_differences(kafka, logs, folder):
     commands = [["--files", log, "--deep-iteration", "--print-data-log"] for log in logs]
     found = []
     for argv, theirs in zip(commands, kafka.dump(commands, folder), strict=True):
-        ours = run_ours(argv, version=kafka.dump_version)
+        ours = run_ours(argv, version=kafka.version)
         if ours != theirs:
             found.append(f"dump-log {argv}: exit codes {ours.code}, {theirs.code}; {theirs.stderr[:200]}")
     shutil.rmtree(folder / "outputs")

@@ -48,7 +48,7 @@ def fuzz(real, sources, folder, *, seed, count, show=print):
     """Try `count` cases; `show` gets each that differs, and what differs. The tally."""
     tally = Tally()
     for number in range(seed * 1_000_000, seed * 1_000_000 + count):
-        case = make_case(number, sources)
+        case = make_case(number, sources)._replace(is_version_a_byte=real.version.is_before_4_4)
         with_command = number % COMMAND_EVERY == 0
         found, outcome = compare(case, real, folder, with_command=with_command)
         tally.tried += 1

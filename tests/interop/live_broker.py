@@ -260,7 +260,8 @@ def is_wanted(only, each):
     return re.search(only, f"{name} {' '.join(arguments)}") is not None
 
 
-GONE, OUTSIDE = "no such file or directory", "is outside the log, valid range is"
+TRUE_WORDS = ("no such file or directory", "is outside the log, valid range is", "no record is at or after")
+"""The last where a busy host has kept producers from a topic for the seconds that were asked for."""
 AS_THE_TOOL = re.compile(r"index: at byte \d+: (the index points outside the segment|an incomplete batch where)")
 """An index that is newer or older than its log: kafka-dump-log ends there, and `dump-log` of an index file, too."""
 DUMPS_OF_AN_INDEX = ("dump-log index", "dump-log files")
@@ -279,7 +280,11 @@ def false_alarm(name, code, err):
         return ""
     if name.startswith(LOOK_AGAIN) or code not in (1, 5, 10):
         return f"exit code {code}"
-    return "" if GONE in err or OUTSIDE in err or code == 10 else f"exit code {code} without a word of what is gone"
+    return (
+        ""
+        if code == 10 or any(words in err for words in TRUE_WORDS)
+        else f"exit code {code} without a word of what is gone"
+    )
 
 
 def wrong_offsets(arguments, out):

@@ -18,8 +18,10 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format import producer_snapshot
+from kafkalog_cli.format.txnindex import ABORTED_TXN
 from tests.interop import damage
 from tests.interop.class_archives import archived
+from tests.interop.real_kafka import version_of
 from tests.support.plain_changes import make
 
 NOW_MS = 1_795_000_000_000
@@ -74,9 +76,13 @@ class Case(NamedTuple):
     source: Source
     damages: list
     start: Start
+    is_version_a_byte: bool = False
+    """Kafka before 4.4 accepts versions in transaction indexes of which only the first byte is right, or which are negative."""
 
     def files(self):
-        return damage.apply(self.source.files, self.damages)
+        files = damage.apply(self.source.files, self.damages)
+        return {name: with_versions_alike(data) if self.is_version_a_byte and name.endswith(".txnindex") else data
+                for name, data in files.items()}  # fmt: skip
 
     def __str__(self):
         return f"{self.seed} {self.source.name} {[name for name, _ in self.damages]} {self.start}"
@@ -142,6 +148,15 @@ def write(files, directory):
 
 
 # -- cases
+
+
+def with_versions_alike(data):
+    """A transaction index of which all releases accept the same entries."""
+    changed = bytearray(data)
+    for at in range(0, len(data) - 1, ABORTED_TXN.size):
+        if not 0 < changed[at] < 0x80:
+            changed[at : at + 2] = bytes(2)
+    return bytes(changed)
 
 
 def make_case(seed, sources):
@@ -248,6 +263,7 @@ class RealLoader:
     """A JVM that loads and writes logs, one after the other (java/LoadLogs)."""
 
     def __init__(self, class_path):
+        self.version = version_of(re.search(r"/kafka-([0-9.]+)/", class_path)[1])
         # A segment that is split without end fills the stack; a length that lies must not fill the heap.
         options = ["-XX:+UseSerialGC", "-Xmx1g", "-XX:TieredStopAtLevel=1", *archived("LoadLogs", class_path)]
         self._process = subprocess.Popen(

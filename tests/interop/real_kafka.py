@@ -8,13 +8,13 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from kafkalog_cli.output.dump_version import DumpVersion
+from kafkalog_cli.format.kafka_version import KafkaVersion
 from tests.interop.agreement import Ran
 from tests.interop.class_archives import archived
 
 HERE = Path(__file__).parent
 
-NEWEST = "4.3.1"
+NEWEST = "4.4.0"
 VERSION = os.environ.get("KAFKALOG_TEST_KAFKA_VERSION", "4.2.0")
 POM = HERE / "pom.xml"
 CACHE = Path(os.environ.get("KAFKALOG_TEST_CACHE", Path.home() / ".cache" / "kafkalog-tests"))
@@ -26,10 +26,10 @@ class NoRealKafka(Exception):
 
 
 class RealKafka:
-    """`dump_version`: the DumpVersion whose text its kafka-dump-log prints."""
+    """`version`: the KafkaVersion that it is."""
 
     def __init__(self, version, jars, ours):
-        self.dump_version = DumpVersion.V4_2 if is_before_4_3(version) else DumpVersion.V4_3
+        self.version = version_of(version)
         # Two bindings of slf4j: one that says nothing, for output that is compared, and one for a broker's log.
         jar_files = sorted(jars.glob("*.jar"))
         silent = [str(jar) for jar in jar_files if not jar.name.startswith("log4j-slf4j")]
@@ -56,19 +56,33 @@ class RealKafka:
             yield Ran(Path(name).read_bytes(), Path(name + ".err").read_bytes(), int(codes[name]))
 
 
-def is_before_4_3(version):
-    return tuple(map(int, version.split(".")[:2])) < (4, 3)
+def version_of(release):
+    """The KafkaVersion of a release such as 4.2.0."""
+    return KafkaVersion(release.rpartition(".")[0])
+
+
+MOVED = (
+    ((4, 3), r"\bcommon\.record\.(?!TimestampType\b)", "common.record.internal."),
+    (
+        (4, 4),
+        r"\bcommon\.utils\.(?=(BufferSupplier|ByteBufferOutputStream|Exit|LogContext)\b)",
+        "common.utils.internals.",
+    ),
+    ((4, 4), r"\bcloseHandlers\(\)", "closeQuietly()"),
+    ((4, 4), r"log\.flush\(true\);(?=.*LogManager\.shutdown)", "log.prepareActiveSegmentForClose(); log.flush(true);"),
+)
+"""Packages and methods that a release has moved or renamed: the release, the old text, the new one."""
 
 
 def sources_for(version, folder):
-    """Our Java for a version: Kafka 4.3 has moved the classes of records to a package of its own."""
-    sources = sorted((HERE / "java").glob("*.java"))
-    if is_before_4_3(version):
-        return sources
+    """Our Java for a version."""
+    moves = [(old, new) for release, old, new in MOVED if release <= version_of(version).schemas]
     moved = folder / "sources"
     moved.mkdir(exist_ok=True)
-    for source in sources:
-        text = re.sub(r"\bcommon\.record\.(?!TimestampType\b)", "common.record.internal.", source.read_text())
+    for source in (HERE / "java").glob("*.java"):
+        text = source.read_text()
+        for old, new in moves:
+            text = re.sub(old, new, text)
         (moved / source.name).write_text(text)
     return sorted(moved.glob("*.java"))
 

@@ -31,10 +31,10 @@ def text_constants(class_file):
 
 
 @pytest.fixture(scope="module")
-def constants(real_kafka):
+def constants(real_kafka, newest_kafka):
     wanted = {name for text in ALL for name in text.where.split(", ")}
     found = {}
-    for jar in real_kafka.class_path.split(":"):
+    for jar in f"{real_kafka.class_path}:{newest_kafka.class_path}".split(":"):
         if "kafka" in Path(jar).name and jar.endswith(".jar"):
             with zipfile.ZipFile(jar) as classes:
                 for name in classes.namelist():

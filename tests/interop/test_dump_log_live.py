@@ -27,7 +27,7 @@ def compare(real_kafka, folder, logs, modes=MODES, forced=False):
         commands += [["--files", str(path), *mode] for mode in modes]
     failed = 0
     for argv, real in zip(commands, real_kafka.dump(commands, folder), strict=True):
-        assert_agree(argv, run_ours(argv, forced, real_kafka.dump_version), real)
+        assert_agree(argv, run_ours(argv, forced, real_kafka.version), real)
         failed += real.code
     return len(commands), failed
 

@@ -32,7 +32,7 @@ def test_every_file_prints_the_same(real_kafka, tmp_path, archive):
         commands += [["--files", str(path), *one] for one in options]
         if path.suffix == ".log" and path.parent.name in DECODERS:
             commands.append(["--files", str(path), DECODERS[path.parent.name]])
-    ours = [run_ours(argv, version=real_kafka.dump_version) for argv in commands]
+    ours = [run_ours(argv, version=real_kafka.version) for argv in commands]
     failed = 0
     for argv, one, other in zip(commands, ours, real_kafka.dump(commands, tmp_path), strict=True):
         assert_agree(argv, one, other)

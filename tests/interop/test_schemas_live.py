@@ -37,10 +37,12 @@ def kafkas_definitions(version):
     """The message definitions in Kafka's jars by their names."""
     found = {}
     for jar in sorted((CACHE / f"kafka-{version}").glob("kafka-*.jar")):
+        if jar.name.startswith("kafka-streams"):  # its messages are its own, and have comments within lines
+            continue
         with zipfile.ZipFile(jar) as files:
             for name in files.namelist():
                 if re.fullmatch(r"(common/)?(message|metadata)/.*\.json", name):
-                    text = re.sub(r"(?m)^\s*(//|/\*).*$", "", files.read(name).decode())
+                    text = re.sub(r"(?m)^\s*//.*$", "", files.read(name).decode())
                     one = json.loads(text)
                     found[one["name"]] = one
     return found
@@ -85,8 +87,8 @@ def range_text(versions):
 
 def test_the_schemas_are_kafkas(kafka):
     """Names, order, types, versions and tags of all fields of all messages, as the jars of this release define them."""
-    release = kafka.dump_version.schemas
-    version = "4.2.0" if kafka.dump_version.is_scala else kafka.dump_version.release
+    release = kafka.version.schemas
+    version = "4.2.0" if kafka.version.is_scala else kafka.version.release
     real, compared = kafkas_definitions(version), 0
     for name, message in definitions()["messages"].items():
         if not is_in(message, release):
@@ -97,7 +99,7 @@ def test_the_schemas_are_kafkas(kafka):
         versions = message_schema(name, release).versions
         assert range_text(versions) == real[name]["validVersions"], name
         compared += 1
-    assert compared == 90
+    assert compared == (90 if release < (4, 4) else 91)
 
 
 def random_message(chance, fields, version):
@@ -161,4 +163,4 @@ def test_every_message_prints_the_same(kafka, tmp_path, topic):
     argv = ["--files", str(path), DECODERS[topic]]
     (real,) = kafka.dump([argv], tmp_path)
     assert real.stdout.count(b"payload:") >= EACH
-    assert_agree(argv, run_ours(argv, version=kafka.dump_version), real)
+    assert_agree(argv, run_ours(argv, version=kafka.version), real)

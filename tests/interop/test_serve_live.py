@@ -88,7 +88,7 @@ def test_admin_tools(newest_kafka, corpus):
 
 
 def test_the_tables_are_kafkas(newest_kafka):
-    real = kafkas_definitions(newest_kafka.dump_version.release)
+    real = kafkas_definitions(newest_kafka.version.release)
     for api in apis().values():
         for kind, schema in (("Request", api.request), ("Response", api.response)):
             found = real[f"{api.name}{kind}"]

@@ -48,7 +48,7 @@ def compare(real_kafka, folder, chance, segments, damage):
                 Path(own + suffix).write_bytes(data)
                 written[Path(own + suffix)] = data
             commands.append(["--files", *(word.replace(name, own) for word in words)])
-    ours = [run_ours(argv, version=real_kafka.dump_version) for argv in commands]  # first: the real tool creates files
+    ours = [run_ours(argv, version=real_kafka.version) for argv in commands]  # first: the real tool creates files
     assert {path: path.read_bytes() for path in folder.rglob("*.*")} == written
     failed = 0
     for argv, ran, real in zip(commands, ours, real_kafka.dump(commands, folder), strict=True):

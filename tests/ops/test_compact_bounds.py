@@ -1,5 +1,6 @@
 """What compact decides exactly at a limit: of time, of the dirty ratio, of offsets. Kafka's rules on small logs."""
 
+import json
 import struct
 from types import SimpleNamespace
 
@@ -18,6 +19,7 @@ from kafkalog_cli.ops.compact.plan import MOST_OFFSETS, Choice, CompactRequest, 
 from kafkalog_cli.ops.partition_facts import Replication
 from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.settings import SettingsSource
+from tests.support.commands import kafkalog
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
 
 FS = RealFilesystem()
@@ -64,6 +66,25 @@ def test_a_segment_with_a_timestamp_within_the_lag_is_not_cleaned(tmp_path, time
     assert found.dirt.first_uncleanable == first_uncleanable
     assert found.dirt.up_to is (UpTo.ACTIVE_SEGMENT if first_uncleanable == 4 else UpTo.MIN_COMPACTION_LAG)
     assert [base for group in found.groups for base in group] == list(range(0, first_uncleanable, 2))
+
+
+@pytest.mark.parametrize(("version", "kept"), [("4.2", [0, 3, 4, 5]), ("4.3", [0, 3, 4, 5]), ("4.4", [0, 3, 5])])
+def test_the_end_of_a_round_stays_as_an_empty_batch_before_4_4(tmp_path, version, kept):
+    """Cleaner.cleanInto: batch.nextOffset() is the end of the round until 4.3, the high watermark from 4.4 on."""
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    batches = [batch_v2([R(at, OLD_MS, (b"j", b"k", b"k", b"k", None, b"k")[at], b"v")]) for at in range(6)]
+    for first, end in ((0, 4), (4, 5), (5, 6)):
+        write_segment(folder, first, [(batches[at], at, OLD_MS) for at in range(first, end)], interval=1)
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n1\nt 0 6\n")
+    code, out, err = kafkalog(
+        "compact", folder, "--config", "cleanup.policy=compact", "--config", "min.compaction.lag.ms=0",
+        "--now", NOW_MS, "--kafka-version", version,
+    )  # fmt: skip
+    assert code == 0, err
+    code, out, _ = kafkalog("dump-log", folder, "--format", "json")
+    found = [json.loads(line) for line in out.splitlines()]
+    assert [one["last_offset"] for one in found if one["type"] == "batch"] == kept
 
 
 def choice(dirt, *, first_base=0, **request):

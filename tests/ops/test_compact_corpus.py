@@ -14,6 +14,7 @@ import pytest
 from kafkalog_cli.change.manifest import RunInfo
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.format.kafka_version import KafkaVersion
 from kafkalog_cli.format.producer_snapshot import decode as decode_snapshot
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.reading.read import RecordReader
@@ -99,6 +100,7 @@ def compacted(log_dir, topic, config, now_ms, *, compiled=False, **more):
         now_is_given=True,
         kernels=KernelChoice(forced=compiled),
         delay_ms=60_000,
+        version=KafkaVersion.V4_2,
         **more,
     )
     plan = plan_compact(FS, partition, Roots(FS).state(str(log_dir), partition), request)

@@ -239,6 +239,43 @@ def test_records_that_only_the_other_replica_has(tmp_path, gone, compiled):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("gone", [(4, 8), (4, 5), (10, 11)])
+@pytest.mark.parametrize("codecs", [(1,), (1, 0), (0, 1)])
+def test_message_sets_that_only_the_other_replica_has(tmp_path, gone, magic, compiled, codecs):
+    """The header of a set does not say where it begins: after a gap, the set behind it seemed to fill it."""
+    if compiled:
+        pytest.importorskip("numba")
+    sets = []
+    for number, batch in enumerate(log([3] * 12)):
+        codec = codecs[number % len(codecs)]
+        data = message_set(batch.records, magic, codec) if codec else b"".join(message(r, magic) for r in batch.records)
+        sets.append((data, batch.last, max(r.timestamp for r in batch.records)))
+    folders = []
+    for name, parts in (("a", (sets[: gone[0]], sets[gone[1] :])), ("b", (sets[:7], sets[7:]))):
+        folder = tmp_path / name / "topic-0"
+        folder.mkdir(parents=True)
+        for part in parts:
+            write_segment(folder, part[0][1] - 2, part, 200)
+        folders.append(folder)
+    for one, other in (folders, reversed(folders)):
+        result = compared(one, other, compiled=compiled)
+        (found,) = [found for found in result.findings if found.kind is MISSING]
+        assert found.path == str(folders[0])
+        assert (found.first_offset, found.last_offset) == (3 * gone[0], 3 * gone[1] - 1)
+
+
+def test_a_copy_with_a_number_after_its_name_is_compared_by_its_topic_id(tmp_path):
+    """topic-0-2026 may be a copy of topic-0, or partition 2026 of a topic named topic-0."""
+    ours, copy = write(tmp_path / "a", log([2])), tmp_path / "topic-0-2026"
+    write(tmp_path / "b", log([2])).rename(copy)
+    assert "different partitions" in compared(ours, copy).findings[0].message
+    for folder in (ours, copy):
+        (folder / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
+    assert compared(ours, copy).findings == ()
+
+
+@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("end", [12, 8, 5, 4])
 @pytest.mark.parametrize("is_swapped", [False, True])
 def test_an_empty_last_segment_says_how_far_the_log_came(tmp_path, compiled, end, is_swapped):

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
 from kafkalog_cli.output.block_lines import OUT_BYTES, BlockLines
 from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
 from kafkalog_cli.output.dump_compiled import CompiledLogText
 from kafkalog_cli.output.dump_text import ClassDecoder, LogText
-from kafkalog_cli.output.dump_version import NEWEST, DumpVersion
 from tests.bad_input.makers import DELETE_HORIZON, LOG_APPEND_TIME, LOGS, TRANSACTIONAL, batch, record
 from tests.output.output_segments import blocks
 from tests.output.test_record_json_compiled import records, sequences
@@ -40,7 +40,7 @@ def same(data, *, contents=True, skip=False, out_bytes=OUT_BYTES, version=NEWEST
     st.booleans(),
     st.booleans(),
     st.integers(1024, 9000),
-    st.sampled_from(DumpVersion),
+    st.sampled_from(KafkaVersion),
 )
 def test_any_batch(contents, attributes, offset, with_contents, skip, out_bytes, version):
     made = [record(i, key, value, more, ms=i) for i, (key, value, more) in enumerate(contents)]

@@ -5,6 +5,8 @@ import shutil
 import pytest
 
 from kafkalog_cli.errors import ExitCode
+from tests.support.coordinator_logs import commit as commit_of
+from tests.support.coordinator_logs import commit_key, commits, coordinator_partition_at
 from tests.support.kafka_client import KafkaClient
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
 from tests.support.serving import serving
@@ -206,6 +208,16 @@ def commit(client, group, offset, **more):
 def committed(client, group):
     found = client.ask("OffsetFetch", 8, groups=[{"groupId": group, "topics": None}])["groups"][0]
     return [(one["name"], [p["committedOffset"] for p in one["partitions"]]) for one in found["topics"]]
+
+
+def test_damage_in_the_committed_offsets_is_reported(log_dir):
+    made = commits(*[(commit_key("g"), commit_of(offset)) for offset in (1, 2)])
+    made[1] = made[1][:-1] + b"\xff"
+    coordinator_partition_at(log_dir, 0, made)
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        assert committed(client, "g") == [("orders", [1])]
+        (note,) = server.notes
+        assert ("__consumer_offsets-0" in note.path, note.exit_code) == (True, ExitCode.WARNINGS)  # a damaged tail
 
 
 def test_commits_are_kept_in_a_file(log_dir, tmp_path):

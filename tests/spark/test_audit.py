@@ -225,6 +225,33 @@ def test_a_worker_that_sees_another_disk_says_so_and_the_rest_goes_on(tmp_path, 
     assert found["orders-0"].statistics.records == 2
 
 
+@pytest.mark.parametrize(
+    ("host", "has_meta", "codes"),
+    [("driver", False, []), ("worker", True, []), ("worker", False, [ExitCode.NOT_FOUND])],
+)
+def test_a_directory_that_a_broker_removes_is_no_failure(tmp_path, monkeypatch, host, has_meta, codes):
+    """A worker that sees another log directory cannot tell: its mount may be missing."""
+    monkeypatch.setattr("socket.gethostname", lambda: "driver")
+    folder = log_dir(tmp_path, batch_v2([R(0, BASE_TIME_MS, b"k", b"v")]))
+    (folder / "orders-0").rename(folder / "orders-0.00112233445566778899aabbccddeeff-delete")
+    log_dir(tmp_path, batch_v2([R(0, BASE_TIME_MS, b"k", b"v")]))
+    if has_meta:
+        (folder / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=a2Fma2Fsb2ctdGVzdHMtMQ\n")
+
+    def later(spark, items, work, *_):
+        monkeypatch.setattr("socket.gethostname", lambda: host)
+        for removed in folder.glob("*-delete"):
+            shutil.rmtree(removed)
+        return tasks_here(spark, items, work)
+
+    found = audit(folder, run_tasks=later)
+    assert [one.exit_code for one in found if isinstance(one.result, Failed)] == codes
+    told = [one for one in found if one.path.endswith("-delete")]
+    assert len(told) == 1
+    assert codes or "it was removed or renamed while this run went on" in told[0].result.findings[0].message
+    assert statistics(found)["orders-0"].records == 1
+
+
 def test_a_broker_at_work_is_no_other_disk(tmp_path, monkeypatch):
     """It appends, rolls, trims the indexes that it had made large, and cleans and deletes what is old."""
     monkeypatch.setattr("socket.gethostname", lambda: "driver")

@@ -49,8 +49,8 @@ class LastRecord(NamedTuple):
 class CleaningRequest:
     """Settings of a cleaning: the current time, delete.retention.ms, limits of segments, active producers by id.
 
-    `first_uncleanable` ends the round. The batch that ends just below it stays, empty if necessary, to keep the
-    offset.
+    `first_uncleanable` ends the round. The batch that ends just below `retained_end` stays, empty if necessary, to keep
+    the offset: the high watermark since Kafka 4.4, before that the end of the round.
     """
 
     now_ms: int
@@ -59,6 +59,7 @@ class CleaningRequest:
     segment_bytes: int
     indexes: IndexLimits
     producers: Mapping[int, LastRecord]
+    retained_end: int
 
 
 class CleanedGroup(NamedTuple):
@@ -186,7 +187,7 @@ class Cleaner:
         lacks_horizon = (tombstones > 0) & (batches.attributes & DELETE_HORIZON_MASK == 0)
         fates = np.where((kept == counts) & ~lacks_horizon, _Fate.COPY, _Fate.REWRITE)
         fates[kept == 0] = _Fate.DROP
-        may_stay = (batches.producer_id >= 0) | (batches.last_offset + 1 == self._request.first_uncleanable)
+        may_stay = (batches.producer_id >= 0) | (batches.last_offset + 1 == self._request.retained_end)
         for row in np.flatnonzero((kept == 0) & may_stay).tolist():
             if self._is_retained(batches.row(row)):
                 fates[row] = _Fate.EMPTY
@@ -223,7 +224,7 @@ class Cleaner:
 
     def _is_retained(self, batch: Batch) -> bool:
         """Whether a batch stays, as an empty batch, although none of its records stay."""
-        if batch.last_offset + 1 == self._request.first_uncleanable:
+        if batch.last_offset + 1 == self._request.retained_end:
             if batch.magic >= 2:
                 return True
             self.counts.lost_ends += 1

@@ -10,6 +10,7 @@ from kafkalog_cli.broker.cleaning.choosing import Dirt
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.log.partition import PartitionPath
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, COMPACT, Origin
 from kafkalog_cli.ops.audit.keys import KeyCounts, KeyStatistics
 from kafkalog_cli.ops.audit.statistics import (
@@ -25,7 +26,7 @@ from kafkalog_cli.ops.partition_state import state_in
 from kafkalog_cli.ops.same_place import PartitionIdentity
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.verify.partition import Verification, VerifyTask
-from kafkalog_cli.ops.verify.settled import settled_verification
+from kafkalog_cli.ops.verify.settled import removed, settled_verification
 
 CleanerSettings = Mapping[str, str]
 """Settings of a compacted topic, name to text; only settings that some source sets."""
@@ -163,7 +164,8 @@ def audit_partition(read_context: ReadContext, fs: WritableFilesystem, task: Aud
         result = settled_verification(read_context, replace(task.task, listener=log))
         listing = list_partition(fs, partition, task.task.root, with_transactions=False)
     except KafkalogError as error:
-        return Audited(Failed(partition.path, error), task.log_dir)
+        gone = removed(fs, PartitionPath(partition.path, partition.directory), task.task.level)
+        return Audited(gone or Failed(partition.path, error), task.log_dir)
     dirt = None if task.cleaner is None else _dirt(fs, task, task.cleaner)
     statistics = PartitionStatistics(
         partition.directory.kind,

@@ -281,7 +281,8 @@ def epochs_not_told(entries: Sequence[EpochEntry], runs: Iterable[tuple[int, int
         if number >= 0 and entries[number].epoch != epoch:
             told = entries[number].epoch
             message = f"the batch at offset {base_offset} has leader epoch {epoch}, the checkpoint says {told}"
-            yield FileNote(message, ExitCode.CORRUPTION, FindingKind.EPOCHS_WRONG)
+            offsets, expected = (base_offset, base_offset), f"leader epoch {epoch}"
+            yield FileNote(message, ExitCode.CORRUPTION, FindingKind.EPOCHS_WRONG, expected, str(told), offsets)
 
 
 RangeOf = Callable[[str, int], LogBounds | None]

@@ -133,6 +133,7 @@ class Passes:
             plan.number_of(plan.settings[-1].name),
             IndexLimits(plan.number_of("index.interval.bytes"), plan.number_of("segment.index.bytes")),
             plan.producers,
+            plan.retained_end(request.version),
         )
         cleaner = Cleaner(log, marks, cleaning, files)
         groups = list(cleaner.groups())

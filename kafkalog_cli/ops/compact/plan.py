@@ -13,6 +13,7 @@ from kafkalog_cli.broker.cleaning.explaining import RecordFate
 from kafkalog_cli.broker.cleaning.key_table import SoughtKeys
 from kafkalog_cli.broker.cleaning.marking import MEMORY_BYTES
 from kafkalog_cli.disk.clocks import Clock
+from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
 from kafkalog_cli.ops.log_plan import LogPlan
 from kafkalog_cli.ops.log_request import LogRequest
 from kafkalog_cli.ops.purge import PurgePlan
@@ -26,7 +27,8 @@ class CompactRequest(LogRequest):
     `memory_bytes`: the memory for keys and marks. `delay_ms`: how long `.deleted` files stay; None: as
     file.delete.delay.ms says. `now_is_given`: the time is from `--now`. `most_keys`: stop early, like a broker whose
     offset map is full with this number of keys. `passes`: the largest number of cleaning passes; None: until another
-    pass would change nothing. `erased`: keys whose records are all removed.
+    pass would change nothing. `erased`: keys whose records are all removed. `version`: the Kafka whose cleaner is
+    mirrored.
     """
 
     is_forced: bool = False
@@ -36,6 +38,7 @@ class CompactRequest(LogRequest):
     most_keys: int | None = None
     passes: int | None = 1
     erased: SoughtKeys | None = None
+    version: KafkaVersion = NEWEST
 
     @property
     def clock(self) -> Clock:
@@ -119,6 +122,13 @@ class CompactPlan(LogPlan):
         value = next(setting.value for setting in self.settings if setting.name == name)
         assert isinstance(value, int)
         return value
+
+    def retained_end(self, version: KafkaVersion) -> int:
+        """Return the offset before which the cleaner of a version keeps a batch that has no record left."""
+        assert self.dirt is not None
+        if version.is_before_4_4 or self.high_watermark is None:
+            return self.dirt.first_uncleanable
+        return self.high_watermark.offset
 
     def followed_by(self, retention: RetainPlan) -> CompactPlan:
         """Return the plan followed by the retention of the cleaned log."""

@@ -143,7 +143,7 @@ AT_START = (
         "error-loading-log-dir",
         (
             BrokerText("Error while loading log dir {}", "LogManager"),
-            BrokerText("There was an error in one of the threads during logs loading: {}", "LogManager"),
+            BrokerText("There was an error in one of the threads during logs loading", "LogManager"),
         ),
         "Loading failed in one partition. An I/O error takes the log directory offline, and the broker goes on with "
         "its others. Every other error ends the broker. The lines below this line name the cause.",

@@ -111,6 +111,11 @@ ABOUT_METADATA = (
                 "offset {}, but the latest snapshot is {}",
                 "KafkaMetadataLog$, KafkaRaftLog",
             ),
+            BrokerText(
+                "Inconsistent snapshot state: there must be a snapshot at an offset larger than the current log start "
+                "offset {}, but the latest snapshot is {}",
+                "KafkaRaftLog",
+            ),
         ),
         "The metadata log begins after offset 0, and the snapshot that stands for its removed part is not there.",
         "The node cannot build its metadata. With other controllers in the quorum, it can fetch a snapshot from them.",

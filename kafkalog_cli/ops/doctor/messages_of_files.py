@@ -113,6 +113,10 @@ ABOUT_INDEXES = (
                 "Unexpected aborted transaction version {} in transaction index {}, current version is 0",
                 "TransactionIndex$1",
             ),
+            BrokerText(
+                "Unexpected aborted transaction version {} in transaction index {}, supported version range is 0 to 0",
+                "TransactionIndex$1",
+            ),
         ),
         "A .txnindex file holds an entry that cannot be true. The broker rebuilds it when it recovers the segment.",
         "With a wrong transaction index, consumers with read_committed may get records of aborted transactions.",

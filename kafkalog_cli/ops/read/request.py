@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.errors import OffsetOutOfRange
-from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.open_transactions import headers_of, newest_snapshot, open_transactions, parts_to_replay
 from kafkalog_cli.log.partition import Partition, Segment
@@ -132,11 +131,7 @@ def _good_end(fs: Filesystem, segment: Segment) -> int:
 
 
 def _stable(fs: Filesystem, partition: Partition, end: int) -> int:
-    from_offset, snapshot = newest_snapshot(fs, partition, end, _unheard)
+    from_offset, snapshot = newest_snapshot(fs, partition, end)
     parts = parts_to_replay(fs, partition.segments, from_offset or 0)
     found = open_transactions(partition.path, snapshot, headers_of(fs, parts, []), from_offset or 0, end)
     return found[0].first_offset if found else end
-
-
-def _unheard(path: str, faults: list[Fault]) -> None:
-    """Ignore a snapshot that cannot be read: an older one, or the log itself, gives the same answer."""

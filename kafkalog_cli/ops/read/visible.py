@@ -19,7 +19,6 @@ from kafkalog_cli.format.batch import (
     BatchColumns,
 )
 from kafkalog_cli.format.columns import Flags
-from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.log.open_transactions import (
     OpenTransaction,
@@ -283,7 +282,7 @@ class Committed:
 
     def _open_before(self, first_offset: int, limits: Limits, choice: KernelChoice | None) -> Sequence[OpenTransaction]:
         """Return the transactions open at `first_offset`, from the newest snapshot below it and the later batches."""
-        offset, known = newest_snapshot(self._fs, self._partition, first_offset, self._ignore)
+        offset, known = newest_snapshot(self._fs, self._partition, first_offset)
         path = self._partition.path
         segments = self._partition.segments
         begin = segments[0].base_offset if offset is None else offset
@@ -321,7 +320,7 @@ class Committed:
         If compaction removed the marker, the producer snapshot still shows that the transaction ended.
         """
         if self._at_end is None:
-            snapshot_offset, known = newest_snapshot(self._fs, self._partition, self._end_offset, self._ignore)
+            snapshot_offset, known = newest_snapshot(self._fs, self._partition, self._end_offset)
             self._at_end = snapshot_offset, TransactionsByProducer(self._partition.path, known)
         snapshot_offset, still_open = self._at_end
         if snapshot_offset is None or offset >= snapshot_offset:
@@ -340,10 +339,6 @@ class Committed:
 
     def _note(self, path: str, message: str) -> None:
         self._notes.append(ReadNote("transaction-index", path, message))
-
-    @staticmethod
-    def _ignore(path: str, faults: list[Fault]) -> None:
-        """Ignore damage of a snapshot: `verify` reports it, and an older snapshot is used here."""
 
 
 def transactional_batches(

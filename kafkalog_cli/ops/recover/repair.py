@@ -26,6 +26,7 @@ from kafkalog_cli.disk.names import (
     segment_file_name,
 )
 from kafkalog_cli.errors import ExitCode, PathNotFound, Unreadable
+from kafkalog_cli.format.checkpoint import decode_leader_epochs
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.segments.log_end import LogBounds, entries_in_use
@@ -376,7 +377,7 @@ class _Repair:
         if not wrong:
             return
         name = FileKind.LEADER_EPOCH_CHECKPOINT.value
-        if self._marks.epochs_go_down and name in self.draft:
+        if self._marks.epochs_go_down and self._can_be_read(name):
             self._say(name, "the leader epochs of batches go down somewhere, so no file fits them: left as it is")
             return
         epochs = LeaderEpochs()
@@ -390,6 +391,11 @@ class _Repair:
         if self._content(name) != data:
             self._remark(wrong[0], "rebuilt from the leader epochs of the batches")
             self.draft.put(name, data)
+
+    def _can_be_read(self, name: str) -> bool:
+        """Whether a broker can read leader-epoch-checkpoint: it does not start with a malformed file."""
+        content = self._content(name)
+        return content is not None and not decode_leader_epochs(content)[1]
 
     def _content(self, name: str) -> bytes | None:
         """Return the bytes of a small file, None if it is missing or unreadable."""

@@ -24,11 +24,12 @@ from kafkalog_cli.disk.names import FileKind, segment_file_name
 from kafkalog_cli.errors import KafkalogError, Refused, shell_word
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, BatchColumns
-from kafkalog_cli.format.fault import unreadable
+from kafkalog_cli.format.control import decode_control
+from kafkalog_cli.format.fault import Fault, unreadable
 from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.log.reading.header import control_type_at
 from kafkalog_cli.log.reading.scan import read_readable, unreadable_ranges
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.checks.segment_walk import MAX_MAGIC, BatchRun, SegmentWalk
 from kafkalog_cli.ops.recover.salvage_sources import BEYOND_OFFSETS, SalvageSource, sources_of
 from kafkalog_cli.ops.session.meter import of_the_system
@@ -198,17 +199,22 @@ class _Found:
             for row, (valid, magic) in enumerate(zip(batches.valid, batches.magic, strict=True))
         )
 
-    def cut(self, end_offset: int, size_bytes: int) -> int:
+    def cut(self, end_offset: int, most_offset: int, size_bytes: int) -> int:
         """Forget the batches from `end_offset` on. Return where they begin, `size_bytes` if there are none.
 
-        No CRC covers a base offset: batches below `end_offset` may follow a batch whose damaged base offset is above.
-        Such a batch is not valid.
+        No CRC covers a base offset, so a damaged one may be above `end_offset`. A batch with such an offset is not
+        valid if it stands before lower offsets, or is above `most_offset`, the largest that the segment can have.
         """
         wanted = [first < end_offset for first in self.first_offset]
         last = max((row for row, valid in enumerate(self.is_valid) if valid and wanted[row]), default=-1)
         for row in range(last):
             self.is_valid[row] &= wanted[row]
-        at = next((row for row in range(last + 1, len(wanted)) if self.is_valid[row]), None)
+        least, at = most_offset + 1, None
+        for row in range(len(wanted) - 1, last, -1):
+            if self.is_valid[row] and self.first_offset[row] < least:
+                least, at = self.first_offset[row], row
+            else:
+                self.is_valid[row] = 0
         if at is None:
             return size_bytes
         end = self.position[at]
@@ -223,12 +229,16 @@ class _Found:
 
 
 def _is_bad_marker(batches: BatchColumns, row: int, source: ReadableFile) -> bool:
-    """Whether the batch is a producer's control batch without a type: a broker does not start with such a batch."""
+    """Whether the batch is a producer's control batch without a marker: a broker does not start with such a batch."""
     if not batches.attributes[row] & CONTROL_MASK or batches.magic[row] < 2 or batches.producer_id[row] < 0:
         return False
     if not batches.records_count[row]:  # the cleaner emptied the batch
         return False
-    return control_type_at(source, int(batches.position[row])) is None
+    for block in SegmentReader.of_batch(source, batches.row(row)).blocks():
+        for record in block.rows():
+            found = decode_control(record.key, record.value)
+            return isinstance(found, Fault) or not found.is_marker
+    return True
 
 
 class _Copy:
@@ -259,7 +269,7 @@ class _Copy:
                 found.add(batch_run, source)
             end, is_whole = log.size_bytes, walk.fault is None
             if self._end_offset is not None:
-                end = found.cut(self._end_offset, end)
+                end = found.cut(self._end_offset, self._base_offset + MAX_RELATIVE_OFFSET, end)
                 is_whole = found.cover(end)
             taken = self._choose(found)
             if taken:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from kafkalog_cli.change.checkpoint_lines import RebuiltCheckpoint, rebuild_damaged
@@ -54,14 +54,12 @@ def partitions_to_recover(session: Session, paths: list[str]) -> list[Partition]
     A log directory with a checkpoint to rebuild is locked by `session` even if no partition of it is left; the result
     may be empty then. Raises as `Session.writable_partitions` and `SettingsSource.metadata`.
     """
-    session.log_dirs_alone = _damaged_log_dirs(session, paths)
     kept: list[Partition] = []
+    nothing: NothingSelected | None = None
     try:
         found = session.writable_partitions(paths)
-    except NothingSelected:
-        if not session.log_dirs_alone:
-            raise
-        return kept
+    except NothingSelected as error:
+        found, nothing = [], error
     for partition in found:
         is_stray = partition.directory.kind is DirectoryKind.STRAY
         if is_stray and partition.path not in session.shared.named_paths:
@@ -70,14 +68,22 @@ def partitions_to_recover(session: Session, paths: list[str]) -> list[Partition]
             session.observer.report(Note("stray-skipped", message, partition.path))
         else:
             kept.append(partition)
+    others = set(session.log_dirs(kept))
+    session.log_dirs_alone = tuple(_damaged_log_dirs(session, paths, others))
+    if nothing is not None and not session.log_dirs_alone:
+        raise nothing
     return kept
 
 
-def _damaged_log_dirs(session: Session, paths: list[str]) -> tuple[str, ...]:
-    """Return the log directories of the paths in which a checkpoint has to be rebuilt; it is read again when locked."""
+def _damaged_log_dirs(session: Session, paths: list[str], others: Collection[str]) -> Iterator[str]:
+    """Yield the log directories of the paths, without `others`, in which a checkpoint has to be rebuilt.
+
+    Each is read again when it is locked.
+    """
     fs = session.fs
-    found = (os.path.abspath(path) for path in log_dirs_of(fs, paths))  # noqa: PTH100
-    return tuple(path for path in found if any(map(read_root_checkpoints(fs, path).needs_rebuild, OFFSET_CHECKPOINTS)))
+    for path in map(os.path.abspath, log_dirs_of(fs, paths)):
+        if path not in others and any(map(read_root_checkpoints(fs, path).needs_rebuild, OFFSET_CHECKPOINTS)):
+            yield path
 
 
 def report_damaged_checkpoints(session: Session, partitions: Sequence[Partition]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 from kafkalog_cli.errors import KafkalogError
@@ -29,14 +30,16 @@ class _Answer(NamedTuple):
 def list_offsets(broker: Broker, request: Request) -> Message:
     """Answer the first or last offset, or an offset by time. A broker refuses a partition that is asked for twice."""
     topics = []
-    seen: set[tuple[str, int]] = set()
+    asked_for = Counter(
+        (topic["name"], one["partitionIndex"]) for topic in request.body["topics"] for one in topic["partitions"]
+    )
     for topic in request.body["topics"]:
         found = []
         for asked in topic["partitions"]:
-            place = (topic["name"], asked["partitionIndex"])
-            repeated = _said(place[1], _Answer(error=ApiError.INVALID_REQUEST))
-            found.append(repeated if place in seen else _offset(broker, request, topic["name"], asked))
-            seen.add(place)
+            if asked_for[topic["name"], asked["partitionIndex"]] > 1:
+                found.append(_said(asked["partitionIndex"], _Answer(error=ApiError.INVALID_REQUEST)))
+            else:
+                found.append(_offset(broker, request, topic["name"], asked))
         topics.append({"name": topic["name"], "partitions": found})
     return {"topics": topics}
 

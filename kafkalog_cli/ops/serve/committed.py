@@ -145,6 +145,8 @@ class CommittedStore:
         except (KafkalogError, OSError) as error:
             message = f"committed offsets are incomplete: {unreadable(error).message}"
             self._report(Note("unreadable", message, CONSUMER_OFFSETS, is_error=True, exit_code=ExitCode.PARTIAL))
+        for note in self._log_dirs.take_notes():
+            self._report(note)
 
 
 def _replayed(number: int, entries: Iterator[CoordinatorEntry]) -> list[CommittedOffset]:

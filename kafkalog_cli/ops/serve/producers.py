@@ -10,7 +10,6 @@ from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import Unreadable
 from kafkalog_cli.format.columns import rows_where
-from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.open_transactions import parts_to_replay, read_newest_snapshot
@@ -26,7 +25,7 @@ def producers_of(
 
     Raises as `open_read`; Unreadable for a log that a broker would not replay, Refused for too many producers.
     """
-    start, state = read_newest_snapshot(fs, partition, end_offset, _ignore, _loaded) or (
+    start, state = read_newest_snapshot(fs, partition, end_offset, _loaded) or (
         0,
         ProducerState(partition.path),
     )
@@ -57,7 +56,3 @@ def _loaded(entries: Iterable[ProducerEntry], path: str) -> ProducerState:
     state = ProducerState(path)
     state.load(entries)
     return state
-
-
-def _ignore(path: str, faults: list[Fault]) -> None:
-    """Take no note: an older snapshot, or the log, has the producers."""

@@ -114,6 +114,10 @@ class ServedPartition:
         with self._building:
             return aborted_transactions(self._fs, self.copy.partition, self._map)
 
+    def warm_up(self) -> None:
+        """Read and check the first part of the log, so that the first fetch need not load the compiled kernels."""
+        self._map(0).read_ahead(1)
+
     def producers(self) -> Sequence[ProducerEntry]:
         """Return the producers at the end of the log. Raises as `producers_of`."""
         return producers_of(self._fs, self.copy.partition, self.copy.bounds.next_offset, self._kernels)

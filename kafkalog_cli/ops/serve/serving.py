@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from threading import Event
+from threading import Event, Thread
 from types import TracebackType
 
 from kafkalog_cli.log.settings.topic_config import read_broker_properties
@@ -68,10 +68,14 @@ class Serving:
             broker = Broker(
                 self.catalog, GroupCoordinator(context.clock),
                 ConsumerGroupCoordinator(context.clock, self.catalog.assignable), self.committed,
-                TransactionalIds(self.catalog.log_dirs), context.now_ms, Event(),
+                TransactionalIds(self.catalog.log_dirs, report), context.now_ms, Event(),
             )  # fmt: skip
             self.server = Server(options.host, options.port, broker, ANSWERS, options.limits, context.clock, report)
             self.committed.start()
+            largest = max(self.catalog.partitions, key=lambda one: one.segments[0].log.size_bytes)
+            warming = Thread(target=largest.warm_up, name="kafkalog-warm-up", daemon=True)
+            opened.callback(warming.join)
+            warming.start()
             self._opened = opened.pop_all()
 
     @property

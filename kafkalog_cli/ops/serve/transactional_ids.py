@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from threading import Lock
 
 from kafkalog_cli.format.internal_topics.records import TRANSACTION_STATE
 from kafkalog_cli.ops.coordinators import CoordinatorTopic, LogDirs
+from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.tables.transactions import Transaction, transactions
 
 
 class TransactionalIds:
     """Transactional ids as their coordinator has them after it has loaded the topic. Threads share this object."""
 
-    def __init__(self, log_dirs: LogDirs) -> None:
+    def __init__(self, log_dirs: LogDirs, report: Callable[[Note], None]) -> None:
         self._log_dirs = log_dirs
+        self._report = report
         self._loading = Lock()
 
     def by_id(self) -> Mapping[str, Transaction]:
@@ -29,4 +31,6 @@ class TransactionalIds:
         found: list[Transaction] = []
         for number in topic.numbers:
             found += topic.load(number, lambda entries: list(transactions(entries, number)))[1]  # noqa: B023
+        for note in self._log_dirs.take_notes():
+            self._report(note)
         return {one.transactional_id: one for one in sorted(found, key=lambda one: one.transactional_id)}

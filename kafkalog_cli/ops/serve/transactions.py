@@ -8,7 +8,6 @@ from typing import NamedTuple
 from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import txnindex
-from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.txnindex import AbortedTxn
 from kafkalog_cli.log.open_transactions import newest_snapshot
 from kafkalog_cli.log.partition import Partition, Segment
@@ -54,7 +53,7 @@ def first_open_offset(fs: Filesystem, partition: Partition, end: int, maps: Maps
 
     As a broker does, it starts with the newest readable producer snapshot, and follows the log from there.
     """
-    start, known = newest_snapshot(fs, partition, end, _ignore)
+    start, known = newest_snapshot(fs, partition, end)
     open_since = {one.producer_id: one.first_offset for one in known}
     for event in _events_from(partition, start, maps):
         if event.kind is TransactionEvent.BEGIN:
@@ -88,7 +87,3 @@ def _entries(fs: Filesystem, segment: Segment) -> Iterator[AbortedTxn]:
         return
     if not faults:
         yield from entries
-
-
-def _ignore(path: str, faults: list[Fault]) -> None:
-    """Take no note: another snapshot, or the log, has the answer."""

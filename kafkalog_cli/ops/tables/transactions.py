@@ -14,6 +14,11 @@ STATES = (
 """Names of the states by number (TransactionState)."""
 
 
+def state_name(number: int) -> str | None:
+    """Return the name of a transactional id's state, None for a number that Kafka does not know."""
+    return STATES[number] if 0 <= number < len(STATES) else None
+
+
 class TransactionPartitions(NamedTuple):
     """Partitions of a topic that are in a transaction."""
 
@@ -51,7 +56,7 @@ def transactions(entries: Iterable[CoordinatorEntry], log_partition: int) -> Ite
             name,
             value["producerId"],
             value["producerEpoch"],
-            STATES[state] if 0 <= state < len(STATES) else f"unknown ({state})",
+            state_name(state) or f"unknown ({state})",
             value["transactionTimeoutMs"],
             tuple(
                 TransactionPartitions(one["topic"], tuple(one["partitionIds"]))

@@ -142,6 +142,9 @@ def _cannot_compare(fs: Filesystem, ours: Partition, theirs: Partition) -> str:
     is_one_topic = own is not None and own == other
     has_other_name = is_other_name(ours) or is_other_name(theirs)
     is_same = ours.number == theirs.number and (ours.topic == theirs.topic or is_one_topic)
+    is_same = is_same or (
+        is_one_topic and theirs.topic == ours.name
+    )  # a copy with a number after its name: orders-0-2026
     if not is_same and not has_other_name:
         return f"{ours.name} and {theirs.name} are different partitions"
     if own is not None and other is not None and own != other:
@@ -174,6 +177,8 @@ def _first_difference(left: ReplicaSide, right: ReplicaSide) -> _Difference | No
             _note_lost_end(left, right)
             _note_lost_end(right, left)
             return None
+        if not _is_same(ours.batch, theirs.batch):
+            ours, theirs = left.exact(ours), right.exact(theirs)
         if ours.batch.last_offset < theirs.first:
             left.only_here += right.lacks(ours)
             left.step()
@@ -194,7 +199,7 @@ def _first_difference(left: ReplicaSide, right: ReplicaSide) -> _Difference | No
 def _note_lost_end(here: ReplicaSide, there: ReplicaSide) -> None:
     """Note the batches after the last batch of `here`, below the name of its last segment, that only `there` has."""
     while (head := there.head()) is not None and head.batch.last_offset < here.named_end:
-        there.only_here += here.lacks(head)
+        there.only_here += here.lacks(there.exact(head))
         there.step()
 
 
@@ -230,8 +235,7 @@ def _differ(left: ReplicaSide, right: ReplicaSide, ours: Head, theirs: Head) -> 
     if a.magic >= 2 and b.magic >= 2 and a.leader_epoch != b.leader_epoch:
         message = f"from offset {first} on the leader epoch is {a.leader_epoch} here and {b.leader_epoch} there"
         return _Difference(first, message, ours, theirs)
-    same = ("size_bytes", "base_offset", "last_offset", "magic", "crc")
-    if all(getattr(a, name) == getattr(b, name) for name in same):
+    if _is_same(a, b):
         return None
     own, other = left.records_of(ours), right.records_of(theirs)
     if not (own.can_be_read and other.can_be_read):
@@ -240,6 +244,11 @@ def _differ(left: ReplicaSide, right: ReplicaSide, ours: Head, theirs: Head) -> 
     if offset is None:
         return None
     return _Difference(offset, f"the records at offset {offset} differ", ours, theirs)
+
+
+def _is_same(one: Batch, other: Batch) -> bool:
+    names = ("size_bytes", "base_offset", "last_offset", "magic", "crc")
+    return all(getattr(one, name) == getattr(other, name) for name in names)
 
 
 def _diverged(difference: _Difference) -> Finding:

@@ -67,7 +67,7 @@ def _others(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
         if other.name.kind is FileKind.OTHER:
             yield finding(FindingKind.UNKNOWN_FILE, other.status.path, "no file of Kafka has such a name")
         elif other.name.kind is FileKind.SEVEN_LOG:
-            message = "a segment of Kafka 0.7 beside those of later versions: its records do not belong to this log"
+            message = "a segment of Kafka 0.7 beside segments of later versions: its records do not belong to this log"
             yield finding(FindingKind.UNKNOWN_FILE, other.status.path, message, next_step=_READ_SEVEN)
     for odd in odd_files(fs, partition.path):
         yield finding(FindingKind.ODD_FILE, odd.path, f"{odd.what}, with the name of a file of Kafka")

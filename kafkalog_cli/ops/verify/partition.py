@@ -18,7 +18,7 @@ from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.checks.index_reports import PartitionReports
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
-from kafkalog_cli.ops.next_steps import CUT_ACKNOWLEDGED, SALVAGE, chosen
+from kafkalog_cli.ops.next_steps import CUT_ACKNOWLEDGED, EPOCHS_STAY, SALVAGE, chosen
 from kafkalog_cli.ops.verify.batch_checks import AbortedCheck
 from kafkalog_cli.ops.verify.files import bad_names, file_findings, size_findings
 from kafkalog_cli.ops.verify.gaps import NO_RECORD, GapJudge, missing_start
@@ -364,8 +364,11 @@ def advised(found: Iterable[Finding], partition: Partition, facts: TopicFacts) -
     if left is not None:
         findings = [replace(one, next_step=left) if _names_recover(one.next_step) else one for one in findings]
     is_blocked = any(one.kind in _NOT_REPAIRED and SALVAGE.text in one.next_step for one in findings)
+    goes_back = any(one.kind is FindingKind.EPOCH_GOES_BACK for one in findings)
     for one in findings:
         step = _BLOCKED if is_blocked and _is_repair(one.next_step) else one.next_step
+        if goes_back and one.kind is FindingKind.EPOCHS_WRONG and one.first_offset is not None:
+            step = EPOCHS_STAY.text  # no file fits the batches, and a broker can read this file
         yield with_path(replace(one, next_step=chosen(step, facts.replication)), partition.path, facts.metadata_option)
 
 

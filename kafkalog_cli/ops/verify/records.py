@@ -141,11 +141,16 @@ class RecordsCheck:
                 key = field_bytes(block.buffer, int(records.key_position[record]), int(records.key_size[record]))
                 value = field_bytes(block.buffer, int(records.value_position[record]), int(records.value_size[record]))
                 found = decode_control(key, value)
-                if isinstance(found, Fault):
+                is_producers = int(block.batches.producer_id[row]) >= 0
+                if isinstance(found, Fault) or (is_producers and not found.is_marker):
                     if not (block.begun and self._told_control):
-                        yield FindingKind.CONTROL_RECORD, row, found.message
+                        message = found.message if isinstance(found, Fault) else f"a producer's {_NO_MARKER}"
+                        yield FindingKind.CONTROL_RECORD, row, message
                     self._told_control = True
                     break
+
+
+_NO_MARKER = "control batch has no transaction marker (IllegalArgumentException)"
 
 
 def _batch_timestamp(block: RecordBlock, record: int) -> int:

@@ -172,6 +172,13 @@ class ReplicaSide:
             self.row += 1
         return None
 
+    def exact(self, head: Head) -> Head:
+        """Return a batch of this side with its true first offset, which a compressed message set has in its records."""
+        if head.batch.base_offset != NO_OFFSET:
+            return head
+        first = self.records_of(head).first_offset
+        return head if first is None else head._replace(first=first)
+
     def step(self, rows: int = 1) -> None:
         """Skip this number of batches of the run."""
         self.row += rows
@@ -238,6 +245,8 @@ class RecordFacts(NamedTuple):
 class ReplicaRecords:
     """The records of `batch` in the file `path`; `record` is the current one, None after the last.
 
+    `first_offset` is that of the first record, None if it cannot be read.
+
     `can_be_read`: all records can be read, and their offsets ascend. Of each record only the facts are kept, since two
     large batches would take much memory. Records of a batch that has very many are read one after the other.
     """
@@ -246,6 +255,7 @@ class ReplicaRecords:
         self.batch = batch
         self.path = path
         self.record: RecordFacts | None = None
+        self.first_offset: int | None = None
         self.can_be_read = True
         self._fs = fs
         self._limits = limits
@@ -257,6 +267,7 @@ class ReplicaRecords:
         else:
             self._records = self._read() if kept is None else map(RecordFacts._make, _FACTS.iter_unpack(kept))
             self.step()
+            self.first_offset = None if self.record is None else self.record.offset
 
     def step(self) -> None:
         """Go to the next record; a record that cannot be read ends the iteration."""

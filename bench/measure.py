@@ -70,8 +70,8 @@ class Pairs:
         return max(run.peak_bytes for run in self.peer)
 
 
-def run(command: Sequence[str]) -> Run:
-    """Run `command` with its output thrown away. Raises Failed, with what it said, if its code is not 0."""
+def run(command: Sequence[str], codes: Sequence[int] = (0,)) -> Run:
+    """Run `command` with its output thrown away. Raises Failed, with what it said, for another code than these."""
     with tempfile.TemporaryFile() as errors:
         begin = time.perf_counter()
         child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, cwd=ROOT)
@@ -79,7 +79,7 @@ def run(command: Sequence[str]) -> Run:
         seconds = time.perf_counter() - begin
         child.returncode = os.waitstatus_to_exitcode(status)
         errors.seek(0)
-        if child.returncode != 0:
+        if child.returncode not in codes:
             raise Failed(f"exit {child.returncode}: {_last_line(errors.read())}")
     return Run(seconds, usage.ru_maxrss << 10, usage.ru_utime + usage.ru_stime)
 

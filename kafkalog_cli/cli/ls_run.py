@@ -39,7 +39,6 @@ class LsRequest:
 
 @dataclass(slots=True)
 class _Counts:
-    logdirs: int = 0
     partitions: int = 0
     segments: int = 0
     files: int = 0
@@ -134,7 +133,6 @@ class LsRun:
 
     def _count(self, listing: Listing) -> None:
         counts = self._counts
-        counts.logdirs += listing.log_dir is not None
         counts.partitions += len(listing.partitions)
         counts.segments += sum(len(found.partition.segments) for found in listing.partitions)
         counts.files += len(listing.files)

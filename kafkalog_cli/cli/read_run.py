@@ -19,7 +19,7 @@ from kafkalog_cli.ops.lookup.by_time import joined_errors
 from kafkalog_cli.ops.read.log_read import Fetches, LogRead, SegmentRead
 from kafkalog_cli.ops.read.merged import merged_by_time
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start
-from kafkalog_cli.ops.selection import Selection, select_of_topics
+from kafkalog_cli.ops.selection import select_of_topics
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
 from kafkalog_cli.ops.values.decoded_columns import Decoding
 from kafkalog_cli.output.kcat_text import KcatText, Token, parse_kcat_format
@@ -89,14 +89,11 @@ class ReadRun:
         """
         self._check()
         request = self._request()
-        selection = selection_of(topics, partitions, None) or Selection()
-        chosen = select_of_topics(self._environment.fs, paths, selection)
+        chosen = select_of_topics(self._environment.fs, paths, selection_of(topics, partitions, None))
         if self._options.is_fetch and len(chosen) > 1:
             raise UsageError(reason=f"--framing fetch is for one partition, and {len(chosen)} are selected")
-        locks = LockWarnings(self._environment.fs, self._messages.report)
-        for partition in chosen:
-            locks.about_partition(partition.path)
         paths = [partition.path for partition in chosen]
+        LockWarnings(self._environment.fs, self._messages.report).about_partitions(*paths)
         decoder = decoder_of(self._options.decoding, self._environment.fs, paths, self._messages)
         self._output = replace(self._output, decoder=decoder)
         is_cut = self._read(chosen, request)
@@ -163,8 +160,7 @@ class ReadRun:
             self._failed(error)
         except OSError as error:
             self._out.flush()
-            message = f"cannot be read: {error.strerror or error}"
-            self._messages.tell("unreadable", message, path=partition.path)
+            self._messages.not_read(partition.path, error)
             self._codes.append(ExitCode.FAILURE)
         return None
 

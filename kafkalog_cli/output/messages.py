@@ -62,12 +62,20 @@ class Messages:
             self._text(message, path, None, next_step, self._paint.warning)
         self._stream.flush()
 
-    def report(self, note: Note) -> None:
-        """Print a note of a session."""
-        if note.is_error:
-            self.tell(note.kind, note.message, path=note.path, exit_code=note.exit_code, next_step=note.next_step)
+    def report(self, *notes: Note) -> None:
+        """Print the notes of a session."""
+        for note in notes:
+            if note.is_error:
+                self.tell(note.kind, note.message, path=note.path, exit_code=note.exit_code, next_step=note.next_step)
+            else:
+                self.warn(note.kind, note.message, path=note.path, next_step=note.next_step)
+
+    def not_read(self, path: str, error: KafkalogError | OSError) -> None:
+        """Print the error for which the file or directory at `path` was not read."""
+        if isinstance(error, OSError):
+            self.tell("unreadable", f"cannot be read: {error.strerror or error}", path=path)
         else:
-            self.warn(note.kind, note.message, path=note.path, next_step=note.next_step)
+            self.exception(error)
 
     def _text(self, message: str, path: str | None, position: int | None, next_step: str, colour: Colour) -> None:
         where = "" if path is None else f"{printable(path)}: "

@@ -7,7 +7,7 @@ from enum import Enum, unique
 from typing import NamedTuple
 
 from kafkalog_cli.disk.names import DirectoryKind, moved_aside, moved_out, place_outside
-from kafkalog_cli.errors import Refused, Skipped, UnsupportedFormat, shell_word
+from kafkalog_cli.errors import ExitCode, Refused, Skipped, UnsupportedFormat, shell_word
 from kafkalog_cli.format.checkpoint import can_name
 from kafkalog_cli.ops.partition_facts import PartitionFacts
 from kafkalog_cli.ops.policy_rules import Action as Action  # noqa: PLC0414  (re-exported with the table)
@@ -31,6 +31,12 @@ class RuleOutcome(Enum):
     REFUSED = "refused"
     UNSUPPORTED = "unsupported"
     WARNING = "warning"
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code of a partition to which the rule applies; OK for a warning."""
+        codes = {RuleOutcome.REFUSED: ExitCode.REFUSED, RuleOutcome.UNSUPPORTED: ExitCode.UNSUPPORTED}
+        return codes.get(self, ExitCode.OK)
 
 
 class Rule(NamedTuple):

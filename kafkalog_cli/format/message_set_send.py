@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from enum import IntEnum, unique
-
 from kafkalog_cli.format.layout import Field, Layout
 
 MESSAGE_SET_SEND = Layout(
@@ -13,28 +11,17 @@ MESSAGE_SET_SEND = Layout(
     Field("error_code", "h", "0 none, -1 unknown, 1 offset out of range, 2 invalid message, 3 wrong partition, 4 size"),
 )
 
+_NO_ERROR = 0
 _AFTER_SIZE = MESSAGE_SET_SEND.size - MESSAGE_SET_SEND.offset["error_code"]
 MOST_BYTES = (1 << 31) - 1 - _AFTER_SIZE
 """Largest size of the messages in one response, in bytes."""
 
 
-@unique
-class ErrorCode(IntEnum):
-    """kafka.common.ErrorMapping of 0.7."""
-
-    UNKNOWN = -1
-    NONE = 0
-    OFFSET_OUT_OF_RANGE = 1
-    INVALID_MESSAGE = 2
-    WRONG_PARTITION = 3
-    INVALID_FETCH_SIZE = 4
-
-
-def encode_start(messages_bytes: int, error_code: int = ErrorCode.NONE) -> bytes:
+def encode_start(messages_bytes: int) -> bytes:
     """Return the bytes before `messages_bytes` bytes of messages.
 
     Raises ValueError if that is more than a response can contain.
     """
     if not 0 <= messages_bytes <= MOST_BYTES:
         raise ValueError(f"{messages_bytes} bytes do not fit into a fetch response")
-    return MESSAGE_SET_SEND.struct.pack(_AFTER_SIZE + messages_bytes, error_code)
+    return MESSAGE_SET_SEND.struct.pack(_AFTER_SIZE + messages_bytes, _NO_ERROR)

@@ -168,7 +168,7 @@ def test_fetch_responses_have_what_a_consumer_gets():
 
 def test_the_start_of_a_fetch_response():
     assert encode_start(3) == struct.pack(">ih", 5, 0)
-    assert encode_start(0, 1) == struct.pack(">ih", 2, 1)
+    assert encode_start(0) == struct.pack(">ih", 2, 0)
     with pytest.raises(ValueError, match="do not fit"):
         encode_start(1 << 31)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.disk.names import DirectoryKind, FileKind, classify_file
+from kafkalog_cli.disk.names import DirectoryKind, FileKind, classify_file, moved_from_root
 from kafkalog_cli.errors import NothingSelected, Unreadable
 from kafkalog_cli.format.checkpoint import BrokerReading
 from kafkalog_cli.format.fault import Fault, FaultKind
@@ -59,11 +59,15 @@ class PartitionState:
         """Return the partition's offset in a checkpoint, None if it has no line."""
         return dict(self.lines).get(kind)
 
-    def check_start(self) -> None:
-        """Raise Unreadable if the device cannot read a checkpoint that `start` needs."""
+    def check_start(self, fs: Filesystem) -> None:
+        """Raise Unreadable if a checkpoint that `start` needs cannot be read, with the command that helps, if any."""
         for path, fault in self.faults:
             if fault.kind is FaultKind.UNREADABLE and path.endswith(_OF_START):
-                raise Unreadable(path=path, reason=fault.message.removeprefix("cannot be read: "))
+                reason = fault.message.removeprefix("cannot be read: ")
+                found = fs.status(path)
+                if found is not None and not found.is_file:
+                    reason += f"; {moved_from_root(path, is_directory=found.is_directory)} moves it away"
+                raise Unreadable(path=path, reason=reason)
 
     @property
     def broker_start(self) -> StartState:

@@ -243,8 +243,10 @@ def log_bounds(fs: Filesystem, partition: Partition, view: PartitionState | None
             return LogBounds(first.base_offset, last.base_offset + reader.end_position)
     view = view or broker_view(fs, partition)
     ways = [False, True] if view.believes_indexes(partition, last) else [False]
-    end, *taken = (found.next_offset for found in segment_ends(fs, last, ways))
-    broker_end = next((offset for offset in taken if offset != end), None)
-    bounds = LogBounds(max(first.base_offset, view.log_start), end, broker_end=broker_end)
+    found, *taken = segment_ends(fs, last, ways)
+    end = found.next_offset
+    broker_end = next((other.next_offset for other in taken if other.next_offset != end), None)
+    start = max(first.base_offset, view.log_start)
+    bounds = LogBounds(start, end, broker_end=broker_end, last_position=found.last_position)
     watermark = view.line(FileKind.REPLICATION_CHECKPOINT)
     return bounds if watermark is None else bounds._replace(high_watermark=min(bounds.next_offset, watermark))

@@ -106,7 +106,8 @@ class KafkalogError(Exception):
     def __init__(self, **details: object) -> None:
         self.details = details
         words = {f"{name}_word": shell_word(str(value)) for name, value in details.items()}
-        super().__init__((type(self).__doc__ or "{reason}").format(**details, **words))
+        shown = {**details, **words} if details.get("path") != "" else {**details, **words, "path": "''"}
+        super().__init__((type(self).__doc__ or "{reason}").format(**shown))
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the error with its details; the method of `Exception` would keep only the message."""

@@ -13,6 +13,7 @@ from kafkalog_cli.cli.times import time_of
 from kafkalog_cli.errors import ExitCode, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.ops.damage import is_torn_tail
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.find.conditions import Conditions, HeaderCondition, parse_regex
 from kafkalog_cli.ops.find.context import FoundBlock
@@ -137,8 +138,8 @@ class FindRun:
         self._out.flush()
         self._progress.erase()
         if isinstance(event, DamagedPart):
-            fault = event.fault
-            self._messages.tell(fault.kind.value, fault.message, path=event.path, position=fault.position)
+            is_torn = is_torn_tail(partition, event.path, event.fault)
+            self._messages.damage(event.fault, event.path, event.fault.position, is_warning=is_torn)
         elif isinstance(event, NotRead):
             self._messages.not_read(event.path, event.error)
         else:

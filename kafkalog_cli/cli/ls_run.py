@@ -121,7 +121,7 @@ class LsRun:
             found = fault.fault
             # Byte 0 stands also for a file that is missing, or for a directory: only JSON has it.
             position = found.position if found.position or self._json is not None else None
-            self._messages.tell(found.kind.value, found.message, path=fault.path, position=position)
+            self._messages.damage(found, fault.path, position, is_warning=not fault.is_corruption)
         for _, failure in listing.failures:
             self._fail(failure)
         for removed in listing.removed:

@@ -15,6 +15,7 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.ops.damage import is_torn_tail
 from kafkalog_cli.ops.lookup.by_time import joined_errors
 from kafkalog_cli.ops.read.log_read import Fetches, LogRead, SegmentRead
 from kafkalog_cli.ops.read.merged import merged_by_time
@@ -318,7 +319,7 @@ class PartitionRead:
             with self._errors_of(segment):
                 for found in Fetches(self._log, segment):
                     if isinstance(found, Fault):
-                        self._report(found.kind.value, found.message, segment, found.position)
+                        self._report_damage(found, segment)
                     else:
                         write_fetch(found, self._output.out.write_bytes)
         self._report_notes()
@@ -343,7 +344,7 @@ class PartitionRead:
         self._printer = self._output.printer(self._log.partition, segment.segment, self._values)
         for found in segment.blocks(self._printer.ahead if prints else None):
             if isinstance(found, Fault):
-                self._report(found.kind.value, found.message, segment, found.position)
+                self._report_damage(found, segment)
             elif prints:
                 self._printer.block(found)
             else:
@@ -397,7 +398,9 @@ class PartitionRead:
         except BrokenPipeError:
             raise
         except OSError as error:
-            self._report("unreadable", f"cannot be read: {error.strerror or error}", segment, None)
+            self._output.out.flush()
+            reason = f"cannot be read: {error.strerror or error}"
+            self._output.messages.tell("unreadable", reason, path=segment.segment.log.path)
             self._failed = True
 
     def _report_notes(self) -> None:
@@ -406,6 +409,8 @@ class PartitionRead:
             self._output.out.flush()
             self._output.messages.warn(note.kind, note.message, path=note.path)
 
-    def _report(self, kind: str, message: str, segment: SegmentRead, position: int | None) -> None:
+    def _report_damage(self, fault: Fault, segment: SegmentRead) -> None:
         self._output.out.flush()
-        self._output.messages.tell(kind, message, path=segment.segment.log.path, position=position)
+        path = segment.segment.log.path
+        is_torn = is_torn_tail(self._log.partition, path, fault)
+        self._output.messages.damage(fault, path, fault.position, is_warning=is_torn)

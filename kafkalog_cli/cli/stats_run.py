@@ -9,6 +9,7 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.options import selection_of
 from kafkalog_cli.errors import ExitCode, combined_exit_code
 from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.ops.damage import is_torn_tail
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.selection import select_partitions
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
@@ -105,7 +106,8 @@ class StatsRun:
 
     def _report(self, found: MeasuredPartition) -> None:
         for path, fault in found.damage:
-            self._messages.tell(fault.kind.value, fault.message, path=path, position=fault.position)
+            is_torn = is_torn_tail(found.partition, path, fault)
+            self._messages.damage(fault, path, fault.position, is_warning=is_torn)
         if found.damage_count > len(found.damage):
             more = f"{found.damage_count - len(found.damage)} more places are damaged; `kafkalog verify` reports them"
             self._messages.tell("damage", more, path=found.partition.path)

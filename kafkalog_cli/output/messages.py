@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kafkalog_cli.errors import ExitCode, KafkalogError
+    from kafkalog_cli.format.fault import Fault
     from kafkalog_cli.ops.session.observer import Note
     from kafkalog_cli.output.ndjson import JsonLines
     from kafkalog_cli.output.paint import Colour
@@ -52,6 +53,14 @@ class Messages:
         else:
             self._text(message, path, position, next_step, self._paint.bad)
         self._stream.flush()
+
+    def damage(self, fault: Fault, path: str, position: int | None, *, is_warning: bool) -> None:
+        """Print damage of the file at `path`. `is_warning`: `verify` calls it a warning, which has another colour."""
+        if self._json is None and is_warning:
+            self._text(fault.message, path, position, "", self._paint.warning)
+            self._stream.flush()
+        else:
+            self.tell(fault.kind.value, fault.message, path=path, position=position)
 
     def warn(self, kind: str, message: str, *, path: str | None = None, next_step: str = "") -> None:
         """Print a warning: a fact that does not end the run. The arguments are those of `tell`."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _PLACES = {
     "KafkalogDataSource": "source",
     "audit": "audit_job",
-    "plain_errors": "failures",
+    "plain_errors": "jobs",
     "session": "sessions",
     "sql": "queries.dataframe",
 }

@@ -26,12 +26,10 @@ import lz4.frame
 import zstandard
 from jvm import cache_directory
 from make_inputs import make
-from measure import ROOT, run
+from measure import OUR_CODES, ROOT, run
 from rows import SMALL_FILE
 
 STORED = ROOT / "bench" / "smoke.json"
-_CODES = (0, 3)
-"""verify warns of logs that make_inputs wrote."""
 TURNS_OF_LOOP = 1_500_000
 CHECKED_FROM = 21
 """Byte of a batch from which its checksum counts; its codec is in the low bits of the attributes that follow."""
@@ -90,8 +88,8 @@ def loop_seconds() -> float:
 def measured(row: SmokeRow, kafkalog: Sequence[str], runs: int) -> Measured:
     """Run a row after the loop, `runs` times."""
     command = [*kafkalog, *row.arguments]
-    run(command, _CODES)
-    pairs = [(loop_seconds(), run(command, _CODES).cpu_seconds) for _ in range(runs)]
+    run(command, OUR_CODES)
+    pairs = [(loop_seconds(), run(command, OUR_CODES).cpu_seconds) for _ in range(runs)]
     start = min(run([sys.executable, "-c", "pass"]).cpu_seconds for _ in range(runs))
     parts = {"start": start} | ({} if row.segment is None else parts_of(row.segment))
     return Measured(min(ours for _, ours in pairs), median(ours / loop for loop, ours in pairs), parts)

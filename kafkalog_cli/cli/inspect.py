@@ -46,8 +46,8 @@ def inspect(  # noqa: PLR0913
     if html is not None:
         from kafkalog_cli.output.inspect_page import inspect_page
 
-        now_ms = request.plans.retain.now_ms
-        replace_named_file(environment.fs, html, inspect_page(listener.partitions, now_ms), environment.now_ms())
+        page = inspect_page(listener.partitions, request.plans.retain.now_ms)
+        replace_named_file(environment.fs, html, page, environment.now_ms(), "page")
     return run.finish(summary, partitions)
 
 

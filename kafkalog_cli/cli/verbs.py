@@ -65,10 +65,7 @@ class VerbRun:
         counts["partitions_not_done"] = len(summary.not_done)
         seconds = session.runner.seconds
         metrics = RunMetrics(session.shared.verb.name, context.now_ms(), seconds, int(summary.code), counts)
-        try:
-            replace_named_file(context.fs, path, metrics_text(metrics).encode(), context.now_ms())
-        except OSError as error:
-            raise KafkalogError(reason=f"{path}: the metrics cannot be written: {error.strerror}") from error
+        replace_named_file(context.fs, path, metrics_text(metrics).encode(), context.now_ms(), "metrics")
 
 
 def begin(  # noqa: PLR0913, PLR0917

@@ -98,10 +98,8 @@ class VerifyReports:
         from kafkalog_cli.disk.named_places import replace_named_file
 
         environment = self._environment
-        try:
-            replace_named_file(environment.fs, place, text.encode("utf-8", "surrogateescape"), environment.now_ms())
-        except OSError as error:
-            raise KafkalogError(reason=f"{place}: the report cannot be written: {error.strerror}") from error
+        content = text.encode("utf-8", "surrogateescape")
+        replace_named_file(environment.fs, place, content, environment.now_ms(), "report")
 
 
 class VerifyOutput:

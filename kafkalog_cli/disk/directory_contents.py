@@ -8,7 +8,15 @@ from __future__ import annotations
 import re
 
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
-from kafkalog_cli.disk.names import OWN_DIRECTORY, PARTITION_KINDS, SEGMENT_KINDS, FileKind, FileName, classify_file
+from kafkalog_cli.disk.names import (
+    OWN_DIRECTORY,
+    PARTITION_KINDS,
+    ROOT_KINDS,
+    SEGMENT_KINDS,
+    FileKind,
+    FileName,
+    classify_file,
+)
 from kafkalog_cli.errors import KafkalogError, UnsupportedFormat
 
 REDPANDA, BOOKKEEPER = "Redpanda", "BookKeeper (Pulsar)"
@@ -20,6 +28,16 @@ _BOOKKEEPER_MAGIC = b"BKLO"
 """The first bytes of an entry log. In a Kafka log they would mean an offset of 4.8e18."""
 
 _UNNUMBERED_KINDS = frozenset({FileKind.LEADER_EPOCH_CHECKPOINT, FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE})
+
+
+def is_name_of_kafka(name: str) -> bool:
+    """Whether a broker takes a file with this name for one of its own, in a log directory or a partition."""
+    found = classify_file(name)
+    return found.kind in ROOT_KINDS or _is_of_partition(found)
+
+
+def _is_of_partition(name: FileName) -> bool:
+    return name.kind in _UNNUMBERED_KINDS or (name.kind in PARTITION_KINDS and name.offset is not None)
 
 
 def looks_like_partition(entries: list[FileStatus]) -> bool:
@@ -37,9 +55,7 @@ def holds_partition(fs: Filesystem, path: str, entries: list[FileStatus]) -> boo
         name = classify_file(_name(entry.path))
         if entry.is_directory and name.name == OWN_DIRECTORY:
             return True
-        if entry.is_file and (
-            name.kind in _UNNUMBERED_KINDS or (name.kind in PARTITION_KINDS and name.offset is not None)
-        ):
+        if entry.is_file and _is_of_partition(name):
             return True
     return foreign_layout(fs, path) is not None
 

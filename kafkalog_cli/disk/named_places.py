@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 
-from kafkalog_cli.disk.durable import is_link, replace_file
-from kafkalog_cli.disk.fs import FileAttributes, WritableFilesystem
+from kafkalog_cli.disk.directory_contents import is_name_of_kafka
+from kafkalog_cli.disk.durable import is_link, is_no_room, replace_file
+from kafkalog_cli.disk.fs import FileAttributes, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.lock import check_link
 from kafkalog_cli.disk.names import moved_aside
-from kafkalog_cli.errors import Refused, UsageError
+from kafkalog_cli.errors import KafkalogError, Locked, NoSpace, Refused, UsageError
 
 
 def check_named_file(fs: WritableFilesystem, path: str) -> None:
     """Check that a file may be written or replaced at `path`.
 
-    Raises Refused if `path` is a link or not a regular file, or if `check_named_directory` refuses its directory.
+    Raises Refused if `path` is a link or not a regular file, has the name of a file of Kafka, or is in a directory that
+    `check_named_directory` refuses.
     """
     full_path = os.path.abspath(path)  # noqa: PTH100 - links are not followed
     found = fs.status(full_path)
@@ -23,18 +25,41 @@ def check_named_file(fs: WritableFilesystem, path: str) -> None:
         raise Refused(path=path, reason=reason)
     if found is not None and not found.is_file:
         raise Refused(path=path, reason="it is not a regular file, and is not replaced; give another path")
+    if is_name_of_kafka(os.path.basename(full_path)):  # noqa: PTH119
+        raise Refused(path=path, reason="a broker takes a file of this name for one of its own; give another name")
     check_named_directory(fs, os.path.dirname(full_path))  # noqa: PTH120
 
 
-def replace_named_file(fs: WritableFilesystem, path: str, content: bytes, now_ms: int) -> None:
+def lock_named_file(fs: WritableFilesystem, path: str, user: str) -> LockHandle:
+    """Check a file as `check_named_file` does, and lock it for one `user` at a time, by the file `path`.lock.
+
+    Raises Locked too, and OSError if locks do not work.
+    """
+    check_named_file(fs, path)
+    beside = f"{os.path.abspath(path)}.lock"  # noqa: PTH100
+    check_named_file(fs, beside)
+    try:
+        return fs.lock(beside, first_byte=0, exclusive=True)
+    except BlockingIOError as error:
+        raise Locked(path=beside, reason=f"another {user} uses this file") from error
+
+
+def replace_named_file(fs: WritableFilesystem, path: str, content: bytes, now_ms: int, what: str) -> None:
     """Write a file for other programs to read, or replace it. A new file is readable for all users.
 
-    A file that is replaced keeps its mode and owner. Raises OSError, SyncFailed.
+    A file that is replaced keeps its mode and owner. `what` names the content in errors. Raises NoSpace, KafkalogError,
+    SyncFailed.
     """
     full_path = os.path.abspath(path)  # noqa: PTH100 - links are not followed
     is_there = fs.status(full_path) is not None
     readable = FileAttributes(0o644, os.geteuid(), os.getegid(), now_ms * 1_000_000)
-    replace_file(fs, full_path, content, None if is_there else readable)
+    try:
+        replace_file(fs, full_path, content, None if is_there else readable)
+    except OSError as error:
+        reason = f"the {what} cannot be written"
+        if is_no_room(error):
+            raise NoSpace(path=path, reason=reason) from error
+        raise KafkalogError(reason=f"{path}: {reason}: {error.strerror}") from error
 
 
 def check_new_file(fs: WritableFilesystem, path: str, command: str) -> None:

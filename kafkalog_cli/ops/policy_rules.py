@@ -13,6 +13,7 @@ from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, Origin, Setti
 from kafkalog_cli.ops.partition_facts import PartitionFacts
 
 RETENTION_LIMITS = ("retention.ms", "retention.bytes")
+_OF_BROKERS = (Origin.DYNAMIC_BROKER, Origin.DYNAMIC_DEFAULT_BROKER, Origin.STATIC_BROKER)
 
 
 def _limits(facts: PartitionFacts) -> list[Setting]:
@@ -21,18 +22,29 @@ def _limits(facts: PartitionFacts) -> list[Setting]:
 
 
 def no_policy(facts: PartitionFacts, intent: Intent) -> str | None:
-    """Refuse if no source has the topic's cleanup.policy. Retain may assume `delete` for a topic that is named."""
-    if facts.config.is_known(CLEANUP_POLICY):
-        return None
+    """Refuse if no source has the topic's cleanup.policy. Retain may assume `delete` for a topic that is named alone.
+
+    The policy of a broker does not count for a topic that was compacted and whose own settings were not read.
+    """
+    policy = facts.config[CLEANUP_POLICY]
     was_compacted = ""
+    if policy.is_known and not (
+        intent.action is Action.RETAIN
+        and policy.origin in _OF_BROKERS
+        and facts.config.is_deleted
+        and facts.is_in_cleaner_checkpoint
+        and any(source.is_of_topic for source in facts.config.unread)
+    ):
+        return None
     if intent.action is Action.RETAIN:
         if facts.is_in_cleaner_checkpoint:
             if intent.has_own_limit:
                 return None  # the plan leaves the topic unchanged, and says why
             was_compacted = ", and cleaner-offset-checkpoint lists it, so that it was compacted"
-        elif intent.is_named and any(limit.origin is Origin.COMMAND_LINE for limit in _limits(facts)):
+        elif intent.is_named_alone and any(limit.origin is Origin.COMMAND_LINE for limit in _limits(facts)):
             return None
-    return f"no source says which cleanup.policy this topic has{was_compacted}. {_how_to_know(facts)}"
+    unknown = "which cleanup.policy this topic has" + (" of its own" if policy.is_known else "")
+    return f"no source says {unknown}{was_compacted}. {_how_to_know(facts)}"
 
 
 def _how_to_know(facts: PartitionFacts) -> str:
@@ -58,17 +70,19 @@ def no_limit(facts: PartitionFacts, intent: Intent) -> str | None:
 def overridden_policy(facts: PartitionFacts, intent: Intent) -> str | None:
     """Refuse a command-line policy that deletes from a compacted topic, or compacts an uncompacted topic."""
     given, own = facts.config[CLEANUP_POLICY], facts.own[CLEANUP_POLICY]
-    if given.origin is not Origin.COMMAND_LINE:
+    is_same = set(facts.config.cleanup_policy) == set(facts.own.cleanup_policy)
+    is_same = is_same and own.is_known and facts.own.is_compacted
+    if given.origin is not Origin.COMMAND_LINE or is_same:
         return None
     if intent.action is Action.COMPACT:
         is_other = facts.config.is_compacted and own.is_known and not facts.own.is_compacted
     else:
-        is_other = facts.config.is_deleted and facts.own.is_compacted and given.value != own.value
+        is_other = facts.config.is_deleted and facts.own.is_compacted
     if is_other:
         because = own.explanation
     elif intent.action is Action.RETAIN and facts.config.is_deleted and facts.is_in_cleaner_checkpoint:
         because = "cleaner-offset-checkpoint lists it, so that it was compacted"
-    elif facts.metadata_is_damaged and own.origin is not Origin.TOPIC:
+    elif facts.metadata_is_damaged:
         because = "the metadata log is damaged, and may have said that the topic is compacted"
     else:
         return None
@@ -84,21 +98,24 @@ def overridden_policy(facts: PartitionFacts, intent: Intent) -> str | None:
 
 
 def unread_policy(facts: PartitionFacts, intent: Intent) -> str | None:
-    """Warn that records of several topics are removed by a command-line policy, where a topic's own may be another."""
+    """Warn that records are removed by a policy of the command line or a broker, where the topic's own may be another.
+
+    A policy of the command line counts without a warning for a topic that is named alone.
+    """
     given, unread = facts.config[CLEANUP_POLICY], next((one for one in facts.own.unread if one.is_of_topic), None)
-    retains = intent.action is Action.RETAIN
-    is_given = given.origin is Origin.COMMAND_LINE and (
-        facts.config.is_deleted if retains else facts.config.is_compacted
-    )
-    if not is_given or unread is None or intent.is_named_alone or overridden_policy(facts, intent):
+    retains, is_option = intent.action is Action.RETAIN, given.origin is Origin.COMMAND_LINE
+    is_given = (is_option and not intent.is_named_alone) or given.origin in _OF_BROKERS
+    is_used = facts.config.is_deleted if retains else facts.config.is_compacted
+    if not is_given or not is_used or unread is None or overridden_policy(facts, intent) or no_policy(facts, intent):
         return None
     if intent.has_own_limit and facts.is_in_cleaner_checkpoint:
         return None
     loss = "is compacted, it loses its last values" if retains else "is not compacted, it loses records"
+    policy = f"--config {CLEANUP_POLICY}={given.text}" if is_option else given.explanation
     others = "compacted topics" if retains else "topics that are not compacted"
     return (
-        f"--config {CLEANUP_POLICY}={given.text} counts, but the topic's own policy is not known ({unread.why}): if the"
-        f" topic {loss}. With {unread.option} {others} are skipped"
+        f"{policy} counts, but the topic's own policy is not known ({unread.why}): if the topic {loss}"
+        f". With {unread.option} {others} are skipped"
     )
 
 
@@ -166,18 +183,17 @@ class Action(Enum):
 class Intent:
     """A planned action, and the options of the command line about it.
 
-    `is_named`: `--topic` names the topic, or `is_named_alone` is true. `is_named_alone`: `--topic` or the paths of
-    partitions name the partition's topic and no other. `in_place`: names of the files that are changed in place; None:
-    not planned yet, so it may be any file. `has_own_limit`: `--free-bytes` is given. `makes_directory`: a new partition
-    is created, with `topic_id` if a topic id is known. `drops_records`: records below the log end are removed, in a log
-    directory with the clean shutdown marker. `argv` is the command line; () if there is none.
+    `is_named_alone`: `--topic` or the paths of partitions name the partition's topic and no other. `in_place`: names of
+    the files that are changed in place; None: not planned yet, so it may be any file. `has_own_limit`: `--free-bytes`
+    is given. `makes_directory`: a new partition is created, with `topic_id` if a topic id is known. `drops_records`:
+    records below the log end are removed, in a log directory with the clean shutdown marker. `argv` is the command
+    line; () if there is none.
     """
 
     action: Action
     now_ms: int
     now_is_given: bool = False
     single_replica: bool = False
-    is_named: bool = False
     is_named_alone: bool = False
     in_place: frozenset[str] | None = None
     has_own_limit: bool = False

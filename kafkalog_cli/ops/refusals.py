@@ -301,7 +301,7 @@ RULES = (
         _REFUSED,
         "no source sets `cleanup.policy`, and the metadata log or `--broker-config` was not read. For a topic that is"
         " named alone, by `--topic` or the paths of its partitions, retain assumes `delete` if `--config` has a limit."
-        " It does not if `cleaner-offset-checkpoint` lists the partition",
+        " It does not if `cleaner-offset-checkpoint` lists the topic; then `log.cleanup.policy` does not count either",
         "--broker-config FILE",
         no_policy,
         skips=True,
@@ -369,8 +369,8 @@ RULES = (
         "unread-policy",
         _BY_POLICY,
         _WARNING,
-        "`--config cleanup.policy` has `delete` (retain) or `compact` (compact), and the topic is not named alone."
-        " No metadata log has the topic, or the log is damaged",
+        "`--config cleanup.policy` has `delete` (retain) or `compact` (compact), and the topic is not named alone; or a"
+        " broker's `log.cleanup.policy` has it. No metadata log has the topic, or the log is damaged",
         "",
         unread_policy,
     ),

@@ -5,7 +5,9 @@ Beside them lies a `victim` that stays as it is, and so does whatever a user has
 
 # ruff: noqa: F811 - `place` is a fixture
 
+import errno
 import os
+from contextlib import closing
 
 import pytest
 
@@ -15,26 +17,19 @@ from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem
 from kafkalog_cli.disk.named_places import check_named_file
 from kafkalog_cli.disk.staged_file import new_file
 from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.ops.replay.state import ReplayState
+from kafkalog_cli.ops.serve.committed import Commit, CommitFile, CommittedStore, OffsetKey
 from tests.attacks.test_links import PARTITION, facts, kafkalog, link_of_another_user, place  # noqa: F401
 
 RUN = "20260101T000000.000Z-export-abcd"
+KEPT = ("--config", "cleanup.policy=delete", "--config", "retention.ms=-1")
+KEY, COMMIT = OffsetKey("g", "t", 0), Commit(1, -1, "", 5)
 NOW_MS = 1_895_000_000_000
 
 
 def metrics(place, path):
     """`--metrics FILE`; any log may be given, and nothing is to be done to it."""
-    words = (
-        "retain",
-        "PARTITION",
-        "--config",
-        "cleanup.policy=delete",
-        "--config",
-        "retention.ms=-1",
-        "--metrics",
-        path,
-    )
-    code, err = kafkalog(RealFilesystem(), place, words)
-    return code, err
+    return kafkalog(RealFilesystem(), place, ("retain", "PARTITION", *KEPT, "--metrics", path))
 
 
 def result_file(place, path):
@@ -53,6 +48,36 @@ def result_file(place, path):
 def state(place, path):
     """`export --state FILE`."""
     return published(f"{place}/exported", path)
+
+
+def page(place, path):
+    """`inspect --html FILE`."""
+    return kafkalog(RealFilesystem(), place, ("inspect", "PARTITION", "--html", path))
+
+
+def progress(place, path):
+    """`replay --state FILE`; no cluster is asked."""
+    del place
+    return answered(lambda fs: using(ReplayState(fs, path, {}), ReplayState.save))
+
+
+def commits(place, path):
+    """`serve --commit-to FILE`; no client commits."""
+    del place
+    return answered(lambda fs: using(closing(CommitFile(fs, path)), lambda file: file.append({KEY: COMMIT})))
+
+
+def using(opened, do):
+    with opened as one:
+        do(one)
+
+
+def answered(do):
+    try:
+        do(RealFilesystem())
+    except KafkalogError as error:
+        return int(error.exit_code), str(error)
+    return 0, ""
 
 
 def published(output, record_path=None, coming=("topic=x/part-0.parquet",)):
@@ -78,7 +103,16 @@ def names(directory):
     return sorted(path.name for path in directory.iterdir())
 
 
-FILES = {"--metrics": metrics, "--output": result_file, "--state": state}
+FILES = {
+    "--metrics": metrics,
+    "--output": result_file,
+    "--state": state,
+    "--html": page,
+    "--state of replay": progress,
+    "--commit-to": commits,
+}
+LOCKED = ("--state of replay", "--commit-to")
+"""The run holds FILE.lock, which stays."""
 
 
 def linked(to):
@@ -140,17 +174,71 @@ def test_temporary_names_and_a_second_name_stay(place, option, evidence):
     (place / "mine/out.kafkalog.tmp").symlink_to(place / "victim/new")
     others = names(target.parent)
     assert FILES[option](place, str(target))[0] in (0, 3)
-    assert names(target.parent) == sorted([*others, "out"])
+    assert names(target.parent) == sorted([*others, "out", *(["out.lock"] if option in LOCKED else [])])
     assert (place / "mine/out.tmp").read_bytes() == b"mine"
     assert (place / "victim/file1").read_bytes() == b"of somebody else: file1"
     assert not (place / "victim/new").exists()
-    if option != "--state":  # which is read first, and must be ours
-        target.unlink()
-        hard_linked(place, target)
-        assert FILES[option](place, str(target))[0] in (0, 3)
-        assert target.read_bytes() != b"of somebody else: file1"
+    if option in {"--commit-to", "--state of replay", "--state"}:  # which are read first, and must be ours
+        return
+    target.unlink()
+    hard_linked(place, target)
+    assert FILES[option](place, str(target))[0] in (0, 3)
+    assert target.read_bytes() != b"of somebody else: file1"
     assert (place / "victim/file1").read_bytes() == b"of somebody else: file1"
     evidence("R27", 2, len(FILES) * len(REFUSED) + len(FILES))
+
+
+@pytest.mark.parametrize("option", FILES)
+@pytest.mark.parametrize("name", [f"{0:020d}.log", f"{500:020d}.log", "leader-epoch-checkpoint", "../meta.properties"])
+def test_no_file_of_a_log_directory_is_replaced_or_made(place, option, name):
+    """A slip of the hand, such as a glob of the shell after the option; a broker would load a new segment."""
+    before = facts(place / "ld")
+    code, err = FILES[option](place, f"{place}/ld/{PARTITION}/{name}")
+    assert (code, "a broker takes a file of this name for one of its own" in err) == (14, True), err
+    assert facts(place / "ld") == before
+
+
+@pytest.mark.parametrize("option", LOCKED)
+def test_the_lock_beside_the_file_is_no_link(place, option):
+    (place / "out.lock").symlink_to(place / "victim/new")
+    code, err = FILES[option](place, str(place / "out"))
+    assert (code, "symbolic link" in err) == (14, True), err
+    assert not (place / "victim/new").exists()
+
+
+def test_a_file_of_commits_has_one_writer_and_one_name(place):
+    path = str(place / "commits")
+    assert commits(place, path) == (0, "")
+    with closing(CommitFile(RealFilesystem(), path)) as file:
+        code, err = commits(place, path)
+        assert (code, "another kafkalog serve uses this file" in err) == (11, True), err
+        assert file.known == {KEY: COMMIT}
+    os.link(path, place / "backup")
+    code, err = commits(place, path)
+    assert (code, "several names" in err) == (14, True), err
+
+
+SOUND = '"group":"g","topic":"t","partition":0,"offset":1,"leader_epoch":-1,"metadata":"","time_ms":5'
+LIES = {
+    "partition of 33 bits": SOUND.replace('"partition":0', '"partition":4294967296'),
+    "epoch of 33 bits": SOUND.replace('"leader_epoch":-1', '"leader_epoch":4294967296'),
+    "offset of 65 bits": SOUND.replace('"offset":1', '"offset":18446744073709551616'),
+    "a number of 9,000 digits": SOUND.replace('"offset":1', '"offset":' + "9" * 9000),
+    "a fraction": SOUND.replace('"offset":1', '"offset":1.5'),
+    "true": SOUND.replace('"offset":1', '"offset":true'),
+    "NaN": SOUND.replace('"offset":1', '"offset":NaN'),
+    "half a character": SOUND.replace('"t"', r'"\ud800"'),
+    "a name twice": SOUND + ',"offset":2',
+    "a name too many": SOUND + ',"more":2',
+    "deep": SOUND.replace('"offset":1', '"offset":' + "[" * 90_000 + "]" * 90_000),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_file_of_commits_that_lies_is_refused(place, lie):
+    (place / "commits").write_text("{" + LIES[lie] + "}\n")
+    code, err = commits(place, str(place / "commits"))
+    assert (code, "line 1 is not a commit that kafkalog serve wrote" in err) == (1, True), err
 
 
 # -- directories
@@ -229,3 +317,45 @@ def test_salvage_leads_nowhere(place, attack, evidence):
     assert facts(place / "victim") == before, (code, err)
     assert code != 0
     evidence("R28", 1, len(DIRECTORIES) + len(SALVAGED))
+
+
+class FullDisk(RealFilesystem):
+    def create(self, path, attributes=None):
+        raise OSError(errno.ENOSPC, "No space left on device", path)
+
+
+@pytest.mark.parametrize(("option", "what"), [("--html", "page"), ("--metrics", "metrics")])
+def test_a_file_that_finds_no_room_is_named(place, option, what):
+    words = {"--html": ("inspect", "PARTITION"), "--metrics": ("retain", "PARTITION", *KEPT)}[option]
+    code, err = kafkalog(FullDisk(), place, (*words, option, f"{place}/out"))
+    assert (code, f"{place}/out: no space left on the device: the {what} cannot be written" in err) == (13, True), err
+    assert not (place / "out").exists()
+
+
+class FullFile:
+    """A file of commits on a full disk, until there is room."""
+
+    path, known = "/full/commits", {}
+    has_room = False
+
+    def append(self, commits):
+        if not self.has_room:
+            raise OSError(errno.ENOSPC, "No space left on device", self.path)
+
+
+def test_commits_that_a_full_disk_refuses_are_told_once():
+    """Each consumer gets an error and tries again; the operator reads why, and nobody finds the commit."""
+    told, file = [], FullFile()
+    store = CommittedStore(None, file, told.append)
+    for _ in range(3):
+        with pytest.raises(OSError, match="No space left"):
+            store.commit({KEY: COMMIT})
+    assert (store.of_group("g"), [(note.path, note.exit_code) for note in told]) == ({}, [(file.path, 13)])
+    assert "commits are refused" in told[0].message
+    file.has_room = True
+    store.commit({KEY: COMMIT})
+    assert store.of_group("g") == {KEY[1:]: COMMIT}
+    file.has_room = False
+    with pytest.raises(OSError, match="No space left"):
+        store.commit({KEY: COMMIT})
+    assert len(told) == 2

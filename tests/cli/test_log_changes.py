@@ -62,7 +62,8 @@ def test_what_is_kept_comes_back_also_when_a_broker_has_started(root, command):
 
 
 def test_the_second_run_changes_nothing(root):
-    argv = ["retain", root, "--topic", "ret-time", "--topic", "ret-size", *DAY_AND_NIGHT, *NOW]
+    policy = ("--config", "cleanup.policy=delete")
+    argv = ["retain", root, "--topic", "ret-time", "--topic", "ret-size", *policy, *DAY_AND_NIGHT, *NOW]
     assert kafkalog(*argv)[0] == 0
     before = tree(root)
     code, out, _ = kafkalog(*argv)

@@ -157,6 +157,17 @@ def test_room_is_not_made_where_a_damaged_file_may_have_called_the_topic_compact
     assert found.count("is damaged, and may have") == len(TOPICS), found
 
 
+def test_room_is_not_made_where_damage_may_hide_a_later_policy(data):
+    """The topic said `delete`; a later record of the metadata log, behind the damage, may say `compact`."""
+    log = data / "__cluster_metadata-0" / f"{0:020d}.log"
+    said = value("ConfigRecord", resourceType=2, resourceName="plain", name="cleanup.policy", value="delete")
+    damaged = batches([[said]], 100)[0]
+    whole = batches([[value("TopicRecord", name="plain", topicId=topic_id(4)), partition(topic_id(4)), said]])[0]
+    log.write_bytes(whole + damaged[:-1] + bytes([damaged[-1] ^ 1]) + batches([[said]], 101)[0])
+    command = ("retain", data / "plain-0", *DELETES, *LATER, "--free-bytes", "9000TB", "--dry-run")
+    assert "nothing unlinked, the metadata log is damaged" in kafkalog(*command)[1]
+
+
 def test_room_is_never_made_from_what_is_compacted(data):
     broker = ("--broker-config", data.parent / "server.properties")
     for named in ([data], [data / "customers-0"], [data, "--topic", "customers"], [data, "--topic", "both"]):

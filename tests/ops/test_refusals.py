@@ -197,23 +197,23 @@ def test_a_file_of_now_is_not_of_the_future():
 
 
 def test_delete_may_be_assumed():
-    """Named one by one, the limit in --config, and the cleaner never had it."""
+    """Named alone, the limit in --config, and the cleaner never had it."""
     facts = with_config(command_line=("retention.ms=5",), own={})
-    assert names(facts, Action.RETAIN, is_named=True) == []
+    assert names(facts, Action.RETAIN, is_named_alone=True) == []
     assert names(facts, Action.RETAIN) == ["no-policy"]
-    assert names(facts, Action.COMPACT, is_named=True) == ["no-policy"]
+    assert names(facts, Action.COMPACT, is_named_alone=True) == ["no-policy"]
     compacted = replace(facts, is_in_cleaner_checkpoint=True)
-    assert names(compacted, Action.RETAIN, is_named=True) == ["no-policy"]
-    assert names(compacted, Action.RETAIN, is_named=True, has_own_limit=True) == []  # --free-bytes protects it
+    assert names(compacted, Action.RETAIN, is_named_alone=True) == ["no-policy"]
+    assert names(compacted, Action.RETAIN, is_named_alone=True, has_own_limit=True) == []  # --free-bytes protects it
     elsewhere = with_config(own={}, static={"log.retention.ms": "5"})
-    assert names(elsewhere, Action.RETAIN, is_named=True) == ["no-policy"]
+    assert names(elsewhere, Action.RETAIN, is_named_alone=True) == ["no-policy"]
     assert names(with_config(command_line=("cleanup.policy=delete", "retention.ms=5"), own={}), Action.RETAIN) == []
 
 
 def test_a_default_is_known_where_every_source_was_read():
     """The topic's record in the metadata log, and --broker-config: then nobody has overridden Kafka's default."""
     assert names(with_config(own={}, unread=()), Action.RETAIN) == []
-    assert names(with_config(own={}, unread=()), Action.COMPACT, is_named=True) == []
+    assert names(with_config(own={}, unread=()), Action.COMPACT, is_named_alone=True) == []
     assert names(with_config(own={}), Action.RETAIN) == ["no-policy"]
     with pytest.raises(Skipped) as raised:
         raise_refusals(judge(with_config(own={}, unread=NO_METADATA), Intent(Action.RETAIN, NOW)))
@@ -259,8 +259,9 @@ def test_settings_of_a_damaged_metadata_log():
     def damaged(**sources):
         return replace(with_config(**sources), metadata_is_damaged=True)
 
-    given = damaged(command_line=("retention.ms=5", "cleanup.policy=delete"), own={})
-    assert names(given, Action.RETAIN) == ["overridden-policy"]  # the damage may hide a topic's own policy
+    for own in ({}, {"cleanup.policy": "delete"}):
+        given = damaged(command_line=("retention.ms=5", "cleanup.policy=delete"), own=own)
+        assert names(given, Action.RETAIN) == ["overridden-policy"]  # the damage may hide a topic's own policy
     assert [verdict.is_lifted for verdict in judge(given, Intent(Action.RETAIN, NOW, is_named_alone=True))] == [True]
     assert names(damaged(command_line=("retention.ms=5",)), Action.RETAIN) == ["outdated-settings"]
     assert names(damaged(own={}, static={"log.retention.ms": "5", "log.cleanup.policy": "delete"}), Action.RETAIN) == [
@@ -292,16 +293,14 @@ def test_an_illegal_value_that_is_overruled_does_no_harm():
         st.sampled_from(Action),
         st.integers(NOW - 9, NOW + 9),
         single_replica=st.booleans(),
-        is_named=st.booleans(),
+        is_named_alone=st.booleans(),
     ),
 )
 def test_a_flag_never_makes_a_refusal(facts, intent):
     def refused(intent):
         return {verdict.rule.name for verdict in judge(facts, intent) if verdict.outcome is not RuleOutcome.WARNING}
 
-    stronger = replace(
-        intent, single_replica=True, now_is_given=True, is_named=True, is_named_alone=True, has_own_limit=True
-    )
+    stronger = replace(intent, single_replica=True, now_is_given=True, is_named_alone=True, has_own_limit=True)
     assert refused(stronger) <= refused(intent)
     order = [rule.name for rule in RULES]
     found = [order.index(verdict.rule.name) for verdict in judge(facts, intent)]

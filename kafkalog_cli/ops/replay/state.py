@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kafkalog_cli.disk.durable import not_changed, replace_file
-from kafkalog_cli.disk.fs import FileAttributes, LockHandle, WritableFilesystem, read_all
-from kafkalog_cli.disk.named_places import check_named_file
-from kafkalog_cli.errors import BadInput, Locked, Refused
+from kafkalog_cli.disk.fs import FileAttributes, WritableFilesystem, read_all
+from kafkalog_cli.disk.named_places import lock_named_file
+from kafkalog_cli.errors import BadInput, Refused
 from kafkalog_cli.format.strict_json import anything, fields, flag, integer, list_of, one_of, parse, table, text
 
 FORMAT = "kafkalog replay state, version 1"
@@ -41,7 +41,7 @@ class SentProgress:
 class ReplayState:
     """A state file, which is locked inside `with`. `request` is what all runs with it must have in common.
 
-    Raises Refused for a state of another request, BadInput for another file, Locked, and as `check_named_file`.
+    Raises Refused for a state of another request, BadInput for another file, and as `lock_named_file`.
     """
 
     def __init__(self, fs: WritableFilesystem, path: str, request: Mapping[str, Any]) -> None:
@@ -52,9 +52,8 @@ class ReplayState:
         self._opened = ExitStack()
 
     def __enter__(self) -> ReplayState:
-        check_named_file(self._fs, self.path)
         with ExitStack() as opened:
-            opened.enter_context(self._locked())
+            opened.enter_context(lock_named_file(self._fs, self.path, "kafkalog replay"))
             self.load()
             self._opened = opened.pop_all()
         return self
@@ -91,14 +90,6 @@ class ReplayState:
             replace_file(self._fs, self.path, content, attributes)
         except OSError as error:
             raise not_changed(self.path, error) from error
-
-    def _locked(self) -> LockHandle:
-        path = f"{self.path}.lock"
-        check_named_file(self._fs, path)
-        try:
-            return self._fs.lock(path, first_byte=0, exclusive=True)
-        except BlockingIOError as error:
-            raise Locked(path=path, reason="another kafkalog replay uses this state") from error
 
     def _read(self) -> dict[str, Any]:
         try:

@@ -20,7 +20,7 @@ from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.segments.log_end import largest_timestamp
-from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, Origin, TopicConfig
+from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, TopicConfig
 from kafkalog_cli.ops.change_plan import Remark
 from kafkalog_cli.ops.log_plan import LogPlan, Unready, check_finished, end_of
 from kafkalog_cli.ops.log_request import LogRequest
@@ -149,7 +149,7 @@ def _protected_by(partition: Partition, root: PartitionState, config: TopicConfi
     if not is_known and any(path.endswith(FileKind.CLEANER_CHECKPOINT.value) for path, _ in root.faults):
         return f"{FileKind.CLEANER_CHECKPOINT.value} is damaged, and may have listed it as compacted"
     metadata = request.settings.metadata(root.log_dir)
-    if metadata is not None and not metadata.is_complete and own[CLEANUP_POLICY].origin is not Origin.TOPIC:
+    if metadata is not None and not metadata.is_complete:
         return "the metadata log is damaged, and may have said that the topic is compacted"
     return ""
 

@@ -30,7 +30,7 @@ def commit(broker: Broker, request: Request) -> Message:
     errors: dict[OffsetKey, ApiError] = {}
     for topic in body["topics"]:
         for one in topic["partitions"]:
-            key = (group_id, topic["name"], one["partitionIndex"])
+            key = OffsetKey(group_id, topic["name"], one["partitionIndex"])
             metadata = one["committedMetadata"] or ""
             errors[key] = refused if refused is not ApiError.NONE else _commit_error(broker, key, metadata)
             if errors[key] is ApiError.NONE:
@@ -48,7 +48,7 @@ def commit(broker: Broker, request: Request) -> Message:
                 "partitions": [
                     {
                         "partitionIndex": one["partitionIndex"],
-                        "errorCode": errors[group_id, topic["name"], one["partitionIndex"]],
+                        "errorCode": errors[OffsetKey(group_id, topic["name"], one["partitionIndex"])],
                     }
                     for one in topic["partitions"]
                 ],

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from threading import Lock, Thread
 from typing import NamedTuple
 
+from kafkalog_cli.disk.durable import error_text, is_no_room
 from kafkalog_cli.disk.fs import WritableFile, WritableFilesystem, read_all
+from kafkalog_cli.disk.named_places import lock_named_file
 from kafkalog_cli.errors import BadInput, ExitCode, KafkalogError, Refused, UsageError
 from kafkalog_cli.format.fault import unreadable
 from kafkalog_cli.format.internal_topics.records import CONSUMER_OFFSETS
+from kafkalog_cli.format.strict_json import fields, integer, parse, text
 from kafkalog_cli.ops.coordinators import CoordinatorTopic, LogDirs
 from kafkalog_cli.ops.serve.epochs import NO_EPOCH
 from kafkalog_cli.ops.session.observer import Note
@@ -22,10 +26,14 @@ MOST_METADATA_BYTES = 4096
 """The largest metadata of a commit (offset.metadata.max.bytes)."""
 _MOST_OFFSETS = 1_000_000
 _MOST_FILE_BYTES = 1 << 30
-_INT64 = 1 << 63
 
-OffsetKey = tuple[str, str, int]
-"""A group id, a topic and a partition."""
+
+class OffsetKey(NamedTuple):
+    """A group id, a topic and a partition."""
+
+    group: str
+    topic: str
+    partition: int
 
 
 class Commit(NamedTuple):
@@ -41,12 +49,18 @@ class CommitFile:
     """A file with a JSON object per commit. A commit is in the file, on the disk, before it is answered."""
 
     def __init__(self, fs: WritableFilesystem, path: str) -> None:
-        """Create the file, or continue an existing one. Raises UsageError, BadInput, OSError, as `read_all`."""
+        """Create the file, or continue an existing one. Raises UsageError, BadInput, OSError, as `lock_named_file`."""
         self.path = path
         self.known: dict[OffsetKey, Commit] = {}
         parent = path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
         if fs.status(parent) is None:
             raise UsageError(reason=f"--commit-to {path}: there is no directory {parent}")
+        with ExitStack() as opened:
+            opened.enter_context(lock_named_file(fs, path, "kafkalog serve"))
+            self._open(fs, path, parent)
+            self._opened = opened.pop_all()
+
+    def _open(self, fs: WritableFilesystem, path: str, parent: str) -> None:
         if fs.status(path) is None:
             self._file: WritableFile = fs.create(path)
             self._file.sync()
@@ -58,6 +72,8 @@ class CommitFile:
             for number, line in enumerate(data[: self._size].splitlines(), 1):
                 key, commit = _parsed(path, number, line)
                 self.known[key] = commit
+            if fs.attributes(path).link_count > 1:
+                raise Refused(path=path, reason="it has several names (hard links), and is written in place; copy it")
             self._file = fs.open_write(path)
 
     def append(self, commits: dict[OffsetKey, Commit]) -> None:
@@ -73,8 +89,9 @@ class CommitFile:
         self._size += len(data)
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file, and unlock it."""
+        with self._opened:
+            self._file.close()
 
 
 class CommittedStore:
@@ -89,6 +106,7 @@ class CommittedStore:
         self._report = report
         self._held: dict[OffsetKey, Commit] = {}
         self._new: dict[OffsetKey, Commit] = {} if file is None else dict(file.known)
+        self._is_failing = False
         self._changing = Lock()
         self._loading = Thread(target=self._load, name="kafkalog-load-offsets", daemon=True)
 
@@ -126,8 +144,20 @@ class CommittedStore:
             if len(self._new) + len(commits) > _MOST_OFFSETS:
                 raise Refused(path=CONSUMER_OFFSETS, reason=f"more than {_MOST_OFFSETS} offsets were committed")
             if self._file is not None:
-                self._file.append(commits)
+                self._append(self._file, commits)
             self._new |= commits
+
+    def _append(self, file: CommitFile, commits: dict[OffsetKey, Commit]) -> None:
+        try:
+            file.append(commits)
+        except OSError as error:
+            if not self._is_failing:  # consumers try again and again
+                code = ExitCode.NO_SPACE if is_no_room(error) else ExitCode.FAILURE
+                message = f"commits are refused, as they cannot be written: {error_text(error)}"
+                self._report(Note("commits-refused", message, file.path, is_error=True, exit_code=code))
+            self._is_failing = True
+            raise
+        self._is_failing = False
 
     def close(self) -> None:
         """Close the file."""
@@ -156,32 +186,32 @@ def _replayed(number: int, entries: Iterator[CoordinatorEntry]) -> list[Committe
 def _commit_on_disk(found: CommittedOffset) -> tuple[OffsetKey, Commit]:
     epoch = NO_EPOCH if found.leader_epoch is None else found.leader_epoch
     time_ms = -1 if found.commit_timestamp is None else found.commit_timestamp
-    key = (found.group_id, found.topic, found.partition)
+    key = OffsetKey(found.group_id, found.topic, found.partition)
     return key, Commit(found.offset, epoch, found.metadata, time_ms)
 
 
 def _line(key: OffsetKey, commit: Commit) -> bytes:
-    names = ("group", "topic", "partition", *Commit._fields)
-    return json.dumps(dict(zip(names, (*key, *commit), strict=True))).encode() + b"\n"
+    return json.dumps({**key._asdict(), **commit._asdict()}).encode() + b"\n"
 
 
 def _parsed(path: str, number: int, line: bytes) -> tuple[OffsetKey, Commit]:
     try:
-        found = json.loads(line)
-        texts = [found[name] for name in ("group", "topic", "metadata")]
-        numbers = [found[name] for name in ("partition", "offset", "leader_epoch", "time_ms")]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        texts, numbers = [], []
-    is_sound = len(texts) == 3 and all(isinstance(text, str) for text in texts) and all(map(_is_number, numbers))
-    if not is_sound:
-        raise BadInput(path=path, reason=f"line {number} is not a commit that kafkalog serve wrote")
-    group, topic, metadata = texts
-    partition, offset, epoch, time_ms = numbers
-    return (group, topic, partition), Commit(offset, epoch, metadata, time_ms)
+        found = parse(line)
+        _FORM(found)
+    except ValueError as error:
+        raise BadInput(path=path, reason=f"line {number} is not a commit that kafkalog serve wrote: {error}") from error
+    names = OffsetKey._fields, Commit._fields
+    return OffsetKey(*map(found.get, names[0])), Commit(*map(found.get, names[1]))
 
 
-def _is_number(value: object) -> bool:
-    return type(value) is int and -_INT64 <= value < _INT64
+_INT, _LONG = integer(-(1 << 31), (1 << 31) - 1), integer(-(1 << 63))
+_FORM = fields(
+    {
+        **dict.fromkeys(("group", "topic", "metadata"), text),
+        **dict.fromkeys(("partition", "leader_epoch"), _INT),
+        **dict.fromkeys(("offset", "time_ms"), _LONG),
+    }
+)
 
 
 def offsets_in(found: dict[tuple[str, int], Commit]) -> Iterator[tuple[str, list[int]]]:

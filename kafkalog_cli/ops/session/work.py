@@ -224,7 +224,6 @@ class Work:
         shared, partition = self._shared, self.partition
         facts = facts or self.facts()
         self._replication = facts.replication
-        is_alone = shared.named_topics == {partition.topic}
         verdicts = judge(
             facts,
             Intent(
@@ -232,8 +231,7 @@ class Work:
                 self.clock.now_ms,
                 self.clock.is_given,
                 single_replica=shared.options.single_replica,
-                is_named=is_alone or partition.topic in shared.options.selection.topics,
-                is_named_alone=is_alone,
+                is_named_alone=shared.named_topics == {partition.topic},
                 argv=shared.argv,
                 **intent,
             ),

@@ -43,9 +43,10 @@ def _run(argv: list[str], environment: Environment) -> int:
         environment = _configured(argv, environment)
         environment.kernels.complain = partial(_complain, environment)
         environment.kernels.announce = partial(_announce_compilation, environment)
-        return _call(argv, environment)
-    except Answered as answer:
-        return _answer(str(answer), environment)
+        try:
+            return _call(argv, environment)
+        except Answered as answer:
+            return _answer(str(answer), environment)
     except KafkalogError as error:
         Messages(environment.stderr, as_json=environment.wants_json).exception(error)
         return int(error.exit_code)

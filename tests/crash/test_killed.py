@@ -23,7 +23,7 @@ MORE_KILLS = 30
 AT_WORK = """
     import sys
     from unittest import mock
-    from kafkalog_cli.ops import roll, undo_verb
+    from kafkalog_cli.ops import roll, undo
     from kafkalog_cli.ops.append import verb
     from kafkalog_cli.ops.recover import verb as recover_verb
     from kafkalog_cli.ops.retain import retain

@@ -56,7 +56,7 @@ def test_an_index_that_tells_the_truth():
         ([(1, 0, 3, 4), (2, 4, 11, 12)], "no marker at offset 11 aborts a transaction of producer 2"),
         ([*GOOD, (2, 4, 13, 14)], "no marker at offset 13 aborts a transaction of producer 2"),
         (aborted_txns(GOOD)[:-5], "are not a multiple of 34"),
-        (b"\7" + aborted_txns(GOOD)[1:], "unexpected aborted transaction version 7"),
+        (b"\0\7" + aborted_txns(GOOD)[2:], "unexpected aborted transaction version 7"),
     ],
 )
 def test_an_index_that_is_missing_or_lies(index, told):

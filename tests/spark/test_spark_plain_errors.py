@@ -67,6 +67,7 @@ def test_audit_of_what_goes_away(damaged, tmp_path, monkeypatch):
 
     def removed(*arguments):
         shutil.rmtree(folder / "orders-0")
+        (folder / "orders-0").touch()
         return run_tasks(*arguments)
 
     monkeypatch.setattr(audit_job, "run_tasks", removed)

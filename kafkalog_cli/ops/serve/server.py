@@ -6,6 +6,7 @@ import errno
 import select
 import socket
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from threading import Lock, Thread
 from typing import NamedTuple
 
@@ -76,7 +77,8 @@ class Server:
     def stop(self) -> None:
         """End `run`; any thread may call this."""
         self._broker.stopping.set()
-        self._waker.send(b"x")
+        with suppress(OSError):  # `run` has ended by itself
+            self._waker.send(b"x")
 
     def _accept(self) -> None:
         try:

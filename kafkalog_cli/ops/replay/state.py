@@ -70,6 +70,7 @@ class ReplayState:
             differing = sorted(name for name, value in self._request.items() if found["request"].get(name) != value)
             reason = f"it belongs to a replay with another {' and '.join(differing) or 'request'}; give another --state"
             raise Refused(path=self.path, reason=reason)
+        self.partitions.clear()
         for one in found["partitions"]:
             progress = SentProgress(**{**one, "translated": dict(one["translated"])})
             if self.partitions.setdefault((progress.topic, progress.partition), progress) is not progress:

@@ -1,8 +1,9 @@
 """Exception classes and exit codes, for mistakes of the caller and for refusals of the machine.
 
 Damage in a log is never an exception: it is a `kafkalog_cli.format.fault.Fault`, a value.
-The docstring of an error class is its message template. The command returns its `exit_code` if nothing else went
-wrong. Each error has one code. The man page of a command lists the codes that it has.
+The docstring of an error class is its message template; the comment beside its name states when it is raised. The
+command returns its `exit_code` if nothing else went wrong. Each error has one code, if not its own, then that of its
+base class. The man page of a command lists the codes that it has.
 """
 
 import errno
@@ -98,10 +99,15 @@ class KafkalogError(Exception):
     has_no_partition = False
     """Whether the path is in a partition that may not be there, so that no command for it can be the next step."""
 
+    def __init_subclass__(cls, exit_code: ExitCode | None = None) -> None:
+        if exit_code is not None:
+            cls.exit_code = exit_code
+
     def __init__(self, **details: object) -> None:
         self.details = details
         words = {f"{name}_word": shell_word(str(value)) for name, value in details.items()}
-        super().__init__((type(self).__doc__ or "{reason}").format(**details, **words))
+        shown = {**details, **words} if details.get("path") != "" else {**details, **words, "path": "''"}
+        super().__init__((type(self).__doc__ or "{reason}").format(**shown))
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the error with its details; the method of `Exception` would keep only the message."""
@@ -120,176 +126,150 @@ def error_saying(
     return error
 
 
-class UsageError(KafkalogError):
+class UsageError(KafkalogError, exit_code=ExitCode.USAGE):  # an option or an argument is wrong
     """{reason}"""
 
-    exit_code = ExitCode.USAGE
 
-
-class PathNotFound(KafkalogError):
+class PathNotFound(KafkalogError, exit_code=ExitCode.NOT_FOUND):  # the user named a path that is not there
     """{path}: no such file or directory"""
 
-    exit_code = ExitCode.NOT_FOUND
 
-
-class PathMisspelt(PathNotFound):
+class PathMisspelt(PathNotFound):  # there is a path with a name like it
     """{path}: no such file or directory. {question}"""
 
 
-class NotKafkaLayout(KafkalogError):
+class NotKafkaLayout(KafkalogError, exit_code=ExitCode.NOT_FOUND):  # a path is not what the command works on
     """{path}: {reason}"""
 
-    exit_code = ExitCode.NOT_FOUND
 
-
-class NothingSelected(KafkalogError):
+class NothingSelected(KafkalogError, exit_code=ExitCode.NOT_FOUND):  # nothing fits the options
     """{reason}"""
 
-    exit_code = ExitCode.NOT_FOUND
 
-
-class UnsupportedFormat(KafkalogError):
+class UnsupportedFormat(KafkalogError, exit_code=ExitCode.UNSUPPORTED):  # a file that kafkalog does not support here
     """{path}: {reason}"""
 
-    exit_code = ExitCode.UNSUPPORTED
 
-
-class OffsetOutOfRange(KafkalogError):
+class OffsetOutOfRange(KafkalogError):  # the log does not have the offset that the user wants
     """{path}: {what} is outside the log, valid range is {first} to {last}"""
 
 
-class NoRecordAtTime(OffsetOutOfRange):
+class NoRecordAtTime(OffsetOutOfRange):  # the log does not have the time that the user wants
     """{path}: no record is at or after {what}"""
 
 
-class AfterLastTime(NoRecordAtTime):
+class AfterLastTime(NoRecordAtTime):  # the time is after all records
     """{path}: no record is at or after {what}: the largest timestamp is {newest}"""
 
 
-class NoTimestamps(NoRecordAtTime):
+class NoTimestamps(NoRecordAtTime):  # no time can be found in the log
     """{path}: {what} finds no record: no record has a timestamp"""
 
 
-class BadInput(KafkalogError):
+class BadInput(KafkalogError):  # records or a file that the user gives cannot be taken
     """{path}: {reason}"""
 
 
-class NotRecords(BadInput):
-    """{path}: {reason}"""
-
-    exit_code = ExitCode.USAGE
-
-
-class Unreadable(KafkalogError):
+class NotRecords(BadInput, exit_code=ExitCode.USAGE):  # an object has fields that no record has
     """{path}: {reason}"""
 
 
-class NotLookedUp(Unreadable):
+class Unreadable(KafkalogError):  # a file or directory cannot be read, or has too much to be read
+    """{path}: {reason}"""
+
+
+class NotLookedUp(Unreadable):  # the path itself, or one above it, cannot be looked up
     """{path}: {reason}"""
 
     has_no_partition = True
 
 
-class DamagedLog(KafkalogError):
+class DamagedLog(KafkalogError, exit_code=ExitCode.CORRUPTION):  # damage where the caller wants an exception
     """{path}: at byte {position}: {message}"""
 
-    exit_code = ExitCode.CORRUPTION
 
-
-class DamagedTail(DamagedLog):
+class DamagedTail(DamagedLog, exit_code=ExitCode.WARNINGS):  # the same at the end of a log, as after a crash
     """{path}: at byte {position}: {message}"""
 
-    exit_code = ExitCode.WARNINGS
 
-
-class NoSpace(KafkalogError):
+class NoSpace(KafkalogError, exit_code=ExitCode.NO_SPACE):  # the disk or a quota is full
     """{path}: no space left on the device: {reason}"""
 
-    exit_code = ExitCode.NO_SPACE
 
-
-class ClusterError(KafkalogError):
+class ClusterError(KafkalogError):  # the cluster that replay sends to fails or refuses
     """{cluster}: {reason}"""
 
 
-class NotSent(ClusterError):
+class NotSent(ClusterError):  # the cluster did not acknowledge a record
     """{path}: the record of offset {offset} was not acknowledged by {cluster}: {reason}; the same command continues there"""  # noqa: E501
 
 
-class Locked(KafkalogError):
+class Locked(KafkalogError, exit_code=ExitCode.LOCKED):  # a broker or another kafkalog has the lock
     """{path}: locked: {reason}"""
 
-    exit_code = ExitCode.LOCKED
 
-
-class Refused(KafkalogError):
+class Refused(KafkalogError, exit_code=ExitCode.REFUSED):  # a rule of ops/refusals.py applies, or the log has changed
     """{path}: refused: {reason}"""
 
-    exit_code = ExitCode.REFUSED
 
-
-class Skipped(Refused):
+class Skipped(Refused):  # a rule leaves a partition out of a run over several
     """{path}: skipped: {reason}"""
 
 
-class NotChanged(KafkalogError):
+class NotChanged(KafkalogError):  # a change failed or was not wanted before it began
     """{path}: nothing was changed: {reason}"""
 
 
-class HalfChanged(KafkalogError):
+class HalfChanged(KafkalogError):  # a change failed half way, and its journal remains
     """{path}: stopped half way: {reason}; `kafkalog undo {path_word} {run_word}` restores the earlier state"""
 
 
-class PartlyRemoved(KafkalogError):
+class PartlyRemoved(KafkalogError):  # a removal of files failed half way
     """{path}: not all files were removed: {reason}; repeat the command to remove the rest"""
 
 
-class HalfDiscarded(KafkalogError):
+class HalfDiscarded(KafkalogError):  # a change without a journal failed half way
     """{path}: stopped half way: {reason}; the removed bytes were not kept, so that undo is not possible; once the disk works, repeat the command, and then `kafkalog recover {path_word}`"""  # noqa: E501
 
 
-class PartitionLeft(KafkalogError):
+class PartitionLeft(KafkalogError):  # an append failed after it had made its partition
     """{path}: this partition was made, and stays: {reason}; repeat the command to continue"""
 
 
-class NotRecorded(KafkalogError):
+class NotRecorded(KafkalogError):  # the checkpoints failed after segments were removed
     """{path}: segments were removed, but the files that name them could not be updated: {reason}; once the disk works, `kafkalog recover {path_word}` updates them"""  # noqa: E501
 
 
-class HalfPublished(KafkalogError):
+class HalfPublished(KafkalogError):  # the moves failed after a run's commit
     """{path}: the run is committed, but not all of its files are in their places: {reason}; repeat the command to finish"""  # noqa: E501
 
 
-class NotImported(KafkalogError):
+class NotImported(KafkalogError):  # an import failed before its commit
     """{path}: nothing was imported: {reason}; the next import removes what is left of this run"""
 
 
-class RecordNotGone(KafkalogError):
+class RecordNotGone(KafkalogError):  # the last sync of a published run failed
     """{path}: all files are in their places, but the removal of the run's record may not have reached the disk: {reason}; nothing has to be done: a record that comes back is removed by the next run"""  # noqa: E501
 
 
-class NotSame(KafkalogError):
+class NotSame(KafkalogError, exit_code=ExitCode.CORRUPTION):  # what was written is not what was read
     """{path}: {reason}"""
 
-    exit_code = ExitCode.CORRUPTION
 
-
-class MarkerLeftAway(KafkalogError):
+class MarkerLeftAway(KafkalogError):  # the marker failed after a change
     """{path}: done, but .kafka_cleanshutdown could not be restored: {reason}; without it a broker recovers all partitions when it starts, and leaves every in-sync replica set; once the disk works, `{command}` {effect}"""  # noqa: E501
 
 
-class MarkerKept(KafkalogError):
+class MarkerKept(KafkalogError):  # the marker failed, and there was no change
     """{path}: no log was changed, but .kafka_cleanshutdown could not be restored: {reason}; without it a broker recovers all partitions when it starts, and leaves every in-sync replica set; once the disk works, `kafkalog undo {partition_word} {run_word}` restores it"""  # noqa: E501
 
 
-class SyncFailed(KafkalogError):
+class SyncFailed(KafkalogError):  # fsync failed: nobody knows what is on the disk
     """{path}: the written data may not have reached the disk: {reason}"""
 
 
-class SyncFoundNoSpace(SyncFailed):
+class SyncFoundNoSpace(SyncFailed, exit_code=ExitCode.NO_SPACE):  # fsync failed because the disk is full
     """{path}: the written data may not have reached the disk: {reason}"""
-
-    exit_code = ExitCode.NO_SPACE
 
 
 _AS_THE_OWNER = "run it as the user that the broker runs as, or as root"

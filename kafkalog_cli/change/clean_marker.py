@@ -22,7 +22,7 @@ from kafkalog_cli.change.manifest import FileFacts, Manifest, RunState, differen
 from kafkalog_cli.disk.durable import not_changed, replace_file, sync_directory, try_to_remove
 from kafkalog_cli.disk.fs import FileAttributes, Filesystem, WritableFilesystem, read_all
 from kafkalog_cli.disk.lock import LockPolicy, lock_checkpoints, turn_of
-from kafkalog_cli.disk.names import FileKind
+from kafkalog_cli.disk.names import FileKind, moved_from_root
 from kafkalog_cli.errors import KafkalogError, PathNotFound, Refused, SyncFailed
 
 HELD_MARKER = FileKind.HELD_CLEAN_SHUTDOWN.value
@@ -57,9 +57,9 @@ def hold_marker(fs: WritableFilesystem, log_dir: str, run_id: str, partitions: C
             found = fs.status(path)
             if found is not None:
                 if found.is_symlink or not found.is_file:
-                    raise Refused(
-                        path=path, reason="it is a symbolic link, or not a regular file: no broker makes such a file"
-                    )
+                    step = moved_from_root(path, is_directory=found.is_directory)
+                    what = "it is a symbolic link, or not a regular file: no broker makes such a file"
+                    raise Refused(path=path, reason=f"{what}; {step} moves it away")
                 # A held marker that also exists is outdated: a broker has stopped cleanly since, or this function
                 # or release_marker crashed.
                 held = HeldMarker(read_all(fs, path), fs.attributes(path), {run_id: tuple(sorted(partitions))})

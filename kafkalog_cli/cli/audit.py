@@ -61,11 +61,10 @@ def audit(  # noqa: PLR0913
     changed in a log directory. Needs the extra `spark`.
     """
     from kafkalog_cli.cli.audit_run import AuditOptions, AuditRun
-    from kafkalog_cli.ops.selection import Selection
     from kafkalog_cli.ops.verify.partition import Level
 
     options = AuditOptions(
-        selection_of(topic, partition, topic_pattern) or Selection(), Level(level.value), metadata, now,
+        selection_of(topic, partition, topic_pattern), Level(level.value), metadata, now,
         decoding.limits, quiet, output_format.is_json,
         spark.sessions(context.environment, as_json=output_format.is_json), top if keys else None,
         history, compare, replaced, output,

@@ -144,7 +144,7 @@ class AuditRun:
             if isinstance(one.result, Failed):
                 self._messages.exception(one.result.error)
             elif one.result.target is TargetKind.PARTITION:  # a log directory has a finding for its lock
-                locks.about_partition(one.path)
+                locks.about_partitions(one.path)
         code = combined_exit_code([one.exit_code for one in audited]) if failure is None else failure.exit_code
         if self._options.json:
             self._write_objects(audited, found or (), code)

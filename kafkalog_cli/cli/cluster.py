@@ -70,8 +70,7 @@ def cluster(  # noqa: PLR0913, PLR0917 options
 
         ClusterText(out).write(found, parts)
     out.flush()
-    for note in found.notes:
-        messages.report(note)
+    messages.report(*found.notes)
     return code
 
 

@@ -53,9 +53,7 @@ class GroupsRun:
         options, fs = self._options, self._environment.fs
         retention = offsets_retention(fs, options.broker_config)
         log_dirs = LogDirs(fs, paths, options.metadata, self._environment.kernels)
-        locks = LockWarnings(fs, self._messages.report)
-        for log_dir in log_dirs.replicas.log_dirs:
-            locks.about(log_dir)
+        LockWarnings(fs, self._messages.report).about(*log_dirs.replicas.log_dirs)
         request = GroupsRequest(frozenset(options.groups), frozenset(options.topics), retention)
         if options.shown is GroupsShown.HISTORY:
             return self._history(log_dirs, request)
@@ -119,8 +117,7 @@ class GroupsRun:
 
     def _end(self, log_dirs: LogDirs, code: ExitCode) -> int:
         self._out.flush()
-        for note in log_dirs.notes:
-            self._messages.report(note)
+        self._messages.report(*log_dirs.notes)
         return code
 
     def _write_objects(self, found: Sequence[GroupDescription], code: int) -> None:

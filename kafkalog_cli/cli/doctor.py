@@ -51,8 +51,7 @@ def doctor(  # noqa: PLR0913, PLR0917 options
 
         DoctorText(out).write(found)
     out.flush()
-    for note in found.notes:
-        messages.report(note)
+    messages.report(*found.notes)
     if found.text_is_unknown:
         messages.warn("unknown-text", "no page of docs/broker-messages is about this text")
     return found.exit_code

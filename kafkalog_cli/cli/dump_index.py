@@ -35,9 +35,8 @@ def dump_index(  # noqa: PLR0913, PLR0917 options
     4.1). Metadata files are printed too.
     """
     from kafkalog_cli.cli.dump_index_run import DumpIndexRun
-    from kafkalog_cli.ops.selection import Selection
 
-    selection = selection_of(topic, partition, topic_pattern) or Selection()
+    selection = selection_of(topic, partition, topic_pattern)
     limits = Limits(max_batch_bytes, max_output_bytes, max_ratio)
     return DumpIndexRun(context.environment, json=output.is_json).run(paths or [], selection, limits)
 

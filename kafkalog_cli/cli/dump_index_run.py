@@ -45,7 +45,7 @@ class DumpIndexRun:
                 self._messages.exception(reported.error)
                 codes.append(reported.error.exit_code)
                 continue
-            warnings.about_partition(reported.path.rpartition("/")[0] or ".")
+            warnings.about_partitions(reported.path.rpartition("/")[0] or ".")
             codes.append(reported.exit_code)
             if self._json is not None:
                 self._json.report(reported)

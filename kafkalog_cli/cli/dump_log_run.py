@@ -20,6 +20,7 @@ from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.ops.dump.segment import MAX_INT32, DumpOptions, SegmentDump
+from kafkalog_cli.ops.selection import Selection, select_files
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
 from kafkalog_cli.ops.values.decoded_columns import Decoding
 from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
@@ -32,7 +33,6 @@ from kafkalog_cli.output.stream import ResultStream, printable
 if TYPE_CHECKING:
     from kafkalog_cli.cli.dump_sidecar_run import SidecarDump
     from kafkalog_cli.ops.ranges import Range
-    from kafkalog_cli.ops.selection import Selection
     from kafkalog_cli.output.dump_compiled import CompiledLogText
     from kafkalog_cli.output.progress import Progress
     from kafkalog_cli.output.record_json_printer import JsonPrinter
@@ -105,7 +105,7 @@ class DumpLogRun:
         self._sidecars: SidecarDump | None = None
         self._values = DumpedValues(environment.fs, self._messages, request.decoding)
 
-    def run(self, files: str | None, paths: list[str], selection: Selection | None = None) -> int:
+    def run(self, files: str | None, paths: list[str], selection: Selection) -> int:
         """Dump `files` (comma separated, unchanged) and the files that `paths` select; return the exit code."""
         request = self._request
         named = java_split(files) if files is not None else []
@@ -149,13 +149,10 @@ class DumpLogRun:
         if self._progress is not None:
             self._progress.erase()
 
-    def _select(self, paths: list[str], selection: Selection | None) -> list[str]:
+    def _select(self, paths: list[str], selection: Selection) -> list[str]:
         if not paths:
             return []
-        # Imported here, like the sidecars below: these take a third of the start-up of a small dump.
-        from kafkalog_cli.ops.selection import Selection, select_files
-
-        files = select_files(self._fs, paths, selection or Selection())
+        files = select_files(self._fs, paths, selection)
         if self._request.wanted is None:
             return files
         from kafkalog_cli.ops.ranges import segments_in_range
@@ -168,7 +165,7 @@ class DumpLogRun:
         suffix = name[name.rindex(".") :] if "." in name else ""
         if self._progress is not None:
             self._progress.erase()
-        self._locks.about_partition(path.rpartition("/")[0] or ".")
+        self._locks.about_partitions(path.rpartition("/")[0] or ".")
         try:
             if suffix in SEGMENT_SUFFIXES:
                 self._dump_segment(path, name)
@@ -217,7 +214,6 @@ class DumpLogRun:
         from kafkalog_cli.ops.checks.file_report import FileReport
         from kafkalog_cli.ops.checks.root_reports import index_reports
         from kafkalog_cli.ops.checks.segment_reports import ReadContext
-        from kafkalog_cli.ops.selection import Selection
         from kafkalog_cli.output.index_view import IndexJson
         from kafkalog_cli.output.ndjson import JsonLines
 

@@ -28,7 +28,7 @@ from kafkalog_cli.spark.starting import need_pyspark
 class ExportOptions:
     """The options of export, as given."""
 
-    selection: Selection | None
+    selection: Selection
     output: str | None
     format: str
     codec: str | None
@@ -68,13 +68,10 @@ class ExportRun:
         need_pyspark()
         request = self._request()
         request.check()
-        selection = options.selection or Selection()
-        partitions = exported_partitions(environment.fs, paths, selection)
-        warnings = LockWarnings(environment.fs, self._messages.report)
-        for partition in partitions:
-            warnings.about_partition(partition.path)
+        partitions = exported_partitions(environment.fs, paths, options.selection)
+        LockWarnings(environment.fs, self._messages.report).about_partitions(*(one.path for one in partitions))
         lines = ExportLines() if request.format is FileFormat.JSON else None
-        command = [*paths, selection.text, str(request.range), request.codec, options.mode]
+        command = [*paths, options.selection.text, str(request.range), request.codec, options.mode]
         export = Export(
             environment.fs, partitions, request, options.output, options.state, environment.now_ms(), lines,
             command,

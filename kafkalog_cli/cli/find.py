@@ -89,7 +89,8 @@ def find(  # noqa: PLR0913 options
     With --value-format, --json looks into decoded values, such as Avro. --value and --regex always search the
     stored bytes. Values that cannot be decoded do not match --json. The reason is a warning, and the exit code is 3.
 
-    A partition without the offsets or times of the range has no match. A JSON value of more than 4 MiB never
+    Without a condition every record matches: --count counts them, and --last 10 prints the last ten of each
+    partition. A partition without the offsets or times of the range has no match. A JSON value of more than 4 MiB never
     matches --json.
     """
     from kafkalog_cli.cli.find_run import FindOptions, FindRun

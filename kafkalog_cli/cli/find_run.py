@@ -10,9 +10,10 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.options import selection_of
 from kafkalog_cli.cli.read_run import RecordOutput, decoder_of, fields_of, start_of
 from kafkalog_cli.cli.times import time_of
-from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
+from kafkalog_cli.errors import ExitCode, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.ops.damage import is_torn_tail
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.find.conditions import Conditions, HeaderCondition, parse_regex
 from kafkalog_cli.ops.find.context import FoundBlock
@@ -21,7 +22,7 @@ from kafkalog_cli.ops.find.partition_search import DamagedPart, FindEvent, Found
 from kafkalog_cli.ops.find.request import FindRequest
 from kafkalog_cli.ops.find.search import find_records
 from kafkalog_cli.ops.read.request import Isolation
-from kafkalog_cli.ops.selection import Selection, select_partitions
+from kafkalog_cli.ops.selection import select_partitions
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
 from kafkalog_cli.ops.values.decoded_columns import Decoding
 from kafkalog_cli.output.decoded_values import DecodedValues
@@ -92,15 +93,12 @@ class FindRun:
     ) -> int:
         """Search; return the exit code. Raises UsageError, and the exceptions of `select_partitions`."""
         environment, options = self._environment, self._options
-        selection = selection_of(topics, partitions, topic_pattern) or Selection()
-        chosen = select_partitions(environment.fs, paths, selection)
+        chosen = select_partitions(environment.fs, paths, selection_of(topics, partitions, topic_pattern))
         paths = [partition.path for partition in chosen]
         decoder = decoder_of(options.decoding, environment.fs, paths, self._messages)
         self._output = replace(self._output, decoder=decoder)
         self._request = replace(self._request, decoder=decoder)
-        locks = LockWarnings(environment.fs, self._messages.report)
-        for one in chosen:
-            locks.about_partition(one.path)
+        LockWarnings(environment.fs, self._messages.report).about_partitions(*paths)
         done: list[SearchedPartition] = []
         total = sum(map(log_bytes, chosen))
         with Progress(
@@ -140,14 +138,10 @@ class FindRun:
         self._out.flush()
         self._progress.erase()
         if isinstance(event, DamagedPart):
-            fault = event.fault
-            self._messages.tell(fault.kind.value, fault.message, path=event.path, position=fault.position)
+            is_torn = is_torn_tail(partition, event.path, event.fault)
+            self._messages.damage(event.fault, event.path, event.fault.position, is_warning=is_torn)
         elif isinstance(event, NotRead):
-            if isinstance(event.error, KafkalogError):
-                self._messages.exception(event.error)
-            else:
-                reason = f"cannot be read: {event.error.strerror or event.error}"
-                self._messages.tell("unreadable", reason, path=event.path)
+            self._messages.not_read(event.path, event.error)
         else:
             self._messages.warn(event.kind, event.message, path=event.path)
 

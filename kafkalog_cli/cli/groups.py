@@ -173,14 +173,13 @@ def session_options(  # noqa: PLR0913
 
     `changes`: whether the verb changes log directories. With `as_json` nothing shows that Spark starts.
     """
-    from kafkalog_cli.ops.selection import Selection
     from kafkalog_cli.ops.session.options import Pace, SessionOptions
 
     pattern = topics.topic_pattern if isinstance(topics, Topics) else None
     jobs = 0 if pacing is None else pacing.jobs
     limit = None if pacing is None else pacing.io_bytes_per_s
     return SessionOptions(
-        selection=selection_of(topics.topic, topics.partition, pattern) or Selection(),
+        selection=selection_of(topics.topic, topics.partition, pattern),
         now_ms=None if safety.now is None else now_of(environment, safety.now),
         dry_run=safety.dry_run,
         wait_seconds=safety.wait,

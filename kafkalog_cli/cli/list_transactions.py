@@ -42,9 +42,7 @@ def transactions(  # noqa: PLR0913, PLR0917 options
     out, messages = ResultStream(environment.stdout), Messages(environment.stderr, as_json=output.is_json)
     now_ms = environment.now_ms() if now is None else now_of(environment, now)
     log_dirs = Directories(environment.fs, paths, metadata, environment.kernels)
-    locks = LockWarnings(environment.fs, messages.report)
-    for log_dir in log_dirs.replicas.log_dirs:
-        locks.about(log_dir)
+    LockWarnings(environment.fs, messages.report).about(*log_dirs.replicas.log_dirs)
     found = find_transactions(log_dirs, now_ms, max_transaction_timeout * 60_000)
     code = combined_exit_code(log_dirs.codes)
     if output.is_json:
@@ -55,8 +53,7 @@ def transactions(  # noqa: PLR0913, PLR0917 options
     else:
         write_transactions(out, found, now_ms)
     out.flush()
-    for note in log_dirs.notes:
-        messages.report(note)
+    messages.report(*log_dirs.notes)
     return code
 
 

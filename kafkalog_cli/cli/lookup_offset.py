@@ -23,10 +23,10 @@ def lookup_offset(  # noqa: PLR0913, PLR0917 options
     """
     from kafkalog_cli.cli.lookup_run import LookupPrinter
     from kafkalog_cli.ops.lookup import by_offset as lookup
-    from kafkalog_cli.ops.selection import Selection, select_one
+    from kafkalog_cli.ops.selection import select_one
 
     environment = context.environment
-    chosen = select_one(environment.fs, path, selection_of(topic, partition, None) or Selection())
+    chosen = select_one(environment.fs, path, selection_of(topic, partition, None))
     found = lookup.lookup_offset(environment.fs, chosen, offset, batch_only=batch)
     printer = LookupPrinter(environment, chosen, as_json=output.is_json)
     printer.found(found)

@@ -39,7 +39,7 @@ class LookupPrinter:
     def __init__(self, environment: Environment, partition: Partition, *, as_json: bool) -> None:
         self._out = ResultStream(environment.stdout)
         messages = Messages(environment.stderr, as_json=as_json)
-        LockWarnings(environment.fs, messages.report).about_partition(partition.path)
+        LockWarnings(environment.fs, messages.report).about_partitions(partition.path)
         self._partition = partition
         self._as_json = as_json
         self._answers = 0
@@ -166,7 +166,7 @@ class TopicAnswers:
         """Print the answers and the closing line; return the exit code."""
         locks = LockWarnings(self._environment.fs, self._messages.report)
         for partition in partitions:
-            locks.about_partition(partition.path)
+            locks.about_partitions(partition.path)
             self._print_one(partition)
         self._out.flush()
         if self._outside and len(self._outside) == len(partitions):
@@ -193,7 +193,7 @@ class TopicAnswers:
             return
         except OSError as error:
             self._out.flush()
-            self._messages.tell("unreadable", f"cannot be read: {error.strerror or error}", path=partition.path)
+            self._messages.not_read(partition.path, error)
             self._codes.append(ExitCode.FAILURE)
             return
         if self._as_json:

@@ -37,7 +37,7 @@ def lookup_time(  # noqa: PLR0913, PLR0917 options
     would answer with another offset, that is reported too. A topic with several partitions has one line for each.
     """
     from kafkalog_cli.cli.lookup_run import TimeQuestion, TopicAnswers, answer_time
-    from kafkalog_cli.ops.selection import Selection, select_of_topics
+    from kafkalog_cli.ops.selection import select_of_topics
 
     environment = context.environment
     if sum((time is not None, earliest, latest, max_timestamp)) != 1 or (max_timestamp and before is not None):
@@ -48,7 +48,7 @@ def lookup_time(  # noqa: PLR0913, PLR0917 options
         raise UsageError(reason="lookup-time needs a time since 1970, or --earliest, --latest, --max-timestamp")
     clock_ms = environment.now_ms() if now is None else now_of(environment, now)
     question = TimeQuestion(time_ms, earliest, latest, max_timestamp, before, clock_ms)
-    selection = selection_of(topic, partition, None) or Selection()
+    selection = selection_of(topic, partition, None)
     chosen = select_of_topics(environment.fs, [path], selection)
     if len(chosen) == 1:
         return answer_time(environment, chosen[0], question, as_json=output.is_json)

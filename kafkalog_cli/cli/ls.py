@@ -83,10 +83,9 @@ def ls(  # noqa: PLR0913
     The settings for --freeable have the same sources as those of retain and compact. Nothing is locked or changed.
     """
     from kafkalog_cli.cli.ls_run import LsRequest, LsRun
-    from kafkalog_cli.ops.selection import Selection
 
     environment = context.environment
-    selection = selection_of(topics.topic, topics.partition, topics.topic_pattern) or Selection()
+    selection = selection_of(topics.topic, topics.partition, topics.topic_pattern)
     if segments and not context.is_typed("--sort"):
         space = space._replace(sort=None)  # a configured order is not a question about space
     usage = _usage_options(paths or [], space, _planning(context, topics, settings, space))

@@ -39,7 +39,6 @@ class LsRequest:
 
 @dataclass(slots=True)
 class _Counts:
-    logdirs: int = 0
     partitions: int = 0
     segments: int = 0
     files: int = 0
@@ -122,7 +121,7 @@ class LsRun:
             found = fault.fault
             # Byte 0 stands also for a file that is missing, or for a directory: only JSON has it.
             position = found.position if found.position or self._json is not None else None
-            self._messages.tell(found.kind.value, found.message, path=fault.path, position=position)
+            self._messages.damage(found, fault.path, position, is_warning=not fault.is_corruption)
         for _, failure in listing.failures:
             self._fail(failure)
         for removed in listing.removed:
@@ -134,7 +133,6 @@ class LsRun:
 
     def _count(self, listing: Listing) -> None:
         counts = self._counts
-        counts.logdirs += listing.log_dir is not None
         counts.partitions += len(listing.partitions)
         counts.segments += sum(len(found.partition.segments) for found in listing.partitions)
         counts.files += len(listing.files)

@@ -48,9 +48,7 @@ def metadump(
         raise UsageError(reason="metadump needs a LOG_DIR and OUT; see kafkalog metadump --help")
     out, messages = ResultStream(environment.stdout), Messages(environment.stderr, as_json=output.is_json)
     began = environment.clock()
-    locks = LockWarnings(environment.fs, messages.report)
-    for path in paths[:-1]:
-        locks.about(path.rstrip("/") or "/")
+    LockWarnings(environment.fs, messages.report).about(*(path.rstrip("/") or "/" for path in paths[:-1]))
     with Progress(environment.stderr, "metadump", as_json=output.is_json, clock=environment.clock) as progress:
         made = copy_without_data(
             environment.fs,

@@ -396,10 +396,8 @@ def pace_of(jobs: int, time_budget: str | None, io_bytes_per_s: str | None) -> P
     return Pace(jobs or default_jobs(), seconds, size_bytes)
 
 
-def selection_of(topics: list[str] | None, partitions: list[int] | None, topic_pattern: str | None) -> Selection | None:
-    """Return the selection of these options; None without any of them. Raises UsageError."""
-    if not topics and not partitions and topic_pattern is None:
-        return None
+def selection_of(topics: list[str] | None, partitions: list[int] | None, topic_pattern: str | None) -> Selection:
+    """Return the selection of these options. Raises UsageError."""
     from kafkalog_cli.ops.selection import Selection
 
     try:

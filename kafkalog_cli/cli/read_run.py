@@ -15,11 +15,12 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.ops.damage import is_torn_tail
 from kafkalog_cli.ops.lookup.by_time import joined_errors
 from kafkalog_cli.ops.read.log_read import Fetches, LogRead, SegmentRead
 from kafkalog_cli.ops.read.merged import merged_by_time
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start
-from kafkalog_cli.ops.selection import Selection, select_of_topics
+from kafkalog_cli.ops.selection import select_of_topics
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
 from kafkalog_cli.ops.values.decoded_columns import Decoding
 from kafkalog_cli.output.kcat_text import KcatText, Token, parse_kcat_format
@@ -89,14 +90,11 @@ class ReadRun:
         """
         self._check()
         request = self._request()
-        selection = selection_of(topics, partitions, None) or Selection()
-        chosen = select_of_topics(self._environment.fs, paths, selection)
+        chosen = select_of_topics(self._environment.fs, paths, selection_of(topics, partitions, None))
         if self._options.is_fetch and len(chosen) > 1:
             raise UsageError(reason=f"--framing fetch is for one partition, and {len(chosen)} are selected")
-        locks = LockWarnings(self._environment.fs, self._messages.report)
-        for partition in chosen:
-            locks.about_partition(partition.path)
         paths = [partition.path for partition in chosen]
+        LockWarnings(self._environment.fs, self._messages.report).about_partitions(*paths)
         decoder = decoder_of(self._options.decoding, self._environment.fs, paths, self._messages)
         self._output = replace(self._output, decoder=decoder)
         is_cut = self._read(chosen, request)
@@ -163,8 +161,7 @@ class ReadRun:
             self._failed(error)
         except OSError as error:
             self._out.flush()
-            message = f"cannot be read: {error.strerror or error}"
-            self._messages.tell("unreadable", message, path=partition.path)
+            self._messages.not_read(partition.path, error)
             self._codes.append(ExitCode.FAILURE)
         return None
 
@@ -322,7 +319,7 @@ class PartitionRead:
             with self._errors_of(segment):
                 for found in Fetches(self._log, segment):
                     if isinstance(found, Fault):
-                        self._report(found.kind.value, found.message, segment, found.position)
+                        self._report_damage(found, segment)
                     else:
                         write_fetch(found, self._output.out.write_bytes)
         self._report_notes()
@@ -347,7 +344,7 @@ class PartitionRead:
         self._printer = self._output.printer(self._log.partition, segment.segment, self._values)
         for found in segment.blocks(self._printer.ahead if prints else None):
             if isinstance(found, Fault):
-                self._report(found.kind.value, found.message, segment, found.position)
+                self._report_damage(found, segment)
             elif prints:
                 self._printer.block(found)
             else:
@@ -401,7 +398,9 @@ class PartitionRead:
         except BrokenPipeError:
             raise
         except OSError as error:
-            self._report("unreadable", f"cannot be read: {error.strerror or error}", segment, None)
+            self._output.out.flush()
+            reason = f"cannot be read: {error.strerror or error}"
+            self._output.messages.tell("unreadable", reason, path=segment.segment.log.path)
             self._failed = True
 
     def _report_notes(self) -> None:
@@ -410,6 +409,8 @@ class PartitionRead:
             self._output.out.flush()
             self._output.messages.warn(note.kind, note.message, path=note.path)
 
-    def _report(self, kind: str, message: str, segment: SegmentRead, position: int | None) -> None:
+    def _report_damage(self, fault: Fault, segment: SegmentRead) -> None:
         self._output.out.flush()
-        self._output.messages.tell(kind, message, path=segment.segment.log.path, position=position)
+        path = segment.segment.log.path
+        is_torn = is_torn_tail(self._log.partition, path, fault)
+        self._output.messages.damage(fault, path, fault.position, is_warning=is_torn)

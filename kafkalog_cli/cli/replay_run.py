@@ -18,7 +18,6 @@ from kafkalog_cli.ops.replay.kafka_cluster import KafkaCluster
 from kafkalog_cli.ops.replay.plan import ReplayRequest
 from kafkalog_cli.ops.replay.sending import Replay, ReplayedPartition
 from kafkalog_cli.ops.replay.translation import ReplayedOffset
-from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.output.messages import Messages
@@ -84,9 +83,8 @@ class _Run:
         request = _request(environment, options)
         cluster = KafkaCluster(options.to, _client_settings(environment, options.command_config))
         replay = Replay(environment.context, request, cluster, self._report, self._advance)
-        locks = LockWarnings(environment.fs, self._report)
-        for planned in replay.plan.partitions:
-            locks.about_partition(planned.copy.partition.path)
+        paths = (planned.copy.partition.path for planned in replay.plan.partitions)
+        LockWarnings(environment.fs, self._report).about_partitions(*paths)
         for note in replay.notes:
             self._report(note)
         self._codes += replay.codes
@@ -165,7 +163,7 @@ def _request(environment: Environment, options: ReplayOptions) -> ReplayRequest:
     renames = dict(map(_rename, options.renames))
     return ReplayRequest(
         options.paths, options.state,
-        selection_of(options.topics, options.partitions, options.topic_pattern) or Selection(), read, renames,
+        selection_of(options.topics, options.partitions, options.topic_pattern), read, renames,
         options.creates, options.groups, options.metadata,
         None if options.bytes_per_s is None else parse_size_bytes(options.bytes_per_s),
     )  # fmt: skip

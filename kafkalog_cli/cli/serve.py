@@ -70,7 +70,6 @@ def serve(  # noqa: PLR0913, PLR0917 options
     """
     from kafkalog_cli.cli.serve_run import run_server
     from kafkalog_cli.cli.times import time_of
-    from kafkalog_cli.ops.selection import Selection
     from kafkalog_cli.ops.serve.served_partition import DamageAnswer
     from kafkalog_cli.ops.serve.server import ServerLimits
     from kafkalog_cli.ops.serve.serving import ServeOptions
@@ -78,7 +77,7 @@ def serve(  # noqa: PLR0913, PLR0917 options
     environment = context.environment
     at_ms = None if at is None else time_of(environment, at, None)
     options = ServeOptions(
-        paths, selection_of(topic, None, topic_pattern) or Selection(), listen, port, commit_to,
+        paths, selection_of(topic, None, topic_pattern), listen, port, commit_to,
         DamageAnswer(on_damage.value), at_ms, metadata, broker_config, ServerLimits(max_connections, idle),
     )  # fmt: skip
     return run_server(environment, options, is_json=output.is_json)

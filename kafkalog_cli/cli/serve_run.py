@@ -30,9 +30,7 @@ def run_server(environment: Environment, options: ServeOptions, *, is_json: bool
 
     lines = JsonLines(out) if is_json else None
     with Serving(environment.context, options, report) as serving:
-        locks = LockWarnings(environment.fs, report)
-        for log_dir in serving.catalog.log_dirs.replicas.log_dirs:
-            locks.about(log_dir)
+        LockWarnings(environment.fs, report).about(*serving.catalog.log_dirs.replicas.log_dirs)
         if current_thread() is main_thread():
             signal.signal(signal.SIGTERM, lambda *_: serving.stop())
         if lines is None:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.options import selection_of
-from kafkalog_cli.errors import ExitCode, KafkalogError, combined_exit_code
+from kafkalog_cli.errors import ExitCode, combined_exit_code
 from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.ops.damage import is_torn_tail
 from kafkalog_cli.ops.engine import log_bytes
-from kafkalog_cli.ops.selection import Selection, select_partitions
+from kafkalog_cli.ops.selection import select_partitions
 from kafkalog_cli.ops.session.lock_warnings import LockWarnings
 from kafkalog_cli.ops.stats.contents import LogContents, together
 from kafkalog_cli.ops.stats.measuring import MeasuredPartition, StatsRequest, measure_partitions
@@ -45,11 +46,8 @@ class StatsRun:
     ) -> int:
         """Measure and print; return the exit code. Raises as `select_partitions`."""
         environment, options = self._environment, self._options
-        selection = selection_of(topics, partitions, topic_pattern) or Selection()
-        chosen = select_partitions(environment.fs, paths, selection)
-        locks = LockWarnings(environment.fs, self._messages.report)
-        for one in chosen:
-            locks.about_partition(one.path)
+        chosen = select_partitions(environment.fs, paths, selection_of(topics, partitions, topic_pattern))
+        LockWarnings(environment.fs, self._messages.report).about_partitions(*(one.path for one in chosen))
         request = StatsRequest(options.top, options.limits)
         total_bytes = sum(map(log_bytes, chosen))
         with Progress(
@@ -108,12 +106,10 @@ class StatsRun:
 
     def _report(self, found: MeasuredPartition) -> None:
         for path, fault in found.damage:
-            self._messages.tell(fault.kind.value, fault.message, path=path, position=fault.position)
+            is_torn = is_torn_tail(found.partition, path, fault)
+            self._messages.damage(fault, path, fault.position, is_warning=is_torn)
         if found.damage_count > len(found.damage):
             more = f"{found.damage_count - len(found.damage)} more places are damaged; `kafkalog verify` reports them"
             self._messages.tell("damage", more, path=found.partition.path)
         for path, error in found.not_read:
-            if isinstance(error, KafkalogError):
-                self._messages.exception(error)
-            else:
-                self._messages.tell("unreadable", f"cannot be read: {error.strerror or error}", path=path)
+            self._messages.not_read(path, error)

@@ -172,8 +172,7 @@ class Printer:
     def report_now(self, notes: Sequence[Note]) -> None:
         """See Observer."""
         with self.progress.paused():
-            for note in notes:
-                self._messages.report(note)
+            self._messages.report(*notes)
 
     def fail(self, error: KafkalogError, *, path: str | None = None, is_told: bool) -> None:
         """See Observer."""

@@ -311,6 +311,11 @@ def moved_out(path: str) -> str:
     return f"`mv -nT {shell_word(path)} {shell_word(place_outside(path))}`"
 
 
+def moved_from_root(path: str, *, is_directory: bool) -> str:
+    """Return the command that moves an entry with the name of a file at the root of a log directory away."""
+    return moved_out(path) if is_directory else moved_aside(path)
+
+
 def place_outside(path: str) -> str:
     """Return a path outside the directory of `path`: the same name, beside that directory."""
     if os.path.basename(path.rstrip("/")) in {"", ".", ".."}:  # noqa: PTH119 (a name, links are not followed)

@@ -34,10 +34,3 @@ def decode(data: bytes) -> tuple[CleanShutdown | None, list[Fault]]:
         message = f"no broker epoch can be read: {problem or 'a field is missing or no integer'}"
         return None, [Fault(FaultKind.INVALID_ENTRY, 0, message, len(data))]
     return CleanShutdown(version, epoch), []
-
-
-def encode(content: CleanShutdown | None) -> bytes:
-    """Return the bytes that a broker writes; no bytes for None, as 3.6 and older wrote."""
-    if content is None:
-        return b""
-    return b'{"version":%d,"brokerEpoch":%d}' % content

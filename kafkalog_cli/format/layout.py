@@ -1,14 +1,10 @@
-"""Fixed binary layouts as tables: the struct, the numpy dtype and docs/format.md come from one table."""
+"""Fixed binary layouts as tables: the struct and docs/format.md come from one table."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    import numpy as np
+from typing import NamedTuple
 
 
 class Field(NamedTuple):
@@ -42,17 +38,7 @@ class Layout:
         assert names == tuple(field.name for field in self.fields[: len(names)])
         return struct.Struct(">" + "".join(field.code for field in self.fields[: len(names)]))
 
-    @cached_property
-    def dtype(self) -> np.dtype[Any]:
-        """The same structure as a packed numpy dtype."""
-        import numpy as np
-
-        return np.dtype([(field.name, _NUMPY_CODES[field.code]) for field in self.fields])
-
     def rows(self) -> Iterator[tuple[int, int, str, str]]:
         """Yield (offset, size, name, meaning) for each field: the table in docs/format.md."""
         for field in self.fields:
             yield self.offset[field.name], struct.calcsize(">" + field.code), field.name, field.meaning
-
-
-_NUMPY_CODES = {"b": ">i1", "B": ">u1", "h": ">i2", "H": ">u2", "i": ">i4", "I": ">u4", "q": ">i8", "Q": ">u8"}

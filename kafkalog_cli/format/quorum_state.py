@@ -52,27 +52,6 @@ def decode(data: bytes) -> tuple[QuorumState | None, list[Fault]]:
     return state, []
 
 
-def encode(state: QuorumState) -> bytes:
-    """Return the bytes that FileQuorumStateStore writes. Raises ValueError for a version other than 0 and 1."""
-    import json
-
-    if state.data_version not in _VERSIONS:
-        raise ValueError(f"data_version {state.data_version} cannot be written")
-    content: dict[str, Any] = {
-        "leaderId": state.leader_id,
-        "leaderEpoch": state.leader_epoch,
-        "votedId": state.voted_id,
-    }
-    if state.data_version == 0:
-        voters = [{"voterId": voter} for voter in state.current_voters]
-        content = {"clusterId": state.cluster_id, **content}
-        content |= {"appliedOffset": state.applied_offset, "currentVoters": voters}
-    else:
-        content["votedDirectoryId"] = state.voted_directory_id
-    content["data_version"] = state.data_version
-    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
-
-
 def _state(content: dict[str, Any], version: int | None) -> QuorumState:
     common = (_integer(content, "leaderId"), _integer(content, "leaderEpoch"), _integer(content, "votedId"))
     if version == 0:

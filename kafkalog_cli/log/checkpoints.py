@@ -108,11 +108,16 @@ def checkpoint_path(log_dir: str, kind: FileKind) -> str:
 def read_leader_epochs(fs: Filesystem, partition: Partition) -> tuple[list[EpochEntry], list[Fault]]:
     """Return the readable lines of a partition's leader-epoch-checkpoint, and its faults; nothing without the file.
 
-    A file that cannot be read is one fault of the kind UNREADABLE.
+    Raises as `open_read`.
     """
     if partition.leader_epochs is None:
         return [], []
+    return checkpoint.decode_leader_epochs(read_all(fs, partition.leader_epochs.path))
+
+
+def try_leader_epochs(fs: Filesystem, partition: Partition) -> tuple[list[EpochEntry], list[Fault]]:
+    """Return what `read_leader_epochs` returns; a file that cannot be read is one fault of the kind UNREADABLE."""
     try:
-        return checkpoint.decode_leader_epochs(read_all(fs, partition.leader_epochs.path))
+        return read_leader_epochs(fs, partition)
     except (KafkalogError, OSError) as error:
         return [], [unreadable(error)]

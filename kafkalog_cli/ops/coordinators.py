@@ -153,7 +153,8 @@ class _Reading:
         self._log_dirs = log_dirs
 
     def entries(self) -> Iterator[CoordinatorEntry]:
-        """Yield the entries, and collect the damage."""
+        """Yield the entries, and collect the damage of this pass."""
+        self.first, self.count, self.codes = [], 0, []
         log_dirs, partition = self._log_dirs, self.loaded.copy.partition
         return coordinator_entries(log_dirs.fs, partition, self._add, log_dirs.kernels, self.codes)
 
@@ -198,7 +199,7 @@ class CoordinatorTopic:
 
         Raises NothingSelected if no copy can be read.
         """
-        reading, found = self._undamaged(number, replay)
+        reading, found = _undamaged(self._readings(number), replay)
         self._tell(reading)
         return reading.loaded, found
 
@@ -208,23 +209,9 @@ class CoordinatorTopic:
         Equal copies are first read to find one without damage. Raises NothingSelected if no copy can be read.
         """
         readings = self._readings(number)
-        copy = readings[0].loaded.copy
-        if len(readings) > 1:
-            copy = self._undamaged(number, _read_through)[0].loaded.copy
-        reading = next(one for one in readings if one.loaded.copy is copy)
+        reading = readings[0] if len(readings) == 1 else _undamaged(readings, _read_through)[0]
         yield from reading.entries()
         self._tell(reading)
-
-    def _undamaged(
-        self, number: int, replay: Callable[[Iterator[CoordinatorEntry]], _ReplayT]
-    ) -> tuple[_Reading, _ReplayT]:
-        """Replay the equal best copies until one has no damage; return it, or else the first, and its replay."""
-        tried = []
-        for reading in self._readings(number):
-            tried.append((reading, replay(reading.entries())))
-            if not reading.count:
-                return tried[-1]
-        return tried[0]
 
     def _readings(self, number: int) -> list[_Reading]:
         """Return a reading of each of the best copies: several if they are equal. Raises NothingSelected."""
@@ -253,6 +240,18 @@ class CoordinatorTopic:
                 f" {other.partition.path} at {_place(other)}"
             )
             log_dirs.notes.append(Note("copies", message))
+
+
+def _undamaged(
+    readings: Sequence[_Reading], replay: Callable[[Iterator[CoordinatorEntry]], _ReplayT]
+) -> tuple[_Reading, _ReplayT]:
+    """Replay copies until one has no damage; return its reading, or else the first, and its replay."""
+    tried = []
+    for reading in readings:
+        tried.append((reading, replay(reading.entries())))
+        if not reading.count:
+            return tried[-1]
+    return tried[0]
 
 
 def _read_through(entries: Iterator[CoordinatorEntry]) -> None:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.disk.names import FileKind, WorkState, classify_file
 from kafkalog_cli.errors import DamagedLog, ExitCode, KafkalogError
 from kafkalog_cli.format.batch import BatchColumns
-from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.limits import Limits
 
+if TYPE_CHECKING:
+    from kafkalog_cli.log.partition import Partition
+
 NOWHERE = -1
+
+
+def is_torn_tail(partition: Partition, path: str, fault: Fault) -> bool:
+    """Whether a fault in the log file `path` is an incomplete batch at the log's end, a warning for `verify`."""
+    return fault.kind is FaultKind.TRAILING_BYTES and path == partition.segments[-1].log.path
 
 
 def damaged_log(path: str, fault: Fault) -> DamagedLog:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.disk.names import DirectoryKind, FileKind, classify_file
+from kafkalog_cli.disk.names import DirectoryKind, FileKind, classify_file, moved_from_root
 from kafkalog_cli.errors import NothingSelected, Unreadable
 from kafkalog_cli.format.checkpoint import BrokerReading
 from kafkalog_cli.format.fault import Fault, FaultKind
@@ -59,11 +59,15 @@ class PartitionState:
         """Return the partition's offset in a checkpoint, None if it has no line."""
         return dict(self.lines).get(kind)
 
-    def check_start(self) -> None:
-        """Raise Unreadable if the device cannot read a checkpoint that `start` needs."""
+    def check_start(self, fs: Filesystem) -> None:
+        """Raise Unreadable if a checkpoint that `start` needs cannot be read, with the command that helps, if any."""
         for path, fault in self.faults:
             if fault.kind is FaultKind.UNREADABLE and path.endswith(_OF_START):
-                raise Unreadable(path=path, reason=fault.message.removeprefix("cannot be read: "))
+                reason = fault.message.removeprefix("cannot be read: ")
+                found = fs.status(path)
+                if found is not None and not found.is_file:
+                    reason += f"; {moved_from_root(path, is_directory=found.is_directory)} moves it away"
+                raise Unreadable(path=path, reason=reason)
 
     @property
     def broker_start(self) -> StartState:
@@ -239,8 +243,10 @@ def log_bounds(fs: Filesystem, partition: Partition, view: PartitionState | None
             return LogBounds(first.base_offset, last.base_offset + reader.end_position)
     view = view or broker_view(fs, partition)
     ways = [False, True] if view.believes_indexes(partition, last) else [False]
-    end, *taken = (found.next_offset for found in segment_ends(fs, last, ways))
-    broker_end = next((offset for offset in taken if offset != end), None)
-    bounds = LogBounds(max(first.base_offset, view.log_start), end, broker_end=broker_end)
+    found, *taken = segment_ends(fs, last, ways)
+    end = found.next_offset
+    broker_end = next((other.next_offset for other in taken if other.next_offset != end), None)
+    start = max(first.base_offset, view.log_start)
+    bounds = LogBounds(start, end, broker_end=broker_end, last_position=found.last_position)
     watermark = view.line(FileKind.REPLICATION_CHECKPOINT)
     return bounds if watermark is None else bounds._replace(high_watermark=min(bounds.next_offset, watermark))

@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kafkalog_cli.disk.fs import Filesystem, read_all
+from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import is_topic_name, partition_directory_name
 from kafkalog_cli.errors import KafkalogError, NothingSelected
-from kafkalog_cli.format import checkpoint
 from kafkalog_cli.format.fault import unreadable
+from kafkalog_cli.log.checkpoints import read_leader_epochs
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.listing.root import Shutdown
@@ -82,7 +82,5 @@ class Replicas:
             return None
 
     def _last_epoch(self, partition: Partition) -> int:
-        if partition.leader_epochs is None:
-            return -1
-        entries, _ = checkpoint.decode_leader_epochs(read_all(self._fs, partition.leader_epochs.path))
+        entries, _ = read_leader_epochs(self._fs, partition)
         return max((entry.epoch for entry in entries), default=-1)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from kafkalog_cli.format.columns import Octets
+from kafkalog_cli.format.columns import IntColumn, Integers, Octets
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.output.large_fields import has_large
 
@@ -25,6 +25,14 @@ Render = Callable[[Any, Any], int]
 The state is: batch, record, whether the batch's line is written, and the room that a line needs which is larger than
 the buffer (else 0).
 """
+
+
+def kernel_arguments(block: RecordBlock) -> tuple[Octets, Integers, IntColumn, Integers]:
+    """Return what each rendering kernel takes first: the bytes, the batches, the ends of their records, the records."""
+    import numpy as np
+
+    batches = block.batches.arrays().matrix[:, block.first_row : block.end_row]
+    return np.frombuffer(block.buffer, dtype=np.uint8), batches, block.record_ends, block.records.arrays().matrix
 
 
 class BlockRenderer(Protocol):

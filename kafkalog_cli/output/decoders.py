@@ -9,7 +9,6 @@ from typing import NamedTuple
 from kafkalog_cli.format.java_text import java_string
 from kafkalog_cli.output.large_fields import LARGE_BYTES, Pieces, base64_pieces, hex_pieces, java_pieces
 
-Decoder = Callable[[bytes], str]
 JAVA_PACKAGE = "org.apache.kafka.tools.api."
 STRING_DECODER = JAVA_PACKAGE + "StringDecoder"
 

@@ -9,7 +9,7 @@ from kafkalog_cli.format.columns import Integers, Octets
 from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
 from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.output.block_lines import Render, WriteBytes
+from kafkalog_cli.output.block_lines import Render, WriteBytes, kernel_arguments
 from kafkalog_cli.output.kernels import DUMP_BATCHES, DUMP_RECORDS, IS_PLAIN_DUMP
 
 OUT_BYTES = 1 << 20
@@ -45,15 +45,10 @@ class CompiledLogText:
 
     def render(self, block: RecordBlock) -> Render:
         """Return the function that renders lines of the block's batches and records."""
-        import numpy as np
-
-        buffer = np.frombuffer(block.buffer, dtype=np.uint8)
-        batches = block.batches.arrays().matrix[:, block.first_row : block.end_row]
-        records, ends = block.records.arrays().matrix, block.record_ends
-        kernel = native.function(DUMP_RECORDS)
+        arguments, kernel = kernel_arguments(block), native.function(DUMP_RECORDS)
 
         def render(state: Integers, out: Octets) -> int:
-            size: int = kernel(buffer, batches, ends, records, *self._showing, state, out)
+            size: int = kernel(*arguments, *self._showing, state, out)
             return size
 
         return render

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kafkalog_cli.errors import ExitCode, KafkalogError
+    from kafkalog_cli.format.fault import Fault
     from kafkalog_cli.ops.session.observer import Note
     from kafkalog_cli.output.ndjson import JsonLines
     from kafkalog_cli.output.paint import Colour
@@ -53,6 +54,14 @@ class Messages:
             self._text(message, path, position, next_step, self._paint.bad)
         self._stream.flush()
 
+    def damage(self, fault: Fault, path: str, position: int | None, *, is_warning: bool) -> None:
+        """Print damage of the file at `path`. `is_warning`: `verify` calls it a warning, which has another colour."""
+        if self._json is None and is_warning:
+            self._text(fault.message, path, position, "", self._paint.warning)
+            self._stream.flush()
+        else:
+            self.tell(fault.kind.value, fault.message, path=path, position=position)
+
     def warn(self, kind: str, message: str, *, path: str | None = None, next_step: str = "") -> None:
         """Print a warning: a fact that does not end the run. The arguments are those of `tell`."""
         if self._json is not None:
@@ -62,12 +71,20 @@ class Messages:
             self._text(message, path, None, next_step, self._paint.warning)
         self._stream.flush()
 
-    def report(self, note: Note) -> None:
-        """Print a note of a session."""
-        if note.is_error:
-            self.tell(note.kind, note.message, path=note.path, exit_code=note.exit_code, next_step=note.next_step)
+    def report(self, *notes: Note) -> None:
+        """Print the notes of a session."""
+        for note in notes:
+            if note.is_error:
+                self.tell(note.kind, note.message, path=note.path, exit_code=note.exit_code, next_step=note.next_step)
+            else:
+                self.warn(note.kind, note.message, path=note.path, next_step=note.next_step)
+
+    def not_read(self, path: str, error: KafkalogError | OSError) -> None:
+        """Print the error for which the file or directory at `path` was not read."""
+        if isinstance(error, OSError):
+            self.tell("unreadable", f"cannot be read: {error.strerror or error}", path=path)
         else:
-            self.warn(note.kind, note.message, path=note.path, next_step=note.next_step)
+            self.exception(error)
 
     def _text(self, message: str, path: str | None, position: int | None, next_step: str, colour: Colour) -> None:
         where = "" if path is None else f"{printable(path)}: "

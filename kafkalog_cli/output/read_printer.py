@@ -13,7 +13,7 @@ from kafkalog_cli.format.message_set_send import encode_start
 from kafkalog_cli.format.records import Header, RecordBlock, field_bytes, header_views, read_headers, view_of
 from kafkalog_cli.log.reading.read_ahead import Read
 from kafkalog_cli.ops.read.log_read import Fetch
-from kafkalog_cli.output.block_lines import BlockLines, Render, WriteBytes, can_render
+from kafkalog_cli.output.block_lines import BlockLines, Render, WriteBytes, can_render, kernel_arguments
 from kafkalog_cli.output.kernels import READ_RECORDS
 from kafkalog_cli.output.large_fields import is_large, java_pieces, pieces, utf8_pieces
 from kafkalog_cli.output.stream import FLUSH_CHARACTERS, ResultStream, printable
@@ -55,14 +55,11 @@ class CompiledReadText:
         """Return the function that renders the lines of the block's records."""
         import numpy as np
 
-        buffer = np.frombuffer(block.buffer, dtype=np.uint8)
-        batches = block.batches.arrays().matrix[:, block.first_row : block.end_row]
-        records, ends = block.records.arrays().matrix, block.record_ends
+        arguments, kernel = kernel_arguments(block), native.function(READ_RECORDS)
         fields = np.array(self._numbers, dtype=np.int64)
-        kernel = native.function(READ_RECORDS)
 
         def render(state: Integers, out: Octets) -> int:
-            size: int = kernel(buffer, batches, ends, records, fields, state, out)
+            size: int = kernel(*arguments, fields, state, out)
             return size
 
         return render

@@ -14,7 +14,7 @@ from kafkalog_cli.format.records import (
     RecordColumns,
 )
 from kafkalog_cli.log.reading.read_compiled import AtOnce
-from kafkalog_cli.output.block_lines import BlockLines, ReadyLines, Render, RenderedBlock, can_render
+from kafkalog_cli.output.block_lines import BlockLines, ReadyLines, Render, RenderedBlock, can_render, kernel_arguments
 from kafkalog_cli.output.dump_text import Abort
 from kafkalog_cli.output.kernels import JSON_FROM_BATCHES, JSON_RECORDS
 from kafkalog_cli.output.record_json import (
@@ -64,18 +64,11 @@ class CompiledRecordJson:
 
     def render(self, block: RecordBlock) -> Render:
         """Return the function that renders lines of the block's records, and of its batches if the options say so."""
-        import numpy as np
-
-        buffer = np.frombuffer(block.buffer, dtype=np.uint8)
-        batches = block.batches.arrays().matrix[:, block.first_row : block.end_row]
-        template = self._template()
-        records, ends = block.records.arrays().matrix, block.record_ends
-        kernel, with_batches = native.function(JSON_RECORDS), self._options.with_batches
+        arguments, kernel = kernel_arguments(block), native.function(JSON_RECORDS)
+        template, with_batches = self._template(), self._options.with_batches
 
         def render(state: Integers, out: Octets) -> int:
-            size: int = kernel(
-                buffer, batches, ends, records, self._starts, template, self._showing, with_batches, state, out
-            )
+            size: int = kernel(*arguments, self._starts, template, self._showing, with_batches, state, out)
             return size
 
         return render

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 from crc32c import crc32c
@@ -59,9 +60,15 @@ def command(name: str, path: Path) -> tuple[str, ...]:
 def snapshot(count: int) -> bytes:
     """A snapshot of producers that never expire, whose batches have been deleted."""
     np = pytest.importorskip("numpy")
-    entries = np.zeros(count, PRODUCER_ENTRY.dtype)
-    entries["producer_id"] = np.arange(count)
-    entries["last_offset"], entries["timestamp"] = 5, 1 << 60
-    entries["coordinator_epoch"] = entries["current_txn_first_offset"] = -1
-    body = struct.pack(">i", count) + entries.tobytes()
+    rows = {"producer_id": np.arange(count), "last_offset": 5, "coordinator_epoch": -1, "current_txn_first_offset": -1}
+    return producers(count, rows)
+
+
+def producers(count: int, columns: dict[str, Any]) -> bytes:
+    """A snapshot of `count` producers that never expire; a column that is not given is 0."""
+    np = pytest.importorskip("numpy")
+    rows = np.zeros(count, [(field.name, np.dtype(f">{field.code}")) for field in PRODUCER_ENTRY.fields])
+    for name, values in {"timestamp": 1 << 60, **columns}.items():
+        rows[name] = values
+    body = struct.pack(">i", count) + rows.tobytes()
     return struct.pack(">hI", 1, crc32c(body)) + body

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import struct
 import sys
 
 import pytest
-from crc32c import crc32c
 
-from kafkalog_cli.format.producer_snapshot import PRODUCER_ENTRY
+from tests.bad_input.large_files import producers
 from tests.bad_input.makers import TRANSACTIONAL, batch, record
 from tests.bad_input.peaks import BOMBS, peaks
 
@@ -29,12 +27,8 @@ def counted(evidence):
 def open_snapshot(count: int) -> bytes:
     """A snapshot of producers of which each has an open transaction."""
     np = pytest.importorskip("numpy")
-    entries = np.zeros(count, PRODUCER_ENTRY.dtype)
-    entries["producer_id"] = np.arange(count)[::-1]
-    entries["last_offset"], entries["timestamp"] = 1, 1 << 60
-    entries["current_txn_first_offset"] = np.arange(count) % 7
-    body = struct.pack(">i", count) + entries.tobytes()
-    return struct.pack(">hI", 1, crc32c(body)) + body
+    rows = {"producer_id": np.arange(count)[::-1], "last_offset": 1, "current_txn_first_offset": np.arange(count) % 7}
+    return producers(count, rows)
 
 
 @pytest.mark.exhaustive(in_turn=True)

@@ -67,6 +67,24 @@ def test_each_step_helps(partition, name, kind):
     assert kafkalog("read", partition, "--format", "json").out.count('"type":"record"') == 5
 
 
+@pytest.mark.parametrize(
+    "name", ["recovery-point-offset-checkpoint", "log-start-offset-checkpoint", ".kafka_cleanshutdown"]
+)
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_recover_names_the_step_for_an_entry_at_the_root(partition, name, make):
+    path = partition.parent / name
+    path.unlink(missing_ok=True)
+    make(path)
+    (partition / LOG).write_bytes((partition / LOG).read_bytes() + b"torn")
+    refused = kafkalog("recover", partition)
+    away = partition.parent.parent / name if path.is_dir() else f"{path}.aside"
+    step = f"mv -nT {path} {away}"
+    assert (refused.code in (1, 14), f"`{step}` moves it away" in refused.err) == (True, True), refused
+    execute(step)
+    assert kafkalog("recover", partition).code == 0
+    assert kafkalog("verify", partition).code == 0
+
+
 def test_a_file_of_kafka_07_beside_a_log(partition):
     """No broker reads it, so the log is what its other files say."""
     (partition / f"{100:020}.kafka").write_bytes(b"\0" * 10)

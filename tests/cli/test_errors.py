@@ -33,6 +33,13 @@ def errors(text):
     return found
 
 
+@pytest.mark.parametrize("command", [*COMMANDS, "serve", "stats"])
+def test_an_empty_path_is_shown(command):
+    more = ["0"] if command.startswith("lookup") else ["1"] if command == "undo" else []
+    code, out, err = kafkalog(command, "", *more)
+    assert (code, err.splitlines()[-1]) == (10, "kafkalog: '': no such file or directory")
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("argv", [["--bogus"], ["--topic"], []], ids=["unknown", "without a value", "nothing"])
 def test_a_wrong_command_line(command, argv):

@@ -91,6 +91,19 @@ def test_damage_is_coloured_and_words_are_whole(torn):
     assert same[0] == same[1]
 
 
+@pytest.mark.parametrize("command", ["ls", "stats", "find", "read"])
+def test_a_torn_tail_is_yellow_and_damage_in_the_log_red(corpus, torn, command):
+    paths = [path for path in torn.iterdir() if path.name.endswith("-0") and not path.name.startswith("__")]
+    code, shown = screen(command, *paths)
+    assert code == 3
+    assert f"{YELLOW}kafkalog:\x1b[0m" in shown
+    assert "incomplete batch" in " ".join(plain_words(shown))
+    assert f"{RED}kafkalog:" not in shown
+    if command != "ls":  # ls reads no batch before the end
+        _, shown = screen(command, corpus / "crash-flip-mid" / "before")
+        assert f"{RED}kafkalog:\x1b[0m" in shown
+
+
 def test_corruption_and_errors_are_red(corpus):
     code, shown = screen("verify", corpus / "crash-flip-mid" / "before", "/no/such/place")
     assert code == 4

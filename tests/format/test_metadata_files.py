@@ -146,19 +146,20 @@ def test_partition_metadata_of_a_later_version_is_accepted():
     assert partition_metadata.decode(data) == (PartitionMetadata(7, "_qQQcX1WSKWPpLPwdGN7Rg"), [])
 
 
-def test_real_clean_shutdown_markers_come_back_byte_for_byte():
+def test_real_clean_shutdown_markers():
     for root in (KRAFT, ZOOKEEPER):
         data = (root / ".kafka_cleanshutdown").read_bytes()
         content, faults = clean_shutdown.decode(data)
         assert faults == []
-        assert clean_shutdown.encode(content) == data
+        assert content == (None if root is ZOOKEEPER else CleanShutdown(0, 87))
     assert data == b""
 
 
 @settings(deadline=None)
 @given(st.builds(CleanShutdown, ints, longs))
 def test_clean_shutdown_markers_come_back(content):
-    assert clean_shutdown.decode(clean_shutdown.encode(content)) == (content, [])
+    data = b'{"version":%d,"brokerEpoch":%d}' % content
+    assert clean_shutdown.decode(data) == (content, [])
 
 
 def test_a_marker_that_cannot_be_read_is_told():
@@ -167,12 +168,17 @@ def test_a_marker_that_cannot_be_read_is_told():
     assert fault.message.startswith("no broker epoch can be read")
 
 
-def test_real_quorum_state_comes_back_byte_for_byte():
+def test_real_quorum_state():
     data = (KRAFT / "quorum-state").read_bytes()
     state, faults = quorum_state.decode(data)
     assert faults == []
     assert (state.leader_id, state.leader_epoch, state.current_voters) == (1, 2, (1,))
-    assert quorum_state.encode(state) == data
+
+
+def quorum_state_file(state, more):
+    """The line that FileQuorumStateStore writes; `more` has the fields that only one version has."""
+    common = {"leaderId": state.leader_id, "leaderEpoch": state.leader_epoch, "votedId": state.voted_id}
+    return json.dumps({**common, **more, "data_version": state.data_version}, ensure_ascii=False).encode()
 
 
 @settings(deadline=None)
@@ -180,13 +186,16 @@ def test_real_quorum_state_comes_back_byte_for_byte():
 def test_quorum_states_of_version_0_come_back(state):
     if "\ud800" <= max(state.cluster_id, default="") <= "\udfff":
         return
-    assert quorum_state.decode(quorum_state.encode(state)) == (state, [])
+    voters = [{"voterId": voter} for voter in state.current_voters]
+    more = {"clusterId": state.cluster_id, "appliedOffset": state.applied_offset, "currentVoters": voters}
+    assert quorum_state.decode(quorum_state_file(state, more)) == (state, [])
 
 
 @settings(deadline=None)
 @given(st.builds(QuorumState, st.just(1), ints, ints, ints, voted_directory_id=uuids))
 def test_quorum_states_of_version_1_come_back(state):
-    assert quorum_state.decode(quorum_state.encode(state)) == (state, [])
+    data = quorum_state_file(state, {"votedDirectoryId": state.voted_directory_id})
+    assert quorum_state.decode(data) == (state, [])
 
 
 @pytest.mark.parametrize("key", ["clusterId", "leaderId", "leaderEpoch", "votedId", "appliedOffset", "currentVoters"])
@@ -203,5 +212,3 @@ def test_a_quorum_state_without_one_of_its_fields_is_refused(key):
 def test_unknown_versions_of_quorum_state():
     _, (fault,) = quorum_state.decode(b'{"data_version":2}')
     assert fault.kind is FaultKind.INVALID_VERSION
-    with pytest.raises(ValueError, match="data_version 2"):
-        quorum_state.encode(QuorumState(2))

@@ -9,6 +9,7 @@ import pytest
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from tests.interop.broker import Client, broker
+from tests.interop.real_kafka import VERSION, version_of
 from tests.interop.test_groups_live import GroupClients
 
 pytestmark = pytest.mark.xdist_group("groups")
@@ -17,8 +18,9 @@ SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
-CONFIGS = "kafka.admin.ConfigCommand"
 TOOLS = "org.apache.kafka.tools"
+# Kafka 4.4 has moved it to its other tools.
+CONFIGS = f"{TOOLS}.ConfigCommand" if version_of(VERSION).schemas >= (4, 4) else "kafka.admin.ConfigCommand"
 PASSWORD = "a-secret-that-is-never-printed"
 
 
@@ -189,7 +191,7 @@ def test_features_and_quorum(stopped):
     data, said = stopped
     found = objects(data)
     levels = {one["name"]: one["level"] for one in found["cluster-feature"]}
-    real = dict(re.findall(r"Feature: (\S+)\t.*FinalizedVersionLevel: (\S+)\t", said["features"]))
+    real = dict(re.findall(r"Feature: (\S+)\s.*FinalizedVersionLevel: (\S+)\s", said["features"]))
     assert levels.keys() == {name for name, level in real.items() if level != "0"} - {"kraft.version"}
     assert all(str(levels[name]) == level for name, level in real.items() if level.isdecimal() and name in levels)
     (cluster,) = found["cluster"]

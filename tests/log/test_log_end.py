@@ -100,7 +100,7 @@ def test_only_batches_behind_the_last_index_entry_are_read(tmp_path, clean, base
     broken = batch(base, length=3)
     log = broken + batch(base + 10) + batch(base + 11, 5, timestamp=77)
     end = segment_end(FS, segment_of(tmp_path, log, [(base + 10, size)], base), like_clean_start=clean)
-    assert end == (base + 16, 3 * size, 1000, (), ())
+    assert end == (base + 16, 3 * size, 1000, (), (), 2 * size)
 
 
 @pytest.mark.parametrize("tail", [1, 2000])
@@ -149,7 +149,7 @@ def test_an_entry_at_or_below_the_base_offset(tmp_path, entry, clean_end):
 
 
 def test_an_empty_segment_ends_where_it_begins(tmp_path):
-    assert segment_end(FS, segment_of(tmp_path, b"", base=7), like_clean_start=True) == (7, 0, -1, (), ())
+    assert segment_end(FS, segment_of(tmp_path, b"", base=7), like_clean_start=True) == (7, 0, -1, (), (), None)
 
 
 @pytest.mark.parametrize("size", [1, 12, 17, 18, 60])

@@ -35,7 +35,7 @@ def resolved(**layers):
 
 def test_defaults_are_kafka_s():
     config = resolved()
-    assert len(config) == 34
+    assert len(config) == 38
     assert {setting.origin for setting in config.values()} == {Origin.DEFAULT}
     assert (config.segment_bytes, config.segment_index_bytes, config.index_interval_bytes) == (1 << 30, 10 << 20, 4096)
     assert (config.segment_ms, config.retention_ms, config.retention_bytes) == (604800000, 604800000, -1)
@@ -229,6 +229,7 @@ def write(tmp_path, text):
             "min.compaction.lag.ms=9 .* > max.compaction.lag.ms=5",
         ),
         ("a=\\u12", "Malformed"),
+        ("log.cleaner.threads=0", "does not start with log.cleaner.threads=0"),
     ],
 )
 def test_a_file_with_which_no_broker_starts(tmp_path, text, reason):

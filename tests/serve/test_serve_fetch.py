@@ -69,6 +69,17 @@ def test_batches_are_sent_as_they_are(log_dir):
         assert partition(fetch(client, 0, topic="none"))["errorCode"] == UNKNOWN_TOPIC
 
 
+def test_the_directory_of_a_partition_is_served_alone(log_dir):
+    for name in ("orders-1", "payments-0"):
+        shutil.copytree(log_dir / "orders-0", log_dir / name)
+    with serving(log_dir / "orders-0") as server, KafkaClient(server.server.address) as client:
+        found = client.ask("Metadata", 9, topics=None)["topics"]
+        assert [(topic["name"], [one["partitionIndex"] for one in topic["partitions"]]) for topic in found] == [
+            ("orders", [0])
+        ]
+        assert partition(fetch(client, 0))["records"] == file_bytes(log_dir, 0)
+
+
 def test_only_the_first_batch_may_be_too_large(log_dir):
     with serving(log_dir) as server, KafkaClient(server.server.address) as client:
         both = [{"partition": 0, "fetchOffset": offset, "partitionMaxBytes": 1} for offset in (0, 5)]

@@ -92,12 +92,44 @@ def test_a_segment_that_truncate_cut_off_is_an_error_and_the_others_are_served(l
         assert code == 0, err
         for offset in range(0, 45, COUNT):
             found = partition(fetch(client, offset, most=1))
-            if to <= offset + 4 < cut + 15:
+            if cut <= offset < cut + 15:
                 assert (found["errorCode"], found["records"]) == (STORAGE_ERROR, b"")
             else:
                 assert found["records"] == batches(offset, 1)[0]
         assert {offset_at(client, time)["errorCode"] for time in TIMES} == {STORAGE_ERROR}
         assert sum("another program cut it" in note.message for note in server.notes) == 1
+
+
+@pytest.mark.parametrize("count", [1, 2, 40])
+@pytest.mark.parametrize("to", [3, 15, 30, 33, 42])
+@pytest.mark.parametrize("has_read", [True, False], ids=["read-before", "first-read-after"])
+def test_records_that_take_the_place_of_cut_records_are_never_served(log_dir, to, has_read, count):
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        wanted = read(client)
+        source = log_dir.parent / "records"
+        source.write_text("other\tdata\n" * count)
+        assert not has_read or read(client) == wanted
+        for words in (("truncate", "--to", str(to)), ("append", str(source), "--input", "lines")):
+            code, _, err = kafkalog(words[0], str(log_dir / "orders-0"), *words[1:], "--single-replica")
+            assert code == 0, err
+        for offset in range(0, 45, COUNT):
+            found = partition(fetch(client, offset, most=1))
+            is_changed = to // 15 * 15 <= offset < to // 15 * 15 + 15
+            assert found["errorCode"] == (STORAGE_ERROR if is_changed else 0), (offset, found)
+            assert found["records"] == (b"" if is_changed else batches(offset, 1)[0])
+        assert {offset_at(client, time)["errorCode"] for time in TIMES} == {STORAGE_ERROR}
+        assert sum("another program cut it" in note.message for note in server.notes) == 1
+
+
+def test_a_closed_segment_that_gets_other_batches_of_the_same_size_is_not_served(log_dir):
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        log = log_dir / "orders-0" / f"{15:020d}.log"
+        data = b"".join([*batches(15, 2), batches(25, 1, size=4)[0]])
+        log.write_bytes(data + bytes(log.stat().st_size - len(data)))
+        assert partition(fetch(client, 0, most=1))["records"] == batches(0, 1)[0]
+        for offset in (15, 25):
+            assert partition(fetch(client, offset, most=1))["errorCode"] == STORAGE_ERROR
+        assert partition(fetch(client, 30, most=1))["records"] == batches(30, 1)[0]
 
 
 @pytest.mark.parametrize("log_dir", [True], indirect=True)

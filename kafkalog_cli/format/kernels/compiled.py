@@ -11,8 +11,8 @@ from kafkalog_cli.format.columns import Integers
 from kafkalog_cli.format.kernels import Scanned, native, plain
 from kafkalog_cli.format.limits import Limits
 
-KEYS_DONE, KEYS_NEED_SLOTS, KEYS_NEED_ARENA, KEYS_BROKER_FULL = range(4)
-"""The reason why `put_keys` ended."""
+KEYS_DONE, KEYS_NEED_SLOTS, KEYS_BROKER_FULL = 0, 1, 3
+"""The reason why `put_keys` ended; 2 is an arena that is full."""
 KEYS_AHEAD = 16
 """Number of elements of the array `hashes` that the key kernels need."""
 NDJSON_NAMES = (

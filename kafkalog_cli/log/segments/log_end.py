@@ -25,7 +25,8 @@ class SegmentEnd(NamedTuple):
 
     `next_offset` is the offset after the last batch, or the base offset in an empty segment. `end_position` is the byte
     after the last batch. `max_timestamp` is the largest timestamp in the headers that were read, in ms, or -1. `faults`
-    are in the log, `index_faults` in the index.
+    are in the log, `index_faults` in the index. `last_position` is the byte at which the last batch begins, None
+    without a batch.
     """
 
     next_offset: int
@@ -33,6 +34,7 @@ class SegmentEnd(NamedTuple):
     max_timestamp: int = NO_TIMESTAMP
     faults: tuple[Fault, ...] = ()
     index_faults: tuple[Fault, ...] = ()
+    last_position: int | None = None
 
 
 class LogBounds(NamedTuple):
@@ -40,12 +42,14 @@ class LogBounds(NamedTuple):
 
     `high_watermark` is None if no checkpoint has the partition. `broker_end` is the end that a broker would find, None
     if it is `end`. A broker trusts the last index entry, and loses the batches that it cannot reach from there.
+    `last_position` is the byte of the last segment at which its last batch begins, None if it has no batch.
     """
 
     start: int
     end: int
     high_watermark: int | None = None
     broker_end: int | None = None
+    last_position: int | None = None
 
     @property
     def next_offset(self) -> int:
@@ -118,7 +122,9 @@ def _end(segment: Segment, walk: _Walk, index_faults: list[Fault]) -> SegmentEnd
     if end < segment.base_offset:
         message = f"the last batch ends with offset {end - 1}, below the segment's base offset {segment.base_offset}"
         faults.insert(0, Fault(FaultKind.INVALID_ENTRY, walk.last.position, message, last_offset=end - 1))
-    return SegmentEnd(end, walk.end_position, walk.max_timestamp, tuple(faults), tuple(index_faults))
+    return SegmentEnd(
+        end, walk.end_position, walk.max_timestamp, tuple(faults), tuple(index_faults), walk.last.position
+    )
 
 
 def _next(batch: Batch) -> int:

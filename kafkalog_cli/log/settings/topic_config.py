@@ -95,7 +95,7 @@ class Setting(NamedTuple):
 
 
 class ConfigProblem(NamedTuple):
-    """A value that no broker of 4.2 accepts, in the metadata log or server.properties; it counts as not set."""
+    """A value that no broker of 4.4 accepts, in the metadata log or server.properties; it counts as not set."""
 
     name: str
     origin: Origin
@@ -317,8 +317,11 @@ def read_broker_properties(fs: Filesystem, path: str) -> dict[str, str]:
         raise UsageError(reason=f"--broker-config {path}: {error}") from error
     layers = ConfigLayers(static_broker=properties)
     config = resolve_topic_config("", layers)
-    for problem in (*config.problems, *resolve_broker_settings(layers).problems):
+    broker = resolve_broker_settings(layers)
+    for problem in (*config.problems, *broker.problems):
         raise UsageError(reason=f"--broker-config {path}: {problem.reason}")
+    if not broker.cleaner_threads:  # KafkaConfig.validateValues divides the cleaner's buffer by it
+        raise UsageError(reason=f"--broker-config {path}: a broker does not start with log.cleaner.threads=0")
     if config.min_compaction_lag_ms > config.max_compaction_lag_ms:  # LogConfig.validateValues
         lags = f"{config['min.compaction.lag.ms'].explanation} > {config['max.compaction.lag.ms'].explanation}"
         raise UsageError(reason=f"--broker-config {path}: {lags}")

@@ -1,4 +1,4 @@
-"""The settings of Kafka 4.2 that concern logs, as tables: LogConfig's, and the broker settings for their defaults."""
+"""The settings of Kafka 4.4 that concern logs, as tables: LogConfig's, and the broker settings for their defaults."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ BOOLEAN, INT, LONG, DOUBLE, STRING, LIST = (
     ConfigType.LIST,
 )
 _LONG_MAX = (1 << 63) - 1
+_LARGEST_ARRAY_BYTES = (1 << 31) - 9
+"""The size that every Java virtual machine gives an array (ArraysSupport.SOFT_MAX_ARRAY_LENGTH)."""
 _MINUTE_MS = 60_000
 _HOUR_MS = 60 * _MINUTE_MS
 _WEEK_MS = 7 * 24 * _HOUR_MS
@@ -98,6 +100,7 @@ _ROWS = (
     _row("compression.type", STRING, "producer", _CODECS, "compression.type"),
     _row("compression.zstd.level", INT, 3, NumberRange(-131072, 22), "compression.zstd.level"),
     _row("delete.retention.ms", LONG, 24 * _HOUR_MS, _NOT_NEGATIVE, "log.cleaner.delete.retention.ms"),
+    _row("errors.deadletterqueue.group.enable", BOOLEAN, False),
     _row("file.delete.delay.ms", LONG, _MINUTE_MS, _NOT_NEGATIVE, "log.segment.delete.delay.ms"),
     _row("flush.messages", LONG, _LONG_MAX, _POSITIVE, "log.flush.interval.messages"),
     _row("flush.ms", LONG, _LONG_MAX, _NOT_NEGATIVE, None, (
@@ -111,6 +114,8 @@ _ROWS = (
     _row("local.retention.bytes", LONG, -2, NumberRange(-2), "log.local.retention.bytes"),
     _row("local.retention.ms", LONG, -2, NumberRange(-2), "log.local.retention.ms"),
     _row("max.compaction.lag.ms", LONG, _LONG_MAX, _POSITIVE, "log.cleaner.max.compaction.lag.ms"),
+    _row("max.decompressed.message.bytes", INT, _LARGEST_ARRAY_BYTES, NumberRange(1, _LARGEST_ARRAY_BYTES),
+         "max.decompressed.message.bytes"),
     _row("max.message.bytes", INT, 1048588, _NOT_NEGATIVE, "message.max.bytes"),
     _row("message.timestamp.after.max.ms", LONG, _HOUR_MS, _NOT_NEGATIVE, "log.message.timestamp.after.max.ms"),
     _row("message.timestamp.before.max.ms", LONG, _LONG_MAX, _NOT_NEGATIVE, "log.message.timestamp.before.max.ms"),
@@ -119,6 +124,8 @@ _ROWS = (
     _row("min.compaction.lag.ms", LONG, 0, _NOT_NEGATIVE, "log.cleaner.min.compaction.lag.ms"),
     _row("min.insync.replicas", INT, 1, _POSITIVE, "min.insync.replicas"),
     _row("preallocate", BOOLEAN, False, None, "log.preallocate"),
+    _row("remote.copy.lag.bytes", LONG, -1, NumberRange(-1), "log.remote.copy.lag.bytes"),
+    _row("remote.copy.lag.ms", LONG, 0, NumberRange(-1), "log.remote.copy.lag.ms"),
     _row("remote.log.copy.disable", BOOLEAN, False),
     _row("remote.log.delete.on.disable", BOOLEAN, False),
     _row("remote.storage.enable", BOOLEAN, False),
@@ -142,7 +149,7 @@ _ROWS = (
 )  # fmt: skip
 
 TOPIC_KEYS: dict[str, TopicKey] = {row.key.name: row for row in _ROWS}
-"""Every topic-level setting of 4.2 by name (LogConfig, ServerTopicConfigSynonyms)."""
+"""Every topic-level setting of 4.4 by name (LogConfig, ServerTopicConfigSynonyms)."""
 
 FIXED_SETTINGS: dict[str, dict[str, ConfigValue]] = {
     "__consumer_offsets": {"cleanup.policy": ("compact",)},

@@ -144,16 +144,16 @@ def read_records(
         raise bad_line(path, number + 1, error) from error
 
 
-class UnknownFields(ValueError):
-    """A JSON object has fields that show that it is not meant as a record."""
+class NotMeantAsRecord(ValueError):
+    """A JSON value is not an object, or an object whose fields show that it is not meant as a record."""
 
 
 def bad_line(path: str, number: int, error: ValueError) -> BadInput:
     """Return the error for a line that is not a record.
 
-    It is NotRecords for an object with unknown fields or with a name twice: `read` prints no such records.
+    It is NotRecords for JSON that `read` never prints: no object, an object with unknown fields, or one name twice.
     """
-    kind = NotRecords if isinstance(error, (UnknownFields, RepeatedName)) else BadInput
+    kind = NotRecords if isinstance(error, (NotMeantAsRecord, RepeatedName)) else BadInput
     return kind(path=path, reason=f"line {number}: {error}")
 
 
@@ -167,12 +167,12 @@ def parse_ndjson(line: bytes, *, with_origin: bool = False) -> NewRecord | None:
         return None
     found = parse_json_line(line)
     if not isinstance(found, dict):
-        raise ValueError(f"no JSON object; {LINES_HINT}")
+        raise NotMeantAsRecord(f"no JSON object; {LINES_HINT}")
     kind, schema = found.get("type", "record"), found.get("schema")
     if kind != "record":
         if isinstance(schema, str) and schema.startswith("kafkalog.") and kind in _SKIPPED:
             return None
-        raise UnknownFields(f"an object of type {kind!r} is not a record; {LINES_HINT}")
+        raise NotMeantAsRecord(f"an object of type {kind!r} is not a record; {LINES_HINT}")
     if found.get("control") is not None:
         _check_fields(found, frozenset({"control"}))
         return None
@@ -192,11 +192,11 @@ def parse_ndjson(line: bytes, *, with_origin: bool = False) -> NewRecord | None:
 def _check_fields(found: dict[str, Any], some: frozenset[str]) -> None:
     """Check the names of the fields, of which `some` has at least one: Spark leaves out null fields.
 
-    Raises UnknownFields for an object that is not a record, or that has a field no record has. A later version may
+    Raises NotMeantAsRecord for an object that is not a record, or that has a field no record has. A later version may
     print more fields, so an object that names its schema may have any.
     """
     if not some & found.keys():
-        raise UnknownFields(f"an object without key, value and headers is not a record; {LINES_HINT}")
+        raise NotMeantAsRecord(f"an object without key, value and headers is not a record; {LINES_HINT}")
     schema = found.get("schema")
     unknown = sorted(found.keys() - _FIELDS)
     if not unknown or (isinstance(schema, str) and schema.startswith("kafkalog.record/")):
@@ -205,7 +205,7 @@ def _check_fields(found: dict[str, Any], some: frozenset[str]) -> None:
 
     meant = difflib.get_close_matches(unknown[0], sorted(_FIELDS), 1)
     hint = f", is {meant[0]} meant?" if meant else f"; a record has {', '.join(sorted(_CONTENTS | {'timestamp_ms'}))}"
-    raise UnknownFields(f"unknown field {unknown[0]!r}{hint}; {LINES_HINT}")
+    raise NotMeantAsRecord(f"unknown field {unknown[0]!r}{hint}; {LINES_HINT}")
 
 
 def line_parser(layout: LineFormat) -> Parse:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkalog_cli.format.columns import Hashes, Integers, Octets, Rows
 
@@ -85,16 +85,6 @@ class KeyStatistics:
         )  # the most records and bytes that a dropped key may have had
         self._has_let_go = False
         self._names: dict[int, tuple[bytes, int]] = {}
-
-    def add(self, keys: Any, value_sizes: Integers) -> None:
-        """Add records: their keys, a pyarrow.BinaryArray, and the sizes of their values in bytes, below 0 for null."""
-        import numpy as np
-
-        null_keys = keys.null_count
-        if null_keys:
-            kept = np.flatnonzero(keys.is_valid().to_numpy(zero_copy_only=False))
-            keys, value_sizes = keys.drop_null(), value_sizes[kept]
-        self.add_stored(_places(keys) if len(keys) else None, value_sizes, null_keys)
 
     def add_stored(self, keys: StoredKeys | None, value_sizes: Integers, null_keys: int) -> None:
         """Add records: their keys that are not null (None: no such key), the sizes of these records' values, null keys.
@@ -238,17 +228,6 @@ def _joined(parts: list[StoredKeys]) -> StoredKeys:
         np.concatenate([part.data for part in parts]), np.concatenate(begins),
         np.concatenate([part.sizes for part in parts]),
     )  # fmt: skip
-
-
-def _places(keys: Any) -> StoredKeys:
-    """Return the keys of a pyarrow.BinaryArray without nulls."""
-    import numpy as np
-
-    _, ends, data = keys.buffers()
-    ends = np.frombuffer(ends, dtype=np.int32)[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)
-    raw = np.zeros(0, dtype=np.uint8) if data is None else np.frombuffer(data, dtype=np.uint8)
-    first, end = int(ends[0]), int(ends[-1])
-    return StoredKeys(raw[first:end], ends[:-1] - first, np.diff(ends))
 
 
 _FIRST, _SECOND, _THIRD = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB

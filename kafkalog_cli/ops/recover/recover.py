@@ -41,7 +41,7 @@ class RecoverRequest(LogRequest):
 
 def plan_recovery(fs: Filesystem, partition: Partition, root: PartitionState, request: RecoverRequest) -> RecoverPlan:
     """Plan the recovery of a partition, with the settings that are used. Raises Unreadable as `plan_repair` does."""
-    root.check_start()
+    root.check_start(fs)
     start, log_dir = root.start, root.log_dir
     used = request.used_settings(log_dir, partition.topic)
     settings = request.load_settings_of(used)

@@ -6,8 +6,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kafkalog_cli.disk.fs import Filesystem, read_all
-from kafkalog_cli.format import checkpoint
+from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.log.checkpoints import read_leader_epochs
 from kafkalog_cli.log.partition import Partition
 
 NO_EPOCH = -1
@@ -71,8 +71,6 @@ def leader_epochs_of(fs: Filesystem, partition: Partition, log_end: int) -> Epoc
 
     Epochs that begin after the end of the log are left out. Raises as `open_read`.
     """
-    if partition.leader_epochs is None:
-        return EpochHistory(())
-    entries, faults = checkpoint.decode_leader_epochs(read_all(fs, partition.leader_epochs.path))
+    entries, faults = read_leader_epochs(fs, partition)
     kept = () if faults else [one for one in entries if one.start_offset <= log_end]
     return EpochHistory([EpochStart(one.epoch, one.start_offset) for one in kept])

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile
 from kafkalog_cli.errors import PathNotFound
+from kafkalog_cli.format.batch import LOG_OVERHEAD_BYTES, RECORD_BATCH
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.serve.as_of import CutFile
+
+_MARK_BYTES = RECORD_BATCH.size
 
 
 class HeldFile(CutFile):
@@ -17,6 +20,19 @@ class HeldFile(CutFile):
     def reaches(self, end: int) -> bool:
         """Whether the file still has its byte before `end`. Raises as `read_into`."""
         return not end or bool(self.read_into(end - 1, memoryview(bytearray(1))))
+
+    def batch_mark(self, position: int | None) -> bytes:
+        """Return bytes by which a batch is known: the start of its header, with its CRC, and its last byte.
+
+        It is shorter if the file ends before the batch does, and empty for `position` None. Raises as `read_into`.
+        """
+        if position is None:
+            return b""
+        found = memoryview(bytearray(_MARK_BYTES))
+        header = bytes(found[: self.read_into(position, found)])
+        size_bytes = LOG_OVERHEAD_BYTES + int.from_bytes(header[8:LOG_OVERHEAD_BYTES], "big")
+        last = memoryview(bytearray(1))
+        return header[:size_bytes] + bytes(last[: self.read_into(position + size_bytes - 1, last)])
 
     def close(self) -> None:
         """Keep the file open."""

@@ -12,7 +12,6 @@ from typing import NamedTuple
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
-from kafkalog_cli.log.segments.log_end import segment_end
 from kafkalog_cli.ops.lookup.by_offset import Found
 from kafkalog_cli.ops.lookup.by_time import TimeSearch
 from kafkalog_cli.ops.replicas import Copy
@@ -66,7 +65,7 @@ class ServedPartition:
     def __init__(
         self, fs: HeldFilesystem, copy: Copy, on_damage: DamageAnswer, tell: TellDamage, kernels: KernelChoice | None
     ) -> None:
-        """Raises as `open_read`."""
+        """Raises as `open_read` and `read_into`."""
         self.copy = copy
         self.segments = copy.partition.segments
         self.start = copy.bounds.start
@@ -79,6 +78,7 @@ class ServedPartition:
         self._told: dict[int, int] = {}
         self._cut: set[str] = set()
         self._building = RLock()
+        self._last_batch = fs.held(self.segments[-1].log.path).batch_mark(copy.bounds.last_position)
 
     @cached_property
     def end(self) -> int:
@@ -144,15 +144,15 @@ class ServedPartition:
         self, number: int, offset: int, end_offset: int, most_bytes: int, *, first_is_whole: bool
     ) -> RecordsPart | NoRecords | None:
         segment, mapped = self.segments[number], self._map(number)
-        file = self._fs.held(segment.log.path)
         damage = mapped.damage_at(offset)
-        if damage is not None and self._on_damage is DamageAnswer.STOP and not self._is_torn_end(number, offset):
-            return NoRecords.CUT_OFF if self._is_cut(number) else NoRecords.DAMAGED
         found = mapped.slice(offset, end_offset, most_bytes, first_is_whole=first_is_whole)
-        if found is None:
-            return NoRecords.CUT_OFF if self._is_cut(number) else None
-        if not file.reaches(found.end) and self._is_cut(number):
+        if self._is_cut(number):  # asked after the map, which may have read the changed file
             return NoRecords.CUT_OFF
+        if damage is not None and self._on_damage is DamageAnswer.STOP and not self._is_torn_end(number, offset):
+            return NoRecords.DAMAGED
+        if found is None:
+            return None
+        file = self._fs.held(segment.log.path)
         return RecordsPart(file, found.start, found.end - found.start, found.next_offset, mapped)
 
     def _is_torn_end(self, number: int, offset: int) -> bool:
@@ -193,19 +193,26 @@ class ServedPartition:
             raise OSError(errno.EIO, "the log was cut while it was served", cut)
 
     def _is_cut(self, number: int) -> bool:
-        """Whether another program has cut batches off a segment since the start. A torn end may be cut off."""
-        segment = self.segments[number]
-        path = segment.log.path
-        if path in self._cut or self._fs.held(path).reaches(segment.log.size_bytes):
-            return path in self._cut
-        if number + 1 == len(self.segments):
-            end = segment_end(self._fs, segment, like_clean_start=False).next_offset
-            if end >= self.copy.bounds.next_offset:
-                return False
+        """Whether another program has cut batches off a segment since the start, and may have appended others since.
+
+        The last segment may grow, and a torn end of it may be cut off: its last batch stays. Other files stay the same.
+        """
+        log = self.segments[number].log
+        path, file = log.path, self._fs.held(log.path)
+        if path in self._cut:
+            return True
+        if number + 1 < len(self.segments):
+            now = self._fs.status(path)
+            is_written = now is not None and now.inode == log.inode and now.mtime_ms != log.mtime_ms
+            is_as_before = not is_written and file.reaches(log.size_bytes)
+        else:
+            is_as_before = self._last_batch == file.batch_mark(self.copy.bounds.last_position)
+        if is_as_before:
+            return False
         self._cut.add(path)
         self._tell(
             path,
-            "another program cut it while it was served: for the records that are gone, consumers get the error"
+            "another program cut it while it was served: for its records, consumers get the error"
             " KAFKA_STORAGE_ERROR. Start serve again to serve the log as it is now",
         )
         return True

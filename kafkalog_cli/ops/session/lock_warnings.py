@@ -26,26 +26,28 @@ class LockWarnings:
         self._asked: set[str] = set()
         self._directories: set[str] = set()
 
-    def about_partition(self, directory: str) -> None:
-        """Warn if the log directory of this partition directory is locked."""
-        if directory in self._directories:
-            return
-        self._directories.add(directory)
-        try:
-            log_dir = log_dir_of(self._fs, in_its_log_dir(self._fs, directory))
-        except (KafkalogError, OSError):
-            return  # whoever reads the directory reports it
-        if log_dir is not None:
-            self.about(log_dir)
+    def about_partitions(self, *directories: str) -> None:
+        """Warn of locked log directories of these partition directories."""
+        for directory in directories:
+            if directory in self._directories:
+                continue
+            self._directories.add(directory)
+            try:
+                log_dir = log_dir_of(self._fs, in_its_log_dir(self._fs, directory))
+            except (KafkalogError, OSError):
+                continue  # whoever reads the directory reports it
+            if log_dir is not None:
+                self.about(log_dir)
 
-    def about(self, log_dir: str) -> None:
-        """Warn if this log directory is locked. An OSError while checking is ignored."""
-        if log_dir in self._asked:
-            return
-        self._asked.add(log_dir)
-        try:
-            owner = lock_owner(log_dir)
-        except OSError:
-            return
-        if owner is not None:
-            self._report(Note("locked", lock_sentence(owner), log_dir))
+    def about(self, *log_dirs: str) -> None:
+        """Warn of each of these log directories that is locked. An OSError while checking is ignored."""
+        for log_dir in log_dirs:
+            if log_dir in self._asked:
+                continue
+            self._asked.add(log_dir)
+            try:
+                owner = lock_owner(log_dir)
+            except OSError:
+                continue
+            if owner is not None:
+                self._report(Note("locked", lock_sentence(owner), log_dir))

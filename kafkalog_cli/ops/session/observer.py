@@ -64,29 +64,7 @@ class SilentObserver:
         """See Observer."""
         return nullcontext()
 
-    def begin(self, work: str, total_bytes: int | None) -> None:
-        """See Observer."""
+    def _discard(self, *values: Any, **named: Any) -> None:
+        """Take what an observer takes, and do nothing."""
 
-    def expect_more(self, size_bytes: int) -> None:
-        """See Observer."""
-
-    def advance(self, size_bytes: int, subject: str = "") -> None:
-        """See Observer."""
-
-    def report(self, note: Note) -> None:
-        """See Observer."""
-
-    def report_now(self, notes: Sequence[Note]) -> None:
-        """See Observer."""
-
-    def fail(self, error: KafkalogError, *, path: str | None = None, is_told: bool) -> None:
-        """See Observer."""
-
-    def show(self, result: Any) -> None:
-        """See Observer."""
-
-    def consent(self, path: str, plan: Any) -> None:
-        """See Observer."""
-
-    def consent_to_all(self, verb: str, partitions: int) -> None:
-        """See Observer."""
+    begin = expect_more = advance = report = report_now = fail = show = consent = consent_to_all = _discard

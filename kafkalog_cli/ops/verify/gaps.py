@@ -19,7 +19,7 @@ from kafkalog_cli.format.batch import (
 )
 from kafkalog_cli.format.columns import any_row, rows_where
 from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.log.checkpoints import read_leader_epochs
+from kafkalog_cli.log.checkpoints import try_leader_epochs
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
@@ -292,7 +292,7 @@ def _finding(partition: Partition, offsets: tuple[int, int], sources: list[str],
 
 def _first_epoch_offset(fs: Filesystem, partition: Partition) -> int | None:
     """Return the start offset of the first leader epoch, None if the file is missing, empty, damaged or unreadable."""
-    entries, faults = read_leader_epochs(fs, partition)
+    entries, faults = try_leader_epochs(fs, partition)
     return None if faults or not entries else entries[0].start_offset
 
 

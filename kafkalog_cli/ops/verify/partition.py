@@ -9,7 +9,7 @@ from enum import Enum, unique
 from kafkalog_cli.disk.names import DirectoryKind, FileKind
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.fault import FaultKind
-from kafkalog_cli.log.checkpoints import read_leader_epochs
+from kafkalog_cli.log.checkpoints import try_leader_epochs
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault, with_path
@@ -302,7 +302,7 @@ def _epoch_faults(read_context: ReadContext, partition: Partition, log: LogBound
     if partition.leader_epochs is None:
         return
     path = partition.leader_epochs.path
-    entries, faults = read_leader_epochs(read_context.fs, partition)
+    entries, faults = try_leader_epochs(read_context.fs, partition)
     for fault in faults:
         if fault.kind is FaultKind.UNREADABLE:
             yield finding(FindingKind.NOT_READ, path, fault.message)

@@ -326,7 +326,7 @@ _CODES: dict[str, tuple[ExitCode, ...]] = {
     "undo": _CHANGE,
     "purge": _CHANGE,
     "metadump": (*_PATHS, _E.UNSUPPORTED, _E.REFUSED),
-    "demo": _ANY,
+    "demo": (*_ANY, _E.REFUSED),
     "warmup": _ANY,
 }
 

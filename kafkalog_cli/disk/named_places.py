@@ -7,7 +7,7 @@ import os
 from kafkalog_cli.disk.directory_contents import is_name_of_kafka
 from kafkalog_cli.disk.durable import is_link, is_no_room, replace_file
 from kafkalog_cli.disk.fs import FileAttributes, LockHandle, WritableFilesystem
-from kafkalog_cli.disk.lock import check_link
+from kafkalog_cli.disk.lock import check_link, log_dir_of
 from kafkalog_cli.disk.names import moved_aside
 from kafkalog_cli.errors import KafkalogError, Locked, NoSpace, Refused, UsageError
 
@@ -82,6 +82,18 @@ def check_new_directory(fs: WritableFilesystem, path: str) -> None:
             reason=f"it is a symbolic link, and nothing is made through a link; {moved_aside(path)} moves it away",
         )
     check_named_directory(fs, os.path.dirname(full_path))  # noqa: PTH120
+
+
+def check_output_directory(fs: WritableFilesystem, path: str) -> None:
+    """Check a directory for output, which is made if it is missing: a broker has no other directories in its own.
+
+    Raises Refused for a new directory in a log directory, and as `check_named_directory`.
+    """
+    check_named_directory(fs, path)
+    log_dir = None if fs.status(path) is not None else log_dir_of(fs, os.path.realpath(path))
+    if log_dir is not None:
+        reason = f"a broker does not start with such a directory in the log directory {log_dir}"
+        raise Refused(path=path, reason=f"{reason}; give a directory elsewhere")
 
 
 def check_named_directory(fs: WritableFilesystem, path: str) -> None:

@@ -6,6 +6,7 @@ Beside them lies a `victim` that stays as it is, and so does whatever a user has
 # ruff: noqa: F811 - `place` is a fixture
 
 import errno
+import json
 import os
 from contextlib import closing
 
@@ -17,7 +18,7 @@ from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem
 from kafkalog_cli.disk.named_places import check_named_file
 from kafkalog_cli.disk.staged_file import new_file
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.ops.replay.state import ReplayState
+from kafkalog_cli.ops.replay.state import FORMAT, ReplayState
 from kafkalog_cli.ops.serve.committed import Commit, CommitFile, CommittedStore, OffsetKey
 from tests.attacks.test_links import PARTITION, facts, kafkalog, link_of_another_user, place  # noqa: F401
 
@@ -178,12 +179,11 @@ def test_temporary_names_and_a_second_name_stay(place, option, evidence):
     assert (place / "mine/out.tmp").read_bytes() == b"mine"
     assert (place / "victim/file1").read_bytes() == b"of somebody else: file1"
     assert not (place / "victim/new").exists()
-    if option in {"--commit-to", "--state of replay", "--state"}:  # which are read first, and must be ours
-        return
-    target.unlink()
-    hard_linked(place, target)
-    assert FILES[option](place, str(target))[0] in (0, 3)
-    assert target.read_bytes() != b"of somebody else: file1"
+    if option not in {"--commit-to", "--state of replay", "--state"}:  # which are read first, and must be ours
+        target.unlink()
+        hard_linked(place, target)
+        assert FILES[option](place, str(target))[0] in (0, 3)
+        assert target.read_bytes() != b"of somebody else: file1"
     assert (place / "victim/file1").read_bytes() == b"of somebody else: file1"
     evidence("R27", 2, len(FILES) * len(REFUSED) + len(FILES))
 
@@ -317,6 +317,34 @@ def test_salvage_leads_nowhere(place, attack, evidence):
     assert facts(place / "victim") == before, (code, err)
     assert code != 0
     evidence("R28", 1, len(DIRECTORIES) + len(SALVAGED))
+
+
+PROGRESS = {
+    "topic": "t", "partition": 0, "target_topic": "t", "next_offset": 0, "target_offset": 0, "records": 0,
+    "is_done": False, "translated": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "partitions", [[PROGRESS, PROGRESS], [{**PROGRESS, "partition": 1 << 31}], [{**PROGRESS, "next_offset": -1}]]
+)
+def test_a_state_of_a_replay_that_lies_is_refused(place, partitions):
+    (place / "state").write_text(json.dumps({"format": FORMAT, "request": {}, "partitions": partitions}))
+    code, err = progress(place, str(place / "state"))
+    assert (code, "it is not a state of kafkalog replay" in err) == (1, True), err
+
+
+def test_no_directory_of_output_is_made_in_a_log_directory(place):
+    """A user whose working directory is the log directory: a broker does not start with a directory that is not its own."""
+    before = facts(place / "ld")
+    for code, err in (
+        published(f"{place}/ld/exported"),
+        kafkalog(RealFilesystem(), place, ("demo", f"{place}/ld/demo")),
+        kafkalog(RealFilesystem(), place, ("metadump", "LOGS", f"{place}/ld/copy")),
+        kafkalog(RealFilesystem(), place, ("recover", "PARTITION", "--salvage", f"{place}/ld/salvaged")),
+    ):
+        assert (code, "give a" in err) == (14, True), err
+    assert [path for path in (place / "ld").iterdir() if str(path) not in before] == []
 
 
 class FullDisk(RealFilesystem):

@@ -93,6 +93,16 @@ from orders |> join lateral (table text.`{file}`)
 from orders |> as o |> where exists (table text.`{file}`)
 select /*+ broadcast(orders) */ * from text.`{file}`
 select * from PYTHON_WORKER_LOGS()
+select * from xml.`{file}`
+select * from binaryFile.`{file}`
+select * from `org.apache.spark.sql.execution.datasources.v2.text.TextDataSourceV2`.`{file}`
+select * from rate.`x`
+select * from orders left anti join csv.`{file}` on true
+select * from orders having (select count(*) from text.`{file}`) > 0
+select sum(1) over (order by (select max(value) from text.`{file}`)) from orders
+select * from orders window w as (partition by (select 1 from text.`{file}`))
+with a as (with b as (table text.`{file}`) select * from b) select * from a
+select * from text.`jar:file:{file}!/x`
 """,
     "--allow java": """
 select reflect(class => 'a', method => 'b', 'x')
@@ -141,6 +151,11 @@ select * from variant_explode(parse_json(java_method({java})))
 select * from json_tuple(reflect({java}), 'a')
 select /*+ coalesce(reflect({java})) */ * from orders
 select * from orders for system_time as of reflect({java})
+select java_method('java.lang.Runtime', 'getRuntime')
+select map_filter(map(1, 2), (k, v) -> reflect({java}) = 'x')
+select * from range(length(java_method({java})))
+select max_by(key, reflect({java})) from orders
+select\tjava_method\t({java})
 """,
     "no expression may make the name": """
 select identifier('reflect')({java})
@@ -256,6 +271,11 @@ merge with schema evolution into orders using orders b on true when not matched 
 explain formatted insert overwrite directory '{made}' using csv select 1
 /* c */ set `spark.sql.runSQLOnFiles` = `true`
 set current_path = x
+begin repeat select 1; until true end repeat; end
+execute immediate "insert overwrite directory '{made}' using csv select 1"
+cache table x options ('storageLevel' 'DISK_ONLY') as select * from text.`{file}`
+insert into orders replace where true select 1
+drop table identifier('orders')
 """,
     "[": """
 select * from read_files('{file}')

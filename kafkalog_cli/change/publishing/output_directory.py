@@ -24,7 +24,7 @@ from kafkalog_cli.disk.durable import (
 )
 from kafkalog_cli.disk.fs import FileAttributes, WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_own_directory
-from kafkalog_cli.disk.named_places import check_named_directory, check_named_file
+from kafkalog_cli.disk.named_places import check_named_file, check_output_directory
 from kafkalog_cli.disk.names import OWN_DIRECTORY
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound, Refused, SyncFailed
 
@@ -56,7 +56,7 @@ class OutputDirectory:
         return f"{self.path}/{OWN_DIRECTORY}"
 
     def __enter__(self) -> OutputDirectory:
-        check_named_directory(self._fs, self.path)
+        check_output_directory(self._fs, self.path)
         if self._is_kept:
             check_named_file(self._fs, self._record_path)
         status = self._fs.status(self.path)

@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from kafkalog_cli.disk.fs import WritableFilesystem
+from kafkalog_cli.disk.named_places import check_output_directory
 from kafkalog_cli.disk.names import OWN_DIRECTORY, FileKind
 from kafkalog_cli.errors import KafkalogError, UsageError
 from kafkalog_cli.format import checkpoint, meta_properties
@@ -57,8 +58,12 @@ class _Strict(SilentObserver):
 
 
 def make_demo(context: Context, path: str, now_ms: int) -> Demo:
-    """Make the log directory `path`, which must not exist or be empty. Raises UsageError, and as an append does."""
+    """Make the log directory `path`, which must not exist or be empty.
+
+    Raises UsageError, as `check_output_directory`, and as an append does.
+    """
     fs = context.fs
+    check_output_directory(fs, path)
     status = fs.status(path)
     if status is None:
         fs.make_directory(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from array import array
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,8 +17,8 @@ from kafkalog_cli.change.changes import Put
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.directory_contents import check_layout
 from kafkalog_cli.disk.fs import FileAttributes, ReadableFile, WritableFile, WritableFilesystem, read_all
-from kafkalog_cli.disk.lock import log_dir_of, real_directory
-from kafkalog_cli.disk.named_places import check_named_directory
+from kafkalog_cli.disk.lock import real_directory
+from kafkalog_cli.disk.named_places import check_output_directory
 from kafkalog_cli.disk.names import FileKind, segment_file_name
 from kafkalog_cli.errors import KafkalogError, Refused, shell_word
 from kafkalog_cli.format import partition_metadata
@@ -393,13 +392,9 @@ def make_target(fs: WritableFilesystem, target: str) -> None:
 
     Raises Refused for a link, or for a new directory in a log directory; KafkalogError if it cannot be created.
     """
-    check_named_directory(fs, target)
+    check_output_directory(fs, target)
     try:
         if fs.status(target) is None:
-            log_dir = log_dir_of(fs, os.path.realpath(target))
-            if log_dir is not None:
-                reason = f"a broker does not start with such a directory in the log directory {log_dir}"
-                raise Refused(path=target, reason=f"{reason}; give a directory elsewhere")
             fs.make_directory(target)
             sync_parent(fs, target.rstrip("/"))
     except OSError as error:

@@ -70,9 +70,12 @@ class ReplayState:
             differing = sorted(name for name, value in self._request.items() if found["request"].get(name) != value)
             reason = f"it belongs to a replay with another {' and '.join(differing) or 'request'}; give another --state"
             raise Refused(path=self.path, reason=reason)
+        self.partitions.clear()
         for one in found["partitions"]:
             progress = SentProgress(**{**one, "translated": dict(one["translated"])})
-            self.partitions[progress.topic, progress.partition] = progress
+            if self.partitions.setdefault((progress.topic, progress.partition), progress) is not progress:
+                reason = f"{progress.topic}-{progress.partition} is there twice"
+                raise BadInput(path=self.path, reason=f"it is not a state of kafkalog replay: {reason}")
 
     def save(self) -> None:
         """Replace the file by the current progress, durably. Raises NotChanged, NoSpace, SyncFailed."""
@@ -115,7 +118,7 @@ _FORM = fields(
             fields(
                 {
                     "topic": text,
-                    "partition": integer(),
+                    "partition": integer(most=(1 << 31) - 1),
                     "target_topic": text,
                     "next_offset": integer(),
                     "target_offset": integer(),

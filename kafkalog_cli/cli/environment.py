@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from kafkalog_cli.cli.configuration import Configuration
 from kafkalog_cli.disk.clocks import wall_clock_ms
@@ -137,17 +137,14 @@ def shown_reading(context: CommandContext, *, prints_while_reading: bool = False
         yield environment
         return
     from kafkalog_cli.disk.metered_fs import MeteredFilesystem
-    from kafkalog_cli.output.progress import BesideProgress, Progress
+    from kafkalog_cli.output.progress import Progress, beside
 
     with Progress(
         environment.stderr, environment.argv[0], as_json=environment.wants_json, clock=environment.clock
     ) as progress:
-        streams = [
-            cast("BinaryIO", BesideProgress(stream, progress)) if stream.isatty() else stream
-            for stream in (environment.stdout, environment.stderr)
-        ]
         fs = MeteredFilesystem(environment.fs, lambda path, size_bytes: progress.advance(size_bytes, path))
-        yield replace(environment, fs=fs, stdout=streams[0], stderr=streams[1])
+        out, err = beside(progress, environment.stdout), beside(progress, environment.stderr)
+        yield replace(environment, fs=fs, stdout=out, stderr=err)
 
 
 @contextmanager

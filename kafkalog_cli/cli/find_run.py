@@ -31,7 +31,7 @@ from kafkalog_cli.output.kcat_text import parse_kcat_format
 from kafkalog_cli.output.kernels import JSON_LINES
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.paint import paint_of
-from kafkalog_cli.output.progress import Progress
+from kafkalog_cli.output.progress import Progress, beside
 from kafkalog_cli.output.stream import ResultStream, printable
 
 
@@ -71,8 +71,9 @@ class FindRun:
     def __init__(self, environment: Environment, options: FindOptions) -> None:
         self._environment = environment
         self._options = options
-        self._out = ResultStream(environment.stdout)
-        self._messages = Messages(environment.stderr, as_json=options.is_json)
+        self._progress = Progress(environment.stderr, "find", as_json=options.is_json, clock=environment.clock)
+        self._out = ResultStream(beside(self._progress, environment.stdout))
+        self._messages = Messages(beside(self._progress, environment.stderr), as_json=options.is_json)
         kcat_format = None if options.kcat_format is None else parse_kcat_format(options.kcat_format)
         self._fields = fields_of(options.print or "key,value")
         self._output = RecordOutput(self._out, self._messages, self._fields, kcat_format, options.is_json)
@@ -100,10 +101,8 @@ class FindRun:
         self._request = replace(self._request, decoder=decoder)
         LockWarnings(environment.fs, self._messages.report).about_partitions(*paths)
         done: list[SearchedPartition] = []
-        total = sum(map(log_bytes, chosen))
-        with Progress(
-            environment.stderr, "find", as_json=options.is_json, total_bytes=total, clock=environment.clock
-        ) as self._progress:
+        self._progress.begin("find", sum(map(log_bytes, chosen)))
+        with self._progress:
             events = find_records(
                 environment.fs, chosen, self._request, environment.kernels, jobs=options.jobs, on_read=self._advance
             )  # fmt: skip
@@ -126,8 +125,6 @@ class FindRun:
 
     def _show(self, partition: Partition, event: FindEvent) -> None:
         if isinstance(event, FoundRecords):
-            if self._out.is_terminal:
-                self._progress.erase()
             if self._segment is not event.segment:
                 self._segment, self._write = event.segment, self._writer(partition, event.segment)
             self._write(event.found)
@@ -136,7 +133,6 @@ class FindRun:
                 self._out.flush()
             return
         self._out.flush()
-        self._progress.erase()
         if isinstance(event, DamagedPart):
             is_torn = is_torn_tail(partition, event.path, event.fault)
             self._messages.damage(event.fault, event.path, event.fault.position, is_warning=is_torn)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from io import RawIOBase
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from kafkalog_cli.output.stream import ResultStream, columns_of, has_styles, printable, terminal_columns
 
@@ -27,7 +27,7 @@ class Progress:
     """Counts processed bytes, from any thread. Shows nothing in short runs, and in a pipe only with `as_json`.
 
     `work` names the work in one word. `total_bytes` None: the total is unknown, so no remaining time is shown. Leave
-    the context, or call `erase`, before anything else is written to the terminal.
+    the context, call `erase`, or take a stream of `beside`, before anything else is written to the terminal.
     """
 
     def __init__(
@@ -154,24 +154,34 @@ class Progress:
         return line[:width]
 
 
-class BesideProgress(RawIOBase):
-    """A stream whose writes erase the line of a progress first."""
+def beside(progress: Progress, stream: BinaryIO) -> BinaryIO:
+    """Return a stream to write to while `progress` is shown: `stream`, or what keeps the two apart on a terminal."""
+    return cast("BinaryIO", _BesideProgress(stream, progress)) if stream.isatty() else stream
+
+
+class _BesideProgress(RawIOBase):
+    """A stream whose writes erase the line of a progress first. No thread draws it in a write or in an unended line."""
 
     def __init__(self, stream: BinaryIO, progress: Progress) -> None:
         self._stream = stream
         self._progress = progress
+        self._unended_line = ExitStack()
 
-    def write(self, data: Any) -> int:  # noqa: D102
-        self._progress.erase()
-        return self._stream.write(data)
+    def write(self, data: Any) -> int:
+        with self._progress.paused():
+            self._unended_line.close()
+            if bytes(data[-1:]) != b"\n":
+                self._unended_line.enter_context(self._progress.paused())
+            return self._stream.write(data)
 
-    def flush(self) -> None:  # noqa: D102
-        self._stream.flush()
+    def flush(self) -> None:
+        with self._progress.paused():
+            self._stream.flush()
 
     def close(self) -> None:
         """Do nothing: the stream belongs to the caller, who closes it."""
 
-    def isatty(self) -> bool:  # noqa: D102
+    def isatty(self) -> bool:
         return self._stream.isatty()
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.output.progress import Progress, Waiting, clock_time, sized, spent
+from kafkalog_cli.output.progress import Progress, Waiting, beside, clock_time, sized, spent
 from kafkalog_cli.output.stream import terminal_columns
 from tests.output.test_schemas import check
 
@@ -265,3 +265,32 @@ def test_commands_that_read_show_their_progress(command, stdout, shop):
     assert b"\x1b[K" not in quick_both.getvalue()
     assert on_screen(both.getvalue()) == quick_both.getvalue()
     assert out is both or out.getvalue() == quick_out.getvalue()
+
+
+def test_no_thread_draws_into_results():
+    """Not between the parts of a line, and not between the erased line and the result that is written in its place."""
+    terminal = Terminal()
+    seconds = iter(range(0, 1 << 40, 2))
+    shown = Progress(terminal, "find", as_json=False, clock=lambda: next(seconds))
+    out = beside(shown, terminal)
+    ended = threading.Event()
+
+    def advance():
+        while not ended.is_set():
+            shown.advance(1)
+
+    drawing = [threading.Thread(target=advance) for _ in range(2)]
+    for thread in drawing:
+        thread.start()
+    lines = [b"orders-0:%d:key\n" % number for number in range(300)]
+    for line in lines:
+        out.write(line[:8])
+        time.sleep(0.0005)
+        out.write(line[8:])
+        out.flush()
+    ended.set()
+    for thread in drawing:
+        thread.join()
+    shown.erase()
+    assert b"find: " in terminal.getvalue()
+    assert on_screen(terminal.getvalue()) == b"".join(lines)

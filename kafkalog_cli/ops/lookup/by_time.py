@@ -10,8 +10,8 @@ from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.errors import AfterLastTime, NoRecordAtTime, NoTimestamps
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.format.fault import FaultKind
+from kafkalog_cli.format.index import TimeIndexEntry
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.format.timeindex import TimeIndexEntry
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.log_end import LogBounds

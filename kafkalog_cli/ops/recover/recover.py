@@ -19,7 +19,7 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.resync import next_good_batch
 from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.ops.change_plan import Remark, fingerprints_of
-from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.ops.log_plan import LogRequest
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.repair import Scope, plan_repair

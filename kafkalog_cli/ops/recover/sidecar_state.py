@@ -14,9 +14,8 @@ from kafkalog_cli.errors import ExitCode, KafkalogError, counted
 from kafkalog_cli.format.batch import CONTROL_MASK
 from kafkalog_cli.format.columns import any_row, integers, least_and_largest
 from kafkalog_cli.format.fault import Fault
-from kafkalog_cli.format.index import OffsetIndex
+from kafkalog_cli.format.index import OffsetIndex, TimeIndex
 from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.format.timeindex import TimeIndex
 from kafkalog_cli.format.txnindex import ABORTED_TXN
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.scan import unreadable_ranges

@@ -227,7 +227,7 @@ def _gap_judge(task: VerifyTask, looked: _Looked) -> GapJudge:
 
 def _walked(read_context: ReadContext, task: VerifyTask, found: list[Finding]) -> _Looked:
     """Check every batch and every file beside the log, for the levels normal and deep."""
-    from kafkalog_cli.ops.checks.file_findings import findings_of
+    from kafkalog_cli.ops.checks.file_report import findings_of
 
     deep = task.level is Level.DEEP
     aborted = AbortedCheck(read_context.fs) if task.wanted is None else None

@@ -172,7 +172,7 @@ def root_above(fs: Filesystem, partition_path: str, ask_lock: AskLock = lock_own
     return _root(fs, path, entries, directories, ask_lock)
 
 
-def broker_root(fs: Filesystem, path: str, ask_lock: AskLock = lock_owner) -> LogDirRoot | None:
+def broker_root(fs: Filesystem, path: str) -> LogDirRoot | None:
     """Read only how the broker stopped and the checkpoints of the log directory `path`; None if it has no root file.
 
     Root files are looked up by name, so thousands of partition directories beside them cost nothing.
@@ -181,7 +181,7 @@ def broker_root(fs: Filesystem, path: str, ask_lock: AskLock = lock_owner) -> Lo
     files = {kind: status for kind, status in found if status is not None and status.is_file}
     if not files:
         return None
-    owner, problem = _ask(ask_lock, path)
+    owner, problem = _ask(lock_owner, path)
     return LogDirRoot(
         path, _shutdown(files, owner), lock_owner=owner, lock_problem=problem, offsets=_offsets(files, FaultNotes(fs))
     )

@@ -250,13 +250,13 @@ def cleared(entry):
     return entry[:12] + struct.pack(">I", zlib.crc32(entry[16:])) + entry[16:]
 
 
-def odd_records(batch):
+def odd_records(batch, *options):
     def make(corpus):
         log_dir(DISK)
         written = ten_batches()
         written[2] = (batch, 5, BASE_TIME_MS)
         partition(DISK, written=written)
-        return [DISK, "--level", "deep"]
+        return [DISK, *(options or ("--level", "deep"))]
 
     return make
 
@@ -278,9 +278,17 @@ for odd in (
     b"\0\0\0\1",
 ):  # an unknown type, a type without a producer, a marker without a value
     marker = R2[1]._replace(key=odd, value=None if odd[3] == 1 else b"\0\0\0\0\0\0")
-    case("invalid-control-record")(
-        odd_records(batch_v2([marker], base=4, producer=(1, 0, -1), bits=CONTROL | TRANSACTIONAL))
-    )
+    odd_marker = batch_v2([marker], base=4, producer=(1, 0, -1), bits=CONTROL | TRANSACTIONAL)
+    case("invalid-control-record")(odd_records(odd_marker))
+    case("invalid-control-record")(odd_records(odd_marker, "--level", "normal"))
+
+
+@case("offset-index-missing")
+def _(corpus):
+    """A broker that rebuilds the index fails at the marker, as recover does: only a salvage helps."""
+    told = odd_records(MARKER, "--level", "normal")(corpus)
+    (PARTITION / LOG).with_suffix(".index").unlink()
+    return told
 
 
 @case("invalid-inner-message")

@@ -24,10 +24,9 @@ from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
 from kafkalog_cli.ops.damage import DamageSeen
-from kafkalog_cli.ops.verify.batch_checks import BadBatch, checksums_of
+from kafkalog_cli.ops.verify.batch_checks import MAX_TOLD, BadBatch, checksums_of
 from kafkalog_cli.ops.verify.gaps import cleaner_wrote, has_gap
 from kafkalog_cli.ops.verify.log import (
-    MAX_TOLD,
     LogCheck,
     Totals,
     beyond_finding,

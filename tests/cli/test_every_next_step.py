@@ -391,6 +391,8 @@ case("leftover-swap")(added(f"topic-0/{LOG}.swap", b"".join(data for data, _, _ 
 case("leftover-deleted")(added(f"topic-0/{LOG}.deleted"))
 case("leftover-temporary")(added("topic-0/leader-epoch-checkpoint.tmp"))
 case("bad-name")(added("topic-0/it's server.log"))
+for name in ("x.swap", "x.cleaned", "x.log.swap", "x.index.cleaned", "leader-epoch-checkpoint.swap", "x.snapshot"):
+    case("bad-name")(added(f"topic-0/{name}"))
 case("unknown-file")(added("topic-0/notes.txt"))
 case("foreign-directory")(added("lost+found/a file"))
 case("import-staged")(added(f"{staged_name('topic', 3, 'run', '0')}/{LOG}"))
@@ -739,3 +741,18 @@ def test_damage_of_partition_metadata_is_reported_once(tmp_path, monkeypatch):
     assert [line["kind"] for line in found if line["path"].endswith("partition.metadata")] == [
         "partition-metadata-damaged"
     ]
+
+
+@pytest.mark.parametrize(("name", "keeps_a_broker_from_starting"), [
+    ("x.log", True), ("x.snapshot", True), ("x.swap", True), ("x.log.swap", True), ("x.txnindex.cleaned", True),
+    ("x.deleted.swap", True), ("x.log.deleted", False), ("x.swap.deleted", False), ("x.log.tmp", False), ("x", False),
+])  # fmt: skip
+@pytest.mark.parametrize("level", ["quick", "normal"])
+def test_names_without_an_offset_where_a_broker_reads_one(
+    tmp_path, monkeypatch, name, keeps_a_broker_from_starting, level
+):
+    """LogLoader reads an offset in the names of all files of segments, and of those that end with .swap or .cleaned."""
+    monkeypatch.chdir(tmp_path)
+    _, found = findings([*added(f"topic-0/{name}")(None), "--level", level])
+    kinds = [line["kind"] for line in found if line["severity"] == "corruption"]
+    assert kinds == (["bad-name"] if keeps_a_broker_from_starting else [])

@@ -189,7 +189,7 @@ def test_types_are_those_of_sparks_avro_source():
     [
         ([field("next", ["null", "R"])], "the type R contains itself"),
         ([field("a", "int"), field("A", "int")], "the same name"),
-        ([field("a b", "int")], "no name of a field"),
+        ([field("a b", "int")], "not a name of a field"),
         ([field(f"f{number}", "int") for number in range(4000)], "more than 4000 fields"),
     ],
 )
@@ -217,7 +217,7 @@ def enum(*symbols, **more):
         ("string", "bytes", b"\x04\xc3\xa9", b"\xc3\xa9"),
         ("bytes", "string", b"\x02\xff", ValueError("can't decode byte")),
         ("float", "double", struct.pack("<f", 0.1), struct.unpack("<f", struct.pack("<f", 0.1))[0]),
-        (enum("A", "B"), enum("A"), b"\x02", ValueError("is no symbol of E")),
+        (enum("A", "B"), enum("A"), b"\x02", ValueError("is not a symbol of E")),
         (enum("A", "B"), enum("A", default="A"), b"\x02", "A"),
         (["string", "int"], "int", b"\x02\x04", 2),
         (["string", "int"], "int", b"\x00\x02a", ValueError("string of the writer's schema is not int")),

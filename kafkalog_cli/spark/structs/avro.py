@@ -146,7 +146,7 @@ class AvroShape:
                 return float if _wider(reader) == "double" and part.kind != "float" else convert
             member = f"member{parts.index(part)}"
             return lambda found: {member: convert(found)}
-        raise ValueError(f"{writer.label} of the writer's schema is no branch of a union")
+        raise ValueError(f"{writer.label} of the writer's schema is not a branch of the union")
 
     def _record(self, writer: AvroNode, reader: AvroNode) -> Convert:
         written = dict(zip(writer.names, writer.parts, strict=True))
@@ -176,7 +176,7 @@ def struct_of(names: Any, types: list[Any], nullable: list[bool]) -> dict[str, A
     rows = [(name, kind, may) for name, kind, may in zip(names, types, nullable, strict=True)]
     for name, _, _ in rows:
         if not (name.isascii() and name.isidentifier()):
-            raise ValueError(f"{name[:100]} is no name of a field")
+            raise ValueError(f"{name[:100]} is not a name of a field")
     if len({name.casefold() for name, _, _ in rows}) < len(rows):
         raise ValueError("two fields have the same name, apart from the case of letters")
     fields = [{"name": name, "type": kind, "nullable": may, "metadata": {}} for name, kind, may in rows]
@@ -208,7 +208,7 @@ def _logical(node: AvroNode) -> tuple[str, str]:
 
 
 def _decimal(node: AvroNode) -> tuple[int, int] | None:
-    """Return the precision and scale; None if the node is no decimal, or one that Spark does not have."""
+    """Return the precision and scale; None if the node is not a decimal of Spark."""
     precision, scale = node.definition.get("precision"), node.definition.get("scale", 0)
     if node.kind not in ("bytes", "fixed") or node.definition.get("logicalType") != "decimal":
         return None
@@ -247,7 +247,7 @@ def _symbol(reader: AvroNode) -> Convert:
         if found in symbols:
             return found
         if default not in symbols:
-            raise ValueError(f"{found[:100]} is no symbol of {reader.label}")
+            raise ValueError(f"{found[:100]} is not a symbol of {reader.label}")
         return str(default)
 
     return convert
@@ -308,7 +308,7 @@ def _default(node: AvroNode, value: Any) -> Any:
         return {key: _default(node.parts[0], one) for key, one in value.items()}
     elif isinstance(value, _OF_DEFAULTS.get(node.kind, ())) and isinstance(value, bool) is (node.kind == "boolean"):
         return value
-    raise ValueError(f"a default is no {node.label}")
+    raise ValueError(f"a default is not a {node.label}")
 
 
 _MISSING = object()

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import NotLookedUp, Unreadable
 
 CHANGES = frozenset(
@@ -225,3 +226,18 @@ def every_fault(below: Callable[[], object], faults: tuple[str, ...] = tuple(FAU
                     assert n > 0, f"no call can fail with {fault}"
                     break
                 n += 1
+
+
+class Swapping(WatchedFilesystem):
+    """Before the n-th call, `swap` puts another directory, a link or nothing in a name's place."""
+
+    def __init__(self, n, swap):
+        super().__init__(RealFilesystem())
+        self.calls = 0
+        self._n, self._swap = n, swap
+
+    def before(self, call):
+        del call
+        if self.calls == self._n:
+            self._swap()
+        self.calls += 1

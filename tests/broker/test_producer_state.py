@@ -88,7 +88,7 @@ class Twin:
 
     def entries(self):
         return {
-            producer: ProducerEntry(producer, e.epoch, *(e.batch or (-1, -1, 0)), e.timestamp, e.coordinator, e.txn)
+            producer: ProducerEntry(producer, e.epoch, *(e.batch or (-1, -1, 0)), e.timestamp, e.coordinator, e.txn)  # type: ignore[call-arg]
             for producer, e in self.state.items()
         }
 

@@ -352,14 +352,15 @@ def test_without_a_topic_id_it_is_told(root):
 
 
 def test_without_a_topic_id_it_is_told_before_anything_is_made(root, monkeypatch):
+    from kafkalog_cli.change.new_partition import make_alone
     from kafkalog_cli.ops.append import making
 
     made, err = root / "new-3", io.BytesIO()
-    seen, make = [], making.make_alone
+    seen = []
 
     def watched(*argv):
         seen.append(err.getvalue().decode())
-        make(*argv)
+        make_alone(*argv)
 
     monkeypatch.setattr(making, "make_alone", watched)
     argv = ["append", str(made), "--input", "lines", *NOW]

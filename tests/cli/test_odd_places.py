@@ -51,7 +51,7 @@ def command(words, path, out, *, stream=io.BytesIO):
     argv += [] if "PATH" in words else [os.fspath(path)]
     code = run(argv, Environment(stdout=stdout, stderr=stderr))
     texts = [one.getvalue().decode("utf-8", "surrogateescape") for one in (stdout, stderr)]
-    check_words(code, *texts, " ".join(argv))
+    check_words(code, *texts, " ".join(argv))  # type: ignore[call-arg]
     assert code in list(ExitCode)
     return code, *texts
 

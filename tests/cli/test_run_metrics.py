@@ -8,7 +8,7 @@ from tests.support.commands import writable_copy
 from tests.support.logs import BASE_TIME_MS
 
 NOW = ("--now", str(BASE_TIME_MS + 10**9), "--single-replica", "--config", f"segment.ms={2**62}")
-COMMAND_LINES = {
+COMMAND_LINES: dict[str, tuple[tuple, dict]] = {
     "append": (("append", "idem-0", "--input", "lines", *NOW), {"records": 2, "batches": 1}),
     "compact": (
         ("compact", "idem-0", "--force", *NOW[:2], "--config", "cleanup.policy=compact"),

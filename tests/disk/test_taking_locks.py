@@ -210,10 +210,10 @@ def test_assumed_offline_is_watched_first():
     slept = []
     policy = LockPolicy(assume_offline=True, sleep=slept.append)
     fs = unsupported()
-    assert not lock_log_dir(fs, "/logs", policy).has_lock
+    assert not lock_log_dir(fs, "/logs", policy).has_lock  # type: ignore[attr-defined]
     assert sum(slept) == WATCH_SECONDS == 11
     assert lock_checkpoints(fs, "/logs", policy) is None
-    assert not lock_partition(fs, "/logs/t-0", policy).has_lock
+    assert not lock_partition(fs, "/logs/t-0", policy).has_lock  # type: ignore[attr-defined]
     assert len(slept) == 11, "once is enough"
 
 

@@ -196,6 +196,6 @@ def test_a_terminal_shows_that_spark_starts(as_json, is_shown, monkeypatch):
     monkeypatch.setattr(spark_start, "command_session", started)
     environment = Environment(io.BytesIO(), terminal, terminal=None)
     engine = engine_of(EngineName.SPARK, "local[3]", ["a=b"], 0, environment=environment, as_json=as_json)
-    with engine.session():
-        assert engine.slots() == 3
+    with engine.session():  # type: ignore[attr-defined]
+        assert engine.slots() == 3  # type: ignore[attr-defined]
     assert (b"starting Spark: 0:0" in terminal.getvalue()) == is_shown

@@ -39,7 +39,7 @@ def run_server(environment: Environment, options: ServeOptions, *, is_json: bool
         out.flush()
         with suppress(KeyboardInterrupt):  # the usual end: all connections are closed
             serving.run()
-        counts = {"topics": len(serving.catalog.topics), "partitions": len(serving.catalog.partitions)}
+        counts = {"topics": serving.catalog.topic_count, "partitions": len(serving.catalog.partitions)}
     code = combined_exit_code(codes)
     if lines is not None:
         lines.summary(code, **counts)

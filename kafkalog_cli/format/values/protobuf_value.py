@@ -50,13 +50,7 @@ class ProtobufSchema:
         """Return a message as JSON. Raises ValueError for bytes that are not a message of this kind."""
         from google.protobuf import json_format, message
 
-        kind = self._class(tuple(indexes))
-        if len(data) * (1 + self._most_fields) > MOST_VALUES:
-            _Counter(self._most_fields).message(data, kind.DESCRIPTOR, 0)
-        try:
-            found = kind.FromString(bytes(data))
-        except message.DecodeError as error:
-            raise ValueError(f"the bytes are not a message {kind.DESCRIPTOR.full_name}") from error
+        found = self.parse(indexes, data)
         try:
             return json_format.MessageToDict(
                 found, always_print_fields_with_no_presence=True, descriptor_pool=self._pool
@@ -65,6 +59,22 @@ class ProtobufSchema:
             raise ValueError(f"it is nested more than {MOST_DEPTH} deep") from error
         except (json_format.Error, message.Error, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"it has no JSON form: {str(error)[:300]}") from error
+
+    def parse(self, indexes: Iterable[int], data: memoryview) -> Any:
+        """Return a message as protobuf's object. Raises ValueError as `decode`."""
+        from google.protobuf import message
+
+        kind = self._class(tuple(indexes))
+        if len(data) * (1 + self._most_fields) > MOST_VALUES:
+            _Counter(self._most_fields).message(data, kind.DESCRIPTOR, 0)
+        try:
+            return kind.FromString(bytes(data))
+        except message.DecodeError as error:
+            raise ValueError(f"the bytes are not a message {kind.DESCRIPTOR.full_name}") from error
+
+    def message(self, indexes: Iterable[int]) -> Any:
+        """Return the descriptor of a message. Raises ValueError if there is none with these indexes."""
+        return self._class(tuple(indexes)).DESCRIPTOR
 
     def _class(self, indexes: tuple[int, ...]) -> Any:
         if indexes not in self._classes:

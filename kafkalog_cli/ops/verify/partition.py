@@ -231,7 +231,7 @@ def _walked(read_context: ReadContext, task: VerifyTask, found: list[Finding]) -
     from kafkalog_cli.ops.checks.file_report import findings_of
 
     deep = task.level is Level.DEEP
-    aborted = AbortedCheck(read_context.fs) if task.wanted is None else None
+    aborted = AbortedCheck(read_context.fs, tells_markers=not deep) if task.wanted is None else None
     check = LogCheck(task.now_ms, wants_records=deep, only=task.wanted, advance=task.advance, aborted=aborted)
     observer = check if task.listener is None else BatchListeners(check, task.listener)
     reports = PartitionReports(read_context, task.partition.path, task.wanted, observer=observer)

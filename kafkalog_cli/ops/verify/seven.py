@@ -17,9 +17,8 @@ from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.damage import DamageSeen
-from kafkalog_cli.ops.verify.batch_checks import BadBatch, BatchListener, checksums_of
+from kafkalog_cli.ops.verify.batch_checks import MAX_TOLD, BadBatch, BatchListener, checksums_of
 from kafkalog_cli.ops.verify.log import (
-    MAX_TOLD,
     Totals,
     range_kind,
 )

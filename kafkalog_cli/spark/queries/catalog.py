@@ -28,9 +28,9 @@ from kafkalog_cli.spark.schema import (
     KAFKA_COLUMNS,
     RECORDS,
     SIZE_COLUMNS,
+    STRUCT_COLUMNS,
     TEXT_COLUMNS,
     SourceColumn,
-    columns_named,
     spark_schema,
 )
 from kafkalog_cli.spark.starting import SMALL_BYTES
@@ -54,11 +54,20 @@ class Reading(NamedTuple):
     decoding: Decoding = Decoding(ValueFormat.AUTO, ValueFormat.AUTO)
     texts: tuple[SourceColumn, ...] = ()
     """The columns of TEXT_COLUMNS that views of topics have."""
+    structs: tuple[SourceColumn, ...] = ()
+    """The columns of STRUCT_COLUMNS that views of topics have if the topic has a schema."""
 
 
-def texts_named(query: str) -> tuple[SourceColumn, ...]:
-    """Return the columns of TEXT_COLUMNS whose names a query contains: `select *` without them has each value once."""
-    return tuple(column for column in TEXT_COLUMNS if column.name in query.casefold())
+def with_named(reading: Reading, query: str) -> Reading:
+    """Return a reading with the columns of TEXT_COLUMNS and STRUCT_COLUMNS whose names a query contains.
+
+    So `select *` without them has each value once.
+    """
+    texts, structs = (
+        tuple(column for column in columns if column.name in query.casefold())
+        for columns in (TEXT_COLUMNS, STRUCT_COLUMNS)
+    )
+    return reading._replace(texts=texts, structs=structs)
 
 
 class SqlView(NamedTuple):
@@ -67,6 +76,14 @@ class SqlView(NamedTuple):
     name: str
     table: Table | None
     partitions: tuple[Partition, ...]
+    structs: tuple[SourceColumn, ...] = ()
+    """The columns of STRUCT_COLUMNS, with the types of this topic."""
+
+    def with_struct(self, fs: Filesystem, column: SourceColumn, decoding: Decoding) -> SqlView:
+        """Return the view with a column of structs. Raises UsageError if the topic has no schema for it."""
+        from kafkalog_cli.spark.structs.columns import typed_columns
+
+        return self._replace(structs=(*self.structs, *typed_columns(fs, (column,), decoding, self.partitions)))
 
     def schema(self, reading: Reading) -> Any:
         """Return all columns as a StructType."""
@@ -74,13 +91,18 @@ class SqlView(NamedTuple):
 
         if self.table is not None:
             return StructType.fromDDL(self.table.ddl)
-        return spark_schema(topic_columns(reading))
+        return spark_schema(self._of_record(reading))
 
     def columns(self, reading: Reading) -> tuple[str, ...]:
         """Return the names of all columns, without PySpark."""
         if self.table is not None:
             return tuple(self.table.row._fields)
-        return tuple(column.name for column in topic_columns(reading))
+        return tuple(column.name for column in self._of_record(reading))
+
+    def _of_record(self, reading: Reading) -> tuple[SourceColumn, ...]:
+        """Return the columns of a topic's view."""
+        columns = (*KAFKA_COLUMNS, HEADERS, *BATCH_COLUMNS, *SIZE_COLUMNS, *reading.texts, *self.structs)
+        return (*columns, FAULT) if reading.mode is Mode.PERMISSIVE else columns
 
     @property
     def numbers(self) -> frozenset[int]:
@@ -106,10 +128,9 @@ class SqlView(NamedTuple):
     def _of_topic(
         self, spark: SparkSession, used: frozenset[str], reading: Reading, paths: str, records: RecordRange
     ) -> DataFrame:
-        names = [column.name for column in topic_columns(reading) if column.name in used]
-        if reading.mode is Mode.PERMISSIVE:
-            names = [*(name for name in names if name != FAULT.name), FAULT.name]
-        columns = columns_named(names or [RECORDS.name])
+        known = self._of_record(reading)
+        columns = tuple(one for one in known if one.name in used or one == FAULT) or (RECORDS,)
+        names = [one.name for one in columns if one != RECORDS]
         options = {
             "paths": paths, "isolation": reading.isolation.value, "mode": reading.mode.value,
             "includeControl": str(reading.include_control).lower(), "columns": ",".join(one.name for one in columns),
@@ -119,8 +140,8 @@ class SqlView(NamedTuple):
         read = spark.read.format("kafkalog").options(**options).schema(spark_schema(columns)).load()
         if not names:  # the number of records is enough: Spark generates the rows, none comes from a worker
             read = read.selectExpr(f"explode(sequence(1, {RECORDS.name}))")
-        whole = spark_schema(topic_columns(reading))
-        return read.selectExpr(*(_expression(field, is_read=field.name in names) for field in whole.fields))
+        fields = spark_schema(known).fields
+        return read.selectExpr(*(_expression(field, is_read=field.name in names) for field in fields))
 
 
 def _expression(field: Any, *, is_read: bool) -> str:
@@ -128,16 +149,11 @@ def _expression(field: Any, *, is_read: bool) -> str:
     return field.name if is_read else f"cast(null as {field.dataType.simpleString()}) as {field.name}"
 
 
-def topic_columns(reading: Reading) -> tuple[SourceColumn, ...]:
-    """Return the columns of a topic's view."""
-    columns = (*KAFKA_COLUMNS, HEADERS, *BATCH_COLUMNS, *SIZE_COLUMNS, *reading.texts)
-    return (*columns, FAULT) if reading.mode is Mode.PERMISSIVE else columns
-
-
 class Catalog:
     """The views under some paths. Raises as `served_partitions`."""
 
     def __init__(self, fs: Filesystem, paths: Sequence[str]) -> None:
+        self.fs = fs
         self.case_sensitive = False
         """The value of spark.sql.caseSensitive."""
         self._partitions = [one for one in served_partitions(fs, list(paths)) if _is_text(one.path)]

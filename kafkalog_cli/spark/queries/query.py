@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.errors import KafkalogError, UsageError
 from kafkalog_cli.spark.jobs import is_of_a_worker, without_state
-from kafkalog_cli.spark.queries.catalog import TABLE_DATABASE, Catalog, Reading, SqlView, texts_named
+from kafkalog_cli.spark.queries.catalog import TABLE_DATABASE, Catalog, Reading, SqlView, with_named
 from kafkalog_cli.spark.queries.confinement import Allowed, check_analysed, check_parsed
 from kafkalog_cli.spark.queries.plans import (
     VIEW,
@@ -135,7 +135,7 @@ def query_rows(  # noqa: PLR0913
     """
     register_sources(spark)
     catalog.case_sensitive = spark.conf.get("spark.sql.caseSensitive") == "true"
-    views = _Views(spark, reading._replace(texts=texts_named(text)))
+    views = _Views(spark, with_named(reading, text))
     try:
         with _plainly(catalog):
             session = spark._jsparkSession
@@ -147,6 +147,7 @@ def query_rows(  # noqa: PLR0913
             names = named_relations(parsed)
             for name in names:
                 views.add(name, catalog)
+            views.check_structs()
             views.check_views_of_session(names)
             views.register_stand_ins()
             execution = _planned(spark, parsed, allowed)
@@ -192,6 +193,7 @@ class _Views:
         self._spark = spark
         self._reading = reading
         self._found: dict[tuple[str, ...], SqlView] = {}
+        self._without_structs: dict[str, UsageError] = {}
 
     def add(self, name: tuple[str, ...], catalog: Catalog) -> None:
         """Add the view that the query calls `name`, if there is one. Raises UsageError."""
@@ -210,7 +212,23 @@ class _Views:
             return
         if view is not None:
             key = (*name[:-1], view.name)
-            self._found[key] = view
+            self._found[key] = view if view.table is not None else self._with_structs(view, catalog)
+
+    def _with_structs(self, view: SqlView, catalog: Catalog) -> SqlView:
+        """Return the view with its columns of structs, and remember why it has none."""
+        for column in self._reading.structs:
+            try:
+                view = view.with_struct(catalog.fs, column, self._reading.decoding)
+            except UsageError as error:
+                self._without_structs[column.name] = error
+        return view
+
+    def check_structs(self) -> None:
+        """Raise UsageError if the query names a column of structs that no topic of the query has."""
+        known = {column.name for view in self._found.values() for column in view.structs}
+        for name, error in self._without_structs.items():
+            if name not in known:
+                raise error
 
     def check_views_of_session(self, names: Iterable[tuple[str, ...]]) -> None:
         """Raise UsageError if a temporary view that the query names may itself mean a topic of the query.

@@ -22,7 +22,6 @@ def sql(*argv):
 def without_start(monkeypatch):
     """PySpark seems to be there; it is not started."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: object())
-    monkeypatch.delitem(sys.modules, "kafkalog_cli.cli.spark_start", raising=False)  # it has imported the sessions
     monkeypatch.setitem(sys.modules, "kafkalog_cli.spark.sessions", None)
 
 

@@ -22,7 +22,7 @@ from tests.support.watched_fs import FailingFilesystem
 
 pytest.importorskip("pyspark")
 
-from kafkalog_cli.cli import import_run, spark_start
+from kafkalog_cli.cli import import_run
 from kafkalog_cli.ops.importing.inputs import input_files
 from kafkalog_cli.spark.importing import job, task
 
@@ -55,7 +55,7 @@ def importing(tmp_path, monkeypatch):
         return input_files(RealFilesystem(), paths)
 
     monkeypatch.setattr(import_run, "input_files", inputs)
-    monkeypatch.setattr(spark_start, "command_session", lambda *_, **__: nullcontext())
+    monkeypatch.setattr("kafkalog_cli.spark.sessions.command_session", lambda *_, **__: nullcontext())
     monkeypatch.setattr(job, "run_tasks", lambda _, items, work, __: [work(item) for item in items])
     monkeypatch.setattr(task, "KernelChoice", partial(KernelChoice, forced=False))
 

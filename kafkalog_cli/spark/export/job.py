@@ -15,8 +15,8 @@ from kafkalog_cli.format.strict_json import MOST_NUMBER, fields, integer, text
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.export.files import MadeFile
 from kafkalog_cli.ops.export.request import ExportRequest, progress_of, state_of
-from kafkalog_cli.ops.outside_logs import check_outside
 from kafkalog_cli.ops.read.visible import ReadNote
+from kafkalog_cli.ops.same_place import check_outside
 from kafkalog_cli.spark.export.plan import ExportPlan, Progress, plan_export
 from kafkalog_cli.spark.export.task import ExportTask, LineRenderer, PieceDone, SeenTask, StagingPlace, TaskDone
 from kafkalog_cli.spark.jobs import JobWatch, JobWatcher, run_tasks

@@ -24,13 +24,7 @@ from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.log_questions import EpochRuns, LogObserver, ProducerTrail, ReadProducers, Watch
 from kafkalog_cli.ops.checks.segment_reports import ReadContext, SegmentFiles, SegmentReports
 from kafkalog_cli.ops.checks.segment_walk import UNKNOWN_RANGE, SegmentWalk, log_range
-from kafkalog_cli.ops.checks.sidecar_files import (
-    MAX_STATE_BYTES,
-    SEGMENT_SIDECARS,
-    STATES,
-    DirectoryFiles,
-    SidecarFile,
-)
+from kafkalog_cli.ops.checks.sidecar_files import MAX_STATE_BYTES, SEGMENT_SIDECARS, STATES, DirectoryFiles, SidecarFile
 from kafkalog_cli.ops.checks.state_check import (
     check_epochs,
     check_producers,

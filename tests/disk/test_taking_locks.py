@@ -12,15 +12,8 @@ import time
 import pytest
 
 from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.lock import (
-    WATCH_SECONDS,
-    LockPolicy,
-    lock_checkpoints,
-    lock_log_dir,
-    lock_owner,
-    lock_partition,
-    log_dir_of,
-)
+from kafkalog_cli.disk.lock import WATCH_SECONDS, LockPolicy, lock_checkpoints, lock_log_dir, lock_partition, log_dir_of
+from kafkalog_cli.disk.posix_lock import lock_owner
 from kafkalog_cli.errors import Locked, NoSpace, Refused, Unreadable
 from tests.disk.test_lock import held_by_another_process
 from tests.support.memory_fs import MemoryFilesystem

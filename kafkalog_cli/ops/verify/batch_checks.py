@@ -6,11 +6,11 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, unique
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile, read_all
 from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import (
     CODEC_MASK,
@@ -19,17 +19,21 @@ from kafkalog_cli.format.batch import (
     RECORD_BATCH,
     RECORD_BATCH_MAGIC,
     TRANSACTIONAL_MASK,
+    BatchColumns,
 )
 from kafkalog_cli.format.columns import IntColumn, least_and_largest, rows_where
 from kafkalog_cli.format.control import ABORT
 from kafkalog_cli.format.crc import crc32, crc32c
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.legacy import MESSAGE_SEVEN_MAGIC0, MESSAGE_SEVEN_MAGIC1, MESSAGE_V0
+from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.header import control_record_at
 from kafkalog_cli.log.reading.scan import read_readable
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.checks.segment_walk import BatchRun
+from kafkalog_cli.ops.checks.log_questions import LogObserver
+from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
 
 MAX_TOLD = 20
 """The largest number of findings of one kind per segment; further findings are only counted."""
@@ -293,3 +297,47 @@ class AbortedCheck:
         except (KafkalogError, OSError):
             return None
         return {(entry.producer_id, entry.last_offset) for entry in entries}
+
+
+class BatchListener(Protocol):
+    """Receives the batches of a log in order; their CRCs may be unchecked, depending on the level.
+
+    If `wants_records`, it also receives the records of batches whose CRCs are right, at any level. Records come before
+    their batches.
+    """
+
+    wants_records: bool
+
+    def batches(self, batches: BatchColumns) -> None:
+        """Receive several batches."""
+
+    def records(self, block: RecordBlock) -> None:
+        """Receive the records of several batches."""
+
+
+class BatchListeners:
+    """A check and a listener as one LogObserver; the check receives the same calls as it would alone."""
+
+    def __init__(self, check: LogObserver, listener: BatchListener) -> None:
+        self.wants_records = check.wants_records or listener.wants_records
+        self._check = check
+        self._listener = listener
+
+    def begin(self, segment: Segment, next_offset: int | None) -> bool:
+        """See LogObserver."""
+        return self._check.begin(segment, next_offset)
+
+    def see(self, batch_run: BatchRun) -> None:
+        """See LogObserver."""
+        self._check.see(batch_run)
+        self._listener.batches(batch_run.batches)
+
+    def records(self, block: RecordBlock) -> None:
+        """See LogObserver."""
+        if self._check.wants_records:
+            self._check.records(block)
+        self._listener.records(block)
+
+    def end(self, walk: SegmentWalk, code: ExitCode) -> None:
+        """See LogObserver."""
+        self._check.end(walk, code)

@@ -17,8 +17,7 @@ from kafkalog_cli.disk.names import (
     segment_file_name,
 )
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.format.index import OffsetIndex
-from kafkalog_cli.format.timeindex import TimeIndex
+from kafkalog_cli.format.index import OffsetIndex, TimeIndex
 from kafkalog_cli.log.partition import Partition, PartitionFile, Segment, odd_files
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.checks.diagnose import Finding, finding

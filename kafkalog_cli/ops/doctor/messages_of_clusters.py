@@ -7,6 +7,7 @@ from kafkalog_cli.ops.doctor.broker_message import (
     LOG_DIR,
     LOOK,
     LOOK_PARTITION,
+    METADATA_DIR,
     PARTITION,
     BrokerMessage,
     BrokerStep,
@@ -72,6 +73,32 @@ ABOUT_REPLICATION = (
         ("leader-epochs-wrong", "epoch-goes-back"),
     ),
     BrokerMessage(
+        "out-of-order-sequence",
+        (
+            BrokerText(
+                "Out of order sequence number for producer {} at offset {} in partition {}: {} (incoming seq. number), "
+                "{} (current end sequence number)",
+                "ProducerAppendInfo",
+            ),
+            BrokerText(
+                "Out of order sequence number for producer {} at offset {} in partition {}: {} (incoming seq. number), "
+                "{} (earliest seen sequence)",
+                "ProducerAppendInfo",
+            ),
+        ),
+        "The leader refuses a batch of an idempotent producer: batches before it are not in the log. The producer gave "
+        "them up, or the log lost them by a truncation or an unclean leader election.",
+        "The batches between both numbers, if a broker had acknowledged them. Another replica may have them.",
+        (
+            LOOK_PARTITION,
+            BrokerStep(
+                f"kafkalog verify {PARTITION} --against /var/lib/kafka/copy/orders-0",
+                "shows where the replicas part",
+            ),
+        ),
+        ("high-watermark-beyond-end",),
+    ),
+    BrokerMessage(
         "abandoned-future-log",
         (
             BrokerText("Attempting to recover abandoned future log for {} at {}", "LogManager"),
@@ -102,6 +129,22 @@ ABOUT_METADATA = (
             LOOK,
         ),
         ("quorum-state-damaged",),
+    ),
+    BrokerMessage(
+        "metadata-record-fault",
+        (
+            BrokerText("Error loading metadata log record from offset {}", "MetadataBatchLoader"),
+            BrokerText("Error loading metadata log record {} in snapshot at offset {}", "MetadataLoader"),
+        ),
+        "A node cannot apply a record of the metadata log: the log is damaged, is of another cluster or a newer Kafka, "
+        "or a bug wrote the record. A fatal fault ends the process.",
+        "The partitions are not touched. The metadata of a broker can be fetched again from the controllers; that of "
+        "the last controller cannot.",
+        (
+            BrokerStep(f"kafkalog cluster {METADATA_DIR}", "prints the state that the log gives. It changes nothing"),
+            BrokerStep(f"kafkalog verify {METADATA_DIR} --level deep", "reads every record of the metadata log"),
+        ),
+        ("crc-mismatch", "invalid-record"),
     ),
     BrokerMessage(
         "metadata-snapshot-missing",

@@ -6,7 +6,9 @@ from kafkalog_cli.ops.doctor.broker_message import (
     AS_BROKER,
     BROKER_CONFIG,
     FILLS,
+    JAVA,
     LEVEL,
+    LIST,
     LOG_DIR,
     LOOK,
     LOOK_PARTITION,
@@ -80,7 +82,10 @@ ABOUT_DISKS = (
     ),
     BrokerMessage(
         "permission-denied",
-        one_text("Permission denied", OPERATING_SYSTEM),
+        (
+            BrokerText("Permission denied", OPERATING_SYSTEM),
+            BrokerText("java.nio.file.AccessDeniedException: {}", JAVA),
+        ),
         "The broker's user may not read or write a file. Somebody ran a tool as root, or restored a backup without "
         "owners.",
         "Nothing on disk. Writers of kafkalog keep the owner of what they replace.",
@@ -88,6 +93,27 @@ ABOUT_DISKS = (
             BrokerStep(f"find {LOG_DIR} ! -user kafka -ls", "lists files that belong to another user"),
             BrokerStep(f"kafkalog ls {LOG_DIR}", "names the entries that cannot be read"),
         ),
+    ),
+    BrokerMessage(
+        "map-failed",
+        one_text("Map failed", JAVA),
+        "The broker maps each index of each segment into memory, and the kernel refused one more. The limit is "
+        "vm.max_map_count, 65530 by default: about 30,000 segments. More memory for Java does not help.",
+        "Nothing on disk. The log directory goes offline, and the broker may not start until the limit is higher.",
+        (
+            LIST,
+            BrokerStep("cat /proc/sys/vm/max_map_count", "prints the limit. sysctl -w vm.max_map_count=262144 sets it"),
+        ),
+    ),
+    BrokerMessage(
+        "file-vanished",
+        one_text("java.nio.file.NoSuchFileException: {}", JAVA),
+        "A file was removed under a running broker: by hand, by a job that cleans /tmp, or by a second process that "
+        "uses the directory. The broker takes the log directory offline.",
+        "The records of a removed .log file. The broker still holds the file open until it stops: copy it from "
+        "/proc/PID/fd before that.",
+        (LOOK, BrokerStep(f"fuser -v {LOG_DIR}/.lock", "names the process that uses the directory")),
+        ("offset-index-missing", "time-index-missing"),
     ),
     BrokerMessage(
         "log-dir-offline",
@@ -114,6 +140,8 @@ ABOUT_DISKS = (
                 "Error while flushing log for {} in dir {} with offset {} ({}) and recovery point {}", "UnifiedLog"
             ),
             BrokerText("Error while rolling log segment for {} in dir {}", "LocalLog"),
+            BrokerText("Error while deleting segments for {} in dir {}", "LocalLog"),
+            BrokerText("Error while renaming dir for {} in dir {}", "UnifiedLog"),
         ),
         "fsync failed. After a failed fsync, the kernel may have dropped the pages that were not written, and a later "
         "fsync can succeed without them.",
@@ -184,6 +212,7 @@ ABOUT_RETENTION = (
                 "Unexpected exception thrown when cleaning log {}. Marking its partition ({}) as uncleanable",
                 "LogCleaner$CleanerThread",
             ),
+            BrokerText("Failed to clean up log for {} in dir {} due to IOException", "LogCleaner$CleanerThread"),
             BrokerText("Log segment may be corrupt, batch size {} > {} bytes left in segment for {}", "Cleaner"),
             BrokerText("Failed to read from segment {} of partition {} while loading offset map", "Cleaner"),
         ),

@@ -7,10 +7,13 @@ from kafkalog_cli.ops.doctor.broker_message import (
     BROKER_CONFIG,
     CHECKPOINTS,
     FILLS,
+    JAVA,
     LEVEL,
+    LIST,
     LOG_DIR,
     LOOK,
     LOOK_PARTITION,
+    METADATA_DIR,
     OPERATING_SYSTEM,
     PARTITION,
     SALVAGE,
@@ -81,7 +84,10 @@ ABOUT_DISKS = (
     ),
     BrokerMessage(
         "permission-denied",
-        one_text("Permission denied", OPERATING_SYSTEM),
+        (
+            BrokerText("Permission denied", OPERATING_SYSTEM),
+            BrokerText("java.nio.file.AccessDeniedException: {}", JAVA),
+        ),
         "The broker's user may not read or write a file. Somebody ran a tool as root, or restored a backup without "
         "owners.",
         "Nothing on disk. Writers of kafkalog keep the owner of what they replace.",
@@ -89,6 +95,27 @@ ABOUT_DISKS = (
             BrokerStep(f"find {LOG_DIR} ! -user kafka -ls", "lists files that belong to another user"),
             BrokerStep(f"kafkalog ls {LOG_DIR}", "names the entries that cannot be read"),
         ),
+    ),
+    BrokerMessage(
+        "map-failed",
+        one_text("Map failed", JAVA),
+        "The broker maps each index of each segment into memory, and the kernel refused one more. The limit is "
+        "vm.max_map_count, 65530 by default: about 30,000 segments. More memory for Java does not help.",
+        "Nothing on disk. The log directory goes offline, and the broker may not start until the limit is higher.",
+        (
+            LIST,
+            BrokerStep("cat /proc/sys/vm/max_map_count", "prints the limit. sysctl -w vm.max_map_count=262144 sets it"),
+        ),
+    ),
+    BrokerMessage(
+        "file-vanished",
+        one_text("java.nio.file.NoSuchFileException: {}", JAVA),
+        "A file was removed under a running broker: by hand, by a job that cleans /tmp, or by a second process that "
+        "uses the directory. The broker takes the log directory offline.",
+        "The records of a removed .log file. The broker still holds the file open until it stops: copy it from "
+        "/proc/PID/fd before that.",
+        (LOOK, BrokerStep(f"fuser -v {LOG_DIR}/.lock", "names the process that uses the directory")),
+        ("offset-index-missing", "time-index-missing"),
     ),
     BrokerMessage(
         "log-dir-offline",
@@ -115,6 +142,8 @@ ABOUT_DISKS = (
                 "Error while flushing log for {} in dir {} with offset {} ({}) and recovery point {}", "UnifiedLog"
             ),
             BrokerText("Error while rolling log segment for {} in dir {}", "LocalLog"),
+            BrokerText("Error while deleting segments for {} in dir {}", "LocalLog"),
+            BrokerText("Error while renaming dir for {} in dir {}", "UnifiedLog"),
         ),
         "fsync failed. After a failed fsync, the kernel may have dropped the pages that were not written, and a later "
         "fsync can succeed without them.",
@@ -185,6 +214,7 @@ ABOUT_RETENTION = (
                 "Unexpected exception thrown when cleaning log {}. Marking its partition ({}) as uncleanable",
                 "LogCleaner$CleanerThread",
             ),
+            BrokerText("Failed to clean up log for {} in dir {} due to IOException", "LogCleaner$CleanerThread"),
             BrokerText("Log segment may be corrupt, batch size {} > {} bytes left in segment for {}", "Cleaner"),
             BrokerText("Failed to read from segment {} of partition {} while loading offset map", "Cleaner"),
         ),
@@ -322,6 +352,32 @@ ABOUT_REPLICATION = (
         ("leader-epochs-wrong", "epoch-goes-back"),
     ),
     BrokerMessage(
+        "out-of-order-sequence",
+        (
+            BrokerText(
+                "Out of order sequence number for producer {} at offset {} in partition {}: {} (incoming seq. number), "
+                "{} (current end sequence number)",
+                "ProducerAppendInfo",
+            ),
+            BrokerText(
+                "Out of order sequence number for producer {} at offset {} in partition {}: {} (incoming seq. number), "
+                "{} (earliest seen sequence)",
+                "ProducerAppendInfo",
+            ),
+        ),
+        "The leader refuses a batch of an idempotent producer: batches before it are not in the log. The producer gave "
+        "them up, or the log lost them by a truncation or an unclean leader election.",
+        "The batches between both numbers, if a broker had acknowledged them. Another replica may have them.",
+        (
+            LOOK_PARTITION,
+            BrokerStep(
+                f"kafkalog verify {PARTITION} --against /var/lib/kafka/copy/orders-0",
+                "shows where the replicas part",
+            ),
+        ),
+        ("high-watermark-beyond-end",),
+    ),
+    BrokerMessage(
         "abandoned-future-log",
         (
             BrokerText("Attempting to recover abandoned future log for {} at {}", "LogManager"),
@@ -352,6 +408,22 @@ ABOUT_METADATA = (
             LOOK,
         ),
         ("quorum-state-damaged",),
+    ),
+    BrokerMessage(
+        "metadata-record-fault",
+        (
+            BrokerText("Error loading metadata log record from offset {}", "MetadataBatchLoader"),
+            BrokerText("Error loading metadata log record {} in snapshot at offset {}", "MetadataLoader"),
+        ),
+        "A node cannot apply a record of the metadata log: the log is damaged, is of another cluster or a newer Kafka, "
+        "or a bug wrote the record. A fatal fault ends the process.",
+        "The partitions are not touched. The metadata of a broker can be fetched again from the controllers; that of "
+        "the last controller cannot.",
+        (
+            BrokerStep(f"kafkalog cluster {METADATA_DIR}", "prints the state that the log gives. It changes nothing"),
+            BrokerStep(f"kafkalog verify {METADATA_DIR} --level deep", "reads every record of the metadata log"),
+        ),
+        ("crc-mismatch", "invalid-record"),
     ),
     BrokerMessage(
         "metadata-snapshot-missing",

@@ -56,7 +56,7 @@ MAY_CHANGE_THE_DISK = {
 MAY_ASK_FOR_CHANGES = {
     "ops/serve/committed.py": "writes the file of --commit-to, outside of logs",
     "ops/recover/salvage.py": "writes into directories that it makes, outside of any log directory",
-    "ops/demo/making.py": "makes a log directory of its own",
+    "ops/demo.py": "makes a log directory of its own",
     "ops/metadump/copying.py": "writes into a directory that it makes, outside of any log directory",
     "ops/metadump/files.py": "writes the files of that directory",
 }

@@ -23,10 +23,9 @@ from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchColumns, wrap_int64
 from kafkalog_cli.format.fault import FaultKind
-from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET, OFFSET_INDEX_ENTRY, OffsetIndex
+from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET, OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY, OffsetIndex, TimeIndex
 from kafkalog_cli.format.layout import Layout
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, MOST_INDEX_BYTES, Limits
-from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY, TimeIndex
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES
 from kafkalog_cli.log.reading.header import checked_negative_magic, header_at, of_negative_magic
 from kafkalog_cli.log.reading.scan import Chunk, Generation

@@ -15,7 +15,7 @@ from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.errors import Refused
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings, read_broker_properties
 from kafkalog_cli.ops.importing.inputs import input_files
-from kafkalog_cli.ops.importing.proving import ImportResult
+from kafkalog_cli.ops.importing.planning import ImportResult
 from kafkalog_cli.ops.importing.request import ImportRequest, command_of
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.output.import_view import IMPORTED, import_lines, imported_objects

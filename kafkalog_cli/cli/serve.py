@@ -35,6 +35,9 @@ def serve(  # noqa: PLR0913, PLR0917 options
         " records.")] = "127.0.0.1",
     port: Annotated[int, Option("--port", metavar="PORT", min=0, max=65535, rich_help_panel=_SERVER_PANEL,
         help="Port to listen on. 0 takes a free port.")] = 9092,
+    old_clients: Annotated[int | None, Option("--old-clients", metavar="PORT", min=0, max=65535,
+        rich_help_panel=_SERVER_PANEL, help="Also listen on PORT for clients of Kafka 0.7 and 0.8; 0 is any free port.",
+        show_default=False)] = None,
     commit_to: Annotated[str | None, Option("--commit-to", metavar="FILE", rich_help_panel=_SERVER_PANEL,
         help="Keep commits of consumers in FILE, a line per commit. Default: in memory.", show_default=False)] = None,
     on_damage: Annotated[OnDamageOption, Option("--on-damage", rich_help_panel=_SERVER_PANEL,
@@ -60,6 +63,9 @@ def serve(  # noqa: PLR0913, PLR0917 options
 
     Each segment is read and its CRCs are checked before its first batch is sent. A damaged batch is never sent.
 
+    --old-clients serves the logs of Kafka 0.7 to clients of 0.7, and message formats 0 and 1 to clients of 0.8 to 0.10.
+    Nothing is converted: such a client gets an error for records of a newer format.
+
     --at ends each log before the first batch with a timestamp after TIME, also the log of committed offsets. The end of
     the log is then the high watermark, and transactions without a marker before it are open. Records that were removed
     since, by retention or compaction, are missing.
@@ -78,7 +84,7 @@ def serve(  # noqa: PLR0913, PLR0917 options
     at_ms = None if at is None else time_of(environment, at, None)
     options = ServeOptions(
         paths, selection_of(topic, None, topic_pattern), listen, port, commit_to,
-        DamageAnswer(on_damage.value), at_ms, metadata, broker_config, ServerLimits(max_connections, idle),
+        DamageAnswer(on_damage.value), at_ms, metadata, broker_config, ServerLimits(max_connections, idle), old_clients,
     )  # fmt: skip
     return run_server(environment, options, is_json=output.is_json)
 

@@ -13,7 +13,7 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, PathNotFound, Refused, UsageError
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.selection import expand
-from kafkalog_cli.ops.session.meter import of_the_system
+from kafkalog_cli.ops.session.work import of_the_system
 from kafkalog_cli.ops.values.decoded_columns import Decoding
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.progress import Waiting

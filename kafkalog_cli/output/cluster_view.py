@@ -11,14 +11,13 @@ from kafkalog_cli.ops.cluster.describe import ClusterDescription
 from kafkalog_cli.ops.cluster.entries import ClusterPart, Entry, EntryChange, text_of
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
 from kafkalog_cli.output.ndjson import JsonLines
-from kafkalog_cli.output.paint import paint_of
 from kafkalog_cli.output.records import Count, ObjectKind, PathText, keywords, same_fields
-from kafkalog_cli.output.stream import ResultStream, printable
+from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 
 _TIMES = ("issued_ms", "expires_ms", "latest_ms")
 _RANKS = {"incarnation_id": 9, "directories": 8, "partition_epoch": 7, "log_dirs": 7, "acl_id": 9, "last_known_elr": 6}
 _RANKS |= {"adding_replicas": 6, "removing_replicas": 6, "recovering": 6, "elr": 3, "epoch": 4, "rack": 5}
-_RANKS |= {"topic_id": 3, "leader_epoch": 2, "replication_factor": 1}
+_RANKS |= {"topic_id": 3, "leader_epoch": 2, "replication_factor": 1, "recovery_point": 5, "log_start": 4}
 _OPTIONAL = frozenset({"adding_replicas", "removing_replicas", "recovering", "last_known_elr", "rack", "elr"})
 """Columns that no row may have a value for; such a column is left out."""
 
@@ -62,7 +61,9 @@ class ClusterText:
         rows = [[_cell(name, value) for name, value in zip(names, entry, strict=True)] for entry in entries]
         kept = [at for at, name in enumerate(names) if name not in _OPTIONAL or any(row[at] != NOTHING for row in rows)]
         columns = [
-            TextColumn(_title(names[at]), isinstance(entries[0][at], int | float), _RANKS.get(names[at], 0))
+            TextColumn(
+                _title(names[at]), any(isinstance(one[at], int | float) for one in entries), _RANKS.get(names[at], 0)
+            )
             for at in kept
         ]
         self._line("")

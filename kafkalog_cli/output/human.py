@@ -20,6 +20,8 @@ NOTHING = "-"
 """The cell of a missing value."""
 
 _GAP = "  "
+_LEAST_COLUMNS = 8
+"""The columns of the terminal that a broken column has at least, if there are as many."""
 _MOST_TERMINAL_ROWS = 5000
 """Rows of the largest table that rich lays out, with some kilobytes for each cell."""
 
@@ -141,6 +143,19 @@ def _fitting(table: TextTable, width: int) -> tuple[TextTable, list[str]]:
     return _only(table, kept), [table.columns[i].title for i in sorted(left_out)]
 
 
+def _broken(widths: Sequence[int], width: int) -> set[int]:
+    """Return the columns that are broken into lines: the widest column, and more if it alone would become too narrow.
+
+    A table that is wider than the terminal would lose characters.
+    """
+    order = sorted(range(len(widths)), key=lambda at: -widths[at])
+    for count in range(1, len(order)):
+        whole = sum(widths[at] for at in order[count:])
+        if whole + len(_GAP) * (len(order) - 1) + _LEAST_COLUMNS * count <= width:
+            return set(order[:count])
+    return set(order)
+
+
 def _only(table: TextTable, kept: Sequence[int]) -> TextTable:
     return TextTable([table.columns[i] for i in kept], [[row[i] for i in kept] for row in table.rows])
 
@@ -152,10 +167,14 @@ def _rich(table: TextTable, width: int) -> str:
 
     grid = RichTable(box=None, pad_edge=False, padding=(0, len(_GAP), 0, 0), header_style="bold cyan")
     widths = _widths(table)
-    for column, least in zip(table.columns, widths, strict=True):
-        least_width = None if least == max(widths) else least  # only the widest column is broken
+    broken = _broken(widths, width)
+    for at, column in enumerate(table.columns):
+        is_whole = at not in broken
         justify: Literal["left", "right"] = "right" if column.is_number else "left"
-        grid.add_column(Text(column.title), justify=justify, overflow="fold", min_width=least_width)
+        grid.add_column(
+            Text(column.title), justify=justify, overflow="fold", min_width=widths[at] if is_whole else None,
+            no_wrap=is_whole,
+        )  # fmt: skip
     for row in table.rows:
         grid.add_row(*(Text(text, style="dim" if text == NOTHING else "") for text in row))
     text = io.StringIO()

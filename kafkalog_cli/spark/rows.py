@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.kernels import KernelChoice
@@ -35,6 +35,9 @@ from kafkalog_cli.spark.schema import (
 )
 from kafkalog_cli.spark.splits import Piece, Task
 
+if TYPE_CHECKING:
+    from kafkalog_cli.spark.structs.columns import StructColumn
+
 MOST_ROWS = 1 << 16
 MOST_BYTES = 32 << 20
 """The most bytes of one RecordBatch: Spark does not split the RecordBatches that it gets."""
@@ -50,7 +53,7 @@ _CODECS = 8
 class Wanted(NamedTuple):
     """The columns, mode and range to read of each piece. `since_ms` inclusive, `until_ms` exclusive; None: open.
 
-    `decoding` is that of JSON_COLUMNS.
+    `decoding` is that of JSON_COLUMNS and STRUCT_COLUMNS.
     """
 
     columns: tuple[SourceColumn, ...]
@@ -74,7 +77,7 @@ def rows_of(fs: Filesystem, task: Task, job_bytes: int, wanted: Wanted) -> Itera
     choice.expect(job_bytes)
     views = BrokerViews(fs)
     decoder = None
-    if any(column in JSON_COLUMNS for column in wanted.columns):
+    if any(column in JSON_COLUMNS or column.is_struct for column in wanted.columns):
         decoder, _ = wanted.decoding.decoder(fs, [piece.path for piece in task])
     parts = (part for piece in task for part in _PieceRows(fs, piece, wanted, choice, views, decoder).batches())
     return capped(parts, arrow_schema(wanted.columns))
@@ -129,6 +132,7 @@ class _PieceRows:
         self._choice = choice
         self._views = views
         self._decoded = None if decoder is None else DecodedColumns(decoder, piece.topic)
+        self._structs = {} if decoder is None else _structs(decoder, piece.topic, wanted.columns)
         needed = () if decoder is None else NEEDED
         names = list(dict.fromkeys((*(column.core for column in wanted.columns if column.core), *needed)))
         self._core = record_schema(names) if names else None
@@ -202,6 +206,8 @@ class _PieceRows:
         if column in JSON_COLUMNS:
             assert self._decoded is not None
             return self._decoded.texts(part, column.core)
+        if column.is_struct:
+            return self._structs[column.name].values(part)
         if column.core:
             return _CONVERTED.get(column.name, _cast)(part.column(column.core), kind)
         if column == FAULT and late is not None:
@@ -233,6 +239,12 @@ class _PieceRows:
         names = [column.name for column in self._wanted.columns]
         known = [{name: row.get(name) for name in names}]
         yield pa.RecordBatch.from_pylist(known, schema=arrow_schema(self._wanted.columns))
+
+
+def _structs(decoder: ValueDecoder, topic: str, columns: Sequence[SourceColumn]) -> dict[str, StructColumn]:
+    from kafkalog_cli.spark.structs.columns import StructColumn
+
+    return {column.name: StructColumn(decoder, topic, column) for column in columns if column.is_struct}
 
 
 def _count(batches: BatchColumns) -> int:

@@ -33,6 +33,11 @@ class SourceColumn(NamedTuple):
     core: str = ""
     needs_records: bool = False
 
+    @property
+    def is_struct(self) -> bool:
+        """Whether the column is one of STRUCT_COLUMNS, whose type depends on the topic."""
+        return self.name in STRUCTS
+
 
 KAFKA_COLUMNS = (
     SourceColumn("key", "binary", "key", needs_records=True),
@@ -70,6 +75,10 @@ SIZE_COLUMNS = (
 JSON_COLUMNS = tuple(SourceColumn(column, "string", name, needs_records=True) for name, column in DECODED.items())
 """Key and value decoded by the options keyFormat and valueFormat (auto without them), as JSON; null: not decoded."""
 
+STRUCTS = {"key_struct": "key", "value_struct": "value"}
+STRUCT_COLUMNS = tuple(SourceColumn(column, None, name, needs_records=True) for column, name in STRUCTS.items())
+"""Key and value decoded with schemas, in the type that the newest schema of the topic has; selected by name only."""
+
 TEXT_COLUMNS = (
     SourceColumn("key_text", "string", "key", needs_records=True),
     SourceColumn("value_text", "string", "value", needs_records=True),
@@ -105,17 +114,20 @@ def columns_named(names: Sequence[str]) -> tuple[SourceColumn, ...]:
     """Return columns by name, in this order. Raises UsageError for an unknown or repeated name."""
     if list(names) == [RECORDS.name]:
         return (RECORDS,)
-    unknown = [name for name in names if name not in BY_NAME]
+    known = BY_NAME | {column.name: column for column in STRUCT_COLUMNS}
+    unknown = [name for name in names if name not in known]
     if unknown:
-        raise UsageError(reason=f"there is no column {', '.join(unknown)}; there are {', '.join(BY_NAME)}")
+        raise UsageError(reason=f"there is no column {', '.join(unknown)}; there are {', '.join(known)}")
     if len(set(names)) != len(names) or not names:
         raise UsageError(reason=f"each column once, at least one; not {', '.join(names) or 'none'}")
-    return tuple(BY_NAME[name] for name in names)
+    return tuple(known[name] for name in names)
 
 
 def columns_of(schema: Any) -> tuple[SourceColumn, ...]:
     """Return the columns of a StructType that a user gave. Raises UsageError for other columns than the source's."""
-    columns = columns_named([field.name for field in schema.fields])
+    kinds = {field.name: field.dataType.jsonValue() for field in schema.fields}
+    named = columns_named([field.name for field in schema.fields])
+    columns = tuple(column._replace(spark=kinds[column.name]) if column.is_struct else column for column in named)
     for column, field in zip(columns, schema.fields, strict=True):
         if field.dataType.jsonValue() != column.spark or not field.nullable:
             kind = field.dataType.simpleString() + ("" if field.nullable else " not null")

@@ -41,7 +41,12 @@ class KafkalogDataSource(DataSource):
     @without_traceback()
     def schema(self) -> Any:
         """Return the columns that the options select, as a StructType."""
-        return spark_schema(self._of_either().columns)
+        fs, options = RealFilesystem(), self._of_either()
+        if any(column.is_struct for column in options.columns):
+            from kafkalog_cli.spark.structs.columns import typed_columns
+
+            return spark_schema(typed_columns(fs, options.columns, options.decoding, partitions_of(fs, options)))
+        return spark_schema(options.columns)
 
     def _of_either(self) -> SourceOptions:
         """Return the options of a batch or a stream, whose starts may differ: Spark does not say which this is."""

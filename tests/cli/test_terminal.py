@@ -4,6 +4,7 @@ import fcntl
 import io
 import os
 import pty
+import random
 import re
 import shutil
 import struct
@@ -11,6 +12,8 @@ import subprocess
 import sys
 import termios
 import time
+from collections import Counter
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -18,8 +21,7 @@ import pytest
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.output.human import TextColumn, TextTable, write_table
-from kafkalog_cli.output.paint import Paint
-from kafkalog_cli.output.stream import ResultStream, columns_of
+from kafkalog_cli.output.stream import Paint, ResultStream, columns_of
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = Path("docs") / "example"
@@ -239,3 +241,21 @@ def test_a_number_stays_with_its_unit():
     for width in range(20, len(text)):
         lines = Paint(width=width).wrapped(text).split("\n")
         assert not any(re.search(r"\d$", line) for line in lines), lines
+
+
+def test_no_character_of_a_table_is_lost(monkeypatch):
+    """A terminal that is too narrow breaks cells. rich cuts a table that is wider than the terminal."""
+    draw = random.Random(5)
+    for _ in range(300):
+        columns = [TextColumn("T" * draw.randint(1, 15), draw.random() < 0.3) for _ in range(draw.randint(1, 7))]
+        rows = [["".join(draw.choices("abc-/.7", k=draw.choice((3, 9, 16, 40)))) for _ in columns] for _ in range(3)]
+        width = draw.randint(8 * len(columns) + 10, 120)
+        monkeypatch.setenv("COLUMNS", str(width))
+        stream = Terminal()
+        out = ResultStream(stream)
+        write_table(out, TextTable(columns, rows))
+        out.flush()
+        text = ESCAPE.sub("", stream.getvalue().decode())
+        wanted = Counter("".join(chain((column.title for column in columns), *rows)))
+        assert Counter(text.replace(" ", "").replace("\n", "")) == wanted, (width, text)
+        assert all(columns_of(line) <= width for line in text.splitlines())

@@ -171,10 +171,11 @@ def same(ours, theirs, schema, types, at_top=False):
     return type(ours) is type(theirs) and ours == theirs
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("block", range(BLOCKS))
-def test_avro_as_the_deserialiser_of_confluent(block, evidence):
-    evidence("R57", 2 * CASES, "schemas")
+def avro_cases(block):
+    """Iterate over random values: (seed, schemas, framed value, what Confluent's deserialiser returns, schema, types).
+
+    There are two versions of each schema, and both refer to a shared schema.
+    """
     from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
     from confluent_kafka.schema_registry.avro import AvroDeserializer
     from confluent_kafka.serialization import MessageField, SerializationContext
@@ -184,7 +185,7 @@ def test_avro_as_the_deserialiser_of_confluent(block, evidence):
     for seed in range(block * CASES, (block + 1) * CASES):
         source, known = Random(seed), []
         shared = source.record(2, known)
-        client.register_schema(f"shared-{seed}", Schema(json.dumps(shared), "AVRO"))
+        shared_id = client.register_schema(f"shared-{seed}", Schema(json.dumps(shared), "AVRO"))
         name = f"{shared['namespace']}.{shared['name']}"
         # Only the type itself may be used by a schema that refers to it, in Confluent's deserialiser too.
         first = source.record(3, [name])
@@ -196,7 +197,7 @@ def test_avro_as_the_deserialiser_of_confluent(block, evidence):
             ],
         }
         reference = Reference(name, f"shared-{seed}", 1)
-        held = [avro(shared, 900_000_000, subject=f"shared-{seed}")]
+        held = [avro(shared, shared_id, subject=f"shared-{seed}")]
         for version, schema in enumerate((first, later), start=1):
             refers = [SchemaReference(name, f"shared-{seed}", 1)]
             schema_id = client.register_schema(f"t{seed}-value", Schema(json.dumps(schema), "AVRO", refers))
@@ -211,10 +212,18 @@ def test_avro_as_the_deserialiser_of_confluent(block, evidence):
             data = framed(schema_id, out.getvalue())
             held.append(avro(schema, schema_id, (reference,), f"t{seed}-value", version))
             theirs = reads(bytes(data), SerializationContext(f"t{seed}", MessageField.VALUE))
-            found = decoder(*held).value(f"t{seed}", data, None)
-            assert isinstance(found, DecodedContents), (seed, found, schema)
-            assert same(found.value, theirs, schema, types), (seed, found.value, theirs)
-            json.dumps(found.value, allow_nan=False)
+            yield seed, tuple(held), data, theirs, schema, types
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_avro_as_the_deserialiser_of_confluent(block, evidence):
+    evidence("R57", 2 * CASES, "schemas")
+    for seed, held, data, theirs, schema, types in avro_cases(block):
+        found = decoder(*held).value(f"t{seed}", data, None)
+        assert isinstance(found, DecodedContents), (seed, found, schema)
+        assert same(found.value, theirs, schema, types), (seed, found.value, theirs)
+        json.dumps(found.value, allow_nan=False)
 
 
 SCALARS = (

@@ -115,6 +115,8 @@ def stopped(newest_kafka, tmp_path_factory):
             for at, end in enumerate(("commit", "abort", "open", "open")):
                 what = {"count": 4, "per": 2, "seed": at, "partition": at % 2, "transaction": f"paid-{at}", "end": end}
                 producers.do("produce", "paid", **what)
+            many = {"count": 4, "per": 2, "seed": 7, "partition": 1, "transaction": "paid-often"}
+            producers.do("produce", "paid", **many, end="commit,abort,commit,open")
         one.stop()
         # What a producer that the coordinator knows nothing of leaves: a transaction that hangs.
         (folder / "lines").write_text("a\nb\n")
@@ -130,6 +132,9 @@ def stopped(newest_kafka, tmp_path_factory):
                     asked = (tool, *more)
                     said[asked] = clients.tool(tool, "--describe", "--all-groups", *more)
             said["list"] = clients.tool("TransactionsCommand", "list")
+            for row in table(said["list"]):
+                name = row["TransactionalId"]
+                said["describe", name] = clients.tool("TransactionsCommand", "describe", "--transactional-id", name)
             for topic, number in PRODUCED:
                 partition = ("--topic", topic, "--partition", number)
                 said[topic, number] = clients.tool("TransactionsCommand", "describe-producers", *partition)
@@ -245,10 +250,10 @@ def table(text):
     found = []
     for line in text.splitlines():
         words = line.split()
-        if words and words[0] in {"TransactionalId", "ProducerId", "Topic"}:
+        if words and words[0] in {"CoordinatorId", "TransactionalId", "ProducerId", "Topic"}:
             columns = words
         elif words:
-            found.append(dict(zip(columns, words, strict=True)))
+            found.append(dict(zip(columns, words, strict=columns[-1] != "TopicPartitions")))  # which may be empty
     return found
 
 
@@ -258,9 +263,35 @@ def test_transactional_ids_and_their_states(stopped):
     found = objects(data, "transaction")
     assert {(one["transactional_id"], one["producer_id"], one["coordinator_state"]) for one in found} == wanted
     assert {one["transactional_id"]: one["state"] for one in found} == {
-        "paid-0": "committed", "paid-1": "aborted", "paid-2": "open", "paid-3": "open", "tx-commit": "committed",
-        "tx-abort": "aborted", "tx-open": "open",
+        "paid-0": "committed", "paid-1": "aborted", "paid-2": "open", "paid-3": "open",
+        "paid-often": "open", "tx-commit": "committed", "tx-abort": "aborted", "tx-open": "open",
     }  # fmt: skip
+
+
+def test_each_transactional_id_is_as_the_tool_describes_it(stopped):
+    data, said = stopped
+    found = {one["transactional_id"]: one for one in objects(data, "transaction")}
+    assert len(found) == 8
+    for name, ours in found.items():
+        (real,) = table(said["describe", name])
+        partitions = {f"{part['topic']}-{one}" for part in ours["partitions"] for one in part["partitions"]}
+        assert (real["ProducerId"], real["ProducerEpoch"], real["TransactionState"], real["TransactionTimeoutMs"]) == (
+            str(ours["producer_id"]), str(ours["producer_epoch"]), ours["coordinator_state"], str(ours["timeout_ms"]),
+        )  # fmt: skip
+        assert real["CurrentTransactionStartTimeMs"] == str(ours["start_timestamp_ms"])
+        assert partitions == {one for one in real.get("TopicPartitions", "").split(",") if one}
+
+
+def test_every_transaction_of_version_2_has_a_new_epoch(stopped):
+    """KIP-890: the batches of a producer's transactions have epochs that go up by 1, each ended by a marker of its own."""
+    data, _ = stopped
+    (often,) = (one for one in objects(data, "transaction") if one["transactional_id"] == "paid-often")
+    lines = [json.loads(line) for line in printed("dump-log", data / "paid-1", "--format", "json").splitlines()]
+    batches = [one for one in lines if one["type"] == "batch" and one["producer_id"] == often["producer_id"]]
+    written = [one["producer_epoch"] for one in batches if not one["is_control"]]
+    markers = [one["producer_epoch"] for one in batches if one["is_control"]]
+    assert sorted(set(written)) == list(range(often["producer_epoch"] - 3, often["producer_epoch"] + 1))
+    assert markers == [one + 1 for one in sorted(set(written))[:-1]]
 
 
 def test_producers_with_an_open_transaction(stopped):
@@ -275,8 +306,13 @@ def test_producers_with_an_open_transaction(stopped):
     names = ("topic", "partition", "producer_id", "producer_epoch", "start_offset", "last_timestamp_ms")
     found = [one for one in objects(data, "open-transaction") if not one["topic"].startswith("__")]
     assert {tuple(map(one.get, names)) for one in found} == wanted
-    assert len(wanted) == 3
-    assert all(one["holds_last_stable_offset"] for one in found)
+    assert len(wanted) == 4
+    first: dict[tuple[str, int], int] = {}
+    for topic, number, *_, start, _ in wanted:
+        first[topic, number] = min(start, first.get((topic, number), start))
+    for one in found:
+        is_first = one["start_offset"] == first[one["topic"], one["partition"]]
+        assert one["holds_last_stable_offset"] == is_first
 
 
 def test_the_hanging_transaction(stopped):

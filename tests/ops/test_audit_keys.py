@@ -135,3 +135,21 @@ def test_the_estimate_is_as_good_as_it_says(keys):
     parts = -(-len(numbers) // 30_000)
     assert (found.largest[0].records, found.largest[0].records_error) == (500 * parts, 0)
     assert len(statistics._hashes) <= 20_000
+
+
+def test_errors_are_those_of_the_standard_error():
+    """Of many estimates, of keys as people make them, two thirds are within the standard error, and 95 % within two."""
+    errors = []
+    for seed in range(120):
+        name = (b"user-%010d", b"%d", b"%016x")[seed % 3]
+        keys = [name % (seed * 20_000 + number) for number in range(20_000)]
+        random.Random(seed).shuffle(keys)
+        statistics = KeyStatistics(1, most_keys=2_000, smallest=1 << 10)
+        for part in (keys[:9_000], keys[:4_000], keys[9_000:]):
+            add(statistics, part, [1] * len(part))
+        found = statistics.counts()
+        assert found.relative_error == pytest.approx(1 / 32, rel=0.01)
+        errors.append((found.keys - 20_000) / 20_000 / found.relative_error)
+    assert abs(float(np.mean(errors))) < 0.3
+    assert 0.57 < float(np.mean(np.abs(errors) < 1)) < 0.8
+    assert float(np.mean(np.abs(errors) < 2)) > 0.9

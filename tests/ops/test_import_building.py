@@ -13,7 +13,7 @@ from kafkalog_cli.disk.kernels import KernelChoice  # noqa: E402
 from kafkalog_cli.errors import BadInput, KafkalogError  # noqa: E402
 from kafkalog_cli.ops.append.batching import Writing  # noqa: E402
 from kafkalog_cli.ops.importing.building import TopicStyle, build  # noqa: E402
-from kafkalog_cli.ops.importing.proving import prove  # noqa: E402
+from kafkalog_cli.ops.importing.planning import prove  # noqa: E402
 from kafkalog_cli.ops.importing.taking import line_batches  # noqa: E402
 from kafkalog_cli.ops.settings import SettingsSource  # noqa: E402
 

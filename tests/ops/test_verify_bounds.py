@@ -9,13 +9,21 @@ import pytest
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import DirectoryKind, classify_file
+from kafkalog_cli.format.control import ControlRecord
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, open_partition
 from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.checks.diagnose import finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.listing.root import Shutdown
-from kafkalog_cli.ops.verify.batch_checks import TOLERATED_AHEAD_MS, AbortedCheck, TimesSeen, TimestampOddity, unit_of
+from kafkalog_cli.ops.verify.batch_checks import (
+    TOLERATED_AHEAD_MS,
+    AbortedCheck,
+    Marker,
+    TimesSeen,
+    TimestampOddity,
+    unit_of,
+)
 from kafkalog_cli.ops.verify.gaps import GapJudge, cleaner_wrote, has_gap, missing_start, rows_behind_gaps
 from kafkalog_cli.ops.verify.headers import HeaderCheck
 from tests.support.faulty_fs import FaultyFilesystem
@@ -245,8 +253,10 @@ def test_a_transaction_begins_with_its_first_batch_that_has_records(monkeypatch)
 
 @pytest.mark.parametrize(("count", "more"), [(1, ""), (2, "; 1 more are missing"), (3, "; 2 more are missing")])
 def test_further_transactions_that_are_missing_are_counted(monkeypatch, tmp_path, count, more):
-    monkeypatch.setattr("kafkalog_cli.ops.verify.batch_checks.control_type_at", lambda log, position: 0)
+    monkeypatch.setattr(
+        "kafkalog_cli.ops.verify.batch_checks.control_record_at", lambda log, position: ControlRecord(0, {})
+    )
     check = AbortedCheck(FS)
-    check._ended = [(0, 7, at, at + 1) for at in range(count)]
+    check._ended = [Marker(0, 7, at, at + 1) for at in range(count)]
     [found] = check.findings(SimpleNamespace(path=f"{tmp_path}/{0:020d}.log"))
     assert found.message == f"no entry for an aborted transaction of producer 7, offsets 0 to 1{more}"

@@ -7,9 +7,9 @@ import pytest
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError
 from kafkalog_cli.spark.queries import early
-from kafkalog_cli.spark.queries.catalog import Catalog, Reading, topic_columns
+from kafkalog_cli.spark.queries.catalog import Catalog, Reading, SqlView
 from kafkalog_cli.spark.queries.early import NO_COLUMNS, check_names, similar_columns
-from kafkalog_cli.spark.schema import TEXT_COLUMNS
+from kafkalog_cli.spark.schema import STRUCTS, TEXT_COLUMNS
 from kafkalog_cli.spark.tables import TABLES
 from tests.spark.querying import kafkalog, make_shop
 from tests.spark.sql_cases import Chooser, make_logs
@@ -144,7 +144,7 @@ def test_random_queries_are_let_through(tmp_path):
 @pytest.mark.xdist_group("spark")
 def test_words_of_spark_are_no_misspelt_columns(spark):
     """Every word that Spark may take without a column is known, if it is similar to a column of any view."""
-    everything = [*(one.name for one in topic_columns(Reading(texts=TEXT_COLUMNS)))]
+    everything = [*SqlView("orders", None, ()).columns(Reading(texts=TEXT_COLUMNS)), *STRUCTS]
     views = [everything, *(list(table.row._fields) for table in TABLES.values())]
     keywords = {row.keyword.lower() for row in spark.sql("select keyword from sql_keywords()").collect()}
     without_parentheses = {

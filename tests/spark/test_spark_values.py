@@ -8,10 +8,14 @@ from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.values.value_format import ValueFormat
 from kafkalog_cli.ops.export.request import FileFormat
 from kafkalog_cli.ops.values.decoded_columns import Decoding
-from tests.cli.test_read_values import log_dir
+from tests.cli.test_read_values import log_dir, partition, registered
 from tests.cli.test_values_everywhere import orders, plain, read
+from tests.format.test_decoded_values import BLOCKS, avro_cases, same
 from tests.spark.exporting import export, files, table
 from tests.spark.querying import kafkalog, rows
+from tests.spark.spark_reading import rows as source_rows
+from tests.spark.spark_reading import subset
+from tests.support.logs import R
 
 __all__ = ["log_dir", "orders"]
 
@@ -64,3 +68,31 @@ def test_sql(orders, log_dir, tmp_path):
     assert (code, err) == (0, "")
     values = {json.loads(row["value_json"])["id"] for row in table(tmp_path / "out").to_pylist() if row["value_json"]}
     assert values == {7, 8}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_find_export_and_sql_decode_as_confluents_deserialiser(block, tmp_path, evidence):
+    """Random schemas with references and evolution, all in one log. The rows of `sql` are those of the source."""
+    cases = list(avro_cases(block))
+    evidence("R63", len(cases), BLOCKS)
+    schemas = dict.fromkeys(schema for _, held, *_ in cases for schema in held)
+    root = tmp_path / "logs"
+    partition(root / "_schemas-0", [
+        registered(offset, one.subject, one.version, one.schema_id, one.text, references=[
+            {"name": other.name, "subject": other.subject, "version": other.version} for other in one.references])
+        for offset, one in enumerate(schemas)
+    ])  # fmt: skip
+    partition(root / "orders-0", [R(offset, 1, None, bytes(data)) for offset, (_, _, data, *_) in enumerate(cases)])
+    code, out, err = kafkalog("find", root, "--topic", "orders", "--value-format", "auto", "--format", "json")
+    assert (code, err) == (0, "")
+    found = [json.loads(line)["decoded"]["value"]["data"] for line in out.splitlines()[:-1]]
+    decoding = Decoding(None, ValueFormat.AUTO)
+    export(root, tmp_path / "out", format=FileFormat.ARROW, codec="none", decoding=decoding)
+    exported = [row for row in table(tmp_path / "out", FileFormat.ARROW).to_pylist() if row["topic"] == "orders"]
+    read = source_rows(root, subset("offset", "value_json"), subscribe="orders").to_pylist()
+    for offset, (seed, _, _, theirs, schema, types) in enumerate(cases):
+        assert same(found[offset], theirs, schema, types), (seed, found[offset], theirs)
+        for rows_of_columns in (exported, read):
+            assert rows_of_columns[offset]["offset"] == offset
+            assert json.loads(rows_of_columns[offset]["value_json"]) == found[offset], seed

@@ -22,9 +22,14 @@ def decode_avro(data: memoryview, schema: AvroNode) -> Any:
 
     A union at the top has no name of its branch, as kafka-avro-console-consumer prints it.
     """
+    value = read_avro(data, schema)
+    return value if schema.kind != "union" or value is None else next(iter(value.values()))
+
+
+def read_avro(data: memoryview, schema: AvroNode) -> Any:
+    """Return the value in Avro's JSON encoding, also of a union at the top. Raises ValueError as `decode_avro`."""
     reader = _Reader(data)
-    found = reader.branch(schema) if schema.kind == "union" else schema
-    value = reader.value(found, 0)
+    value = reader.value(schema, 0)
     if reader.position != len(data):
         raise ValueError(f"{len(data) - reader.position} bytes follow the value")
     return value
@@ -79,14 +84,11 @@ class _Reader:
             raise ValueError(f"it is nested more than {MOST_DEPTH} deep")
         return self._readers[node.kind](node, depth)
 
-    def branch(self, node: AvroNode) -> AvroNode:
+    def _union(self, node: AvroNode, depth: int) -> Any:
         index = self._varint()
         if not 0 <= index < len(node.parts):
             raise ValueError(f"branch {index} of a union with {len(node.parts)}")
-        return node.parts[index]
-
-    def _union(self, node: AvroNode, depth: int) -> Any:
-        found = self.branch(node)
+        found = node.parts[index]
         value = self.value(found, depth + 1)
         return None if found.kind == "null" else {found.label: value}
 
@@ -183,13 +185,15 @@ class AvroNode:
     """A type. `kind` is its name in Avro; `label` is what the JSON encoding calls it as a branch of a union.
 
     `parts`: the types of fields, of the branches, or of the items. `names`: the names of the fields, or the symbols.
+    `definition` is the object of a named or logical type in the text of the schema: it has defaults and aliases.
     """
 
-    __slots__ = ("kind", "label", "names", "parts", "size")
+    __slots__ = ("definition", "kind", "label", "names", "parts", "size")
 
-    def __init__(self, kind: str, label: str) -> None:
+    def __init__(self, kind: str, label: str, definition: dict[str, Any] | None = None) -> None:
         self.kind = kind
         self.label = label
+        self.definition: dict[str, Any] = definition or {}
         self.names: tuple[str, ...] = ()
         self.parts: tuple[AvroNode, ...] = ()
         self.size = 0
@@ -237,7 +241,8 @@ class AvroNames:
         if kind in ("record", "error", "enum", "fixed"):
             return self._define(value, kind, space, depth)
         if isinstance(kind, str):
-            return self._known(kind, space)
+            is_logical = kind in self._primitive and "logicalType" in value
+            return AvroNode(kind, kind, value) if is_logical else self._known(kind, space)
         raise ValueError("a type of the schema has no name")
 
     def _known(self, name: str, space: str) -> AvroNode:
@@ -256,7 +261,7 @@ class AvroNames:
         if "." in name:
             own = name.rpartition(".")[0]
         full = name if "." in name or not own else f"{own}.{name}"
-        node = AvroNode("record" if kind == "error" else kind, full)
+        node = AvroNode("record" if kind == "error" else kind, full, value)
         if kind == "enum":
             node.names = _texts(value.get("symbols"), "symbols", full)
         elif kind == "fixed":

@@ -6,7 +6,7 @@ import json
 import math
 import struct
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 from kafkalog_cli.format.java_text import java_string
@@ -53,6 +53,13 @@ class Undecoded(NamedTuple):
     reason: str
 
 
+class Shape(Protocol):
+    """Another form of values than JSON."""
+
+    def read(self, reader: Any, indexes: tuple[int, ...], data: memoryview) -> Any:
+        """Return a value; `reader` is an AvroNode or a ProtobufSchema of the writer. Raises ValueError."""
+
+
 class ValueDecoder:
     """Decodes keys and values in the given formats; None: not at all. It can be pickled, for tasks of Spark.
 
@@ -65,6 +72,7 @@ class ValueDecoder:
         self.key_format = key_format
         self.value_format = value_format
         self._readers: dict[tuple[str, int, str], Any] = {}
+        self._shape: Shape | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle without the schemas that were parsed."""
@@ -73,6 +81,12 @@ class ValueDecoder:
     def of_another_thread(self) -> ValueDecoder:
         """Return a decoder with the same schemas that another thread may use at the same time."""
         return ValueDecoder(self.schemas, self.key_format, self.value_format)
+
+    def in_shape(self, shape: Shape) -> ValueDecoder:
+        """Return a decoder with the same schemas for values that a schema describes; other values are Undecoded."""
+        found = self.of_another_thread()
+        found._shape = shape
+        return found
 
     def key(self, topic: str, data: memoryview | None, headers: Headers | None) -> DecodedContents | Undecoded | None:
         """Decode a key. `topic` names the subject of schemas for contents without framing."""
@@ -124,7 +138,7 @@ class ValueDecoder:
             return Undecoded(f"no {framing.name} in {' or '.join(self.schemas.places) or 'any place'}")
         if kind is not None and schema.kind != kind:
             return Undecoded(f"{framing.name} is of the type {schema.kind}, not {kind}")
-        if schema.kind == JSON:
+        if schema.kind == JSON and self._shape is None:
             return DecodedContents(_json(_payload(framing)), "json", schema)
         if schema.kind != PROTOBUF:
             return DecodedContents(self._read(schema, _payload(framing), ()), schema.kind.lower(), schema)
@@ -134,13 +148,15 @@ class ValueDecoder:
 
     def _read(self, schema: StoredSchema, data: memoryview, indexes: tuple[int, ...]) -> Any:
         """Return the value. Raises ValueError."""
-        reader = self._reader(schema)
+        reader = self.reader(schema)
         if isinstance(reader, Undecoded):
             raise ValueError(reader.reason)
+        if self._shape is not None:
+            return self._shape.read(reader, indexes, data)
         return decode_avro(data, reader) if isinstance(reader, AvroNode) else reader.decode(indexes, data)
 
-    def _reader(self, schema: StoredSchema) -> Any:
-        """Return what reads the values of a schema, or the reason why nothing does; both are remembered."""
+    def reader(self, schema: StoredSchema) -> Any:
+        """Return the AvroNode or ProtobufSchema that reads the values of a schema, or an Undecoded. It is kept."""
         place = (schema.subject, schema.version, schema.text)
         if place not in self._readers:
             if len(self._readers) >= _MOST_CACHED:

@@ -11,7 +11,6 @@ from uuid import UUID
 from kafkalog_cli.format.json_object import integer, read_json_object
 
 AVRO, PROTOBUF, JSON = "AVRO", "PROTOBUF", "JSON"
-KINDS = (AVRO, PROTOBUF, JSON)
 
 MOST_SCHEMAS = 200_000
 MOST_TEXT_BYTES = 96 << 20
@@ -83,8 +82,11 @@ class SchemaSet:
 
     def latest(self, subject: str) -> StoredSchema | None:
         """Return the latest version of a subject that is not deleted."""
-        found = [self._versions[subject, number] for number in self._numbers.get(subject, ())]
-        return max((one for one in found if not one.is_deleted), key=lambda one: one.version, default=None)
+        return next((one for one in self.versions(subject) if not one.is_deleted), None)
+
+    def versions(self, subject: str) -> list[StoredSchema]:
+        """Return all versions of a subject, the latest first."""
+        return [self._versions[subject, number] for number in sorted(self._numbers.get(subject, ()), reverse=True)]
 
     def add(self, schema: StoredSchema) -> None:
         """Add a version, or replace it.

@@ -35,8 +35,7 @@ from kafkalog_cli.ops.apply_changes import (
     marker_away,
 )
 from kafkalog_cli.ops.change_plan import fingerprints_of
-from kafkalog_cli.ops.log_plan import LogPlan, PlannedLog, Unready, check_logs, refused, whole_end_of
-from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.ops.log_plan import LogPlan, LogRequest, PlannedLog, Unready, check_logs, refused, whole_end_of
 from kafkalog_cli.ops.partition_state import PartitionState
 
 _RECOVERY_POINT = FileKind.RECOVERY_POINT_CHECKPOINT

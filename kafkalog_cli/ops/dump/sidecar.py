@@ -15,10 +15,9 @@ from kafkalog_cli.format.batch import (
     Batch,
 )
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.index import OffsetIndex
+from kafkalog_cli.format.index import OffsetIndex, TimeIndex
 from kafkalog_cli.format.legacy import MESSAGE_V1
 from kafkalog_cli.format.limits import Limits
-from kafkalog_cli.format.timeindex import TimeIndex
 from kafkalog_cli.log.reading.header import header_at, of_negative_magic
 from kafkalog_cli.log.reading.scan import read_readable
 from kafkalog_cli.log.reading.segment_reader import SegmentReader

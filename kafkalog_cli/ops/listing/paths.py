@@ -18,8 +18,7 @@ from kafkalog_cli.ops.listing.listing import (
     list_partition,
     list_segment,
 )
-from kafkalog_cli.ops.listing.reads import LocatedFault
-from kafkalog_cli.ops.listing.root import AskLock, LogDirRoot, read_root, root_above
+from kafkalog_cli.ops.listing.root import AskLock, LocatedFault, LogDirRoot, read_root, root_above
 from kafkalog_cli.ops.selection import Selection, in_its_log_dir, partition_paths
 
 

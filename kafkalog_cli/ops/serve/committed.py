@@ -19,8 +19,7 @@ from kafkalog_cli.format.strict_json import fields, integer, parse, text
 from kafkalog_cli.ops.coordinators import CoordinatorTopic, LogDirs
 from kafkalog_cli.ops.serve.epochs import NO_EPOCH
 from kafkalog_cli.ops.session.observer import Note
-from kafkalog_cli.ops.tables.committed_offsets import CommittedOffset, committed_offsets
-from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry
+from kafkalog_cli.ops.tables.coordinator_log import CommittedOffset, CoordinatorEntry, committed_offsets
 
 MOST_METADATA_BYTES = 4096
 """The largest metadata of a commit (offset.metadata.max.bytes)."""

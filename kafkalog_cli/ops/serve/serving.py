@@ -10,11 +10,11 @@ from types import TracebackType
 
 from kafkalog_cli.log.settings.topic_config import read_broker_properties
 from kafkalog_cli.ops.selection import Selection
-from kafkalog_cli.ops.serve.api_table import ANSWERS
 from kafkalog_cli.ops.serve.broker import Broker
 from kafkalog_cli.ops.serve.catalog import CatalogRequest, ServedCatalog
 from kafkalog_cli.ops.serve.committed import CommitFile, CommittedStore
 from kafkalog_cli.ops.serve.consumer_groups import ConsumerGroupCoordinator
+from kafkalog_cli.ops.serve.dialects import Dialect, of_old_clients, of_today
 from kafkalog_cli.ops.serve.groups import GroupCoordinator
 from kafkalog_cli.ops.serve.served_partition import DamageAnswer
 from kafkalog_cli.ops.serve.server import Server, ServerLimits
@@ -31,6 +31,7 @@ class ServeOptions:
     """The logs to serve, and the server's settings.
 
     `commit_to` is the path of a file for commits; None keeps them in memory. `at_ms`: see CatalogRequest.
+    `old_clients_port` is the port for clients of Kafka 0.7 and 0.8; None serves none of them.
     """
 
     paths: Sequence[str]
@@ -43,6 +44,7 @@ class ServeOptions:
     metadata: str | None = None
     broker_config: str | None = None
     limits: ServerLimits = field(default=ServerLimits())
+    old_clients_port: int | None = None
 
 
 class Serving:
@@ -58,7 +60,7 @@ class Serving:
         with ExitStack() as opened:
             request = CatalogRequest(
                 options.paths, options.selection, options.metadata, properties, options.on_damage,
-                options.limits.connections, options.at_ms,
+                options.limits.connections, options.at_ms, options.old_clients_port is not None,
             )  # fmt: skip
             self.catalog = ServedCatalog(context, request, report)
             opened.callback(self.catalog.close)
@@ -70,7 +72,10 @@ class Serving:
                 ConsumerGroupCoordinator(context.clock, self.catalog.assignable), self.committed,
                 TransactionalIds(self.catalog.log_dirs, report), context.now_ms, Event(),
             )  # fmt: skip
-            self.server = Server(options.host, options.port, broker, ANSWERS, options.limits, context.clock, report)
+            listeners: list[tuple[int, Dialect]] = [(options.port, of_today)]
+            if options.old_clients_port is not None:
+                listeners.append((options.old_clients_port, of_old_clients))
+            self.server = Server(options.host, listeners, broker, options.limits, context.clock, report)
             self.committed.start()
             largest = max(self.catalog.partitions, key=lambda one: one.segments[0].log.size_bytes)
             warming = Thread(target=largest.warm_up, name="kafkalog-warm-up", daemon=True)
@@ -81,8 +86,12 @@ class Serving:
     @property
     def bootstrap(self) -> str:
         """The address for bootstrap.servers."""
-        host, port = self.server.address
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return _text(*self.server.address)
+
+    @property
+    def old_clients_address(self) -> str | None:
+        """The address for clients of Kafka 0.7 and 0.8, None without a listener for them."""
+        return next((_text(*address) for address in self.server.addresses[1:]), None)
 
     def run(self) -> None:
         """Serve until `stop` is called, or until the calling thread is interrupted."""
@@ -99,3 +108,7 @@ class Serving:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
         self._opened.close()
+
+
+def _text(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -23,18 +23,15 @@ from kafkalog_cli.errors import (
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings, read_broker_properties
 from kafkalog_cli.ops.engine import Place, Sized, log_bytes
-from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.ops.log_plan import LogRequest
 from kafkalog_cli.ops.partition_facts import places_of_partitions
 from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.selection import in_its_log_dir, select_partitions
-from kafkalog_cli.ops.session.interruptions import Interruptions
-from kafkalog_cli.ops.session.lock_warnings import LockWarnings
-from kafkalog_cli.ops.session.meter import of_the_system
-from kafkalog_cli.ops.session.observer import Note, Observer
+from kafkalog_cli.ops.session.observer import LockWarnings, Note, Observer
 from kafkalog_cli.ops.session.options import Context, SessionOptions
-from kafkalog_cli.ops.session.runner import RunElsewhere, Runner
+from kafkalog_cli.ops.session.runner import Interruptions, RunElsewhere, Runner
 from kafkalog_cli.ops.session.verb import SharedState, Summary, Verb
-from kafkalog_cli.ops.session.work import Outcome, Work
+from kafkalog_cli.ops.session.work import Outcome, Work, of_the_system
 from kafkalog_cli.ops.settings import SettingsSource
 
 LogRequestT = TypeVar("LogRequestT", bound=LogRequest)

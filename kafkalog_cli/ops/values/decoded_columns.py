@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +14,7 @@ from kafkalog_cli.format.values.value_format import ValueFormat
 from kafkalog_cli.ops.values.undecoded import UndecodedCounts
 
 if TYPE_CHECKING:
-    from kafkalog_cli.format.values.decoder import DecodedContents, ValueDecoder
+    from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded, ValueDecoder
     from kafkalog_cli.ops.read.visible import ReadNote
 
 DECODED = {"key": "key_json", "value": "value_json"}
@@ -104,20 +104,25 @@ class DecodedColumns:
         """
         import pyarrow as pa
 
-        from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded
+        from kafkalog_cli.format.values.decoder import DecodedContents
+
+        found = (json_of(one) if isinstance(one, DecodedContents) else None for one in self.decoded(batch, what))
+        return pa.array(list(found), pa.string())
+
+    def decoded(self, batch: Any, what: str) -> Iterator[DecodedContents | Undecoded | None]:
+        """Iterate over the decoded contents of the column `what`; None for a null, and as `ValueDecoder`."""
+        from kafkalog_cli.format.values.decoder import Undecoded
 
         contents, headers, offsets = (batch.column(name) for name in (what, "headers", "offset"))
         decode = self._decode[what]
-        found: list[str | None] = []
         for row, data in enumerate(contents):
             if not data.is_valid:
-                found.append(None)
+                yield None
                 continue
             one = decode(self._topic, memoryview(data.as_buffer()), partial(_headers, headers, row))
             if isinstance(one, Undecoded):
                 self.undecoded.add(what, one.reason, offsets[row].as_py())
-            found.append(json_of(one) if isinstance(one, DecodedContents) else None)
-        return pa.array(found, pa.string())
+            yield one
 
 
 def json_of(decoded: DecodedContents) -> str:

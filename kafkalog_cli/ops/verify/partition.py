@@ -19,13 +19,14 @@ from kafkalog_cli.ops.checks.index_reports import PartitionReports
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
 from kafkalog_cli.ops.next_steps import CUT_ACKNOWLEDGED, EPOCHS_STAY, SALVAGE, chosen
-from kafkalog_cli.ops.verify.batch_checks import AbortedCheck
+from kafkalog_cli.ops.verify.batch_checks import AbortedCheck, BatchListener, BatchListeners
 from kafkalog_cli.ops.verify.files import bad_names, file_findings, size_findings
 from kafkalog_cli.ops.verify.gaps import NO_RECORD, GapJudge, missing_start
-from kafkalog_cli.ops.verify.headers import BatchListener, BatchListeners, HeaderCheck, SevenCheck
+from kafkalog_cli.ops.verify.headers import HeaderCheck
 from kafkalog_cli.ops.verify.log import Advance, LogCheck, Totals
 from kafkalog_cli.ops.verify.places import TopicFacts, read_topic_id
 from kafkalog_cli.ops.verify.root import checkpoint_findings
+from kafkalog_cli.ops.verify.seven import SevenCheck
 
 
 @unique
@@ -227,10 +228,10 @@ def _gap_judge(task: VerifyTask, looked: _Looked) -> GapJudge:
 
 def _walked(read_context: ReadContext, task: VerifyTask, found: list[Finding]) -> _Looked:
     """Check every batch and every file beside the log, for the levels normal and deep."""
-    from kafkalog_cli.ops.checks.file_findings import findings_of
+    from kafkalog_cli.ops.checks.file_report import findings_of
 
     deep = task.level is Level.DEEP
-    aborted = AbortedCheck(read_context.fs) if task.wanted is None else None
+    aborted = AbortedCheck(read_context.fs, tells_markers=not deep) if task.wanted is None else None
     check = LogCheck(task.now_ms, wants_records=deep, only=task.wanted, advance=task.advance, aborted=aborted)
     observer = check if task.listener is None else BatchListeners(check, task.listener)
     reports = PartitionReports(read_context, task.partition.path, task.wanted, observer=observer)

@@ -22,8 +22,16 @@ from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.errors import NotChanged, NothingSelected, PathNotFound
 from kafkalog_cli.ops.importing.inputs import InputFile
-from kafkalog_cli.ops.importing.planning import Job, Planner, ids_of_files, jobs_of_files, jobs_of_parts
-from kafkalog_cli.ops.importing.proving import ImportPlan, ImportResult, JobDone
+from kafkalog_cli.ops.importing.planning import (
+    ImportPlan,
+    ImportResult,
+    Job,
+    JobDone,
+    Planner,
+    ids_of_files,
+    jobs_of_files,
+    jobs_of_parts,
+)
 from kafkalog_cli.ops.importing.request import ImportRequest
 from kafkalog_cli.ops.importing.scattering import Part, Places
 from kafkalog_cli.ops.partition_facts import places_of_partitions

@@ -17,7 +17,6 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.values.decoded_columns import Decoding
-from kafkalog_cli.spark.offset_limits import RecordRange
 from kafkalog_cli.spark.offsets import check_unique, served_partitions
 from kafkalog_cli.spark.options import Mode
 from kafkalog_cli.spark.queries.ranges import ScanRange
@@ -28,16 +27,16 @@ from kafkalog_cli.spark.schema import (
     KAFKA_COLUMNS,
     RECORDS,
     SIZE_COLUMNS,
+    STRUCT_COLUMNS,
     TEXT_COLUMNS,
     SourceColumn,
-    columns_named,
     spark_schema,
 )
 from kafkalog_cli.spark.starting import SMALL_BYTES
 from kafkalog_cli.spark.tables import TABLES, Table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 TABLE_DATABASE = "kafkalog"
 """The database of the tables, whatever the topics are called: Spark's database of global temporary views."""
@@ -54,11 +53,20 @@ class Reading(NamedTuple):
     decoding: Decoding = Decoding(ValueFormat.AUTO, ValueFormat.AUTO)
     texts: tuple[SourceColumn, ...] = ()
     """The columns of TEXT_COLUMNS that views of topics have."""
+    structs: tuple[SourceColumn, ...] = ()
+    """The columns of STRUCT_COLUMNS that views of topics have if the topic has a schema."""
 
 
-def texts_named(query: str) -> tuple[SourceColumn, ...]:
-    """Return the columns of TEXT_COLUMNS whose names a query contains: `select *` without them has each value once."""
-    return tuple(column for column in TEXT_COLUMNS if column.name in query.casefold())
+def with_named(reading: Reading, query: str) -> Reading:
+    """Return a reading with the columns of TEXT_COLUMNS and STRUCT_COLUMNS whose names a query contains.
+
+    So `select *` without them has each value once.
+    """
+    texts, structs = (
+        tuple(column for column in columns if column.name in query.casefold())
+        for columns in (TEXT_COLUMNS, STRUCT_COLUMNS)
+    )
+    return reading._replace(texts=texts, structs=structs)
 
 
 class SqlView(NamedTuple):
@@ -67,6 +75,14 @@ class SqlView(NamedTuple):
     name: str
     table: Table | None
     partitions: tuple[Partition, ...]
+    structs: tuple[SourceColumn, ...] = ()
+    """The columns of STRUCT_COLUMNS, with the types of this topic."""
+
+    def with_struct(self, fs: Filesystem, column: SourceColumn, decoding: Decoding) -> SqlView:
+        """Return the view with a column of structs. Raises UsageError if the topic has no schema for it."""
+        from kafkalog_cli.spark.structs.columns import typed_columns
+
+        return self._replace(structs=(*self.structs, *typed_columns(fs, (column,), decoding, self.partitions)))
 
     def schema(self, reading: Reading) -> Any:
         """Return all columns as a StructType."""
@@ -74,13 +90,18 @@ class SqlView(NamedTuple):
 
         if self.table is not None:
             return StructType.fromDDL(self.table.ddl)
-        return spark_schema(topic_columns(reading))
+        return spark_schema(self._of_record(reading))
 
     def columns(self, reading: Reading) -> tuple[str, ...]:
         """Return the names of all columns, without PySpark."""
         if self.table is not None:
             return tuple(self.table.row._fields)
-        return tuple(column.name for column in topic_columns(reading))
+        return tuple(column.name for column in self._of_record(reading))
+
+    def _of_record(self, reading: Reading) -> tuple[SourceColumn, ...]:
+        """Return the columns of a topic's view."""
+        columns = (*KAFKA_COLUMNS, HEADERS, *BATCH_COLUMNS, *SIZE_COLUMNS, *reading.texts, *self.structs)
+        return (*columns, FAULT) if reading.mode is Mode.PERMISSIVE else columns
 
     @property
     def numbers(self) -> frozenset[int]:
@@ -95,32 +116,40 @@ class SqlView(NamedTuple):
         For a topic, `wanted` limits the records and must not be empty; None: all records. Raises UsageError if a
         partition is found twice.
         """
+        if self.table is not None:
+            check_unique(self.partitions)
+            options = {"table": self.table.name, "paths": self._paths(self.numbers), "mode": reading.mode.value}
+            return spark.read.format("kafkalog-table").options(**options).schema(self.table.ddl).load()
+        return self._of_topic(spark, used, reading, wanted)
+
+    def reader(
+        self, spark: SparkSession, columns: Sequence[SourceColumn], reading: Reading, wanted: ScanRange | None = None
+    ) -> DataFrameReader:
+        """Return Spark's reader of some columns of a topic; the parameters and errors are those of `dataframe`."""
         check_unique(self.partitions)
         wanted = wanted or ScanRange(self.numbers)
-        paths = json.dumps([one.path for one in self.partitions if one.number in wanted.partitions])
-        if self.table is not None:
-            options = {"table": self.table.name, "paths": paths, "mode": reading.mode.value}
-            return spark.read.format("kafkalog-table").options(**options).schema(self.table.ddl).load()
-        return self._of_topic(spark, used, reading, paths, wanted.records)
-
-    def _of_topic(
-        self, spark: SparkSession, used: frozenset[str], reading: Reading, paths: str, records: RecordRange
-    ) -> DataFrame:
-        names = [column.name for column in topic_columns(reading) if column.name in used]
-        if reading.mode is Mode.PERMISSIVE:
-            names = [*(name for name in names if name != FAULT.name), FAULT.name]
-        columns = columns_named(names or [RECORDS.name])
         options = {
-            "paths": paths, "isolation": reading.isolation.value, "mode": reading.mode.value,
+            "paths": self._paths(wanted.partitions), "isolation": reading.isolation.value, "mode": reading.mode.value,
             "includeControl": str(reading.include_control).lower(), "columns": ",".join(one.name for one in columns),
             **reading.decoding.options(),
-            **(records.options() if reading.mode is Mode.FAILFAST else {}),  # else damage could be missed
+            **(wanted.records.options() if reading.mode is Mode.FAILFAST else {}),  # else damage could be missed
         }  # fmt: skip
-        read = spark.read.format("kafkalog").options(**options).schema(spark_schema(columns)).load()
+        return spark.read.format("kafkalog").options(**options).schema(spark_schema(columns))
+
+    def _paths(self, numbers: frozenset[int]) -> str:
+        return json.dumps([one.path for one in self.partitions if one.number in numbers])
+
+    def _of_topic(
+        self, spark: SparkSession, used: frozenset[str], reading: Reading, wanted: ScanRange | None
+    ) -> DataFrame:
+        known = self._of_record(reading)
+        columns = tuple(one for one in known if one.name in used or one == FAULT) or (RECORDS,)
+        names = [one.name for one in columns if one != RECORDS]
+        read = self.reader(spark, columns, reading, wanted).load()
         if not names:  # the number of records is enough: Spark generates the rows, none comes from a worker
             read = read.selectExpr(f"explode(sequence(1, {RECORDS.name}))")
-        whole = spark_schema(topic_columns(reading))
-        return read.selectExpr(*(_expression(field, is_read=field.name in names) for field in whole.fields))
+        fields = spark_schema(known).fields
+        return read.selectExpr(*(_expression(field, is_read=field.name in names) for field in fields))
 
 
 def _expression(field: Any, *, is_read: bool) -> str:
@@ -128,16 +157,11 @@ def _expression(field: Any, *, is_read: bool) -> str:
     return field.name if is_read else f"cast(null as {field.dataType.simpleString()}) as {field.name}"
 
 
-def topic_columns(reading: Reading) -> tuple[SourceColumn, ...]:
-    """Return the columns of a topic's view."""
-    columns = (*KAFKA_COLUMNS, HEADERS, *BATCH_COLUMNS, *SIZE_COLUMNS, *reading.texts)
-    return (*columns, FAULT) if reading.mode is Mode.PERMISSIVE else columns
-
-
 class Catalog:
     """The views under some paths. Raises as `served_partitions`."""
 
     def __init__(self, fs: Filesystem, paths: Sequence[str]) -> None:
+        self.fs = fs
         self.case_sensitive = False
         """The value of spark.sql.caseSensitive."""
         self._partitions = [one for one in served_partitions(fs, list(paths)) if _is_text(one.path)]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.ops.read.request import Isolation
+from kafkalog_cli.ops.values.decoded_columns import Decoding
 from kafkalog_cli.spark.jobs import plain_errors
 from kafkalog_cli.spark.options import Mode, local_path
 from kafkalog_cli.spark.queries.catalog import Catalog, Reading
@@ -35,6 +36,9 @@ def sql(  # noqa: PLR0913
     mode: str = "failfast",
     include_control: bool = False,
     allow: Iterable[str] = (),
+    key_format: str = "auto",
+    value_format: str = "auto",
+    schemas: Path | None = None,
 ) -> DataFrame:
     """Return the rows of a query in Spark's SQL over log directories, as `kafkalog sql` prints them.
 
@@ -44,7 +48,8 @@ def sql(  # noqa: PLR0913
     of `now` changes from use to use, so a query with such a function reads all partitions, offsets and times.
 
     The session is not changed. The query may also name its temporary views and functions. `allow` has the permissions
-    of the option `--allow`: "files" for views that read other files, "java" for functions of the caller.
+    of the option `--allow`: "files" for views that read other files, "java" for functions of the caller. `key_format`,
+    `value_format` and `schemas` choose how decoded columns are made, as the options of the command.
 
     Raises UsageError for text that Spark does not understand, for a statement that is not a query, and for a query that
     needs more than `allow`. Raises UsageError for an unknown option. Raises UsageError for a session of Spark Connect,
@@ -57,7 +62,8 @@ def sql(  # noqa: PLR0913
             reason="sql() reads Spark's plan of a query, which a session of Spark Connect does not give:"
             ' use spark.read.format("kafkalog") with options there, or a session of Spark itself'
         )
-    reading = Reading(_chosen(Isolation, isolation), _chosen(Mode, mode), include_control)
+    decoding = Decoding.of_words(key_format, value_format, None if schemas is None else os.fspath(schemas)).absolute()
+    reading = Reading(_chosen(Isolation, isolation), _chosen(Mode, mode), include_control, decoding)
     allowed = frozenset(_chosen(Allowed, one) for one in allow)
     listed = [paths] if isinstance(paths, str | os.PathLike) else paths
     catalog = Catalog(RealFilesystem(), [local_path(os.fspath(path)) for path in listed])

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.spark.queries.catalog import Catalog, Reading, SqlView
-from kafkalog_cli.spark.schema import TEXT_COLUMNS
+from kafkalog_cli.spark.schema import STRUCTS, TEXT_COLUMNS
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<word>[A-Za-z_][A-Za-z0-9_]*)|`(?P<quoted>[^`]+)`|(?P<text>'[^'\\]*')"
@@ -132,7 +132,7 @@ def _check_columns(tokens: Sequence[_Token], place: int, view: SqlView, reading:
     A word that is also in a text may be a name: functions make columns of a schema in a text.
     """
     columns = view.columns(reading)
-    known = {name.casefold() for name in columns} | NO_COLUMNS
+    known = {name.casefold() for name in columns} | NO_COLUMNS | STRUCTS.keys()
     places: dict[str, list[int]] = {}
     for at, one in enumerate(tokens):
         if one.kind in ("word", "quoted") and at != place:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.errors import KafkalogError, UsageError
 from kafkalog_cli.spark.jobs import is_of_a_worker, without_state
-from kafkalog_cli.spark.queries.catalog import TABLE_DATABASE, Catalog, Reading, SqlView, texts_named
+from kafkalog_cli.spark.options import Mode
+from kafkalog_cli.spark.queries.aggregates import with_partials
+from kafkalog_cli.spark.queries.catalog import TABLE_DATABASE, Catalog, Reading, SqlView, with_named
 from kafkalog_cli.spark.queries.confinement import Allowed, check_analysed, check_parsed
 from kafkalog_cli.spark.queries.plans import (
     VIEW,
@@ -22,11 +24,11 @@ from kafkalog_cli.spark.queries.plans import (
     used_columns,
 )
 from kafkalog_cli.spark.queries.ranges import used_ranges
-from kafkalog_cli.spark.schema import arrow_of
+from kafkalog_cli.spark.schema import arrow_of, columns_named
 from kafkalog_cli.spark.sessions import register_sources
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 _DATABASE = "spark.sql.globalTempDatabase"
 
@@ -135,7 +137,7 @@ def query_rows(  # noqa: PLR0913
     """
     register_sources(spark)
     catalog.case_sensitive = spark.conf.get("spark.sql.caseSensitive") == "true"
-    views = _Views(spark, reading._replace(texts=texts_named(text)))
+    views = _Views(spark, with_named(reading, text))
     try:
         with _plainly(catalog):
             session = spark._jsparkSession
@@ -147,12 +149,15 @@ def query_rows(  # noqa: PLR0913
             names = named_relations(parsed)
             for name in names:
                 views.add(name, catalog)
+            views.check_structs()
             views.check_views_of_session(names)
             views.register_stand_ins()
             execution = _planned(spark, parsed, allowed)
             has_ranges = not (is_kept and depends_on_the_moment(spark._jvm, execution.analyzed()))
-            views.register(execution.optimizedPlan(), has_ranges=has_ranges)
-            rows = spark.sql(text)
+            rows = views.aggregated(execution) if has_ranges else None
+            if rows is None:
+                views.register(execution.optimizedPlan(), has_ranges=has_ranges)
+                rows = spark.sql(text)
         yield rows
     finally:
         views.drop()
@@ -192,6 +197,7 @@ class _Views:
         self._spark = spark
         self._reading = reading
         self._found: dict[tuple[str, ...], SqlView] = {}
+        self._without_structs: dict[str, UsageError] = {}
 
     def add(self, name: tuple[str, ...], catalog: Catalog) -> None:
         """Add the view that the query calls `name`, if there is one. Raises UsageError."""
@@ -210,7 +216,23 @@ class _Views:
             return
         if view is not None:
             key = (*name[:-1], view.name)
-            self._found[key] = view
+            self._found[key] = view if view.table is not None else self._with_structs(view, catalog)
+
+    def _with_structs(self, view: SqlView, catalog: Catalog) -> SqlView:
+        """Return the view with its columns of structs, and remember why it has none."""
+        for column in self._reading.structs:
+            try:
+                view = view.with_struct(catalog.fs, column, self._reading.decoding)
+            except UsageError as error:
+                self._without_structs[column.name] = error
+        return view
+
+    def check_structs(self) -> None:
+        """Raise UsageError if the query names a column of structs that no topic of the query has."""
+        known = {column.name for view in self._found.values() for column in view.structs}
+        for name, error in self._without_structs.items():
+            if name not in known:
+                raise error
 
     def check_views_of_session(self, names: Iterable[tuple[str, ...]]) -> None:
         """Raise UsageError if a temporary view that the query names may itself mean a topic of the query.
@@ -237,6 +259,22 @@ class _Views:
             marked = [StructField(one.name, one.dataType, True, {VIEW: _identifier(key)}) for one in fields]
             empty = self._spark.sparkContext.emptyRDD()
             self._create(key, self._spark.createDataFrame(empty, StructType(marked), verifySchema=False))
+
+    def aggregated(self, execution: Any) -> DataFrame | None:
+        """Return the rows of a query whose records are aggregated in tasks; None if its plan is not of that kind."""
+        if self._reading.mode is not Mode.FAILFAST:
+            return None
+        plan = execution.optimizedPlan()
+        topics = {_identifier(key): view for key, view in self._found.items() if view.table is None}
+        ranges = used_ranges(plan, {name: view.numbers for name, view in topics.items()})
+
+        def load(name: str, columns: Sequence[str]) -> DataFrameReader | None:
+            if name not in topics or ranges[name].is_empty:
+                return None
+            return topics[name].reader(self._spark, columns_named(columns), self._reading, ranges[name])
+
+        rows = with_partials(self._spark, plan, load)
+        return None if rows is None else rows.toDF(*execution.analyzed().schema().fieldNames())
 
     def register(self, plan: Any, *, has_ranges: bool) -> None:
         """Replace the stand-ins by views that read only what an optimised plan uses; unused views stay empty.

@@ -35,8 +35,8 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  *   alter TOPIC NAME=VALUE...        give it these settings too
  *   delete-records TOPIC OFFSET      let the log of its partition 0 start there
  *   produce TOPIC NAME=VALUE...      count=, per= (records a batch), seed=, codec=, idempotent=true, from= (the first
- *                                    timestamp), step= (ms to the next), transaction=ID end=commit|abort|open,
- *                                    partition=, nulls=true: some keys are null or empty
+ *                                    timestamp), step= (ms to the next), transaction=ID
+ *                                    end=commit|abort|open (several with commas: a transaction each), partition=, nulls=true: some keys are null or empty
  *   consume FOLDER ISOLATION TOPIC...   all records, into FOLDER/TOPIC.ISOLATION: offset, timestamp, key, value and
  *                                    headers, in hex
  *   consumed-group TOPIC GROUP       commit the end of the topic for a group
@@ -120,18 +120,22 @@ public final class Client {
         KafkaProducer<byte[], byte[]> producer = producer(options, transaction);
         if (transaction != null) {
             producer.initTransactions();
+        } else {
+            send(producer, topic, options);
+        }
+        String[] ends = transaction == null ? new String[0] : options.get("end").split(",");
+        for (String end : ends) {
             producer.beginTransaction();
-        }
-        send(producer, topic, options);
-        String end = transaction == null ? "" : options.get("end");
-        if (end.equals("open")) {
-            open.add(producer);
-            return;
-        }
-        if (end.equals("commit")) {
-            producer.commitTransaction();
-        } else if (end.equals("abort")) {
-            producer.abortTransaction();
+            send(producer, topic, options);
+            if (end.equals("open")) {
+                open.add(producer);
+                return;
+            }
+            if (end.equals("commit")) {
+                producer.commitTransaction();
+            } else if (end.equals("abort")) {
+                producer.abortTransaction();
+            }
         }
         producer.close();
     }

@@ -1,0 +1,108 @@
+"""The columns key_struct and value_struct of a topic: their types, and the values of its records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.errors import KafkalogError, UsageError
+from kafkalog_cli.format.values.avro_value import AvroNode
+from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded, ValueDecoder
+from kafkalog_cli.format.values.schema_set import StoredSchema
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.values.decoded_columns import DecodedColumns, Decoding
+from kafkalog_cli.spark.schema import SourceColumn, arrow_type
+from kafkalog_cli.spark.structs.avro import AvroShape
+from kafkalog_cli.spark.structs.protobuf import ProtobufShape
+
+_MOST_CELLS = 1 << 21
+"""The most fields of all rows that are converted at a time."""
+
+
+def typed_columns(
+    fs: Filesystem, columns: Sequence[SourceColumn], decoding: Decoding, partitions: Iterable[Partition]
+) -> tuple[SourceColumn, ...]:
+    """Return the columns, those of structs with the type of the newest schema of the partitions' topics.
+
+    Raises UsageError if a topic has no such schema, or if the types of topics differ.
+    """
+    if not any(column.is_struct for column in columns):
+        return tuple(columns)
+    chosen = list(partitions)
+    decoder, _ = decoding.decoder(fs, [one.path for one in chosen])
+    topics = sorted({one.topic for one in chosen})
+    return tuple(_typed(column, decoder, topics) if column.is_struct else column for column in columns)
+
+
+def _typed(column: SourceColumn, decoder: ValueDecoder | None, topics: Sequence[str]) -> SourceColumn:
+    types: dict[str, Any] = {}
+    for topic in topics:
+        subject = _subject(column, topic)
+        newest = None if decoder is None or not _is_read(column, decoder) else decoder.schemas.latest(subject)
+        if decoder is None or newest is None:
+            places = "" if decoder is None else f" in {' or '.join(decoder.schemas.places) or 'any place'}"
+            raise UsageError(reason=f"{topic} has no column {column.name}: there is no schema {subject}{places}")
+        try:
+            types[topic] = _shape(decoder, newest).type
+        except ValueError as error:
+            raise UsageError(
+                reason=f"{topic} has no column {column.name}: {error}. {column.core}_json has the values as JSON"
+            ) from error
+    if any(kind != types[topics[0]] for kind in types.values()):
+        raise UsageError(reason=f"the column {column.name} has other fields in each topic: read one topic at a time")
+    return column._replace(spark=types[topics[0]])
+
+
+class StructColumn:
+    """The values of a column of structs of one topic. Raises KafkalogError if no schema has the type of the column."""
+
+    def __init__(self, decoder: ValueDecoder, topic: str, column: SourceColumn) -> None:
+        self._column = column
+        for schema in decoder.schemas.versions(_subject(column, topic)):
+            try:
+                shape = _shape(decoder, schema)
+            except ValueError:
+                continue
+            if shape.type == column.spark:
+                self._rows = max(1, _MOST_CELLS // shape.size)
+                self._decoded = DecodedColumns(decoder.in_shape(shape), topic)
+                return
+        raise KafkalogError(reason=f"no schema of {_subject(column, topic)} has the type of the column {column.name}")
+
+    def values(self, batch: Any) -> Any:
+        """Return the structs of a RecordBatch; null: a null key or value, or one that is not decoded."""
+        import pyarrow as pa
+
+        kind = arrow_type(self._column)
+        parts = [
+            pa.array([_value(one) for one in self._decoded.decoded(part, self._column.core)], kind)
+            for part in _slices(batch, self._rows)
+        ]
+        return pa.concat_arrays(parts) if parts else pa.nulls(0, kind)
+
+
+def _slices(batch: Any, rows: int) -> Iterator[Any]:
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
+
+
+def _value(decoded: DecodedContents | Undecoded | None) -> Any:
+    return decoded.value if isinstance(decoded, DecodedContents) else None
+
+
+def _subject(column: SourceColumn, topic: str) -> str:
+    return f"{topic}-{column.core}"
+
+
+def _is_read(column: SourceColumn, decoder: ValueDecoder) -> bool:
+    wanted = decoder.key_format if column.core == "key" else decoder.value_format
+    return wanted is not None and wanted.needs_schemas
+
+
+def _shape(decoder: ValueDecoder, schema: StoredSchema) -> AvroShape | ProtobufShape:
+    """Return the type of a schema. Raises ValueError if Spark has none, or if the schema cannot be used."""
+    reader = decoder.reader(schema)
+    if isinstance(reader, Undecoded):
+        raise ValueError(reader.reason)
+    return AvroShape(reader) if isinstance(reader, AvroNode) else ProtobufShape(reader)

@@ -11,7 +11,7 @@ import argparse
 import os
 import re
 import sys
-from collections import Counter
+from collections import defaultdict
 from pathlib import Path
 from statistics import median
 
@@ -53,7 +53,7 @@ def cells(row: Row, kafkalog: list[str], runs: int) -> list[str]:
     row.prepare()
     files, small = files_of(row.arguments)
     times = 2 if row.arguments[0] == "compact" else 1
-    found: Counter[str] = Counter()
+    found = defaultdict[str, float](float)
     for file in files:
         for part, seconds in (parts_of(file) if file.stat().st_size else {}).items():
             found[part if part in ("page cache", "CRC") else "codec"] += times * seconds

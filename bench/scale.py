@@ -133,8 +133,10 @@ def _panel(left: int, unit: str, points: list[Point]) -> str:
             label = f"{point.amount:,.3g}: {point.cpu_seconds:.2g} s"
             parts.append(f'<text x="{x:.0f}" y="{y - 8:.0f}" font-size="9" text-anchor="middle">{label}</text>')
         parts.append(f'<polyline points="{" ".join(line)}" fill="none" stroke="{color}" stroke-width="2"/>')
-        x, y = line[-1].split(",")
-        parts.append(f'<text x="{x}" y="{int(y) + 14}" font-size="11" fill="{color}" text-anchor="end">{work}</text>')
+        at_x, at_y = line[-1].split(",")
+        parts.append(
+            f'<text x="{at_x}" y="{int(at_y) + 14}" font-size="11" fill="{color}" text-anchor="end">{work}</text>'
+        )
     return "\n".join(parts)
 
 

@@ -18,6 +18,7 @@ from tests.support.sampling import (  # noqa: F401 hooks
     pytest_configure,
     pytest_report_collectionfinish,
 )
+from tests.support.scheduling import pytest_xdist_make_scheduler  # noqa: F401 hook
 
 # `make test-all` takes "default". Both try the same examples each time, as a red check is of the change at hand; `make test-fuzz`
 # tries new ones. Hypothesis takes constants out of whatever modules are loaded by then, which is another set in each

@@ -1,6 +1,7 @@
 """Statistics of keys against twins that hold every key: counts, the largest, and the bounds of what is estimated."""
 
 import random
+import tracemalloc
 from collections import Counter
 
 import numpy as np
@@ -130,6 +131,23 @@ def test_the_estimate_is_as_good_as_it_says(keys):
     parts = -(-len(numbers) // 30_000)
     assert (found.largest[0].records, found.largest[0].records_error) == (500 * parts, 0)
     assert len(statistics._hashes) <= 20_000
+
+
+def test_a_very_long_key_is_not_copied():
+    """`stats` and `audit` held a key of 100 MiB four times."""
+    data = np.zeros(32 << 20, dtype=np.uint8)
+    keys = StoredKeys(data, np.array([0]), np.array([len(data)]))
+    short = stored_strings([b"a", b"bc"])
+    statistics = KeyStatistics(3)
+    statistics.add_stored(StoredKeys(*short), np.array([1, 1]), 0)
+    tracemalloc.start()
+    try:
+        statistics.add_stored(keys, np.array([0]), 0)
+        assert statistics.counts().keys == 3
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 1 << 20
 
 
 def test_errors_are_those_of_the_standard_error():

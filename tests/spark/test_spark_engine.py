@@ -83,7 +83,7 @@ def test_verify_says_the_same(corpus, tmp_path, form, level):
 
 
 @pytest.mark.usefixtures("spark")
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.parametrize(
     ("form", "more"), [("text", ()), ("json", ()), ("text", ("--dry-run",)), ("json", ("--like-broker",))]
 )

@@ -188,7 +188,7 @@ def audit_partition(read_context: ReadContext, fs: WritableFilesystem, task: Aud
 def _dirt(fs: WritableFilesystem, task: AuditTask, cleaner: CleanerSettings) -> Dirt | None:
     """Return what `compact --dry-run` reports about a log; None if it would be refused."""
     partition, root = task.task.partition, task.task.root
-    request = CompactRequest(task.task.now_ms, SettingsSource(fs, cleaner, {}))
+    request = CompactRequest(task.task.now_ms, SettingsSource(fs, cleaner, None))
     try:
         return plan_compact(fs, partition, state_in(root, partition), request).dirt
     except (KafkalogError, OSError):

@@ -142,7 +142,7 @@ class Session:
     def settings_with(self, config: Mapping[str, str], log_dirs: Sequence[str]) -> SettingsSource:
         """Return the settings from `config`, the options and the metadata logs of log directories. Raises as above."""
         fs, options = self.context.fs, self.options
-        broker = {} if options.broker_config is None else read_broker_properties(fs, options.broker_config)
+        broker = None if options.broker_config is None else read_broker_properties(fs, options.broker_config)
         kernels = self.context.kernels
         return SettingsSource(fs, config, broker, metadata_path=options.metadata, log_dirs=log_dirs, kernels=kernels)
 

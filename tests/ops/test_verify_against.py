@@ -61,9 +61,9 @@ def write(directory, batches, segments=(0,)):
     return folder
 
 
-def compared(ours, theirs, *, compiled=None):
+def compared(ours, theirs, *, compiled=None, policy=None):
     ours, theirs = (open_partition(FS, str(path)) for path in (ours, theirs))
-    return compare(FS, ours, theirs, choice=KernelChoice(forced=compiled))
+    return compare(FS, ours, theirs, choice=KernelChoice(forced=compiled), policy=policy)
 
 
 def kinds(comparison):
@@ -247,7 +247,8 @@ def test_neither_replica_is_more_complete_if_each_lacks_records_of_the_other(tmp
     ours = write(tmp_path / "a", [*batches[:4], *batches[6:]], (0, 4))
     shorter, thinner = batches[:10], [*batches[:7], *batches[9:]]
     for name, theirs in (("shorter", shorter), ("thinner", thinner)):
-        result = compared(ours, write(tmp_path / name, theirs, (0, 4)))
+        policy = ReplicaPolicy(is_compacted=False)
+        result = compared(ours, write(tmp_path / name, theirs, (0, 4)), policy=policy)
         assert result.more_complete is None
         assert result.verdict.startswith("neither is more complete: ")
 

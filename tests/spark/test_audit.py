@@ -67,7 +67,7 @@ def of_the_library(folder):
     return counts, damage
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.parametrize("level", [Level.QUICK, Level.DEEP])
 def test_the_counts_of_the_core(corpus, level):
     """Records by the headers, or read; batches, codecs and times by the headers of all batches."""

@@ -13,10 +13,7 @@ from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.log.partition import PartitionPath
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, COMPACT, Origin
 from kafkalog_cli.ops.audit.keys import KeyCounts, KeyStatistics
-from kafkalog_cli.ops.audit.statistics import (
-    CodecCounts,
-    LogStatistics,
-)
+from kafkalog_cli.ops.audit.statistics import CodecCounts, LogStatistics
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.compact.choose import USED_SETTINGS, plan_compact
 from kafkalog_cli.ops.compact.plan import CompactRequest

@@ -56,7 +56,7 @@ MAY_CHANGE_THE_DISK = {
 MAY_ASK_FOR_CHANGES = {
     "ops/serve/committed.py": "writes the file of --commit-to, outside of logs",
     "ops/recover/salvage.py": "writes into directories that it makes, outside of any log directory",
-    "ops/demo/making.py": "makes a log directory of its own",
+    "ops/demo.py": "makes a log directory of its own",
     "ops/metadump/copying.py": "writes into a directory that it makes, outside of any log directory",
     "ops/metadump/files.py": "writes the files of that directory",
 }
@@ -166,8 +166,9 @@ def is_opened_to_read(call):
 def changing_calls(tree):
     """Calls that change files past the door; `open` in a mode that may write is one."""
     for node in ast.walk(tree):
-        is_open = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open"
-        if is_open and not is_opened_to_read(node):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            continue
+        if node.func.id == "open" and not is_opened_to_read(node):
             yield f"open, line {node.lineno}"
     for node, receiver in method_calls(tree):
         name, of_os = node.func.attr, receiver in ("os", "shutil")
@@ -187,8 +188,9 @@ def changes_through_the_door(tree):
 
 def large_functions(name, tree):
     for node in ast.walk(tree):
-        is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        if is_function and node.end_lineno - node.lineno >= MOST_LINES_OF_A_FUNCTION:
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or node.end_lineno is None:
+            continue
+        if node.end_lineno - node.lineno >= MOST_LINES_OF_A_FUNCTION:
             yield f"{name}:{node.name}"
 
 

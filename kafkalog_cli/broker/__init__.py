@@ -4,9 +4,9 @@ Nothing here writes to the disk. A mechanism takes a `Draft` (package `change`).
 the files is the list of changes that the journal makes. Tests compare each mechanism with the real class.
 
 - `log_loader`: LogLoader. It loads a partition from a broker's start to the next clean stop. It removes leftovers,
-  checks indexes, recovers the segments above the recovery point, and cuts the log after the last valid batch.
-- `loaded_segment`, `valid_rows`, `segment_split`: LogSegment.recover; which batches count, and a segment that is split
-  because the offsets of an index have 31 bits.
+  checks indexes, recovers the segments above the recovery point, and cuts the log after the last valid batch. It
+  splits a segment if the 31 bits of an index do not hold its offsets.
+- `loaded_segment`, `valid_rows`: LogSegment.recover; which batches count.
 - `producer_state`, `producer_snapshots`, `producer_table`: ProducerStateManager and its snapshots, as columns.
 - `leader_epochs`: LeaderEpochFileCache.
 - `open_log`: the log between a start and a stop: how it is rolled and truncated; `retention` works on it (UnifiedLog).

@@ -8,12 +8,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.broker.leader_epochs import LeaderEpochs
 from kafkalog_cli.broker.load_error import InvalidOffset, LoadFailed, Rebuilt, SegmentOverflow, cannot_read
-from kafkalog_cli.broker.producer_state import (
-    AbortedTransactions,
-    CompletedTxn,
-    ProducerReplay,
-    ProducerState,
-)
+from kafkalog_cli.broker.producer_state import AbortedTransactions, CompletedTxn, ProducerReplay, ProducerState
 from kafkalog_cli.broker.segment_writer import GrowingIndexes
 from kafkalog_cli.broker.valid_rows import assign_epochs, end_position, is_large_batch_valid, valid_rows
 from kafkalog_cli.change.draft import Draft
@@ -23,10 +18,9 @@ from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchColumns, wrap_int64
 from kafkalog_cli.format.fault import FaultKind
-from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET, OFFSET_INDEX_ENTRY, OffsetIndex
+from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET, OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY, OffsetIndex, TimeIndex
 from kafkalog_cli.format.layout import Layout
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, MOST_INDEX_BYTES, Limits
-from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY, TimeIndex
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES
 from kafkalog_cli.log.reading.header import checked_negative_magic, header_at, of_negative_magic
 from kafkalog_cli.log.reading.scan import Chunk, Generation

@@ -13,10 +13,15 @@ from kafkalog_cli.broker.loaded_segment import LoadedSegment, LoadSettings
 from kafkalog_cli.broker.producer_snapshots import ProducerSnapshots
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.names import FileKind, WorkState, offset_of_file_name, segment_file_name
-from kafkalog_cli.format import timeindex, txnindex
-from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET, OFFSET_INDEX_ENTRY, OffsetIndex
-from kafkalog_cli.format.index_entries import SegmentIndex
-from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY, TimeIndex
+from kafkalog_cli.format import index, txnindex
+from kafkalog_cli.format.index import (
+    MAX_RELATIVE_OFFSET,
+    OFFSET_INDEX_ENTRY,
+    TIME_INDEX_ENTRY,
+    OffsetIndex,
+    SegmentIndex,
+    TimeIndex,
+)
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.log_end import entries_in_use
 
@@ -87,7 +92,7 @@ class OpenLog:
                     largest, offset = batch.max_timestamp, batch.last_offset
         if largest > last.timestamp:
             before = entries.data[: len(entries) * entries.layout.size]
-            data = timeindex.encode([(largest, offset)], segment.base_offset)
+            data = index.encode_times([(largest, offset)], segment.base_offset)
             self.draft.put(segment.time_index_name, before + data)
 
     # -- producers and epochs

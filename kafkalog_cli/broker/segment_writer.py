@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from kafkalog_cli.broker.load_error import InvalidOffset, LoadFailed, SegmentOverflow
-from kafkalog_cli.format import index, timeindex
+from kafkalog_cli.format import index
 from kafkalog_cli.format.batch import NO_TIMESTAMP, BatchColumns
 from kafkalog_cli.format.columns import IntColumn
-from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET, OFFSET_INDEX_ENTRY, OffsetIndex
-from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY, TimeIndex
+from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET, OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY, OffsetIndex, TimeIndex
 
 
 class EntryColumns:
@@ -125,7 +124,7 @@ class GrowingIndexes:
     @property
     def time_index(self) -> bytes:
         """The trimmed `.timeindex` file."""
-        return timeindex.encode(self.time_entries, self.base_offset)
+        return index.encode_times(self.time_entries, self.base_offset)
 
     def _rows_in_range(self, last_offsets: list[int]) -> tuple[int, SegmentOverflow | None]:
         if not last_offsets or (self.is_in_range(min(last_offsets)) and self.is_in_range(max(last_offsets))):

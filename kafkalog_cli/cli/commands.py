@@ -40,8 +40,7 @@ def help_of(name: str | None, environment: Environment) -> str:
     """Return the help of a subcommand, None: of kafkalog itself."""
     from kafkalog_cli.cli.help_pages import command_page, main_page
     from kafkalog_cli.output.help_text import help_text
-    from kafkalog_cli.output.paint import paint_of
-    from kafkalog_cli.output.stream import ResultStream, terminal_columns
+    from kafkalog_cli.output.stream import ResultStream, paint_of, terminal_columns
 
     page = main_page(GROUPS) if name is None else command_page(name, command_of(name))
     return help_text(page, paint_of(ResultStream(environment.stdout)), terminal_columns())

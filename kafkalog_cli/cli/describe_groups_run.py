@@ -10,7 +10,7 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, combined_exit_code
 from kafkalog_cli.ops.coordinators import LogDirs
 from kafkalog_cli.ops.groups.describe import GroupDescription, GroupsRequest, describe_groups, offsets_retention
-from kafkalog_cli.ops.session.lock_warnings import LockWarnings
+from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.output.groups_view import GroupsText
 from kafkalog_cli.output.human import TextTable, write_table
 from kafkalog_cli.output.messages import Messages

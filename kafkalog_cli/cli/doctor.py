@@ -42,12 +42,12 @@ def doctor(  # noqa: PLR0913, PLR0917 options
     options = SessionOptions(now_ms=now_ms, broker_config=broker_config, metadata=metadata)
     found = examine(environment.context, options, path, error_text, Level(level.value))
     if output.is_json:
-        from kafkalog_cli.output.doctor_json import write_objects
+        from kafkalog_cli.output.doctor_view import write_objects
         from kafkalog_cli.output.ndjson import JsonLines
 
         write_objects(JsonLines(out), found)
     else:
-        from kafkalog_cli.output.doctor_text import DoctorText
+        from kafkalog_cli.output.doctor_view import DoctorText
 
         DoctorText(out).write(found)
     out.flush()

@@ -8,7 +8,7 @@ from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.ops.checks.root_reports import Ignored, Trouble, index_reports
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.selection import Selection
-from kafkalog_cli.ops.session.lock_warnings import LockWarnings
+from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.output.index_view import IndexJson, report_lines
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines

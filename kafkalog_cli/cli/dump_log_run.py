@@ -21,7 +21,7 @@ from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.ops.dump.segment import MAX_INT32, DumpOptions, SegmentDump
 from kafkalog_cli.ops.selection import Selection, select_files
-from kafkalog_cli.ops.session.lock_warnings import LockWarnings
+from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.ops.values.decoded_columns import Decoding
 from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
 from kafkalog_cli.output.dump_printer import DumpReports, SegmentPrinter, SevenPrinter, SevenText, TextPrinter
@@ -33,7 +33,7 @@ from kafkalog_cli.output.stream import ResultStream, printable
 if TYPE_CHECKING:
     from kafkalog_cli.cli.dump_sidecar_run import SidecarDump
     from kafkalog_cli.ops.ranges import Range
-    from kafkalog_cli.output.dump_compiled import CompiledLogText
+    from kafkalog_cli.output.block_lines import CompiledLogText
     from kafkalog_cli.output.progress import Progress
     from kafkalog_cli.output.record_json_printer import JsonPrinter
     from kafkalog_cli.output.redact import Redaction
@@ -367,7 +367,7 @@ class DumpLogRun:
 
     def _compiled_text(self) -> CompiledLogText:
         if self._compiled is None:
-            from kafkalog_cli.output.dump_compiled import CompiledLogText
+            from kafkalog_cli.output.block_lines import CompiledLogText
 
             request = self._request
             self._compiled = CompiledLogText(

@@ -11,15 +11,14 @@ from kafkalog_cli.ops.export.request import ExportRequest, FileFormat, OnDamage
 from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.selection import Selection
-from kafkalog_cli.ops.session.lock_warnings import LockWarnings
+from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.ops.values.decoded_columns import Decoding
 from kafkalog_cli.output.export_view import EXPORTED, ExportLines, export_counts, export_lines, exported_object
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stream import ResultStream
-from kafkalog_cli.spark.export.job import Export, ExportResult
-from kafkalog_cli.spark.export.plan import exported_partitions
+from kafkalog_cli.spark.export.job import Export, ExportResult, exported_partitions
 from kafkalog_cli.spark.sessions import Sessions
 from kafkalog_cli.spark.starting import need_pyspark
 

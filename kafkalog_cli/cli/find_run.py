@@ -15,24 +15,27 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.ops.damage import is_torn_tail
 from kafkalog_cli.ops.engine import log_bytes
-from kafkalog_cli.ops.find.conditions import Conditions, HeaderCondition, parse_regex
+from kafkalog_cli.ops.find.conditions import Conditions, FindRequest, HeaderCondition, parse_json_condition, parse_regex
 from kafkalog_cli.ops.find.context import FoundBlock
-from kafkalog_cli.ops.find.json_path import parse_json_condition
-from kafkalog_cli.ops.find.partition_search import DamagedPart, FindEvent, FoundRecords, NotRead, SearchedPartition
-from kafkalog_cli.ops.find.request import FindRequest
-from kafkalog_cli.ops.find.search import find_records
+from kafkalog_cli.ops.find.partition_search import (
+    DamagedPart,
+    FindEvent,
+    FoundRecords,
+    NotRead,
+    SearchedPartition,
+    find_records,
+)
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.selection import select_partitions
-from kafkalog_cli.ops.session.lock_warnings import LockWarnings
+from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.ops.values.decoded_columns import Decoding
 from kafkalog_cli.output.decoded_values import DecodedValues
 from kafkalog_cli.output.find_text import FoundText
 from kafkalog_cli.output.kcat_text import parse_kcat_format
 from kafkalog_cli.output.kernels import JSON_LINES
 from kafkalog_cli.output.messages import Messages
-from kafkalog_cli.output.paint import paint_of
 from kafkalog_cli.output.progress import Progress, beside
-from kafkalog_cli.output.stream import ResultStream, printable
+from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 
 
 @dataclass(frozen=True, slots=True)

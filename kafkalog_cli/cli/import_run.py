@@ -15,7 +15,7 @@ from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.errors import Refused
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings, read_broker_properties
 from kafkalog_cli.ops.importing.inputs import input_files
-from kafkalog_cli.ops.importing.proving import ImportResult
+from kafkalog_cli.ops.importing.planning import ImportResult
 from kafkalog_cli.ops.importing.request import ImportRequest, command_of
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.output.import_view import IMPORTED, import_lines, imported_objects
@@ -86,8 +86,9 @@ class ImportRun:
         options, environment = self._options, self._environment
         settings, safety, config = options.settings, options.safety, options.settings.config or ()
         fs, log_dir = environment.fs, os.path.abspath(options.log_dir)  # noqa: PTH100 - links are not followed
-        broker = {} if settings.broker_config is None else read_broker_properties(fs, settings.broker_config)
-        theirs = [one.strip() for one in broker.get("log.dirs", broker.get("log.dir", "")).split(",")]
+        broker = None if settings.broker_config is None else read_broker_properties(fs, settings.broker_config)
+        named_dirs = "" if broker is None else broker.get("log.dirs", broker.get("log.dir", ""))
+        theirs = [one.strip() for one in named_dirs.split(",")]
         others = [one for one in theirs if one and os.path.realpath(one) != os.path.realpath(log_dir)]
         if any(theirs) and len(others) == len([one for one in theirs if one]):
             raise Refused(path=log_dir, reason=f"it is none of the log.dirs of {settings.broker_config}")

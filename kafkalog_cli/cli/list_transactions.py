@@ -33,7 +33,7 @@ def transactions(  # noqa: PLR0913, PLR0917 options
     """
     from kafkalog_cli.ops.coordinators import LogDirs as Directories
     from kafkalog_cli.ops.open_transactions import find_transactions
-    from kafkalog_cli.ops.session.lock_warnings import LockWarnings
+    from kafkalog_cli.ops.session.observer import LockWarnings
     from kafkalog_cli.output.messages import Messages
     from kafkalog_cli.output.stream import ResultStream
     from kafkalog_cli.output.transactions_view import write_transactions

@@ -14,11 +14,10 @@ from kafkalog_cli.ops.lookup import by_time as lookup_time
 from kafkalog_cli.ops.lookup.by_time import joined_errors
 from kafkalog_cli.ops.option_values import time_words
 from kafkalog_cli.ops.partition_state import log_bounds
-from kafkalog_cli.ops.session.lock_warnings import LockWarnings
+from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.output.lookup_text import broker_note, found_lines, partition_line, topic_line
 from kafkalog_cli.output.messages import Messages
-from kafkalog_cli.output.paint import paint_of
-from kafkalog_cli.output.stream import ResultStream
+from kafkalog_cli.output.stream import ResultStream, paint_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
 from kafkalog_cli.ops.listing.paths import Lister, Listing
-from kafkalog_cli.ops.listing.reads import LocatedFault
-from kafkalog_cli.ops.listing.root import LogDirRoot
+from kafkalog_cli.ops.listing.root import LocatedFault, LogDirRoot
 from kafkalog_cli.ops.selection import Selection, expand, nothing_selected
-from kafkalog_cli.ops.session.lock_warnings import lock_sentence
+from kafkalog_cli.ops.session.observer import lock_sentence
 from kafkalog_cli.output.listing import ListingText
 from kafkalog_cli.output.listing_json import ListingJson
 from kafkalog_cli.output.messages import Messages

@@ -120,7 +120,7 @@ class UsageRun:
             json.topics(topics) if options.topics else json.partitions(in_order(rows, options.sort))
             json.end(self._roots, log_dirs)
             return
-        from kafkalog_cli.output.usage_text import UsageText
+        from kafkalog_cli.output.listing import UsageText
 
         text = UsageText(self._out, shows_freeable=options.planning is not None)
         if options.topics:

@@ -38,7 +38,7 @@ def metadump(
     groups and transactional ids stay unless --hash-names is given. Stop the broker first. The source is only read.
     """
     from kafkalog_cli.ops.metadump.copying import metadump as copy_without_data
-    from kafkalog_cli.ops.session.lock_warnings import LockWarnings
+    from kafkalog_cli.ops.session.observer import LockWarnings
     from kafkalog_cli.output.messages import Messages
     from kafkalog_cli.output.progress import Progress
     from kafkalog_cli.output.stream import ResultStream
@@ -73,7 +73,7 @@ def _print(out: "ResultStream", made: "Metadump", seconds: float, *, is_json: bo
         lines.summary(ExitCode.OK, partitions=made.partitions, records=made.counts.records, files=made.counts.files)
     else:
         from kafkalog_cli.output.metadump_view import metadump_lines
-        from kafkalog_cli.output.paint import paint_of
+        from kafkalog_cli.output.stream import paint_of
 
         paint = paint_of(out)
         for line in metadump_lines(made, seconds):

@@ -21,7 +21,7 @@ from kafkalog_cli.ops.read.log_read import Fetches, LogRead, SegmentRead
 from kafkalog_cli.ops.read.merged import merged_by_time
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start
 from kafkalog_cli.ops.selection import select_of_topics
-from kafkalog_cli.ops.session.lock_warnings import LockWarnings
+from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.ops.values.decoded_columns import Decoding
 from kafkalog_cli.output.kcat_text import KcatText, Token, parse_kcat_format
 from kafkalog_cli.output.kernels import JSON_LINES, READ_RECORDS

@@ -18,8 +18,7 @@ from kafkalog_cli.ops.replay.kafka_cluster import KafkaCluster
 from kafkalog_cli.ops.replay.plan import ReplayRequest
 from kafkalog_cli.ops.replay.sending import Replay, ReplayedPartition
 from kafkalog_cli.ops.replay.translation import ReplayedOffset
-from kafkalog_cli.ops.session.lock_warnings import LockWarnings
-from kafkalog_cli.ops.session.observer import Note
+from kafkalog_cli.ops.session.observer import LockWarnings, Note
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.progress import Progress

@@ -9,8 +9,7 @@ from threading import Lock, current_thread, main_thread
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, combined_exit_code
 from kafkalog_cli.ops.serve.serving import ServeOptions, Serving
-from kafkalog_cli.ops.session.lock_warnings import LockWarnings
-from kafkalog_cli.ops.session.observer import Note
+from kafkalog_cli.ops.session.observer import LockWarnings, Note
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.serve_view import SERVING, serving_line, serving_object
@@ -40,7 +39,7 @@ def run_server(environment: Environment, options: ServeOptions, *, is_json: bool
         out.flush()
         with suppress(KeyboardInterrupt):  # the usual end: all connections are closed
             serving.run()
-        counts = {"topics": len(serving.catalog.topics), "partitions": len(serving.catalog.partitions)}
+        counts = {"topics": serving.catalog.topic_count, "partitions": len(serving.catalog.partitions)}
     code = combined_exit_code(codes)
     if lines is not None:
         lines.summary(code, **counts)

@@ -13,7 +13,7 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, PathNotFound, Refused, UsageError
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.selection import expand
-from kafkalog_cli.ops.session.meter import of_the_system
+from kafkalog_cli.ops.session.work import of_the_system
 from kafkalog_cli.ops.values.decoded_columns import Decoding
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.progress import Waiting
@@ -79,7 +79,7 @@ class SqlRun:
         catalog = Catalog(self._environment.fs, [os.path.abspath(path) for path in paths])  # noqa: PTH100 - workers
         if options.output is not None:
             self._check_output(options.output, paths)
-        from kafkalog_cli.cli.spark_start import shown_session
+        from kafkalog_cli.cli.spark_options import shown_session
         from kafkalog_cli.spark.queries.confinement import Allowed, settings_of
         from kafkalog_cli.spark.queries.early import check_names
         from kafkalog_cli.spark.queries.query import SETTINGS, query

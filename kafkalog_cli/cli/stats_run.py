@@ -12,7 +12,7 @@ from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.ops.damage import is_torn_tail
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.selection import select_partitions
-from kafkalog_cli.ops.session.lock_warnings import LockWarnings
+from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.ops.stats.contents import LogContents, together
 from kafkalog_cli.ops.stats.measuring import MeasuredPartition, StatsRequest, measure_partitions
 from kafkalog_cli.output.messages import Messages

@@ -12,17 +12,16 @@ from kafkalog_cli.cli.environment import Consent, Environment
 from kafkalog_cli.cli.groups import Printing
 from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
 from kafkalog_cli.errors import KafkalogError, counted
-from kafkalog_cli.ops.session.interruptions import Interruptions
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import SessionOptions
+from kafkalog_cli.ops.session.runner import Interruptions
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Summary, Verb
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines
-from kafkalog_cli.output.paint import paint_of
 from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.records import PathText
-from kafkalog_cli.output.stream import ResultStream, Undisturbed, printable
+from kafkalog_cli.output.stream import ResultStream, Undisturbed, paint_of, printable
 from kafkalog_cli.output.views import FAILED, FAILURES, Detail, RunCounts, View
 
 if TYPE_CHECKING:

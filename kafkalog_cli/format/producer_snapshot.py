@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkalog_cli.format.batch import wrap_int32, wrap_int64
 from kafkalog_cli.format.crc import crc32c
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.layout import Field, Layout
-from kafkalog_cli.format.packed_entries import PackedEntries
+from kafkalog_cli.format.layout import Field, Layout, PackedEntries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

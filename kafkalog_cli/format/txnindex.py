@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.layout import Field, Layout
-from kafkalog_cli.format.packed_entries import PackedEntries
+from kafkalog_cli.format.layout import Field, Layout, PackedEntries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

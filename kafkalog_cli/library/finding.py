@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from kafkalog_cli.log.partition import Partition
-    from kafkalog_cli.ops.find.request import FindRequest
+    from kafkalog_cli.ops.find.conditions import FindRequest
 
     Paths: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
 
@@ -84,9 +84,13 @@ def find(  # noqa: PLR0913
     `schemas` is a directory of schemas. Raises UsageError, NothingSelected, PathNotFound, NotKafkaLayout, Unreadable,
     OSError.
     """
-    from kafkalog_cli.ops.find.conditions import Conditions, HeaderCondition, parse_regex
-    from kafkalog_cli.ops.find.json_path import parse_json_condition
-    from kafkalog_cli.ops.find.request import FindRequest
+    from kafkalog_cli.ops.find.conditions import (
+        Conditions,
+        FindRequest,
+        HeaderCondition,
+        parse_json_condition,
+        parse_regex,
+    )
 
     wanted = tuple(HeaderCondition(name.encode(), _as_bytes(one)) for name, one in (headers or {}).items())
     conditions = Conditions(
@@ -126,8 +130,13 @@ def _as_bytes(text: bytes | str | None) -> bytes | None:
 
 def _found(fs: RealFilesystem, chosen: Sequence[Partition], request: FindRequest, jobs: int) -> Iterator[FoundRecord]:
     from kafkalog_cli.disk.kernels import KernelChoice
-    from kafkalog_cli.ops.find.partition_search import DamagedPart, FoundRecords, NotRead, SearchedPartition
-    from kafkalog_cli.ops.find.search import find_records
+    from kafkalog_cli.ops.find.partition_search import (
+        DamagedPart,
+        FoundRecords,
+        NotRead,
+        SearchedPartition,
+        find_records,
+    )
 
     done, decoder = 0, request.decoder
     for event in find_records(fs, chosen, request, KernelChoice(), jobs=jobs):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.log.reading.large_turn import LARGE_TURN
+from kafkalog_cli.log.reading.allowance import LARGE_TURN
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor

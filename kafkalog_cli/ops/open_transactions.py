@@ -14,7 +14,7 @@ from kafkalog_cli.ops.coordinators import CoordinatorTopic, Loaded, LogDirs
 from kafkalog_cli.ops.listing.listing import list_partition
 from kafkalog_cli.ops.listing.root import LogDirRoot, broker_root
 from kafkalog_cli.ops.selection import partition_paths
-from kafkalog_cli.ops.tables.transactions import Transaction, transactions
+from kafkalog_cli.ops.tables.coordinator_log import Transaction, transactions
 
 MAX_TRANSACTION_TIMEOUT_MS = 15 * 60_000
 """The default of transaction.max.timeout.ms, and of kafka-transactions.sh find-hanging."""

@@ -16,13 +16,12 @@ from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.ops.change_plan import in_place
-from kafkalog_cli.ops.cut_off import is_cut_off_for_good
-from kafkalog_cli.ops.log_plan import LogPlan, PlannedLog, Unready, check_logs, refused, whole_end_of
-from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.ops.log_plan import LogPlan, LogRequest, PlannedLog, Unready, check_logs, refused, whole_end_of
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Changed, Work
+from kafkalog_cli.ops.undo import is_cut_off_for_good
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""The verb `undo`: undoes one run on all partitions that have it, and restores files and checkpoint lines."""
+"""The verb `undo`: undoes one run on all partitions that have it, and restores files and checkpoint lines.
+
+A run that a power cut or a kill interrupted is undone before the next run reads the partition.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,16 @@ from dataclasses import dataclass
 
 from kafkalog_cli.change.clean_marker import hold_marker, release_marker, waits_for
 from kafkalog_cli.change.journal_undo import check_partition, check_undo, sweep, undo
-from kafkalog_cli.change.manifest import ChangeKind, Manifest, PlannedChange, RunState, read_manifest, run_ids
+from kafkalog_cli.change.manifest import (
+    ChangeKind,
+    Manifest,
+    PlannedChange,
+    RunState,
+    read_manifest,
+    run_directory,
+    run_ids,
+)
+from kafkalog_cli.change.manifest_form import MANIFEST
 from kafkalog_cli.change.new_partition import retire_partition
 from kafkalog_cli.disk.clocks import Clock
 from kafkalog_cli.disk.durable import half_changed, marker_left_away, not_changed
@@ -21,6 +33,7 @@ from kafkalog_cli.errors import (
     NothingSelected,
     Refused,
     SyncFailed,
+    UnsupportedFormat,
     UsageError,
     counted,
     shell_word,
@@ -273,8 +286,59 @@ def check_refusals(  # noqa: PLR0913, PLR0917
     in_place: frozenset[str] = frozenset(),
 ) -> tuple[AppliedRule, ...]:
     """Return the warnings that apply. Raises Refused or UnsupportedFormat for refusals. Reads no metadata log."""
-    facts = gather_facts(fs, partition, None, SettingsSource(fs, {}, {}), places=places)
+    facts = gather_facts(fs, partition, None, SettingsSource(fs, {}, None), places=places)
     intent = Intent(action, clock.now_ms, now_is_given=clock.is_given, in_place=in_place)
     verdicts = judge(facts, intent)
     raise_refusals(verdicts)
     return tuple(verdict for verdict in verdicts if verdict.outcome is RuleOutcome.WARNING)
+
+
+def cut_off_run(fs: WritableFilesystem, partition: Partition) -> str | None:
+    """Return the id of the partition's last run if it was interrupted; None if it ended, or there is no run.
+
+    Earlier runs are ignored: any later run found the partition sound, or repaired it.
+    """
+    manifest = _last_manifest(fs, partition)
+    is_cut_off = manifest is not None and manifest.state in (RunState.STARTED, RunState.UNDOING)
+    return manifest.run.run_id if manifest is not None and is_cut_off else None
+
+
+def is_cut_off_for_good(fs: WritableFilesystem, partition: Partition) -> bool:
+    """Whether the partition's last run kept nothing (--discard), and may have been interrupted: no undo is possible.
+
+    It also counts if it is recorded as done, since a sync that fails right after that is reported as an interruption.
+    """
+    manifest = _last_manifest(fs, partition)
+    return manifest is not None and manifest.discard
+
+
+def _last_manifest(fs: WritableFilesystem, partition: Partition) -> Manifest | None:
+    names = run_ids(fs, partition.path) if partition.runs else []
+    try:
+        return read_manifest(fs, partition.path, names[-1]) if names else None
+    except (KafkalogError, OSError):
+        return None
+
+
+def unread_run(fs: WritableFilesystem, partition: Partition) -> tuple[str, str] | None:
+    """Return the path of the last run's manifest and why it is not followed; None if it can be read.
+
+    Such a run counts as none: it may have been cut off, but nothing that it says is believed.
+    """
+    names = run_ids(fs, partition.path) if partition.runs else []
+    if not names:
+        return None
+    try:
+        read_manifest(fs, partition.path, names[-1])
+    except (Refused, UnsupportedFormat) as error:
+        return str(error.details["path"]), str(error.details["reason"])
+    except (KafkalogError, OSError) as error:
+        return f"{run_directory(partition.path, names[-1])}/{MANIFEST}", str(error)
+    return None
+
+
+def take_back(
+    fs: WritableFilesystem, partition: Partition, run_id: str, clock: Clock, places: Places | None = None
+) -> None:
+    """Undo the run, under the locks of log directory and partition. Raises as `plan_undo` and `apply_undo`."""
+    apply_undo(fs, plan_undo(fs, partition, run_id, clock, places))

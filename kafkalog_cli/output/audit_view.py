@@ -15,7 +15,6 @@ from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
 from kafkalog_cli.output.ndjson import JsonLines
-from kafkalog_cli.output.paint import paint_of
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.records import (
     Count,
@@ -29,7 +28,7 @@ from kafkalog_cli.output.records import (
     keywords,
     same_fields,
 )
-from kafkalog_cli.output.stream import ResultStream, printable
+from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 from kafkalog_cli.output.verify_view import CODES, FINDING, finding_lines, finding_object, verification_object
 
 _KEYS = "keys"

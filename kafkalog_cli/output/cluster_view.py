@@ -11,9 +11,8 @@ from kafkalog_cli.ops.cluster.describe import ClusterDescription
 from kafkalog_cli.ops.cluster.entries import ClusterPart, Entry, EntryChange, text_of
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
 from kafkalog_cli.output.ndjson import JsonLines
-from kafkalog_cli.output.paint import paint_of
 from kafkalog_cli.output.records import Count, ObjectKind, PathText, keywords, same_fields
-from kafkalog_cli.output.stream import ResultStream, printable
+from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 
 _TIMES = ("issued_ms", "expires_ms", "latest_ms")
 _RANKS = {"incarnation_id": 9, "directories": 8, "partition_epoch": 7, "log_dirs": 7, "acl_id": 9, "last_known_elr": 6}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkalog_cli.errors import shell_word
-from kafkalog_cli.ops.demo.making import FLIPPED, TORN, Demo
+from kafkalog_cli.ops.demo import FLIPPED, TORN, Demo
 
 TOUR = (
     ("ls {dir}", "lists partitions, segments and offsets"),

@@ -20,8 +20,7 @@ from kafkalog_cli.output.stream import ResultStream
 
 if TYPE_CHECKING:
     from kafkalog_cli.log.reading.read_ahead import Read
-    from kafkalog_cli.output.block_lines import BlockLines
-    from kafkalog_cli.output.dump_compiled import CompiledLogText
+    from kafkalog_cli.output.block_lines import BlockLines, CompiledLogText
 
 
 class SegmentPrinter(Protocol):

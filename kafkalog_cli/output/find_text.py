@@ -9,9 +9,8 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.find.conditions import Conditions
 from kafkalog_cli.ops.find.context import FoundBlock
 from kafkalog_cli.output.decoded_values import DecodedValues
-from kafkalog_cli.output.paint import Paint
 from kafkalog_cli.output.read_printer import NULL, ReadText
-from kafkalog_cli.output.stream import ResultStream, printable
+from kafkalog_cli.output.stream import Paint, ResultStream, printable
 
 _CONTINUATION = range(0x80, 0xC0)
 GAP_LINE = "--\n"

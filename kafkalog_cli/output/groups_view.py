@@ -11,9 +11,8 @@ from kafkalog_cli.ops.groups.describe import GroupDescription, GroupOffset, Memb
 from kafkalog_cli.ops.groups.history import OffsetChange, OffsetVerdict
 from kafkalog_cli.ops.tables.groups import CLASSIC, GroupState
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
-from kafkalog_cli.output.paint import paint_of
 from kafkalog_cli.output.records import ObjectKind, PathText
-from kafkalog_cli.output.stream import ResultStream, printable
+from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 
 OFFSET_COLUMNS = (
     TextColumn("GROUP", rank=8),

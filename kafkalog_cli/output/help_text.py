@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from kafkalog_cli.output.paint import NO_PAINT, Paint
+from kafkalog_cli.output.stream import NO_PAINT, Paint
 
 _USAGE = "Usage:"
 _WIDEST = 100

@@ -10,7 +10,7 @@ from kafkalog_cli.output.records import ObjectKind, PathText, keywords
 from kafkalog_cli.output.stream import printable
 
 if TYPE_CHECKING:
-    from kafkalog_cli.ops.importing.proving import ImportPlan, ImportResult
+    from kafkalog_cli.ops.importing.planning import ImportPlan, ImportResult
 
 
 class TargetPartitionObject(TypedDict):

@@ -12,8 +12,7 @@ from kafkalog_cli.log.open_transactions import OpenTransaction
 from kafkalog_cli.log.partition import Partition, PartitionFile
 from kafkalog_cli.ops.listing.listing import BytesByKind, PartitionListing, SegmentListing
 from kafkalog_cli.ops.listing.paths import FileListing, Listing
-from kafkalog_cli.ops.listing.reads import LocatedFault
-from kafkalog_cli.ops.listing.root import LogDirRoot
+from kafkalog_cli.ops.listing.root import LocatedFault, LogDirRoot
 from kafkalog_cli.ops.listing.usage import Freeable, TopicUsage, Usage
 from kafkalog_cli.output.listing_records import (
     FILE,

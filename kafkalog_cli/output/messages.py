@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, BinaryIO
 
 from kafkalog_cli.errors import next_step as next_step_of
-from kafkalog_cli.output.paint import paint_of
-from kafkalog_cli.output.stream import ResultStream, printable
+from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.format.fault import Fault
     from kafkalog_cli.ops.session.observer import Note
     from kafkalog_cli.output.ndjson import JsonLines
-    from kafkalog_cli.output.paint import Colour
+    from kafkalog_cli.output.stream import Colour
 
 _NAME = "kafkalog:"
 

@@ -13,6 +13,7 @@ class ServingObject(TypedDict):
     """The server accepts connections from now on."""
 
     bootstrap: Annotated[str, "the address for bootstrap.servers"]
+    old_clients: Annotated[str | None, "the address for clients of Kafka 0.7 and 0.8 (--old-clients)"]
     cluster_id: Annotated[str | None, "from meta.properties"]
     node_id: Annotated[int, "from meta.properties; 1 if no file has it"]
     topics: Count
@@ -29,9 +30,10 @@ def serving_object(serving: Serving) -> ServingObject:
     partitions = catalog.partitions
     return {
         "bootstrap": serving.bootstrap,
+        "old_clients": serving.old_clients_address,
         "cluster_id": catalog.cluster_id,
         "node_id": catalog.node_id,
-        "topics": len(catalog.topics),
+        "topics": catalog.topic_count,
         "partitions": len(partitions),
         "segments": sum(len(one.segments) for one in partitions),
     }
@@ -42,4 +44,5 @@ def serving_line(serving: Serving) -> str:
     found = serving_object(serving)
     topics = counted(found["topics"], "topic", "topics")
     partitions = counted(found["partitions"], "partition", "partitions")
-    return f"{found['bootstrap']} serves {topics}, {partitions}, read-only. Ctrl-C stops it.\n"
+    old = "" if found["old_clients"] is None else f" Clients of Kafka 0.7 and 0.8 connect to {found['old_clients']}."
+    return f"{found['bootstrap']} serves {topics}, {partitions}, read-only.{old} Ctrl-C stops it.\n"

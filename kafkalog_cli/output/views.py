@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.ops.session.work import Changed
-from kafkalog_cli.output.paint import NO_PAINT, Paint
 from kafkalog_cli.output.progress import sized, spent
+from kafkalog_cli.output.stream import NO_PAINT, Paint
 
 if TYPE_CHECKING:
     from kafkalog_cli.errors import KafkalogError

@@ -64,11 +64,13 @@ def session(
 
 def register_sources(spark: SparkSession) -> None:
     """Register the sources of this package in a session that does not have them: Spark warns of a second time."""
+    from kafkalog_cli.spark.partials import PartialsDataSource
     from kafkalog_cli.spark.source import KafkalogDataSource
     from kafkalog_cli.spark.table_source import TableDataSource
 
     known = spark._jsparkSession.sessionState().dataSourceManager()
-    missing = [one for one in (KafkalogDataSource, TableDataSource) if not known.dataSourceExists(one.name())]
+    ours = (KafkalogDataSource, TableDataSource, PartialsDataSource)
+    missing = [one for one in ours if not known.dataSourceExists(one.name())]
     if missing:
         with _active(spark):
             for source in missing:

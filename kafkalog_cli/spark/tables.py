@@ -12,12 +12,19 @@ from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.log.settings.metadata_image import BrokerState
 from kafkalog_cli.ops.tables import cluster
-from kafkalog_cli.ops.tables.batches import BatchRow, batches
-from kafkalog_cli.ops.tables.committed_offsets import CommittedOffset, OffsetCommit, committed_offsets, offset_commits
-from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry, OnDamage, coordinator_entries
+from kafkalog_cli.ops.tables.batches import BatchRow, SegmentRow, batches, segments
+from kafkalog_cli.ops.tables.coordinator_log import (
+    CommittedOffset,
+    CoordinatorEntry,
+    OffsetCommit,
+    OnDamage,
+    Transaction,
+    committed_offsets,
+    coordinator_entries,
+    offset_commits,
+    transactions,
+)
 from kafkalog_cli.ops.tables.groups import Group, GroupMember, group_members, groups
-from kafkalog_cli.ops.tables.segments import SegmentRow, segments
-from kafkalog_cli.ops.tables.transactions import Transaction, transactions
 
 Rows = Callable[[Filesystem, list[str], OnDamage], Iterator[Any]]
 """A function that returns rows of partition directories: NamedTuples with the table's columns, times in epoch ms."""

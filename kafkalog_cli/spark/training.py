@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.ops.demo.making import make_demo
+from kafkalog_cli.ops.demo import make_demo
 from kafkalog_cli.ops.session.options import Context
 from kafkalog_cli.spark.jobs import run_tasks
 from kafkalog_cli.spark.options import Mode

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from kafkalog_cli.broker.cleaning import marking
 from kafkalog_cli.broker.cleaning.cleaner import Cleaner, CleaningRequest
 from kafkalog_cli.broker.cleaning.key_table import KeySlice, PlainKeyTable, SoughtKeys
-from kafkalog_cli.broker.cleaning.log import CleanableLog, Damaged
+from kafkalog_cli.broker.cleaning.log import CleanableLog, Damaged, aborted_between
 from kafkalog_cli.broker.cleaning.marking import MarkingRequest, mark
 from kafkalog_cli.broker.cleaning.marks import GONE, TOMBSTONE, Marks
 from kafkalog_cli.broker.cleaning.output import IndexLimits
-from kafkalog_cli.broker.cleaning.transactions import aborted_between
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.log.partition import open_partition

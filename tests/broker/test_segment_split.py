@@ -4,10 +4,10 @@ import struct
 
 import pytest
 
-from kafkalog_cli.broker import segment_split
+from kafkalog_cli.broker import log_loader
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.loaded_segment import LoadedSegment, LoadSettings
-from kafkalog_cli.broker.segment_split import split_segment
+from kafkalog_cli.broker.log_loader import split_segment
 from kafkalog_cli.change.draft import Draft
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import R, batch_v2
@@ -33,7 +33,7 @@ def split(log, settings=None):
 
 @pytest.mark.parametrize("group", [1, 2, 3, 7, 4096])
 def test_the_parts_and_their_indexes(group, monkeypatch):
-    monkeypatch.setattr(segment_split, "_GROUP_BATCHES", group)
+    monkeypatch.setattr(log_loader, "_GROUP_BATCHES", group)
     offsets = [*range(12), *range(BEYOND, BEYOND + 5), *range(3 * BEYOND, 3 * BEYOND + 2)]
     log = b"".join(batch(offset, 1000 + row) for row, offset in enumerate(offsets))
     size = len(batch(0, 0))
@@ -52,7 +52,7 @@ def test_the_parts_and_their_indexes(group, monkeypatch):
 
 @pytest.mark.parametrize("group", [1, 2, 4096])
 def test_what_a_broker_cannot_split(group, monkeypatch):
-    monkeypatch.setattr(segment_split, "_GROUP_BATCHES", group)
+    monkeypatch.setattr(log_loader, "_GROUP_BATCHES", group)
     assert "only permitted for segments with overflow" in split(batch(0, 1))
     odd = bytearray(batch(1, 1))
     odd[16] = 3  # the magic

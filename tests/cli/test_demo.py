@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from kafkalog_cli.ops.demo.making import GROUP_PARTITION
+from kafkalog_cli.ops.demo import GROUP_PARTITION
 from kafkalog_cli.output.demo_text import TOUR
 from tests.support.commands import kafkalog
 

@@ -250,13 +250,13 @@ def cleared(entry):
     return entry[:12] + struct.pack(">I", zlib.crc32(entry[16:])) + entry[16:]
 
 
-def odd_records(batch):
+def odd_records(batch, *options):
     def make(corpus):
         log_dir(DISK)
         written = ten_batches()
         written[2] = (batch, 5, BASE_TIME_MS)
         partition(DISK, written=written)
-        return [DISK, "--level", "deep"]
+        return [DISK, *(options or ("--level", "deep"))]
 
     return make
 
@@ -278,9 +278,17 @@ for odd in (
     b"\0\0\0\1",
 ):  # an unknown type, a type without a producer, a marker without a value
     marker = R2[1]._replace(key=odd, value=None if odd[3] == 1 else b"\0\0\0\0\0\0")
-    case("invalid-control-record")(
-        odd_records(batch_v2([marker], base=4, producer=(1, 0, -1), bits=CONTROL | TRANSACTIONAL))
-    )
+    odd_marker = batch_v2([marker], base=4, producer=(1, 0, -1), bits=CONTROL | TRANSACTIONAL)
+    case("invalid-control-record")(odd_records(odd_marker))
+    case("invalid-control-record")(odd_records(odd_marker, "--level", "normal"))
+
+
+@case("offset-index-missing")
+def _(corpus):
+    """A broker that rebuilds the index fails at the marker, as recover does: only a salvage helps."""
+    told = odd_records(MARKER, "--level", "normal")(corpus)
+    (PARTITION / LOG).with_suffix(".index").unlink()
+    return told
 
 
 @case("invalid-inner-message")
@@ -383,6 +391,8 @@ case("leftover-swap")(added(f"topic-0/{LOG}.swap", b"".join(data for data, _, _ 
 case("leftover-deleted")(added(f"topic-0/{LOG}.deleted"))
 case("leftover-temporary")(added("topic-0/leader-epoch-checkpoint.tmp"))
 case("bad-name")(added("topic-0/it's server.log"))
+for name in ("x.swap", "x.cleaned", "x.log.swap", "x.index.cleaned", "leader-epoch-checkpoint.swap", "x.snapshot"):
+    case("bad-name")(added(f"topic-0/{name}"))
 case("unknown-file")(added("topic-0/notes.txt"))
 case("foreign-directory")(added("lost+found/a file"))
 case("import-staged")(added(f"{staged_name('topic', 3, 'run', '0')}/{LOG}"))
@@ -411,6 +421,17 @@ def marked(suffix, *options):
         return [DISK, "--metadata", "meta"]
 
     return make
+
+
+@case("time-index-inexact")
+def _(corpus):
+    """The partition is in its place again, so that recover refuses the directory that a broker set aside."""
+    sound()
+    stray = DISK / f"topic-0.{'ab' * 16}-stray"
+    shutil.copytree(PARTITION, stray)
+    with (stray / TIMES).open("ab") as index:
+        index.write(bytes(3))
+    return [DISK]
 
 
 for _suffix in ("delete", "future", "stray"):
@@ -731,3 +752,18 @@ def test_damage_of_partition_metadata_is_reported_once(tmp_path, monkeypatch):
     assert [line["kind"] for line in found if line["path"].endswith("partition.metadata")] == [
         "partition-metadata-damaged"
     ]
+
+
+@pytest.mark.parametrize(("name", "keeps_a_broker_from_starting"), [
+    ("x.log", True), ("x.snapshot", True), ("x.swap", True), ("x.log.swap", True), ("x.txnindex.cleaned", True),
+    ("x.deleted.swap", True), ("x.log.deleted", False), ("x.swap.deleted", False), ("x.log.tmp", False), ("x", False),
+])  # fmt: skip
+@pytest.mark.parametrize("level", ["quick", "normal"])
+def test_names_without_an_offset_where_a_broker_reads_one(
+    tmp_path, monkeypatch, name, keeps_a_broker_from_starting, level
+):
+    """LogLoader reads an offset in the names of all files of segments, and of those that end with .swap or .cleaned."""
+    monkeypatch.chdir(tmp_path)
+    _, found = findings([*added(f"topic-0/{name}")(None), "--level", level])
+    kinds = [line["kind"] for line in found if line["severity"] == "corruption"]
+    assert kinds == (["bad-name"] if keeps_a_broker_from_starting else [])

@@ -15,7 +15,7 @@ from kafkalog_cli.cli.commands import COMMANDS, GROUPS, command_of
 from kafkalog_cli.cli.help_pages import command_page
 from kafkalog_cli.cli.typer_parser import typer_command
 from kafkalog_cli.output.help_text import help_text
-from kafkalog_cli.output.paint import Paint
+from kafkalog_cli.output.stream import Paint
 from tests.support.commands import kafkalog
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example"

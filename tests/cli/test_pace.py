@@ -19,7 +19,7 @@ from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.ops.session.interruptions import Interruptions
+from kafkalog_cli.ops.session.runner import Interruptions
 from tests.support import commands
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
 from tests.support.plain_changes import files
@@ -363,7 +363,7 @@ def hook_of(taken, number, when):
         os.kill(os.getpid(), number)
         assert taken.wait(30)
 
-    hook.sent = sent
+    hook.sent = sent  # type: ignore[attr-defined]
     return hook
 
 
@@ -440,15 +440,15 @@ def test_waiting_for_a_lock_can_be_interrupted(tmp_path, path):
 
 CHILD = """
 import os, signal, sys, time
-from kafkalog_cli.ops.session import interruptions
+from kafkalog_cli.ops.session import runner
 number = int(sys.argv[1])
-wish = interruptions.Interruptions()
+wish = runner.Interruptions()
 with wish.watched():
     for _ in range(3):
         os.kill(os.getpid(), number)
     assert wish.are_asked_for
     print("three at once are one", flush=True)
-    time.sleep(interruptions.AGAIN_SECONDS)
+    time.sleep(runner.AGAIN_SECONDS)
     os.kill(os.getpid(), number)
     print("not reached", flush=True)
 """

@@ -21,8 +21,7 @@ import pytest
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.output.human import TextColumn, TextTable, write_table
-from kafkalog_cli.output.paint import Paint
-from kafkalog_cli.output.stream import ResultStream, columns_of
+from kafkalog_cli.output.stream import Paint, ResultStream, columns_of
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = Path("docs") / "example"

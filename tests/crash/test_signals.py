@@ -133,7 +133,7 @@ def test_a_signal_at_any_call(command, number, evidence):
 def test_a_command_that_stops_where_it_is_is_noticed(monkeypatch):
     """As if the signal were raised wherever it hits, and nothing were taken back."""
     from kafkalog_cli.change import journal
-    from kafkalog_cli.ops.session.interruptions import Interruptions
+    from kafkalog_cli.ops.session.runner import Interruptions
 
     def ask(self):
         raise KeyboardInterrupt
@@ -150,7 +150,7 @@ def test_nohup_is_obeyed(tmp_path):
     code = """
         import signal
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        from kafkalog_cli.ops.session.interruptions import Interruptions
+        from kafkalog_cli.ops.session.runner import Interruptions
         with Interruptions().watched():
             assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN

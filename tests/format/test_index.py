@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkalog_cli.format import index, timeindex
+from kafkalog_cli.format import index
 from kafkalog_cli.format.fault import FaultKind
-from kafkalog_cli.format.index import OffsetIndex, OffsetIndexEntry
-from kafkalog_cli.format.index_entries import length_faults
-from kafkalog_cli.format.timeindex import TimeIndex, TimeIndexEntry
+from kafkalog_cli.format.index import OffsetIndex, OffsetIndexEntry, TimeIndex, TimeIndexEntry, length_faults
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "sidecars"
 PREALLOCATED = 10 * 1024 * 1024
@@ -66,7 +64,7 @@ def test_any_offset_index_comes_back_as_it_was_written(base, relative):
 @given(relative=st.lists(st.tuples(longs, offsets)))
 def test_any_time_index_comes_back_as_it_was_written(relative):
     pairs = [(timestamp, 77 + offset) for timestamp, offset in relative]
-    assert list(TimeIndex(timeindex.encode(pairs, 77), 77)) == pairs
+    assert list(TimeIndex(index.encode_times(pairs, 77), 77)) == pairs
 
 
 @settings(deadline=None)
@@ -77,7 +75,7 @@ def test_lookup_in_a_sorted_index_is_the_floor(keys, target):
     assert OffsetIndex(index.encode(pairs, 100), 100).lookup(target + 100) == floor
     times = [(key, 100 + key) for key in sorted(keys)]
     floor = max((pair for pair in times if pair[0] <= target), default=(-1, 100))
-    assert TimeIndex(timeindex.encode(times, 100), 100).lookup(target) == floor
+    assert TimeIndex(index.encode_times(times, 100), 100).lookup(target) == floor
 
 
 @pytest.mark.parametrize("entry_count", [0, 1, 3])
@@ -93,7 +91,7 @@ def test_a_preallocated_index_is_in_use_up_to_its_zero_tail(entry_count):
 
 
 def test_a_preallocated_time_index_is_in_use_up_to_its_zero_tail():
-    used = timeindex.encode(TIMES, 100)
+    used = index.encode_times(TIMES, 100)
     data = used + bytes(PREALLOCATED // 12 * 12 - len(used))
     entries, faults = decoded(TimeIndex, data, 100)
     assert (list(entries), faults) == (TIMES, [])
@@ -105,7 +103,7 @@ def test_zeros_across_fields_are_not_the_zero_tail():
     entries, _ = decoded(OffsetIndex, index.encode(pairs, 0), 0)
     assert list(entries) == pairs
     times = [(0, 1), (1 << 32, 1 << 24), (1 << 33, (1 << 24) + 1)]
-    entries, faults = decoded(TimeIndex, timeindex.encode(times, 0), 0)
+    entries, faults = decoded(TimeIndex, index.encode_times(times, 0), 0)
     assert (list(entries), faults) == (times, [])
 
 
@@ -152,7 +150,7 @@ def test_offsets_that_do_not_fit_are_not_written(offset):
     with pytest.raises(struct.error):
         index.encode([(offset, 0)], 100)
     with pytest.raises(struct.error):
-        timeindex.encode([(0, offset)], 100)
+        index.encode_times([(0, offset)], 100)
 
 
 @settings(deadline=None)

@@ -36,7 +36,7 @@ def test_messages_go_out_and_come_back(schema, version):
 def test_a_request_and_its_header():
     frame = request_frame("Metadata", 9, 77, {"topics": [{"name": "orders"}]}, client_id=None)
     assert len(frame) == 4 + struct.unpack_from(">i", frame)[0]
-    header, reader = read_header(frame[4:])
+    header, reader = read_header(frame[4:], apis())
     assert header == (3, 9, 77, None)
     assert [topic["name"] for topic in read_request(APIS["Metadata"], 9, reader)["topics"]] == ["orders"]
 
@@ -61,7 +61,7 @@ def test_records_are_spliced_into_a_response(version):
 @given(st.binary(max_size=60))
 def test_random_bytes_are_a_bad_request_or_a_request(data):
     try:
-        header, reader = read_header(data)
+        header, reader = read_header(data, apis())
         api = apis().get(header.api_key)
         if api is not None and header.version in api.versions:
             read_request(api, header.version, reader)
@@ -71,6 +71,6 @@ def test_random_bytes_are_a_bad_request_or_a_request(data):
 
 def test_bytes_after_a_request_are_refused():
     frame = request_frame("Heartbeat", 4, 1, {"groupId": "g"}) + b"\0"
-    header, reader = read_header(frame[4:])
+    header, reader = read_header(frame[4:], apis())
     with pytest.raises(BadRequest, match="1 bytes after its fields"):
         read_request(APIS["Heartbeat"], header.version, reader)

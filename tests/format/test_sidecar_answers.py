@@ -14,7 +14,6 @@ from kafkalog_cli.format import (
     partition_metadata,
     producer_snapshot,
     quorum_state,
-    timeindex,
     txnindex,
 )
 from kafkalog_cli.format.fault import FaultKind
@@ -40,7 +39,7 @@ def answer_idx(data, base, *targets):
 
 
 def answer_tidx(data, base, *targets):
-    entries = timeindex.TimeIndex(data, int(base))
+    entries = index.TimeIndex(data, int(base))
     lookups = colons(entries.lookup(int(target)) for target in targets)
     sanity = entries.sanity_message("$D/x.timeindex") or "-"
     return f"{len(entries)}{colons([entries.last_entry, *list(entries)[:50]])} |{lookups} | {sanity}"
@@ -151,5 +150,5 @@ def test_lookups_in_a_large_unsorted_index_take_the_steps_of_kafka(row):
     if operation == "formula_idx":
         found = [index.OffsetIndex(data, 1000).lookup(target + 1000) for target in targets]
     else:
-        found = [timeindex.TimeIndex(data, 1000).lookup(target) for target in targets]
+        found = [index.TimeIndex(data, 1000).lookup(target) for target in targets]
     assert [f"{first}:{second}" for first, second in found] == expected

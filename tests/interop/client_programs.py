@@ -1,14 +1,19 @@
-"""Programs that read through clients of other languages, in the cache of the interop tests: kafkajs, franz-go, kcat, MirrorMaker 2."""
+"""Programs that read through other clients, in the cache of the interop tests: kafkajs, franz-go, kcat, MirrorMaker 2, Kafka 0.7 and 0.8."""
 
 import json
 import shutil
 import subprocess
 from pathlib import Path
 
-from tests.interop.real_kafka import CACHE, HERE, NoRealKafka, fetch
+from tests.interop.real_kafka import CACHE, HERE, JAVA, NoRealKafka, fetch
 
 PROGRAMS = HERE / "clients"
+MIRROR_MAKER = "4.3.1"
+"""Of 4.4.0, packages that it needs are not on every mirror of Maven."""
 KAFKAJS, FRANZ_GO = "2.2.4", "v1.22.3"
+PROZESS, BIGNUM = "0.7.0", "0.13.1"
+"""A client of Kafka 0.7, and the first version of its library of large numbers that compiles today."""
+KAFKA_08 = "0.8.2.2"
 SECONDS = 90
 
 
@@ -103,3 +108,37 @@ def mirror_maker_jars(version):
     jars = CACHE / f"connect-mirror-{version}"
     fetch(jars, HERE / "mirror-pom.xml", f"-Dkafka.version={version}")
     return ":".join(str(jar) for jar in sorted(Path(jars).glob("*.jar")))
+
+
+def by_kafka_08(address, topic, partition, fetch_bytes, time_ms):
+    """(offsets before a time, [(offset, key, value)], the last line if it is an error) of the SimpleConsumer of 0.8."""
+    need("java", "mvn")
+    jars = CACHE / f"kafka-{KAFKA_08}"
+    fetch(jars, HERE / "kafka08-pom.xml", f"-Dkafka.version={KAFKA_08}")
+    program = PROGRAMS / "SimpleConsumer08.java"
+    host, port = address
+    code, out, errors = run(
+        *JAVA, "-cp", f"{jars}/*", program, host, port, topic, partition, fetch_bytes, time_ms, seconds=SECONDS
+    )
+    assert code == 0, errors
+    offsets, *lines = out.decode().splitlines()
+    error = lines.pop() if lines and lines[-1].startswith("error") else ""
+    found = [json.loads(line) for line in lines]
+    fields = [tuple(None if field is None else bytes.fromhex(field) for field in one[2:]) for one in found]
+    return json.loads(offsets), [(one[1], *both) for one, both in zip(found, fields, strict=True)], error
+
+
+def by_prozess(address, topic):
+    """(the newest and the earliest offset, [(has a right CRC, codec, payload)]) of prozess."""
+    need("node", "npm")
+    steps = [
+        ("npm", "init", "-y"),
+        ("npm", "pkg", "set", f"overrides.bignum={BIGNUM}"),
+        ("npm", "install", "--no-audit", "--no-fund", f"prozess@{PROZESS}"),
+    ]
+    folder = fetched(CACHE / f"prozess-{PROZESS}", steps)
+    shutil.copy(PROGRAMS / "prozess.js", folder)
+    code, out, errors = run("node", "prozess.js", *address, topic, cwd=folder, seconds=SECONDS)
+    assert code == 0, errors
+    bounds, *messages = map(json.loads, out.splitlines())
+    return [*map(int, bounds)], [(valid, codec, bytes.fromhex(payload)) for valid, codec, payload in messages]

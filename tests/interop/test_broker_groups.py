@@ -7,8 +7,7 @@ import pytest
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.tables.committed_offsets import committed_offsets
-from kafkalog_cli.ops.tables.coordinator_log import coordinator_entries
+from kafkalog_cli.ops.tables.coordinator_log import committed_offsets, coordinator_entries
 from kafkalog_cli.ops.tables.groups import groups
 from tests.interop.broker import broker
 

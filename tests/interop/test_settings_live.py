@@ -207,9 +207,7 @@ def test_every_layer(ask, topic_keys, tmp_path):
         ours = {
             "segmentSize": config.segment_bytes,
             "maxSegmentMs": config.max_segment_ms,
-            "initFileSize": config.initial_file_bytes,
             "localRetentionMs": config.local_retention_ms,
-            "localRetentionBytes": config.local_retention_bytes,
             "producer.id.expiration.ms": broker.producer_id_expiration_ms,
             "log.cleaner.threads": broker.cleaner_threads,
         }

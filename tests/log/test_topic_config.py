@@ -177,11 +177,9 @@ def test_what_is_derived():
             "cleanup.policy": "compact",
             "max.compaction.lag.ms": "5",
             "segment.ms": "9",
-            "preallocate": "true",
-            "segment.bytes": "77",
         }
     )
-    assert (config.max_segment_ms, config.initial_file_bytes) == (5, 77)
+    assert config.max_segment_ms == 5
     assert resolved(topic={"max.compaction.lag.ms": "5", "segment.ms": "9"}).max_segment_ms == 9
     assert resolved(topic={"retention.ms": "5"}).local_retention_ms == 5
     assert resolved(topic={"retention.ms": "5", "local.retention.ms": "3"}).local_retention_ms == 3

@@ -24,6 +24,8 @@ import pyarrow  # noqa: F401, ICN001
 import pytest
 
 LEFT_OUT = "not interop and not spark"
+ENDS_WITH_TESTS = {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED}
+"""Otherwise pytest itself failed, and its run says nothing of tests."""
 MOST_MEMORY = 6 << 30
 """A mutant that loops may also allocate without an end."""
 
@@ -58,7 +60,7 @@ class CopiedTree:
         shutil.rmtree(self.root, ignore_errors=True)
 
     def run(self, arguments: list[str], plugin: object, seconds: float) -> str | None:
-        """Run pytest in a child until `seconds` have passed; return what `plugin.answer` is then, None of a hung run."""
+        """Run pytest in a child until `seconds` have passed; return `plugin.answer`, nothing if pytest failed, None of a hung run."""
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
@@ -84,15 +86,19 @@ class CopiedTree:
             os.dup2(quiet, descriptor)
         resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
         sys.path.insert(0, str(self.root))
+        # The package `tests` of the tree: the copy has its own.
+        for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
+            del sys.modules[name]
         os.environ |= {"PYTHONPATH": str(self.root), "HYPOTHESIS_PROFILE": "default"}
         # The other core of coverage tells a line once, and not for each test.
         os.environ["COVERAGE_CORE"] = "ctrace"
         # Not the user's cache: it would be of the copy after each run.
         os.environ["NUMBA_CACHE_DIR"] = str(self.root.parent / "kernels")
         common = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov", "-o", "addopts=", "-m", LEFT_OUT]
-        pytest.main([*common, *arguments], plugins=[plugin])
-        with os.fdopen(writer, "w") as stream:
-            stream.write(plugin.answer())
+        ended = pytest.main([*common, *arguments], plugins=[plugin])
+        if ended in ENDS_WITH_TESTS:
+            with os.fdopen(writer, "w") as stream:
+                stream.write(plugin.answer())
 
 
 def _read_all(reader: int, end: float) -> str | None:

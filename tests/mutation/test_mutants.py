@@ -55,6 +55,9 @@ def test_a_mutant_ends_by_its_tests(tmp_path, checked, verdict):
     (tmp_path / "roomy").mkdir()
     (tmp_path / "roomy" / "room.py").write_text("def has_room(used):\n    return used < 1\n")
     (tmp_path / "tests").mkdir()
+    # As the real tests are: a package with a conftest, of the same name as the package of this file.
+    (tmp_path / "tests" / "__init__.py").write_text("")
+    (tmp_path / "tests" / "conftest.py").write_text("import tests.conftest\n")
     test = tmp_path / "tests" / "test_room.py"
     test.write_text(f"from roomy.room import has_room\n\ndef test_room():\n    assert not has_room({checked})\n")
     (tmp_path / "roomy" / "__init__.py").write_text("")
@@ -73,3 +76,16 @@ def test_a_mutant_ends_by_its_tests(tmp_path, checked, verdict):
     (tmp_path / mutant.path).write_text("# moved\n" + (tmp_path / mutant.path).read_text())
     [mutant] = all_mutants(tmp_path, ["roomy"])
     assert not Results(folder, tmp_path).settles(mutant, again=False)
+
+
+def test_a_run_of_pytest_that_fails_is_no_record(tmp_path):
+    """It was recorded as a file without a test, and each mutant of all lines as executed by no test."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "conftest.py").write_text("raise ImportError\n")
+    test = tmp_path / "tests" / "test_room.py"
+    test.write_text("def test_room():\n    pass\n")
+    tree = CopiedTree.__new__(CopiedTree)
+    tree.root, tree._writes = tmp_path, 0
+    told = TestMap.record(tmp_path / "results", tree, "tests/test_room.py", digest(test), [str(tmp_path)], 60)
+    assert told.startswith("left out")
+    assert not (tmp_path / "results").exists()

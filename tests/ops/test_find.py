@@ -20,7 +20,7 @@ from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.ops.find.json_path import parse_json_condition
+from kafkalog_cli.ops.find.conditions import parse_json_condition
 from tests.support.commands import kafkalog
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker, message, message_set, write_segment
@@ -359,14 +359,14 @@ def test_the_last_matches_are_searched_from_the_end(tmp_path):
 
 
 def test_partitions_with_many_matches_are_printed_in_order(tmp_path, monkeypatch):
-    from kafkalog_cli.ops.find import search as parallel
+    from kafkalog_cli.ops.find import partition_search
 
     for number in range(6):
         partition(tmp_path, [numbered(0, 50), numbered(50, 50, 3)], f"orders-{number}")
     one_job = kafkalog("find", tmp_path, "--jobs", "1")
     assert len(one_job[1].splitlines()) == 600
     assert kafkalog("find", tmp_path, "--jobs", "4") == one_job
-    monkeypatch.setattr(parallel, "KEPT_BYTES", 1000)
+    monkeypatch.setattr(partition_search, "KEPT_BYTES", 1000)
     assert kafkalog("find", tmp_path, "--jobs", "4") == one_job
 
 

@@ -13,7 +13,7 @@ from kafkalog_cli.disk.kernels import KernelChoice  # noqa: E402
 from kafkalog_cli.errors import BadInput, KafkalogError  # noqa: E402
 from kafkalog_cli.ops.append.batching import Writing  # noqa: E402
 from kafkalog_cli.ops.importing.building import TopicStyle, build  # noqa: E402
-from kafkalog_cli.ops.importing.proving import prove  # noqa: E402
+from kafkalog_cli.ops.importing.planning import prove  # noqa: E402
 from kafkalog_cli.ops.importing.taking import line_batches  # noqa: E402
 from kafkalog_cli.ops.settings import SettingsSource  # noqa: E402
 
@@ -32,7 +32,7 @@ def empty_disk():
 
 
 def built(fs, **config):
-    source = SettingsSource(fs, {"segment.bytes": "900", **config}, {}, log_dirs=[ROOT])
+    source = SettingsSource(fs, {"segment.bytes": "900", **config}, None, log_dirs=[ROOT])
     style = TopicStyle.of(source, ROOT, "t", Writing(keep_offsets=True, batch_bytes=200), NOW_MS)
     return build(fs, PATH, [ROWS.slice(0, 20), ROWS.slice(20)], style, PLAIN)
 

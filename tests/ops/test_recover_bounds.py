@@ -13,9 +13,10 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.segments.log_end import LogBounds
+from kafkalog_cli.ops.recover.plan import line_edits, watermark_remark
 from kafkalog_cli.ops.recover.recover import _line_edits
 from kafkalog_cli.ops.recover.repair import Scope, plan_repair
-from kafkalog_cli.ops.recover.sidecar_state import BatchMarks, line_edits, watermark_remark
+from kafkalog_cli.ops.recover.sidecar_state import BatchMarks
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
 

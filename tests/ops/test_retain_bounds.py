@@ -14,7 +14,7 @@ from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.segments.log_end import LargestTimestamp, TimestampOrigin
 from kafkalog_cli.ops import delete_records, truncate
 from kafkalog_cli.ops.delete_records import DeleteRecordsRequest, plan_delete_records
-from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.ops.log_plan import LogRequest
 from kafkalog_cli.ops.partition_state import PartitionState, Roots
 from kafkalog_cli.ops.retain import free, retain
 from kafkalog_cli.ops.retain.free import FreeRequest, FreeSegment, oldest_first, plan_free
@@ -156,7 +156,9 @@ def state(log_dir, partition):
 
 
 def settings(**config):
-    return SettingsSource(FS, {**DELETE, **{name.replace("_", "."): str(value) for name, value in config.items()}}, {})
+    return SettingsSource(
+        FS, {**DELETE, **{name.replace("_", "."): str(value) for name, value in config.items()}}, None
+    )
 
 
 def edited(edits):

@@ -12,12 +12,16 @@ from kafkalog_cli.errors import DamagedLog
 from kafkalog_cli.format.internal_topics.records import CoordinatorRecord
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.tables import cluster
-from kafkalog_cli.ops.tables.batches import batches
-from kafkalog_cli.ops.tables.committed_offsets import committed_offsets, offset_commits
-from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry, coordinator_entries
+from kafkalog_cli.ops.tables.batches import batches, segments
+from kafkalog_cli.ops.tables.coordinator_log import (
+    CoordinatorEntry,
+    TransactionPartitions,
+    committed_offsets,
+    coordinator_entries,
+    offset_commits,
+    transactions,
+)
 from kafkalog_cli.ops.tables.groups import Assigned, group_members, groups
-from kafkalog_cli.ops.tables.segments import segments
-from kafkalog_cli.ops.tables.transactions import TransactionPartitions, transactions
 from tests.support.coordinator_logs import commit, commit_key, value
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker, message_set
 

@@ -401,8 +401,8 @@ GOOD = batch_v2(R2)
         (batch_v2(R2[::-1], base=4, last=5), None, "record-offset"),
         (batch_v2([R(4, BASE_TIME_MS), R(6, BASE_TIME_MS)], base=4, last=5), None, "record-offset"),
         (batch_v2(R2, max_timestamp=BASE_TIME_MS + 5), None, "max-timestamp"),
-        (batch_v2([R2[1]._replace(key=b"\0")], base=4, producer=(1, 0, -1), bits=CONTROL | TRANSACTIONAL), None,
-         "invalid-control-record"),
+        (batch_v2([R2[1]._replace(key=b"\0")], base=4, producer=(1, 0, -1), bits=CONTROL | TRANSACTIONAL),
+         "invalid-control-record", "invalid-control-record"),
     ],
 )  # fmt: skip
 def test_what_only_records_tell(disk, batch, normal, deep):

@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
-from kafkalog_cli.output.block_lines import OUT_BYTES, BlockLines
+from kafkalog_cli.output.block_lines import OUT_BYTES, BlockLines, CompiledLogText
 from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
-from kafkalog_cli.output.dump_compiled import CompiledLogText
 from kafkalog_cli.output.dump_text import ClassDecoder, LogText
 from tests.bad_input.makers import DELETE_HORIZON, LOG_APPEND_TIME, LOGS, TRANSACTIONAL, batch, record
 from tests.output.output_segments import blocks

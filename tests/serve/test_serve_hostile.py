@@ -156,11 +156,11 @@ def wait_until(holds):
         time.sleep(0.02)
 
 
-def send_random(address, chance, count):
+def send_random(address, chance, count, made=random_frame):
     """Send requests; a fetch that waits and an answer that is not read are cut short by the next connection."""
     for _ in range(count):
         with socket.create_connection(address, 10) as client:
-            frame = random_frame(chance)
+            frame = made(chance)
             client.sendall(struct.pack(">i", len(frame)) + frame)
             client.settimeout(0.02)
             try:

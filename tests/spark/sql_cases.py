@@ -145,6 +145,23 @@ class Chooser:
         ])  # fmt: skip
         return Node(f"with c as (select * from {{0}} q) {end}", self.relation(2))
 
+    def totals(self):
+        """Groups of one topic, of which most can be aggregated in the tasks that read the records."""
+        random = self._random
+        keys = random.choice(["", "", "partition", "key", "topic", "timestamp", "partition, key", "key, `offset`"])
+        calls = random.sample(
+            ["count(*)", "count(value)", "count(key)", "sum(partition)", "sum(length(value))", "max(length(key))",
+             "min(`offset`)", "max(`offset`) - min(`offset`)", "max(unix_millis(timestamp))", "min(timestamp) is null",
+             "count(distinct key)", "sum(`offset`)", "count(*) + count(value)"],
+            random.randint(1, 4),
+        )  # fmt: skip
+        shown = ", ".join([*(["unix_millis(timestamp)"] if keys == "timestamp" else [keys] if keys else []), *calls])
+        where = f" where {self.condition('q')}" if random.random() < 0.6 else ""
+        group = f" group by {keys}" if keys else ""
+        having = " having count(*) > 1" if keys and random.random() < 0.2 else ""
+        whole = Node(f"select {shown} from {random.choice(list(TOPICS))} q{where}{group}{having}")
+        return Node("select count(*) from {0} t", whole) if random.random() < 0.1 else whole
+
     def relation(self, depth):
         """A relation of at most so many levels."""
         if depth == 0 or self._random.random() < 0.15:

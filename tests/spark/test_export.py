@@ -13,10 +13,8 @@ from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import DamagedLog, DamagedTail, ExitCode, KafkalogError, Refused, UsageError
 from kafkalog_cli.ops.export import files as export_files
-from kafkalog_cli.ops.export import writers
-from kafkalog_cli.ops.export.files import NO_DAY, by_day, escaped
+from kafkalog_cli.ops.export.files import CORE, NO_DAY, by_day, escaped, export_schema
 from kafkalog_cli.ops.export.request import OnDamage
-from kafkalog_cli.ops.export.writers import CORE, export_schema
 from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.spark import rows, splits
@@ -231,7 +229,7 @@ def test_pieces_and_row_groups(tmp_path, monkeypatch):
     monkeypatch.setattr(splits, "SPLIT_BYTES", 4000 // splits.TIMES_OF_FILES)
     monkeypatch.setattr(splits, "PACK_BYTES", 2000 // splits.TIMES_OF_FILES)
     monkeypatch.setattr(rows, "MOST_ROWS", 5)
-    monkeypatch.setattr(writers, "ROW_GROUP_BYTES", 1500)
+    monkeypatch.setattr(export_files, "ROW_GROUP_BYTES", 1500)
     parts = [batch_v2([R(i, BASE_TIME_MS, b"k", b"v" * 100)]) for i in range(100)]
     for base in range(0, 100, 20):
         log_dir(tmp_path / "log", b"".join(parts[base : base + 20]), base=base)

@@ -13,7 +13,7 @@ from kafkalog_cli.change.publishing.new_partitions import is_staged
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import BadInput, ExitCode, NothingSelected, NotSame, PathNotFound, Refused, UsageError
 from kafkalog_cli.ops.export.request import OnDamage
-from kafkalog_cli.ops.importing import proving
+from kafkalog_cli.ops.importing import planning
 from kafkalog_cli.ops.importing.building import build
 from kafkalog_cli.spark.importing import task
 from tests.spark.exporting import FileFormat, export, pa, pq, tasks_here
@@ -251,7 +251,7 @@ def test_a_difference_fails_all_of_it(tmp_path, monkeypatch, wrong):
 
 
 def test_proof_in_pieces(tmp_path, monkeypatch):
-    monkeypatch.setattr(proving, "_ROWS", 7)
+    monkeypatch.setattr(planning, "_ROWS", 7)
     data = b"".join(batch_v2([R(3 * i + j, BASE_TIME_MS, b"k", b"v" * j) for j in range(3)]) for i in range(20))
     folder = log_dir(tmp_path / "log", data)
     export(folder, tmp_path / "out")

@@ -10,9 +10,9 @@ from kafkalog_cli.format.protocol.messages import API_VERSIONS, apis
 APIS = {api.name: api for api in apis().values()}
 
 
-def request_frame(name, version, correlation_id, message, client_id="test"):
+def request_frame(name, version, correlation_id, message, client_id="test", api=None):
     """The frame of a request."""
-    api = APIS[name]
+    api = api or APIS[name]
     client = b"\xff\xff" if client_id is None else struct.pack(">h", len(client_id.encode())) + client_id.encode()
     head = struct.pack(">hhi", api.key, version, correlation_id) + client
     if version in api.request.flexible:
@@ -21,9 +21,9 @@ def request_frame(name, version, correlation_id, message, client_id="test"):
     return struct.pack(">i", len(head) + len(body)) + head + body
 
 
-def response_of(name, version, frame):
+def response_of(name, version, frame, api=None):
     """(correlation id, message) of a response without its size; all bytes must be used."""
-    api = APIS[name]
+    api = api or APIS[name]
     reader = WireReader(frame)
     correlation = reader.integer("int32")
     if version in api.response.flexible and api.key != API_VERSIONS:
@@ -36,7 +36,8 @@ def response_of(name, version, frame):
 class KafkaClient:
     """A connection to a broker."""
 
-    def __init__(self, address, timeout=20):
+    def __init__(self, address, timeout=20, apis=None):
+        self._apis = {api.name: api for api in (apis or {}).values()}
         self.socket = socket.create_connection(address, timeout)
         self._correlation = 0
 
@@ -49,8 +50,9 @@ class KafkaClient:
     def ask(self, name, version, **message):
         """The response of a request."""
         self._correlation += 1
-        self.socket.sendall(request_frame(name, version, self._correlation, message))
-        correlation, response = response_of(name, version, self.frame())
+        api = self._apis.get(name)
+        self.socket.sendall(request_frame(name, version, self._correlation, message, api=api))
+        correlation, response = response_of(name, version, self.frame(), api)
         assert correlation == self._correlation
         return response
 

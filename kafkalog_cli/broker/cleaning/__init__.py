@@ -3,7 +3,7 @@
 `choosing` decides which part of a log may be cleaned, how urgently, and which segments become one.
 `marking` reads the log and fills a key table (`key_table`) and the `marks` of all records.
 `cleaner` reads the log again and writes the records that stay, with `output` for the new segments and their indexes.
-`log` reads the closed segments and checks them; damage ends the cleaning. `transactions` follows aborted transactions.
+`log` reads the closed segments, checks them and follows aborted transactions; damage ends the cleaning.
 `explaining` reports for one key why each record stays or is removed.
 
 The dirty part of a log begins at the first dirty offset: no record from there on has been cleaned.

@@ -13,10 +13,16 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from kafkalog_cli.broker.cleaning.choosing import group_segments
-from kafkalog_cli.broker.cleaning.log import CleanableLog, Damaged, SegmentChunks, type_of_control
+from kafkalog_cli.broker.cleaning.log import (
+    CleanableLog,
+    CleanedTransactions,
+    Damaged,
+    SegmentChunks,
+    aborted_between,
+    type_of_control,
+)
 from kafkalog_cli.broker.cleaning.marks import GONE, TOMBSTONE, Marks
 from kafkalog_cli.broker.cleaning.output import CleanedSegment, CleanedSegments, FileMaker, IndexLimits
-from kafkalog_cli.broker.cleaning.transactions import CleanedTransactions, aborted_between
 from kafkalog_cli.format.batch import (
     CONTROL_MASK,
     DELETE_HORIZON_MASK,

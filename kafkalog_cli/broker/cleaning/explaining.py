@@ -8,9 +8,15 @@ from enum import Enum, unique
 from typing import NamedTuple
 
 from kafkalog_cli.broker.cleaning.key_table import SoughtKeys
-from kafkalog_cli.broker.cleaning.log import CleanableLog, Damaged, SegmentChunks, type_of_control
+from kafkalog_cli.broker.cleaning.log import (
+    CleanableLog,
+    CleanedTransactions,
+    Damaged,
+    SegmentChunks,
+    aborted_between,
+    type_of_control,
+)
 from kafkalog_cli.broker.cleaning.marking import MarkingRequest
-from kafkalog_cli.broker.cleaning.transactions import CleanedTransactions, aborted_between
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Segment

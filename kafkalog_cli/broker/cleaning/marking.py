@@ -15,12 +15,13 @@ from kafkalog_cli.broker.cleaning.choosing import places_between
 from kafkalog_cli.broker.cleaning.key_table import CompiledKeyTable, KeySlice, KeyTable, PlainKeyTable, SoughtKeys
 from kafkalog_cli.broker.cleaning.log import (
     CleanableLog,
+    CleanedTransactions,
     Damaged,
     SegmentChunks,
+    aborted_between,
     type_of_control,
 )
 from kafkalog_cli.broker.cleaning.marks import Marks
-from kafkalog_cli.broker.cleaning.transactions import CleanedTransactions, aborted_between
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import DELETE_HORIZON_MASK, RECORD_BATCH_MAGIC, BatchColumns
 from kafkalog_cli.format.columns import rows_where

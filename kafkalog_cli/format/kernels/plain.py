@@ -19,6 +19,17 @@ from kafkalog_cli.format.kernels import Scanned
 from kafkalog_cli.format.legacy import MESSAGE_V0, MESSAGE_V1
 from kafkalog_cli.format.limits import Limits
 
+Row = tuple[int, ...]
+"""The values of one record, in the order of RecordColumns."""
+PART_RECORDS = 1 << 15
+"""Number of records of one batch that are read at a time.
+
+A record needs only 7 bytes, so that a small batch can contain many millions.
+"""
+Part = tuple[list[Row], Fault | None]
+"""Records of a batch, in order. The last part has the batch's fault, if there is one."""
+
+
 _ENTRY_START = RECORD_BATCH.struct_of("base_offset", "batch_length", "partition_leader_epoch", "magic")
 _MAX_INT64 = (1 << 63) - 1
 

@@ -17,7 +17,7 @@ from kafkalog_cli.format.batch import (
     wrap_int64,
 )
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.kernels.plain_rows import PART_RECORDS, Part, Row
+from kafkalog_cli.format.kernels.plain import PART_RECORDS, Part, Row
 from kafkalog_cli.format.legacy import KEY_LENGTH_OFFSET, MESSAGE_V0, MESSAGE_V1
 from kafkalog_cli.format.records import OUTSIDE
 

@@ -17,7 +17,7 @@ from kafkalog_cli.format.batch import (
 )
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.kernels import Scanned
-from kafkalog_cli.format.kernels.plain_rows import Row
+from kafkalog_cli.format.kernels.plain import Row
 from kafkalog_cli.format.legacy import (
     KEY_LENGTH_OFFSET,
     MESSAGE_SEVEN_MAGIC0,

@@ -14,7 +14,7 @@ from kafkalog_cli.format.internal_topics.decode import Spliced, encode_pieces, r
 from kafkalog_cli.format.internal_topics.schema import Message, MessageSchema, Versions, schema_of
 from kafkalog_cli.format.internal_topics.wire import Undecodable, WireReader
 
-PRODUCE, API_VERSIONS = 0, 18
+PRODUCE, FETCH, LIST_OFFSETS, API_VERSIONS = 0, 1, 2, 18
 _INT32 = struct.Struct(">i")
 
 
@@ -29,11 +29,7 @@ class Api(NamedTuple):
     name: str
     request: MessageSchema
     response: MessageSchema
-
-    @property
-    def versions(self) -> Versions:
-        """The served versions."""
-        return Versions(*_definitions()["messages"][f"{self.name}Request"]["versions"])
+    versions: Versions
 
 
 class RequestHeader(NamedTuple):
@@ -54,19 +50,28 @@ def _definitions() -> dict[str, Any]:
 @cache
 def apis() -> Mapping[int, Api]:
     """Return the served APIs by their keys."""
-    found = _definitions()
-    messages = found["messages"]
-
-    def schema(name: str) -> MessageSchema:
-        return schema_of(name, messages[name])
-
-    return MappingProxyType({
-        int(key): Api(int(key), name, schema(f"{name}Request"), schema(f"{name}Response"))
-        for key, name in found["apis"].items()
-    })  # fmt: skip
+    return MappingProxyType({int(key): _api(int(key), name) for key, name in _definitions()["apis"].items()})
 
 
-def read_header(data: bytes) -> tuple[RequestHeader, WireReader]:
+@cache
+def apis_for_old_clients() -> Mapping[int, Api]:
+    """Return the served APIs with the versions of Fetch and ListOffsets that clients of Kafka 0.8 to 0.10 request."""
+    return MappingProxyType({**apis(), **{key: _api(key, apis()[key].name, first=0) for key in (FETCH, LIST_OFFSETS)}})
+
+
+def _api(key: int, name: str, first: int | None = None) -> Api:
+    """Return an API in its served versions; `first` is an older first version."""
+    messages = _definitions()["messages"]
+    served = Versions(*messages[f"{name}Request"]["versions"])
+    versions = served if first is None else served._replace(first=first)
+
+    def schema(kind: str) -> MessageSchema:
+        return schema_of(kind, {**messages[kind], "versions": versions})
+
+    return Api(key, name, schema(f"{name}Request"), schema(f"{name}Response"), versions)
+
+
+def read_header(data: bytes, served: Mapping[int, Api]) -> tuple[RequestHeader, WireReader]:
     """Read the header of a request, and return the reader of its body.
 
     The tagged fields of a header are read only for a served version: of other versions the encoding is not known.
@@ -78,7 +83,7 @@ def read_header(data: bytes) -> tuple[RequestHeader, WireReader]:
         correlation = reader.integer("int32")
         size = reader.integer("int16")
         client = reader.string(size) if size >= 0 else None
-        api = apis().get(key)
+        api = served.get(key)
         if api is not None and version in api.versions and version in api.request.flexible:
             _skip_tags(reader)
     except Undecodable as error:

@@ -21,6 +21,7 @@ _VARINT, _FIXED64, _SIZED, _START_GROUP, _END_GROUP, _FIXED32 = range(6)
 _FIXED_SIZES = {1: 8, 6: 8, 16: 8, 2: 4, 7: 4, 15: 4}
 """The bytes of double, fixed64, sfixed64, float, fixed32 and sfixed32, by the number of the type."""
 _ANY = "google.protobuf.Any"
+_OWN_NAME = "schema.proto"
 
 Import = Callable[[str], "str | None"]
 """Returns the text of an imported file; None if there is none."""
@@ -29,7 +30,7 @@ Import = Callable[[str], "str | None"]
 class ProtobufSchema:
     """The messages of one file and its imports. Raises ValueError for a file that protobuf does not accept."""
 
-    def __init__(self, text: str, imports: Import, name: str = "schema.proto") -> None:
+    def __init__(self, text: str, imports: Import) -> None:
         from google.protobuf import descriptor_pool
 
         self._pool = descriptor_pool.DescriptorPool()
@@ -38,8 +39,8 @@ class ProtobufSchema:
         self._classes: dict[tuple[int, ...], Any] = {}
         self._imports = imports
         try:
-            self._add(_file_of(text, name), 0)
-            self._file = self._pool.FindFileByName(name)
+            self._add(_file_of(text, _OWN_NAME), 0)
+            self._file = self._pool.FindFileByName(_OWN_NAME)
             self._most_fields = max((len(one.fields) for one in self._all_messages()), default=0)
         except (TypeError, KeyError) as error:
             missing = f"; the imports {', '.join(self._missing)} were not found" if self._missing else ""
@@ -111,7 +112,7 @@ class ProtobufSchema:
             if text is None:  # it may have only options, such as those of another tool
                 self._missing.append(name)
                 text = 'syntax = "proto3";'
-            self._add(_file_of(text, name), depth + 1)
+            self._add(_file_of(text, _OWN_NAME), depth + 1)
         self._pool.AddSerializedFile(file.SerializeToString())
 
 

@@ -11,7 +11,6 @@ from uuid import UUID
 from kafkalog_cli.format.json_object import integer, read_json_object
 
 AVRO, PROTOBUF, JSON = "AVRO", "PROTOBUF", "JSON"
-KINDS = (AVRO, PROTOBUF, JSON)
 
 MOST_SCHEMAS = 200_000
 MOST_TEXT_BYTES = 96 << 20

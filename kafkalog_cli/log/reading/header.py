@@ -18,7 +18,7 @@ from kafkalog_cli.format.batch import (
     Batch,
     wrap_int64,
 )
-from kafkalog_cli.format.control import CONTROL_RECORD_KEY, control_type
+from kafkalog_cli.format.control import CONTROL_RECORD_KEY, END_TXN_MARKER, ControlRecord, control_type, decode_control
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.legacy import MESSAGE_V0, MESSAGE_V1
 from kafkalog_cli.format.varint import BadVarint, decode_zigzag_64
@@ -67,6 +67,29 @@ def control_type_at(file: ReadableFile, position: int) -> int | None:
 
     Only the bytes up to the record's key are read: control batches have one record and are not compressed.
     """
+    found = _control_key(file, position)
+    return None if found is None else control_type(found[0])
+
+
+def control_record_at(file: ReadableFile, position: int) -> ControlRecord | Fault:
+    """Return the control record in the batch v2 at byte `position`, or the fault for which Kafka's reader throws.
+
+    Of a value only the fields of a transaction marker are read.
+    """
+    found = _control_key(file, position)
+    if found is None:
+        return Fault(FaultKind.INVALID_CONTROL_RECORD, position, "its control record cannot be read")
+    key, rest = found
+    size = decode_zigzag_64(rest, 0)
+    value = None if isinstance(size, BadVarint) or size[0] < 0 else rest[size[1] :][: min(size[0], END_TXN_MARKER.size)]
+    return decode_control(key, value)
+
+
+def _control_key(file: ReadableFile, position: int) -> tuple[bytes | None, bytes] | None:
+    """Return the key of the control record in the batch v2 at byte `position`, and what was read of the bytes after it.
+
+    None if the record cannot be read.
+    """
     buffer = bytearray(_CONTROL_BYTES)
     got, _ = read_readable(file, position, memoryview(buffer))
     data = bytes(buffer[RECORD_BATCH.size : got])
@@ -79,12 +102,13 @@ def control_type_at(file: ReadableFile, position: int) -> int | None:
         if isinstance(found, BadVarint):
             return None
         value, at = found
-    key_size = min(CONTROL_RECORD_KEY.size, max(value, 0))
-    return control_type(data[at : at + key_size])
+    if value < 0:
+        return None, data[at:]
+    return data[at : at + min(CONTROL_RECORD_KEY.size, value)], data[at + value :]
 
 
-_CONTROL_BYTES = RECORD_BATCH.size + 32
-"""Bytes to read of a control batch: the header, and the fields of the record up to its key."""
+_CONTROL_BYTES = RECORD_BATCH.size + 48
+"""Bytes to read of a control batch: the header, and the record as brokers write it."""
 
 _START = RECORD_BATCH.struct_of("base_offset", "batch_length", "partition_leader_epoch", "magic")
 

@@ -10,11 +10,10 @@ from kafkalog_cli.format.batch import NO_OFFSET, RECORD_BATCH, Batch, BatchArray
 from kafkalog_cli.format.compression import CompressionFault, decompress_into
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.kernels import plain_records, plain_seven
-from kafkalog_cli.format.kernels.plain_rows import PART_RECORDS, Part, Row
+from kafkalog_cli.format.kernels.plain import PART_RECORDS, Part, Row
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock, RecordColumns
-from kafkalog_cli.log.reading.allowance import NOT_YET, Allowance
-from kafkalog_cli.log.reading.large_turn import LARGE_TURN
+from kafkalog_cli.log.reading.allowance import LARGE_TURN, NOT_YET, Allowance
 from kafkalog_cli.log.reading.scan import Chunk, Generation
 
 if TYPE_CHECKING:

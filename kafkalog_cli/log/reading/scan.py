@@ -13,7 +13,7 @@ from kafkalog_cli.format.batch import BatchArrays, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.kernels import Kernels, Scanned, native, plain, plain_seven
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.log.reading.large_turn import LARGE_BYTES, LARGE_TURN
+from kafkalog_cli.log.reading.allowance import LARGE_BYTES, LARGE_TURN
 
 CHUNK_BYTES = 2 << 20
 FIRST_CHUNK_BYTES = 128 << 10

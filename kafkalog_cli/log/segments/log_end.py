@@ -11,10 +11,8 @@ from kafkalog_cli.disk.fs import Filesystem, ReadableFile, check_size, read_all
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import LOG_OVERHEAD_BYTES, NO_TIMESTAMP, RECORD_BATCH, Batch, wrap_int64
 from kafkalog_cli.format.fault import Fault, FaultKind, unreadable
-from kafkalog_cli.format.index import OffsetIndex
-from kafkalog_cli.format.index_entries import SegmentIndex
+from kafkalog_cli.format.index import OffsetIndex, SegmentIndex, TimeIndex
 from kafkalog_cli.format.layout import Layout
-from kafkalog_cli.format.timeindex import TimeIndex
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.scan import read_readable
 from kafkalog_cli.log.reading.segment_reader import SegmentReader

@@ -7,8 +7,7 @@ from typing import NamedTuple
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile, read_all
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.batch import CRC_GOOD, NO_OFFSET, NO_TIMESTAMP, Batch
-from kafkalog_cli.format.index import OffsetIndex, OffsetIndexEntry
-from kafkalog_cli.format.timeindex import TimeIndex, TimeIndexEntry
+from kafkalog_cli.format.index import OffsetIndex, OffsetIndexEntry, TimeIndex, TimeIndexEntry
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.read import RecordReader

@@ -245,21 +245,10 @@ class TopicConfig(Settings):
         return self.retention_ms if local == _AS_RETENTION else local
 
     @property
-    def local_retention_bytes(self) -> int:
-        """Retention size of a tiered topic's local segments (LogConfig.localRetentionBytes)."""
-        local = cast(int, self.settings["local.retention.bytes"].value)
-        return self.retention_bytes if local == _AS_RETENTION else local
-
-    @property
     def max_segment_ms(self) -> int:
         """The age in ms at which a segment is rolled, without jitter (LogConfig.maxSegmentMs)."""
         lag = self.max_compaction_lag_ms if self.is_compacted and self.max_compaction_lag_ms > 0 else self.segment_ms
         return min(lag, self.segment_ms)
-
-    @property
-    def initial_file_bytes(self) -> int:
-        """The size to which a new log file is preallocated, 0 without preallocation (LogConfig.initFileSize)."""
-        return self.segment_bytes if self.preallocate else 0
 
 
 def resolve_topic_config(topic: str, layers: ConfigLayers) -> TopicConfig:

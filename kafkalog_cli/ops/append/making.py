@@ -20,7 +20,7 @@ from kafkalog_cli.log.partition import Partition, directory_name, open_partition
 from kafkalog_cli.ops.append.append import AppendPlan
 from kafkalog_cli.ops.log_plan import RECOVER_FIRST
 from kafkalog_cli.ops.partition_facts import topic_id_of
-from kafkalog_cli.ops.session.meter import of_the_system
+from kafkalog_cli.ops.session.work import of_the_system
 from kafkalog_cli.ops.settings import SettingsSource
 
 

@@ -11,5 +11,5 @@ segment once, across damage, and passes each run of batches to the checks: `inde
 
 A `FileReport` has a `Verdict` per entry, and notes on the whole file (`file_report`). An entry is tolerable if a
 broker's look-ups are right in spite of it. A note names the kind of its finding. `dump-index` prints entries and notes;
-`verify` prints the findings that `file_findings` takes from them.
+`verify` prints the findings that `findings_of` makes of them.
 """

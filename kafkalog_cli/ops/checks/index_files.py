@@ -18,10 +18,8 @@ from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import NO_TIMESTAMP, TIMESTAMP_TYPE_MASK, Batch, BatchArrays
 from kafkalog_cli.format.control import ABORT, COMMIT
 from kafkalog_cli.format.fault import FaultKind
-from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, OffsetIndex
-from kafkalog_cli.format.index_entries import SegmentIndex, length_faults
+from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, OffsetIndex, SegmentIndex, TimeIndex, length_faults
 from kafkalog_cli.format.limits import Limits
-from kafkalog_cli.format.timeindex import TimeIndex
 from kafkalog_cli.log.reading.header import control_type_at
 from kafkalog_cli.ops.checks.file_report import (
     NO_LOG_NOTE,

@@ -11,8 +11,7 @@ from kafkalog_cli.change.draft import MOST_REMEMBERED_BYTES, READ_ONCE_BYTES
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile, file_pieces
 from kafkalog_cli.disk.names import DirectoryName, FileKind, FileName, WorkState, classify_file
 from kafkalog_cli.errors import ExitCode, KafkalogError
-from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY
-from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY
+from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from kafkalog_cli.log.reading.scan import read_readable
 from kafkalog_cli.ops.checks.file_report import (
     Entry,

@@ -14,8 +14,7 @@ from kafkalog_cli.broker.cleaning.key_table import SoughtKeys
 from kafkalog_cli.broker.cleaning.marking import MEMORY_BYTES
 from kafkalog_cli.disk.clocks import Clock
 from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
-from kafkalog_cli.ops.log_plan import LogPlan
-from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.ops.log_plan import LogPlan, LogRequest
 from kafkalog_cli.ops.purge import PurgePlan
 from kafkalog_cli.ops.retain.plan import RetainPlan
 

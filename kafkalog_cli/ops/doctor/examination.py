@@ -21,8 +21,14 @@ from kafkalog_cli.log.partition import PartitionPath
 from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.doctor.broker_messages import MESSAGES, Recognised, recognised
-from kafkalog_cli.ops.doctor.commands import Effect, NextCommand, commands_in, in_safe_order
-from kafkalog_cli.ops.doctor.message_commands import MessagePlaces, commands_of_page
+from kafkalog_cli.ops.doctor.commands import (
+    Effect,
+    MessagePlaces,
+    NextCommand,
+    commands_in,
+    commands_of_page,
+    in_safe_order,
+)
 from kafkalog_cli.ops.doctor.start import StartStep, start_steps
 from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown, read_root
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan

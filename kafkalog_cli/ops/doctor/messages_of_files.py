@@ -1,21 +1,212 @@
-"""The lines that a broker prints about indexes, snapshots and checkpoints."""
+"""The lines that a broker prints about segments and their batches, indexes, snapshots and checkpoints."""
 
 from __future__ import annotations
 
 from kafkalog_cli.ops.doctor.broker_message import (
+    AS_BROKER,
     CHECKPOINTS,
     FILLS,
     INDEXES,
+    LIST,
     LOG_DIR,
     LOOK,
     LOOK_PARTITION,
     PARTITION,
+    RECOVER,
+    SALVAGE,
     TRY,
     BrokerMessage,
     BrokerStep,
     BrokerText,
     one_text,
 )
+
+ABOUT_SEGMENTS = (
+    BrokerMessage(
+        "corruption-found-in-segment",
+        one_text("Corruption found in segment {}, truncating to offset {}", "LogLoader"),
+        "While it recovers after an unclean stop, the broker found a batch that is incomplete or has a wrong checksum. "
+        "It cuts the segment there, and it deletes all later segments of the partition, with every valid batch in "
+        "them.",
+        "If the bad batch is the last of the log, only unacknowledged or unflushed records are lost. If valid batches "
+        "follow it, they are lost on this replica. A follower fetches them again from the leader; the last in-sync "
+        "replica cannot.",
+        (
+            BrokerStep(
+                f"kafkalog verify {PARTITION}",
+                "says, before the broker starts, whether valid batches follow the damage",
+            ),
+            SALVAGE,
+            RECOVER,
+        ),
+        ("torn-tail", "damaged-range", "crc-mismatch"),
+    ),
+    BrokerMessage(
+        "found-invalid-messages",
+        one_text("Found invalid messages in log segment {} at byte offset {}.", "LogSegment"),
+        "Recovery of a segment stopped at this byte: the batch there has a wrong checksum or an impossible length. "
+        "The broker truncates the log at this place next.",
+        "See how many valid batches follow before you let the broker start.",
+        (
+            LOOK_PARTITION,
+            BrokerStep(
+                f"kafkalog dump-log {PARTITION} --resync --from-offset 0",
+                "prints the batches before and after the damage",
+            ),
+            SALVAGE,
+        ),
+        ("crc-mismatch", "damaged-range"),
+    ),
+    BrokerMessage(
+        "truncated-invalid-bytes",
+        one_text("Truncated {} invalid bytes at the end of segment {} during recovery", "LogSegment"),
+        "The broker cut an incomplete batch off the end of the active segment. After a kill or a power cut, this is "
+        "normal. The broker says it at level DEBUG.",
+        "Only records that were never written completely. The broker does not keep the bytes.",
+        (LOOK_PARTITION,),
+        ("torn-tail",),
+    ),
+    BrokerMessage(
+        "found-invalid-offset",
+        one_text(
+            "Found invalid offset during recovery. Deleting the corrupt segment and creating an empty one with "
+            "starting offset {}",
+            "LogLoader",
+        ),
+        "A segment holds an offset that goes back, or that does not fit its index. The broker empties the whole "
+        "segment and deletes all later segments.",
+        "All records from the segment's base offset on. Salvage them before the broker starts.",
+        (LOOK_PARTITION, SALVAGE),
+        ("offsets-not-ascending", "offset-outside-segment"),
+    ),
+    BrokerMessage(
+        "log-end-before-log-start",
+        one_text(
+            "Deleting all segments because logEndOffset ({}) is smaller than logStartOffset {}. This could happen if "
+            "segment files were deleted from the file system.",
+            "LogLoader",
+        ),
+        "log-start-offset-checkpoint says that the log begins after its last record. Someone deleted segment files, "
+        "or an older copy of the partition was put beside newer checkpoints. The broker deletes the whole log.",
+        "Every record of the partition on this replica.",
+        (
+            CHECKPOINTS,
+            LOOK_PARTITION,
+            BrokerStep(
+                f"kafkalog recover {PARTITION} --dry-run",
+                "says what happens to the log and to the line of the checkpoint",
+            ),
+        ),
+        ("log-start-beyond-end",),
+    ),
+    BrokerMessage(
+        "deleting-segments-log-recovery",
+        one_text("Deleting segments as part of log recovery: {}", "LogLoader"),
+        "The broker removes segments that lie after a damaged segment. They get the suffix .deleted, and the broker "
+        "removes them after file.delete.delay.ms (one minute by default).",
+        "All records in these segments. While the .deleted files exist, they can be saved: stop the broker at once "
+        "and copy them away.",
+        (
+            BrokerStep(f"kafkalog ls {PARTITION}", "lists .deleted files that are still there"),
+            LOOK_PARTITION,
+        ),
+    ),
+    BrokerMessage(
+        "segment-overflow",
+        (
+            BrokerText("Detected offset overflow at offset {} in segment {}", "LogSegmentOffsetOverflowException"),
+            BrokerText("Caught segment overflow error: {}. Split segment and retry.", "LogLoader"),
+            BrokerText("Caught segment overflow error during cleaning: {}", "Cleaner"),
+        ),
+        "A segment spans more than 2,147,483,647 offsets, more than an index entry can hold. Cleaners before 1.0 left "
+        "such segments (KAFKA-6264). The broker splits the segment by itself.",
+        "Nothing is lost by the split. It needs room for a copy of the segment.",
+        (
+            LOOK_PARTITION,
+            BrokerStep(f"kafkalog recover {PARTITION} --dry-run", "shows into which segments it is split"),
+        ),
+    ),
+    BrokerMessage(
+        "interrupted-swap",
+        (
+            BrokerText(
+                "Found log file {} from interrupted swap operation, which is recoverable from {} files by renaming.",
+                "LogLoader",
+            ),
+            BrokerText("Deleting invalid swap file {} minCleanedFileOffset: {}", "LogLoader"),
+            BrokerText("Deleting stray .clean file {}", "LogLoader"),
+            BrokerText("Deleting stray temporary file {}", "LogLoader"),
+            BrokerText("Recovering file {} by renaming from {} files.", "LogLoader"),
+        ),
+        "The broker stopped while the cleaner replaced segments, or while it split a segment. The files with .cleaned "
+        "and .swap are the traces. The broker completes the replacement, or undoes it.",
+        "Nothing: both the old and the new segments hold what a consumer has to get.",
+        (LOOK_PARTITION, AS_BROKER),
+        ("leftover-swap", "leftover-cleaned"),
+    ),
+    BrokerMessage(
+        "rolled-segment-exists",
+        (
+            BrokerText("Newly rolled segment file {} already exists; deleting it first", "LocalLog"),
+            BrokerText(
+                "Trying to roll a new log segment for topic partition {} with start offset {} =max(provided offset = "
+                "{}, LEO = {}) while it already exists. Existing segment is {}.",
+                "LocalLog",
+            ),
+        ),
+        "The broker wants to begin a segment, and a file with its name is there already. Somebody copied it there by "
+        "hand, or restored a backup over a live directory.",
+        "The broker deletes the file that it finds.",
+        (LOOK_PARTITION, LIST),
+    ),
+    BrokerMessage(
+        "record-is-corrupt",
+        (
+            BrokerText("Record is corrupt (stored crc = {}) in topic partition {}.", "UnifiedLog"),
+            BrokerText("Found invalid messages during fetch for partition {} offset {}", "AbstractFetcherThread"),
+            BrokerText("Record size {} is less than the minimum record overhead ({})", "ByteBufferLogInputStream"),
+            BrokerText(
+                "Found record size {} smaller than minimum record overhead ({}) in file {}.", "FileLogInputStream"
+            ),
+        ),
+        "A follower got a batch with a wrong checksum from the leader. Either the leader's disk returns damaged bytes, "
+        "or the network or memory between them changed them. The follower retries and stays out of the in-sync "
+        "replicas.",
+        "The leader serves the damaged batch to consumers, too. If a follower is whole, let it become the leader "
+        "before the leader's copy is repaired.",
+        (
+            BrokerStep(
+                f"kafkalog verify {PARTITION}", "shows, on the leader's disk, whether the batch is damaged there"
+            ),
+            BrokerStep(
+                f"kafkalog verify {PARTITION} --against /var/lib/kafka/copy/orders-0",
+                "compares the replicas batch by batch",
+            ),
+        ),
+        ("crc-mismatch",),
+    ),
+    BrokerMessage(
+        "offset-out-of-range",
+        (
+            BrokerText(
+                "Received request for offset {} for partition {}, but we only have log segments starting from offset: "
+                "{}.",
+                "UnifiedLog",
+            ),
+            BrokerText(
+                "Received request for offset {} for partition {}, but we only have log segments upto {}.", "LocalLog"
+            ),
+        ),
+        "A consumer asked for an offset that the log does not have: retention removed it, the log was truncated, or "
+        "the group's committed offset comes from another cluster.",
+        "The consumer goes on at auto.offset.reset, so it may skip records or read everything again.",
+        (
+            BrokerStep(f"kafkalog ls {PARTITION}", "shows first and last offset"),
+            BrokerStep(f"kafkalog lookup-offset {PARTITION} 0", "finds the first record at or after an offset"),
+        ),
+    ),
+)
+
 
 ABOUT_INDEXES = (
     BrokerMessage(

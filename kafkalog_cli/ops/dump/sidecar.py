@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.format.batch import (
@@ -15,17 +15,12 @@ from kafkalog_cli.format.batch import (
     Batch,
 )
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.index import OffsetIndex
+from kafkalog_cli.format.index import OffsetIndex, TimeIndex
 from kafkalog_cli.format.legacy import MESSAGE_V1
 from kafkalog_cli.format.limits import Limits
-from kafkalog_cli.format.timeindex import TimeIndex
 from kafkalog_cli.log.reading.header import header_at, of_negative_magic
 from kafkalog_cli.log.reading.scan import read_readable
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-
-if TYPE_CHECKING:
-    pass
-
 
 NOT_FOUND = -1
 

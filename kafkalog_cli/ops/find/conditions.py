@@ -1,22 +1,113 @@
-"""The conditions that a record must meet, and the rows of a block that meet them."""
+"""The request of `find`: conditions of a record, with paths into JSON values, and the rows that meet them."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.batch import CODEC_MASK
 from kafkalog_cli.format.columns import integers
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import OUTSIDE, RecordArrays, RecordBlock, header_views, view_of
 from kafkalog_cli.format.values.decoder import Undecoded, ValueDecoder
 from kafkalog_cli.log.reading.scan import Chunk, Rows
-from kafkalog_cli.ops.find.json_path import JsonCondition
 from kafkalog_cli.ops.ranges import rows_with_key
+from kafkalog_cli.ops.read.request import Isolation, Start
 from kafkalog_cli.ops.values.undecoded import UndecodedCounts
+
+LARGEST_JSON_BYTES = 4 << 20
+"""A larger value is not parsed: Python needs many times its size for the objects in it."""
+
+_STEP = re.compile(
+    r"""\.?(?P<name>[^.\[\]"'=\s]+)|\[(?:(?P<index>-?\d+)|(?P<every>\*)|(?P<quoted>"(?:[^"\\]|\\.)*"))\]"""
+)
+_EVERY = ...
+
+Step = Any
+"""A name (text), an index (a number), or `...` for each element."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonCondition:
+    """A condition on a JSON value: something is at the path; with `wanted`, it is equal to that text or JSON value."""
+
+    steps: tuple[Step, ...]
+    wanted: str | None = None
+
+    def holds(self, data: bytes | memoryview) -> bool:
+        """Whether these bytes are JSON and meet the condition. Large values do not: see LARGEST_JSON_BYTES."""
+        if len(data) > LARGEST_JSON_BYTES:
+            return False
+        try:
+            value = json.loads(bytes(data))
+        except (ValueError, RecursionError):  # not JSON, not UTF-8, a number that is too long
+            return False
+        return self.holds_of(value)
+
+    def holds_of(self, value: Any) -> bool:
+        """Whether a JSON value meets the condition."""
+        return any(self.wanted is None or _is_equal(found, self.wanted) for found in _at(value, self.steps))
+
+
+def parse_json_condition(text: str) -> JsonCondition:
+    """Return the condition of PATH or PATH=VALUE. Raises UsageError."""
+    at = 2 if text.startswith("$.") else 1 if text.startswith(("$[", "$=")) or text == "$" else 0
+    steps: list[Step] = []
+    while at < len(text) and text[at] != "=":
+        found = _STEP.match(text, at)
+        if found is None:
+            raise UsageError(reason=f"--json {text}: a path is names and indexes, such as order.items[0].id or [*].id")
+        steps.append(_step(found))
+        at = found.end()
+    if not steps and not text.startswith("$"):
+        raise UsageError(reason=f"--json {text}: there is no path before the value; $ is the whole value")
+    return JsonCondition(tuple(steps), text[at + 1 :] if at < len(text) else None)
+
+
+def _step(found: re.Match[str]) -> Step:
+    if found["name"] is not None:
+        return found["name"]
+    if found["index"] is not None:
+        return int(found["index"])
+    return _EVERY if found["every"] else json.loads(found["quoted"])
+
+
+def _at(value: Any, steps: tuple[Step, ...]) -> Iterator[Any]:
+    for number, step in enumerate(steps):
+        if step is _EVERY:
+            for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+                yield from _at(one, steps[number + 1 :])
+            return
+        if isinstance(step, str):
+            if not isinstance(value, dict) or step not in value:
+                return
+            value = value[step]
+        else:
+            if not isinstance(value, list) or not -len(value) <= step < len(value):
+                return
+            value = value[step]
+    yield value
+
+
+def _is_equal(found: Any, wanted: str) -> bool:
+    """Whether a JSON value is the wanted text, or equal to the JSON value that the text stands for."""
+    if isinstance(found, str) and found == wanted:
+        return True
+    try:
+        value = json.loads(wanted)
+    except (ValueError, RecursionError):
+        return False
+    return bool(type(value) is type(found) or _are_numbers(value, found)) and bool(value == found)
+
+
+def _are_numbers(*values: Any) -> bool:
+    return all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)
+
 
 _COPIED_BYTES = 8 << 20
 """Most bytes that are copied to search them at once. Larger values are searched one by one, without a copy."""
@@ -229,3 +320,33 @@ def _part_with_values(block: RecordBlock) -> tuple[int, int]:
     places = [(at, at + size) for at, size in zip(records.value_position, records.value_size, strict=True)
               if size > 0 and at != OUTSIDE]  # fmt: skip
     return (min(at for at, _ in places), max(end for _, end in places)) if places else (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class FindRequest:
+    """The choices of `kafkalog find`.
+
+    `start`, `from_time_ms`, `to_offset`, `until_ms` and `isolation` are those of a ReadRequest. A start that a
+    partition does not have is moved into its log, or leaves it out. `first` and `last` limit the matches of each
+    partition; None: all. `before` and `after` are the records around each match. `only_counts`: no record is kept.
+    `decoder` decodes the values in which JSON conditions look; None: the values are JSON as they are stored.
+    """
+
+    conditions: Conditions = field(default_factory=Conditions)
+    start: int | Start = Start.EARLIEST
+    from_time_ms: int | None = None
+    to_offset: int | None = None
+    until_ms: int | None = None
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
+    first: int | None = None
+    last: int | None = None
+    before: int = 0
+    after: int = 0
+    only_counts: bool = False
+    limits: Limits = DEFAULT_LIMITS
+    decoder: ValueDecoder | None = None
+
+    @property
+    def has_context(self) -> bool:
+        """Whether records around the matches are wanted."""
+        return bool(self.before or self.after)

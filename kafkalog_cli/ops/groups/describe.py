@@ -14,8 +14,7 @@ from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.log.settings.topic_config import read_broker_properties
 from kafkalog_cli.ops.coordinators import CoordinatorTopic, Loaded, LogDirs
 from kafkalog_cli.ops.replicas import Copy
-from kafkalog_cli.ops.tables.committed_offsets import CommittedOffset, OffsetReplay
-from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry
+from kafkalog_cli.ops.tables.coordinator_log import CommittedOffset, CoordinatorEntry, OffsetReplay
 from kafkalog_cli.ops.tables.groups import (
     CLASSIC,
     CONSUMER,

@@ -15,15 +15,15 @@ from kafkalog_cli.ops.groups.describe import (
     expires_at_ms,
     numbers_to_read,
 )
-from kafkalog_cli.ops.tables.committed_offsets import (
+from kafkalog_cli.ops.tables.coordinator_log import (
     OFFSET_RECORDS,
     CommittedOffset,
+    CoordinatorEntry,
     OffsetKey,
     committed_offset,
     known_time,
     offset_key,
 )
-from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry
 from kafkalog_cli.ops.tables.groups import Group, GroupReplay, GroupState
 
 _NO_PRODUCER = -1

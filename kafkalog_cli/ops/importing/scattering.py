@@ -13,8 +13,8 @@ from kafkalog_cli.format.murmur2 import partition_of_key
 from kafkalog_cli.ops.append.arrow import check_columns
 from kafkalog_cli.ops.append.partitioning import Partitioner
 from kafkalog_cli.ops.append.reading import NewRecord, RecordOrigin
+from kafkalog_cli.ops.export.files import writer
 from kafkalog_cli.ops.export.request import FileFormat
-from kafkalog_cli.ops.export.writers import writer
 from kafkalog_cli.ops.importing.inputs import NO_OFFSET, PLACE_COLUMNS, InputFile, batches, offset_range
 
 HELD_BYTES = 64 << 20

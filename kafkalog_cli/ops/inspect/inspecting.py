@@ -210,7 +210,7 @@ class _Outlook:
 
     @property
     def retention(self) -> RetentionOutlook | None:
-        plan, config = self.retain_plan, None
+        plan = self.retain_plan
         if plan is None:
             return None
         config = self._config

@@ -14,10 +14,9 @@ from kafkalog_cli.format import checkpoint, partition_metadata, quorum_state
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.format.checkpoint import EpochEntry
 from kafkalog_cli.format.fault import Fault, FaultKind, unreadable
-from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY
+from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY, TimeIndex
 from kafkalog_cli.format.layout import Layout
 from kafkalog_cli.format.quorum_state import QuorumState
-from kafkalog_cli.format.timeindex import TIME_INDEX_ENTRY, TimeIndex
 from kafkalog_cli.format.txnindex import ABORTED_TXN
 from kafkalog_cli.log.open_transactions import (
     OpenTransaction,
@@ -30,8 +29,7 @@ from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, Partition, Segment
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.log_end import SegmentEnd, last_entries, segment_end
-from kafkalog_cli.ops.listing.reads import FaultNotes, LocatedFault
-from kafkalog_cli.ops.listing.root import CheckpointedOffsets, LogDirRoot, Shutdown
+from kafkalog_cli.ops.listing.root import CheckpointedOffsets, FaultNotes, LocatedFault, LogDirRoot, Shutdown
 
 REPLAY_BYTES = 4 << 30
 """If more bytes than this must be skipped to find the open transactions, they are not searched for."""

@@ -1,32 +1,82 @@
-"""Describe a log directory for `ls`: the files at its root, how its broker stopped, and who holds its lock."""
+"""Describe a log directory for `ls`: the files at its root, how its broker stopped, and who holds its lock.
+
+A small file that cannot be read or decoded gives a fault, never an exception.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum, unique
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from kafkalog_cli.change.clean_marker import PURGED, read_held_marker
 from kafkalog_cli.change.publishing.new_partitions import ImportLeftovers, import_leftovers
-from kafkalog_cli.disk.fs import FileStatus, Filesystem
-from kafkalog_cli.disk.lock import LockOwner, import_owner, lock_owner
-from kafkalog_cli.disk.names import (
-    ROOT_KINDS,
-    DirectoryKind,
-    FileKind,
-    WorkState,
-    classify_directory,
-    classify_file,
-)
+from kafkalog_cli.disk.fs import FileStatus, Filesystem, read_all
+from kafkalog_cli.disk.names import ROOT_KINDS, DirectoryKind, FileKind, WorkState, classify_directory, classify_file
+from kafkalog_cli.disk.posix_lock import LockOwner, import_owner, lock_owner
 from kafkalog_cli.errors import KafkalogError, Unreadable, UnsupportedFormat
 from kafkalog_cli.format import checkpoint, clean_shutdown, meta_properties
 from kafkalog_cli.format.clean_shutdown import UNKNOWN_BROKER_EPOCH
 from kafkalog_cli.format.fault import Fault, FaultKind, unreadable
 from kafkalog_cli.format.meta_properties import MetaProperties
 from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS
-from kafkalog_cli.ops.listing.reads import FaultNotes, LocatedFault
+
+ValueT = TypeVar("ValueT")
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedFault:
+    """A fault, and the file or directory that has it.
+
+    `is_corruption`: the bad bytes are before the end of the log, not at its tail or in a file beside it.
+    """
+
+    path: str
+    fault: Fault
+    is_corruption: bool = False
+
+
+class FaultNotes:
+    """Collects faults while files are read."""
+
+    def __init__(self, fs: Filesystem) -> None:
+        self.fs = fs
+        self._found: list[LocatedFault] = []
+
+    @property
+    def found(self) -> tuple[LocatedFault, ...]:
+        """The faults so far."""
+        return tuple(self._found)
+
+    def add(self, path: str, faults: Iterable[Fault], *, is_corruption: bool = False) -> None:
+        """Note faults of one file."""
+        self._found += [LocatedFault(path, fault, is_corruption) for fault in faults]
+
+    def merge(self, others: Iterable[LocatedFault]) -> None:
+        """Note faults that already have their paths."""
+        self._found += others
+
+    def read(self, path: str) -> bytes | None:
+        """Return the bytes of a small file; None, with a fault noted, if it cannot be read."""
+        try:
+            return read_all(self.fs, path)
+        except (KafkalogError, OSError) as error:
+            self.add(path, [unreadable(error)])
+            return None
+
+    def decoded(
+        self, status: FileStatus | None, decode: Callable[[bytes], tuple[ValueT, list[Fault]]]
+    ) -> ValueT | None:
+        """Decode a small file and note its faults; None if there is no file, or if it cannot be read."""
+        data = None if status is None else self.read(status.path)
+        if status is None or data is None:
+            return None
+        value, faults = decode(data)
+        self.add(status.path, faults)
+        return value
+
 
 AskLock = Callable[[str], LockOwner | None]
 
@@ -122,7 +172,7 @@ def root_above(fs: Filesystem, partition_path: str, ask_lock: AskLock = lock_own
     return _root(fs, path, entries, directories, ask_lock)
 
 
-def broker_root(fs: Filesystem, path: str, ask_lock: AskLock = lock_owner) -> LogDirRoot | None:
+def broker_root(fs: Filesystem, path: str) -> LogDirRoot | None:
     """Read only how the broker stopped and the checkpoints of the log directory `path`; None if it has no root file.
 
     Root files are looked up by name, so thousands of partition directories beside them cost nothing.
@@ -131,7 +181,7 @@ def broker_root(fs: Filesystem, path: str, ask_lock: AskLock = lock_owner) -> Lo
     files = {kind: status for kind, status in found if status is not None and status.is_file}
     if not files:
         return None
-    owner, problem = _ask(ask_lock, path)
+    owner, problem = _ask(lock_owner, path)
     return LogDirRoot(
         path, _shutdown(files, owner), lock_owner=owner, lock_problem=problem, offsets=_offsets(files, FaultNotes(fs))
     )

@@ -10,9 +10,9 @@ from kafkalog_cli.disk.names import FileKind, WorkState
 from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.index import TimeIndexEntry
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import OUTSIDE, Record, RecordBlock
-from kafkalog_cli.format.timeindex import TimeIndexEntry
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.segment_reader import SegmentReader

@@ -10,8 +10,8 @@ from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.errors import AfterLastTime, NoRecordAtTime, NoTimestamps
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.format.fault import FaultKind
+from kafkalog_cli.format.index import TimeIndexEntry
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.format.timeindex import TimeIndexEntry
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.log_end import LogBounds
@@ -58,13 +58,13 @@ def lookup_time(
     return _compared(answer, said, search, partition, bounds)
 
 
-def lookup_max_timestamp(fs: Filesystem, partition: Partition, limits: Limits = DEFAULT_LIMITS) -> TimeFound:
+def lookup_max_timestamp(fs: Filesystem, partition: Partition) -> TimeFound:
     """Return the first record with the largest timestamp of the log (ListOffsets -3).
 
     Raises as `log_bounds` and `open_read` do.
     """
     view = broker_view(fs, partition)
-    search = TimeSearch(fs, limits)
+    search = TimeSearch(fs, DEFAULT_LIMITS)
     best: Found | None = None
     largest = -1
     for segment in partition.segments:
@@ -74,7 +74,7 @@ def lookup_max_timestamp(fs: Filesystem, partition: Partition, limits: Limits = 
             if timestamp is not None and timestamp > largest:
                 best, largest = found, timestamp
             del found  # frees the memory of its record
-    said = BrokerSearch(fs, partition, view, search).latest(limits)
+    said = BrokerSearch(fs, partition, view, search).latest(DEFAULT_LIMITS)
     return _compared(best, said, search, partition, log_bounds(fs, partition, view))
 
 

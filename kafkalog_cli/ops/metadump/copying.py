@@ -19,7 +19,7 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.partition import open_logdir
 from kafkalog_cli.ops.metadump.files import COPIED_KINDS, Counts, FileCopier
 from kafkalog_cli.ops.metadump.internal_records import InternalRecords, Pseudonyms
-from kafkalog_cli.ops.session.meter import of_the_system
+from kafkalog_cli.ops.session.work import of_the_system
 
 PARTIAL = ".partial"
 """Suffix of the directory until it is complete."""

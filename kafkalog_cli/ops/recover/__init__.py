@@ -3,10 +3,9 @@
 `verb` is the entry: it plans and applies one partition. `recover` chooses the rules (`RecoverMode`) and the settings,
 and plans the changes that a broker would make. `topic_identity` restores `partition.metadata` and the names
 of `-stray` directories. `salvage_verb` is the entry to `salvage`, which copies valid batches to a new directory.
-`plan` has the plan's values.
 
-`repair` plans a repair. `sidecar_state` says where a log's damage starts and whether it may be cut, which
-other files to rebuild, and which lines of the root checkpoints to correct.
+`repair` plans a repair. `torn_end` says where a log's damage starts and whether it may be cut, `sidecar_state` which
+other files to rebuild. `plan` has the plan's values, and which lines of the root checkpoints to correct.
 
 A torn tail is damage at the end of the last segment, with no valid batch after it: only a torn tail is cut.
 """

@@ -19,12 +19,12 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.resync import next_good_batch
 from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
 from kafkalog_cli.ops.change_plan import Remark, fingerprints_of
-from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.ops.log_plan import LogRequest
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.repair import Scope, plan_repair
-from kafkalog_cli.ops.recover.sidecar_state import UNREADABLE_STEP
 from kafkalog_cli.ops.recover.topic_identity import with_topic_id
+from kafkalog_cli.ops.recover.torn_end import UNREADABLE_STEP
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,22 +35,9 @@ from kafkalog_cli.ops.checks.file_report import FileReport
 from kafkalog_cli.ops.checks.index_reports import PartitionReports
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.checks.segment_walk import SegmentWalk
-from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
-from kafkalog_cli.ops.recover.sidecar_state import (
-    SALVAGE_STEP,
-    BatchMarks,
-    CheckpointLines,
-    Impossible,
-    entries_alone,
-    is_inexact,
-    is_torn,
-    is_wrong,
-    line_edits,
-    torn_at,
-    torn_near_end,
-    watermark_remark,
-    why_rebuilt,
-)
+from kafkalog_cli.ops.recover.plan import CheckpointLines, RecoverMode, RecoverPlan, line_edits, watermark_remark
+from kafkalog_cli.ops.recover.sidecar_state import BatchMarks, entries_alone, is_inexact, is_torn, is_wrong, why_rebuilt
+from kafkalog_cli.ops.recover.torn_end import SALVAGE_STEP, Impossible, torn_at, torn_near_end
 
 _SWAP, _CLEANED = WorkState.SWAP.value, WorkState.CLEANED.value
 _LOG_SWAP = FileKind.LOG.value + _SWAP

@@ -31,7 +31,7 @@ from kafkalog_cli.log.reading.scan import read_readable, unreadable_ranges
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.checks.segment_walk import MAX_MAGIC, BatchRun, SegmentWalk
 from kafkalog_cli.ops.recover.salvage_sources import BEYOND_OFFSETS, SalvageSource, sources_of
-from kafkalog_cli.ops.session.meter import of_the_system
+from kafkalog_cli.ops.session.work import of_the_system
 
 COPY_BYTES = 1 << 20
 PARTIAL = ".partial"

@@ -9,9 +9,8 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.next_steps import filled
 from kafkalog_cli.ops.recover.recover import RecoverRequest
 from kafkalog_cli.ops.recover.salvage import LostOffsets, Salvaged, salvage
-from kafkalog_cli.ops.session.meter import of_the_system
 from kafkalog_cli.ops.session.verb import Verb
-from kafkalog_cli.ops.session.work import Work
+from kafkalog_cli.ops.session.work import Work, of_the_system
 
 
 @dataclass(frozen=True, slots=True)

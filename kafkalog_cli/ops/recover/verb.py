@@ -15,7 +15,6 @@ from kafkalog_cli.log.checkpoints import read_root_checkpoints
 from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS, Partition
 from kafkalog_cli.ops.apply_changes import Applied
 from kafkalog_cli.ops.change_plan import in_place
-from kafkalog_cli.ops.cut_off import cut_off_run, is_cut_off_for_good
 from kafkalog_cli.ops.next_steps import recover_command
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.recover import RecoverRequest, apply_recovery, plan_recovery
@@ -26,6 +25,7 @@ from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Work
+from kafkalog_cli.ops.undo import cut_off_run, is_cut_off_for_good
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,7 @@ from kafkalog_cli.ops.coordinators import CoordinatorTopic, LogDirs
 from kafkalog_cli.ops.replay.cluster import Cluster
 from kafkalog_cli.ops.replay.plan import ReplayPlan
 from kafkalog_cli.ops.replay.state import SentProgress
-from kafkalog_cli.ops.tables.committed_offsets import CommittedOffset, committed_offsets
-from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry
+from kafkalog_cli.ops.tables.coordinator_log import CommittedOffset, CoordinatorEntry, committed_offsets
 
 
 class ReplayedOffset(NamedTuple):

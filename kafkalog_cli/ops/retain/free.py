@@ -22,8 +22,7 @@ from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.segments.log_end import largest_timestamp
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, TopicConfig
 from kafkalog_cli.ops.change_plan import Remark
-from kafkalog_cli.ops.log_plan import LogPlan, Unready, check_finished, end_of
-from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.ops.log_plan import LogPlan, LogRequest, Unready, check_finished, end_of
 from kafkalog_cli.ops.partition_facts import Places
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.purge import PurgePlan, plan_purge

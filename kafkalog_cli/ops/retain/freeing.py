@@ -12,7 +12,6 @@ from kafkalog_cli.disk.durable import not_recorded
 from kafkalog_cli.disk.fs import FileStatus, LockHandle
 from kafkalog_cli.disk.lock import hold, lock_log_dir, lock_partition
 from kafkalog_cli.errors import ExitCode, KafkalogError, NoSpace, Refused, SyncFailed, combined_exit_code, shell_word
-from kafkalog_cli.ops.cut_off import cut_off_run
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.retain.free import (
     Freed,
@@ -28,6 +27,7 @@ from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Work
+from kafkalog_cli.ops.undo import cut_off_run
 
 
 def _run(work: Work, request: FreeRequest) -> FreePlan:

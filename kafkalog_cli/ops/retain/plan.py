@@ -15,8 +15,7 @@ from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.segments.log_end import LargestTimestamp
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, Setting, TopicConfig
 from kafkalog_cli.ops.change_plan import Remark
-from kafkalog_cli.ops.log_plan import LogPlan
-from kafkalog_cli.ops.log_request import LogRequest
+from kafkalog_cli.ops.log_plan import LogPlan, LogRequest
 from kafkalog_cli.ops.purge import PurgePlan
 from kafkalog_cli.ops.verify.batch_checks import TimestampOddity, unit_of
 

@@ -14,13 +14,15 @@ from kafkalog_cli.ops.serve.served_partition import NoRecords, RecordsPart, Serv
 _BY_ID = 13
 """The first version in which a request names topics by their ids."""
 _READ_COMMITTED = 1
+_OLD_FORMATS = {0: 0, 1: 0, 2: 1, 3: 1}
+"""The newest message format that clients of a version of Fetch read; a broker of Kafka 3 converted newer batches."""
 _MOST_WAIT_MS = 30_000
 _MOST_BYTES = 1 << 30
 """The largest response, except for its last batch: the size of a response is an int32."""
 _NO_OFFSETS = {"highWatermark": NO_OFFSET, "lastStableOffset": NO_OFFSET, "logStartOffset": NO_OFFSET}
 _ERRORS = {
     NoRecords.OUT_OF_RANGE: ApiError.OFFSET_OUT_OF_RANGE, NoRecords.DAMAGED: ApiError.CORRUPT_MESSAGE,
-    NoRecords.CUT_OFF: ApiError.KAFKA_STORAGE_ERROR,
+    NoRecords.CUT_OFF: ApiError.KAFKA_STORAGE_ERROR, NoRecords.NEWER_FORMAT: ApiError.UNSUPPORTED_VERSION,
 }  # fmt: skip
 
 
@@ -46,7 +48,7 @@ def fetch(broker: Broker, request: Request) -> Message:
     body = request.body
     if body.get("sessionId", 0):  # no session is ever opened: the client sends all partitions each time
         return {"errorCode": ApiError.FETCH_SESSION_ID_NOT_FOUND, "responses": []}
-    budget = _Budget(min(body["maxBytes"], _MOST_BYTES))
+    budget = _Budget(min(body.get("maxBytes", _MOST_BYTES), _MOST_BYTES))
     responses, has_error = [], False
     for topic in body["topics"]:
         partitions = [_partition(broker, request, topic, one, budget) for one in topic["partitions"]]
@@ -89,6 +91,8 @@ def _records(partition: ServedPartition, request: Request, asked: Message, budge
     offset = asked["fetchOffset"]
     most = max(0, min(asked["partitionMaxBytes"], budget.left))
     found = partition.records(offset, end, most, first_is_whole=not budget.used)
+    if isinstance(found, RecordsPart) and request.version in _OLD_FORMATS:
+        found = found.in_format(_OLD_FORMATS[request.version])
     if isinstance(found, NoRecords):
         return _failed(asked["partition"], _ERRORS[found])
     aborted: list[Message] | None = [] if is_committed else None

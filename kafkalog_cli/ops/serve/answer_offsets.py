@@ -12,9 +12,9 @@ from kafkalog_cli.ops.lookup.by_offset import Found
 from kafkalog_cli.ops.serve.answer_fetch import epoch_error
 from kafkalog_cli.ops.serve.broker import Broker, Request
 from kafkalog_cli.ops.serve.epochs import NO_EPOCH, NO_OFFSET
-from kafkalog_cli.ops.serve.served_partition import ServedPartition
+from kafkalog_cli.ops.serve.served_partition import EARLIEST, LATEST, ServedPartition
 
-_LATEST, _EARLIEST, _LARGEST_TIME, _EARLIEST_LOCAL, _LATEST_TIERED = -1, -2, -3, -4, -5
+_LARGEST_TIME, _EARLIEST_LOCAL, _LATEST_TIERED = -3, -4, -5
 _SINCE = {_LARGEST_TIME: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9}
 """The first version of a request with these words for an offset."""
 _NO_TIMESTAMP = -1
@@ -52,6 +52,8 @@ def _offset(broker: Broker, request: Request, topic: str, asked: Message) -> Mes
     error = epoch_error(partition, asked.get("currentLeaderEpoch", NO_EPOCH))
     if error is not ApiError.NONE:
         return _said(number, _Answer(error=error))
+    if not request.version:
+        return {**_said(number, _Answer()), "oldStyleOffsets": _offsets_before(broker, partition, asked)}
     try:
         found = _found(partition, request, asked["timestamp"])
     except (KafkalogError, OSError):
@@ -60,10 +62,17 @@ def _offset(broker: Broker, request: Request, topic: str, asked: Message) -> Mes
     return {**_said(number, found), "leaderEpoch": epoch}
 
 
+def _offsets_before(broker: Broker, partition: ServedPartition, asked: Message) -> list[int]:
+    """Return the offsets for version 0, with the high watermark in place of later offsets."""
+    found = partition.offsets_before(asked["timestamp"], asked["maxNumOffsets"], broker.now_ms())
+    below = [offset for offset in found if offset <= partition.high_watermark]
+    return below if below == found else [partition.high_watermark, *below]
+
+
 def _found(partition: ServedPartition, request: Request, timestamp: int) -> _Answer:
-    if timestamp < _LATEST and request.version < _SINCE.get(timestamp, 0):
+    if timestamp < EARLIEST and request.version < _SINCE.get(timestamp, 0):
         return _Answer(error=ApiError.UNSUPPORTED_VERSION)
-    if timestamp in (_EARLIEST, _EARLIEST_LOCAL):
+    if timestamp in (EARLIEST, _EARLIEST_LOCAL):
         return _Answer(partition.start)
     if timestamp == _LATEST_TIERED:
         return _Answer()
@@ -71,7 +80,7 @@ def _found(partition: ServedPartition, request: Request, timestamp: int) -> _Ans
         return _Answer(error=ApiError.INVALID_REQUEST)
     is_committed = request.body.get("isolationLevel", 0) == _READ_COMMITTED
     end = partition.last_stable_offset if is_committed else partition.high_watermark
-    if timestamp == _LATEST:
+    if timestamp == LATEST:
         return _Answer(end)
     record = partition.latest() if timestamp == _LARGEST_TIME else partition.first_at(timestamp)
     return _below(record, end)
@@ -88,7 +97,7 @@ def _below(record: Found | None, end: int) -> _Answer:
 def _said(number: int, found: _Answer) -> Message:
     return {
         "partitionIndex": number, "errorCode": found.error, "timestamp": found.timestamp, "offset": found.offset,
-        "leaderEpoch": NO_EPOCH,
+        "leaderEpoch": NO_EPOCH, "oldStyleOffsets": [],
     }  # fmt: skip
 
 

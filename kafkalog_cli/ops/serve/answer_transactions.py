@@ -7,7 +7,7 @@ from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.serve.broker import Broker, Request
-from kafkalog_cli.ops.tables.transactions import STATES, Transaction
+from kafkalog_cli.ops.tables.coordinator_log import STATES, Transaction
 
 _NO_TIME = -1
 _DEAD = "Dead"

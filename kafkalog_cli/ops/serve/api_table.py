@@ -1,4 +1,4 @@
-"""The table of the served APIs: Kafka's name of each, and the function that answers it.
+"""The table of the served APIs except for ApiVersions: Kafka's name of each, and the function that answers it.
 
 Keys, versions and schemas are those of `format/protocol/messages.json`.
 """
@@ -20,12 +20,10 @@ from kafkalog_cli.ops.serve import (
     answer_members,
     answer_offsets,
     answer_transactions,
-    answer_versions,
 )
 from kafkalog_cli.ops.serve.broker import Answer
 
 ANSWERS: Mapping[str, Answer] = MappingProxyType({
-    "ApiVersions": answer_versions.api_versions,
     "Metadata": answer_cluster.metadata,
     "DescribeTopicPartitions": answer_cluster.describe_topic_partitions,
     "DescribeCluster": answer_cluster.describe_cluster,

@@ -47,16 +47,18 @@ class ServedTopic(NamedTuple):
 class CatalogRequest(NamedTuple):
     """The logs to serve. `connections` is the number of descriptors that are kept for connections.
 
-    `at_ms` is the time as of which the logs are served, in epoch ms; None serves all records.
+    `at_ms` is the time as of which the logs are served, in epoch ms; None serves all records. `with_sevens`: logs of
+    Kafka 0.7 are opened too.
     """
 
     paths: Sequence[str]
     selection: Selection
     metadata: str | None
-    broker_properties: Mapping[str, str]
+    broker_properties: Mapping[str, str] | None
     on_damage: DamageAnswer
     connections: int
     at_ms: int | None
+    with_sevens: bool = False
 
 
 class ServedCatalog:
@@ -73,6 +75,8 @@ class ServedCatalog:
         self._request = request
         self.log_dirs = LogDirs(self.fs, request.paths, request.metadata, context.kernels)
         self.topics: dict[str, ServedTopic] = {}
+        self.sevens: dict[tuple[str, int], ServedPartition] = {}
+        """Logs of Kafka 0.7, which belong to no topic that newer clients see."""
         try:
             self._open()
         except BaseException:
@@ -92,7 +96,12 @@ class ServedCatalog:
     @property
     def partitions(self) -> list[ServedPartition]:
         """All partitions."""
-        return [one for topic in self.topics.values() for one in topic.partitions.values()]
+        return [*(one for topic in self.topics.values() for one in topic.partitions.values()), *self.sevens.values()]
+
+    @property
+    def topic_count(self) -> int:
+        """The number of topics, with those of Kafka 0.7."""
+        return len(self.topics) + len({topic for topic, _ in self.sevens})
 
     def find(self, topic: str | None, number: int) -> ServedPartition | None:
         """Return a partition by the name of its topic, None if it is not served."""
@@ -141,18 +150,22 @@ class ServedCatalog:
                     )
                 )
                 continue
-            found.setdefault(copy.partition.topic, {})[copy.partition.number] = served
+            if copy.partition.segments[-1].is_seven:
+                self.sevens[copy.partition.topic, copy.partition.number] = served
+            else:
+                found.setdefault(copy.partition.topic, {})[copy.partition.number] = served
         ids = self._topic_ids()
         for name, partitions in sorted(found.items()):
             self.topics[name] = ServedTopic(name, ids.get(name, ZERO_UUID), dict(sorted(partitions.items())))
-        if not self.topics:
+        if not self.partitions:
             raise nothing_selected(self.fs, list(self._request.paths), self._request.selection)
 
     def _best_copies(self) -> list[Copy]:
         best = []
         for copy in self.log_dirs.best_copies(self._request.selection):
-            if any(segment.is_seven for segment in copy.partition.segments):
-                message = "not served: it is a log of Kafka 0.7, which no client since 0.8 reads"
+            sevens = {segment.is_seven for segment in copy.partition.segments}
+            if sevens != {False} and not (self._request.with_sevens and sevens == {True}):
+                message = "not served: it is a log of Kafka 0.7, which no client since 0.8 reads (--old-clients PORT)"
                 self._report(Note("unsupported", message, copy.partition.path, exit_code=ExitCode.PARTIAL))
                 continue
             best.append(copy)

@@ -5,21 +5,13 @@ from __future__ import annotations
 import select
 import socket
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from threading import Event
 
 from kafkalog_cli.format.internal_topics.decode import Spliced
-from kafkalog_cli.format.protocol.messages import (
-    API_VERSIONS,
-    PRODUCE,
-    BadRequest,
-    apis,
-    read_header,
-    read_request,
-    response_pieces,
-)
-from kafkalog_cli.ops.serve.answer_versions import unknown_api_versions, why_refused
-from kafkalog_cli.ops.serve.broker import Answer, Broker, Caller, Request
+from kafkalog_cli.format.protocol.messages import BadRequest
+from kafkalog_cli.ops.serve.broker import Broker, Caller
+from kafkalog_cli.ops.serve.dialects import Dialect
 from kafkalog_cli.ops.serve.served_partition import RecordsPart
 
 _SIZE = struct.Struct(">i")
@@ -41,12 +33,12 @@ class Connection:
     """Serves one client until it closes the connection, is idle, or breaks the protocol."""
 
     def __init__(
-        self, client: socket.socket, broker: Broker, answers: Mapping[str, Answer], idle_seconds: float,
+        self, client: socket.socket, broker: Broker, dialect: Dialect, idle_seconds: float,
         clock: Callable[[], float],
     ) -> None:  # fmt: skip
         self._client = client
         self._broker = broker
-        self._answers = answers
+        self._dialect = dialect
         self._idle_seconds = idle_seconds
         self._clock = clock
         self._stopping: Event = broker.stopping
@@ -100,22 +92,9 @@ class Connection:
 
     def _answer(self, frame: bytes) -> None:
         try:
-            header, reader = read_header(frame)
-            refused = why_refused(header)
-            if refused is not None and header.api_key == API_VERSIONS:
-                api, version, message = unknown_api_versions()
-            elif refused is not None:
-                raise BadRequest(refused)
-            else:
-                api, version = apis()[header.api_key], header.version
-                caller = Caller(header.client_id or "", self.peer_host, self._host, self._port)
-                request = Request(version, read_request(api, version, reader), caller)
-                message = self._answers[api.name](self._broker, request)
-                if api.key == PRODUCE and not request.body["acks"]:
-                    raise BadRequest("a producer without acks gets no errors, and kafkalog serve is read-only")
+            pieces = self._dialect(self._broker, Caller("", self.peer_host, self._host, self._port), frame)
         except BadRequest as error:
             raise Gone(f"a request is not answered: {error}") from error
-        pieces = response_pieces(api, version, header.correlation_id, message)
         for piece in pieces:
             self._send(piece)
         for piece in pieces:  # while the client is busy with these records

@@ -82,9 +82,11 @@ class _Run:
 class SegmentMap:
     """The map of one segment, which grows as it is asked. Threads share it. Methods raise as `read_into`."""
 
-    def __init__(self, file: ReadableFile, kernels: KernelChoice | None) -> None:
+    def __init__(self, file: ReadableFile, kernels: KernelChoice | None, seven_base_offset: int | None = None) -> None:
+        """`seven_base_offset`: the first offset of a segment of Kafka 0.7, whose offsets are positions of bytes."""
         self._file = file
         self._kernels = kernels
+        self._seven_base_offset = seven_base_offset
         self._damage: list[PartNotServed] = []
         self._events: list[Event] = []
         self._runs: list[_Run] = []
@@ -153,6 +155,20 @@ class SegmentMap:
             self._read_until(lambda: run is not self._runs[-1] or run.end >= start + most_bytes)
             return self._up_to(run, first, start + most_bytes, end_offset)
 
+    def good_bytes(self, position: int, most_bytes: int) -> Slice | None:
+        """Return at most `most_bytes` bytes of good messages of Kafka 0.7 from a byte on; None if the byte is damaged.
+
+        A client of 0.7 ignores an incomplete message at the end.
+        """
+        assert self._seven_base_offset is not None
+        with self._reading:
+            self._read_until(lambda: self._at >= position + max(1, most_bytes))
+            run = next((one for one in self._runs if one.positions[0] <= position < one.end), None)
+            if run is None:
+                return None
+            end = min(run.end, position + most_bytes)
+            return Slice(position, end, self._seven_base_offset + end)
+
     def read_ahead(self, position: int) -> None:
         """Read the segment up to a byte, so that the next slice need not wait for it."""
         with self._reading:
@@ -164,7 +180,7 @@ class SegmentMap:
         place = min(bisect_right(run.positions, limit), bisect_right(run.offsets, end_offset)) - 1
         if place >= 0 and run.positions[place] > end:
             end, following = run.positions[place], run.offsets[place]
-        for batch in _headers(self._file, end, run.end):
+        for batch in headers_between(self._file, end, run.end):
             if batch.position + batch.size_bytes > limit or batch.last_offset >= end_offset:
                 break
             end, following = batch.position + batch.size_bytes, batch.last_offset + 1
@@ -177,7 +193,7 @@ class SegmentMap:
 
     def _batch_from(self, run: _Run, offset: int) -> Batch | None:
         place = max(0, bisect_right(run.offsets, offset) - 1)
-        headers = _headers(self._file, run.positions[place], run.end)
+        headers = headers_between(self._file, run.positions[place], run.end)
         return next((batch for batch in headers if batch.last_offset >= offset), None)
 
     def _read_until(self, is_enough: Callable[[], bool]) -> None:
@@ -186,7 +202,10 @@ class SegmentMap:
 
     def _read_part(self) -> None:
         """Read the next part: it ends after a good batch, from which the search after damage could go on too."""
-        reader = SegmentReader(self._file, DamagePolicy.RESYNC, start=self._at, kernels=self._kernels)
+        reader = SegmentReader(
+            self._file, DamagePolicy.RESYNC, start=self._at, kernels=self._kernels,
+            seven_base_offset=self._seven_base_offset,
+        )  # fmt: skip
         enough = self._at + _PART_BYTES
         for chain in reader.chains():
             chain.columns_only = True
@@ -216,8 +235,10 @@ class SegmentMap:
     def _add(self, batches: BatchColumns, *, continues: bool) -> bool:
         """Add batches; return whether the next batches continue the last run."""
         columns = (batches.position, batches.size_bytes, batches.base_offset, batches.last_offset, batches.valid)
-        for position, size, base, last, valid in zip(*map(integers, columns), strict=True):
-            first = last if base == NO_OFFSET else base
+        is_seven = self._seven_base_offset is not None
+        for position, size, base, ending, valid in zip(*map(integers, columns), strict=True):
+            first = ending if base == NO_OFFSET else base
+            last = first + size - 1 if is_seven else ending
             if not valid or first <= self._reached or last < first:
                 what = "are out of order" if valid else "have a wrong CRC"
                 self._note(position, position + size, f"the offsets {first} to {last} {what}")
@@ -252,7 +273,8 @@ class SegmentMap:
                 self._events.append(Event(batch.base_offset, batch.producer_id, TransactionEvent.BEGIN))
 
 
-def _headers(file: ReadableFile, position: int, end: int) -> Iterator[Batch]:
+def headers_between(file: ReadableFile, position: int, end: int) -> Iterator[Batch]:
+    """Yield the headers of the batches in good bytes of a segment. Raises as `read_into`."""
     while position < end:
         batch = header_at(file, position)
         if not isinstance(batch, Batch):

@@ -13,13 +13,16 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.ops.lookup.by_offset import Found
-from kafkalog_cli.ops.lookup.by_time import TimeSearch
+from kafkalog_cli.ops.lookup.by_time import TimeSearch, earliest_offsets, latest_offsets, offsets_before
 from kafkalog_cli.ops.replicas import Copy
 from kafkalog_cli.ops.serve.epochs import EpochHistory, leader_epochs_of
 from kafkalog_cli.ops.serve.held_files import HeldFile, HeldFilesystem
 from kafkalog_cli.ops.serve.producers import producers_of
-from kafkalog_cli.ops.serve.segment_map import SegmentMap
+from kafkalog_cli.ops.serve.segment_map import SegmentMap, headers_between
 from kafkalog_cli.ops.serve.transactions import Aborted, aborted_transactions, first_open_offset
+
+LATEST, EARLIEST = -1, -2
+"""The words for the end and the start of a log, where a request has a time."""
 
 
 @unique
@@ -37,6 +40,7 @@ class NoRecords(Enum):
     OUT_OF_RANGE = "out-of-range"
     DAMAGED = "damaged"
     CUT_OFF = "cut-off"
+    NEWER_FORMAT = "newer-format"
 
 
 class RecordsPart(NamedTuple):
@@ -47,6 +51,16 @@ class RecordsPart(NamedTuple):
     size_bytes: int
     next_offset: int
     segment: SegmentMap
+
+    def in_format(self, most_magic: int) -> RecordsPart | NoRecords:
+        """Return the first batches up to a batch of a newer message format than `most_magic`. Raises as `read_into`."""
+        end, following = self.position, self.next_offset
+        for batch in headers_between(self.file, self.position, self.position + self.size_bytes):
+            if batch.magic > most_magic:
+                part = self._replace(size_bytes=end - self.position, next_offset=following)
+                return part if part.size_bytes else NoRecords.NEWER_FORMAT
+            end, following = batch.position + batch.size_bytes, batch.last_offset + 1
+        return self
 
     def read_ahead(self) -> None:
         """Read and check as many bytes after these: the client probably asks for them next. Raises as `read_into`."""
@@ -167,6 +181,36 @@ class ServedPartition:
             return self.segments[number + 1].base_offset <= offset
         return offset >= self.copy.bounds.next_offset
 
+    def bytes_at(self, offset: int, most_bytes: int) -> RecordsPart | NoRecords | None:
+        """Return bytes of a log of Kafka 0.7 from an offset on, as `records` does; the offset is a position of a byte.
+
+        As clients of 0.7 add up the sizes of messages, they cannot continue after damage. Raises as `read_into`.
+        """
+        if not self.start <= offset <= self.end:
+            return NoRecords.OUT_OF_RANGE
+        if offset == self.end:
+            return None
+        number = self._segment_at(offset)
+        segment, mapped = self.segments[number], self._map(number)
+        found = mapped.good_bytes(offset - segment.base_offset, max(0, min(most_bytes, self.end - offset)))
+        self._tell_damage(number)
+        if self._is_cut(number):
+            return NoRecords.CUT_OFF
+        if found is None:
+            return NoRecords.DAMAGED
+        return RecordsPart(
+            self._fs.held(segment.log.path), found.start, found.end - found.start, found.next_offset, mapped
+        )
+
+    def offsets_before(self, time_ms: int, most: int, now_ms: int) -> list[int]:
+        """Return at most `most` offsets before a time, or for the words EARLIEST and LATEST (getOffsetsBefore)."""
+        partition, bounds, most = self.copy.partition, self.copy.bounds, max(0, most)
+        if time_ms == LATEST:
+            return latest_offsets(partition, most, bounds)
+        if time_ms == EARLIEST:
+            return earliest_offsets(partition, most, bounds)
+        return offsets_before(partition, time_ms, most, bounds, now_ms)
+
     def first_at(self, timestamp_ms: int) -> Found | None:
         """Return the first record at or after a time, from the start of the log on. Raises OSError for a cut log."""
         self._check_whole()
@@ -224,7 +268,9 @@ class ServedPartition:
     def _map(self, number: int) -> SegmentMap:
         with self._building:
             if number not in self._maps:
-                self._maps[number] = SegmentMap(self._fs.held(self.segments[number].log.path), self._kernels)
+                segment = self.segments[number]
+                seven = segment.base_offset if segment.is_seven else None
+                self._maps[number] = SegmentMap(self._fs.held(segment.log.path), self._kernels, seven)
             return self._maps[number]
 
     def _tell_damage(self, number: int) -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import errno
 import select
 import socket
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from threading import Lock, Thread
 from typing import NamedTuple
 
 from kafkalog_cli.errors import KafkalogError, UsageError
-from kafkalog_cli.ops.serve.broker import Answer, Broker
+from kafkalog_cli.ops.serve.broker import Broker
 from kafkalog_cli.ops.serve.connection import Connection
+from kafkalog_cli.ops.serve.dialects import Dialect
 from kafkalog_cli.ops.session.observer import Note
 
 _TICK_SECONDS = 0.5
@@ -28,30 +29,38 @@ class ServerLimits(NamedTuple):
 
 
 class Server:
-    """Listens on `host` and `port`; port 0 takes a free one.
+    """Listens on ports of `host`, each with the requests that it understands; port 0 takes a free one.
 
     Raises UsageError for an unknown host, KafkalogError if the port cannot be had.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 what a server needs
-        self, host: str, port: int, broker: Broker, answers: Mapping[str, Answer], limits: ServerLimits,
+        self, host: str, listeners: Sequence[tuple[int, Dialect]], broker: Broker, limits: ServerLimits,
         clock: Callable[[], float], report: Callable[[Note], None],
     ) -> None:  # fmt: skip
         self._broker = broker
         self._limits = limits
         self._clock = clock
         self._report = report
-        self._answers = answers
-        self._socket = _listening(host, port)
+        self._listening: dict[int, tuple[socket.socket, Dialect]] = {}
+        with ExitStack() as opened:
+            for port, dialect in listeners:
+                listening = opened.enter_context(_listening(host, port))
+                self._listening[listening.fileno()] = listening, dialect
+            opened.pop_all()
         self._threads: dict[Thread, socket.socket] = {}
         self._changing = Lock()
         self._wake, self._waker = socket.socketpair()
 
     @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """The host and port of each listener."""
+        return [listening.getsockname()[:2] for listening, _ in self._listening.values()]
+
+    @property
     def address(self) -> tuple[str, int]:
-        """The host and port."""
-        host, port = self._socket.getsockname()[:2]
-        return host, port
+        """The host and port of the first listener."""
+        return self.addresses[0]
 
     @property
     def connections(self) -> int:
@@ -62,13 +71,14 @@ class Server:
     def run(self) -> None:
         """Accept connections until `stop` is called, or the calling thread is interrupted. Then end all connections."""
         poll = select.poll()
-        poll.register(self._socket, select.POLLIN)
+        for descriptor in self._listening:
+            poll.register(descriptor, select.POLLIN)
         poll.register(self._wake, select.POLLIN)
         try:
             while not self._broker.stopping.is_set():
                 for descriptor, _ in poll.poll(_TICK_SECONDS * 1000):
-                    if descriptor == self._socket.fileno():
-                        self._accept()
+                    if descriptor in self._listening:
+                        self._accept(*self._listening[descriptor])
                 self._broker.groups.expire()
                 self._broker.consumer_groups.expire()
         finally:
@@ -80,9 +90,9 @@ class Server:
         with suppress(OSError):  # `run` has ended by itself
             self._waker.send(b"x")
 
-    def _accept(self) -> None:
+    def _accept(self, listening: socket.socket, dialect: Dialect) -> None:
         try:
-            client, _ = self._socket.accept()
+            client, _ = listening.accept()
         except OSError:  # the client has gone, or there is no descriptor left: it may try again
             self._broker.stopping.wait(0.01)
             return
@@ -91,7 +101,7 @@ class Server:
                 client.close()
                 return
             try:
-                connection = Connection(client, self._broker, self._answers, self._limits.idle_seconds, self._clock)
+                connection = Connection(client, self._broker, dialect, self._limits.idle_seconds, self._clock)
                 thread = Thread(target=self._serve, args=(client, connection), name="kafkalog-client", daemon=True)
                 self._threads[thread] = client
                 thread.start()
@@ -117,7 +127,8 @@ class Server:
     def _end(self) -> None:
         self._broker.stopping.set()
         self._broker.groups.stop()
-        self._socket.close()
+        for listening, _ in self._listening.values():
+            listening.close()
         with self._changing:
             threads = list(self._threads.items())
         for _, client in threads:

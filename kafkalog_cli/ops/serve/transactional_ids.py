@@ -9,7 +9,7 @@ from threading import Lock
 from kafkalog_cli.format.internal_topics.records import TRANSACTION_STATE
 from kafkalog_cli.ops.coordinators import CoordinatorTopic, LogDirs
 from kafkalog_cli.ops.session.observer import Note
-from kafkalog_cli.ops.tables.transactions import Transaction, transactions
+from kafkalog_cli.ops.tables.coordinator_log import Transaction, transactions
 
 
 class TransactionalIds:

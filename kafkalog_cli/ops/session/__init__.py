@@ -13,8 +13,8 @@ The modules are:
 
 - `options`: the choices of a caller.
 - `verb`: a verb, and the state that all partitions share.
-- `work`: one partition with its disk, its lock, refusals and changes; `runner`: runs the verb on it.
+- `work`: one partition with its disk, its lock, refusals, changes, and its progress.
+- `runner`: runs the verb on a `Work`, and turns signals into requests to stop at the next safe point.
 - `session`: all partitions.
-- `observer`: receives results and notes; `lock_warnings`: warnings for readers.
-- `interruptions`: signals; `meter`: progress, and OSError as KafkalogError.
+- `observer`: receives results and notes, and the warnings of readers about locks.
 """

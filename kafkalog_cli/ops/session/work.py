@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from kafkalog_cli.change.manifest import RunInfo
 from kafkalog_cli.disk.clocks import Clock
 from kafkalog_cli.disk.fs import LockHandle, WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_partition
-from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
+from kafkalog_cli.errors import ExitCode, KafkalogError, NoSpace, Refused, Unreadable
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.settings.topic_config import Setting
 from kafkalog_cli.ops.apply_changes import MARKER_STAYS_AWAY, Applied, MarkerState
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.refusals import Action, AppliedRule
     from kafkalog_cli.ops.session.runner import Runner
     from kafkalog_cli.ops.session.verb import SharedState
+
 
 ResultT = TypeVar("ResultT")
 PlanT = TypeVar("PlanT", bound=ChangePlan)
@@ -159,7 +161,7 @@ class Work:
 
     def note_unread_run(self) -> None:
         """Note a manifest of the partition's last run that is not one of kafkalog's: nothing is done by it."""
-        from kafkalog_cli.ops.cut_off import unread_run
+        from kafkalog_cli.ops.undo import unread_run
 
         found = unread_run(self.fs, self.partition)
         if found is not None:
@@ -183,7 +185,7 @@ class Work:
         A dry run only notes that the run would be undone. A run that cannot be undone is noted too. Raises
         KafkalogError.
         """
-        from kafkalog_cli.ops.cut_off import cut_off_run, take_back
+        from kafkalog_cli.ops.undo import cut_off_run, take_back
 
         run_id = cut_off_run(self.fs, self.partition)
         if run_id is None:
@@ -319,3 +321,50 @@ class Outcome(Generic[ResultT]):
     result: ResultT | None = None
     error: KafkalogError | None = None
     is_told: bool = False
+
+
+class Meter:
+    """Counts the bytes read from one partition's logs, and stops the work at a read if a stop was requested.
+
+    A log that is read a second time (to check the result of a change) adds its size to the expected total.
+    """
+
+    def __init__(self, work: Work, runner: Runner) -> None:
+        self._work = work
+        self._observer = runner.observer
+        self._interruptions = runner.interruptions
+        segments = work.partition.segments if runner.shared.verb.counts_logs else ()
+        self._sizes = {segment.log.path: segment.log.size_bytes for segment in segments}
+        self._left = dict(self._sizes)
+
+    def __call__(self, path: str, size_bytes: int) -> None:
+        """Count `size_bytes` that are about to be read or written at `path`.
+
+        Raises KeyboardInterrupt if a stop was requested and the work may still be abandoned.
+        """
+        if not self._work.must_finish:
+            self._interruptions.safe_point()
+        left = self._left.get(path)
+        if left is None or not size_bytes:
+            return
+        if not left:
+            left = self._sizes[path]
+            self._observer.expect_more(left)
+        self._left[path] = left - min(left, size_bytes)
+        self._observer.advance(min(left, size_bytes), path)
+
+    def finish(self) -> None:
+        """End the count for the partition: log bytes that were not read are taken off the expected total."""
+        self._observer.expect_more(-sum(self._left.values()))
+        self._left.clear()
+
+
+def of_the_system(path: str, error: OSError) -> KafkalogError:
+    """Translate an OSError about `path`, or about the file that the error names, into NoSpace or Unreadable."""
+    named = error.filename if isinstance(error.filename, str) else path
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        told: KafkalogError = NoSpace(path=named, reason="it could not be written")
+    else:
+        told = Unreadable(path=named, reason=error.strerror or str(error))
+    told.__cause__ = error
+    return told

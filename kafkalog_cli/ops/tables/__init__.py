@@ -1,6 +1,5 @@
 """Contents of log directories other than records, as rows of tables.
 
-Each module makes the rows of one kind: `batches.py` of batches, `segments.py` of segments, and `cluster.py` of the
-replayed metadata log. `committed_offsets.py`, `groups.py` and `transactions.py` replay a coordinator's topic, which
-`coordinator_log.py` reads.
+`batches.py` has the rows of batches and of segments, `cluster.py` those of the replayed metadata log.
+`coordinator_log.py` replays a coordinator's topic: committed offsets and transactional ids. `groups.py` has its groups.
 """

@@ -1,17 +1,18 @@
-"""Rows of batch headers: every batch in a log, with bad CRCs, markers and aborted transactions included."""
+"""Rows of batch headers, with bad CRCs, markers and aborted transactions included; and rows of segments."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.batch import NO_OFFSET, Batch
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 from kafkalog_cli.ops.damage import damaged_log
+from kafkalog_cli.ops.listing.listing import SegmentListing, list_segment
 from kafkalog_cli.ops.tables.coordinator_log import OnDamage
 
 _NONE = -1
@@ -103,3 +104,63 @@ def _row(partition: Partition, segment: str, log_dir: str, batch: Batch, *, is_s
 
 def _known(value: int) -> int | None:
     return None if value == _NONE else value
+
+
+class SegmentRow(NamedTuple):
+    """A segment.
+
+    Sizes are in bytes, None if the file is missing. Times are in epoch ms, None if unknown. `first_offset` is the first
+    offset of its batches, and `next_offset` the offset after the last one. `format` is that of the first batch.
+    `problems` counts what is wrong in its headers and indexes; `kafkalog verify` shows details.
+    """
+
+    topic: str
+    partition: int
+    segment: str
+    base_offset: int
+    first_offset: int | None
+    next_offset: int
+    size_bytes: int
+    offset_index_bytes: int | None
+    time_index_bytes: int | None
+    txn_index_bytes: int | None
+    first_timestamp: int | None
+    max_timestamp: int | None
+    format: str | None
+    is_active: bool
+    modified: int
+    problems: int
+    log_dir: str
+
+
+def segments(fs: Filesystem, partition: Partition) -> Iterator[SegmentRow]:
+    """Yield the segments, by base offset. A file that cannot be read counts as a problem, and raises nothing."""
+    for segment in partition.segments:
+        yield _segment_row(list_segment(fs, partition, segment, clean=False))
+
+
+def _segment_row(listing: SegmentListing) -> SegmentRow:
+    partition, segment = listing.partition, listing.segment
+    return SegmentRow(
+        partition.topic,
+        partition.number,
+        segment.log.path.rpartition("/")[2],
+        segment.base_offset,
+        listing.first_offset,
+        listing.next_offset,
+        segment.log.size_bytes,
+        _size(segment.offset_index),
+        _size(segment.time_index),
+        _size(segment.txn_index),
+        listing.first_timestamp,
+        listing.max_timestamp,
+        listing.format,
+        listing.is_active,
+        segment.log.mtime_ms,
+        len(listing.faults),
+        partition.path.rpartition("/")[0] or ".",
+    )
+
+
+def _size(file: FileStatus | None) -> int | None:
+    return None if file is None else file.size_bytes

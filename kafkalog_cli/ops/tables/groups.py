@@ -7,8 +7,7 @@ from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
 from kafkalog_cli.format.internal_topics.schema import Message
-from kafkalog_cli.ops.tables.committed_offsets import known_time
-from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry
+from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry, known_time
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")

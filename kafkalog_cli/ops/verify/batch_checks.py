@@ -6,28 +6,39 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, unique
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile, read_all
 from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import (
+    CODEC_MASK,
     CONTROL_MASK,
     NO_TIMESTAMP,
     RECORD_BATCH,
     RECORD_BATCH_MAGIC,
     TRANSACTIONAL_MASK,
+    BatchColumns,
 )
 from kafkalog_cli.format.columns import IntColumn, least_and_largest, rows_where
 from kafkalog_cli.format.control import ABORT
 from kafkalog_cli.format.crc import crc32, crc32c
+from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.legacy import MESSAGE_SEVEN_MAGIC0, MESSAGE_SEVEN_MAGIC1, MESSAGE_V0
-from kafkalog_cli.log.reading.header import control_type_at
+from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.log.partition import Segment
+from kafkalog_cli.log.reading.header import control_record_at
 from kafkalog_cli.log.reading.scan import read_readable
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.checks.segment_walk import BatchRun
+from kafkalog_cli.ops.checks.log_questions import LogObserver
+from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
+
+MAX_TOLD = 20
+"""The largest number of findings of one kind per segment; further findings are only counted."""
+
+NO_MARKER = "control batch has no transaction marker (IllegalArgumentException)"
 
 TOLERATED_AHEAD_MS = 3_600_000
 """A clock that is wrong by less than an hour is not reported; message.timestamp.after.max.ms has the same default."""
@@ -202,50 +213,77 @@ def checksums_of(file: ReadableFile, bad: BadBatch) -> Checksums:
     return Checksums(str(crc(memoryview(buffer)[at + _CRC.size :])), str(stored))
 
 
+class Marker(NamedTuple):
+    """A producer's control batch: its position in bytes, and the offsets of the transaction that it ends."""
+
+    position: int
+    producer_id: int
+    first_offset: int | None
+    """None if the log has no record of the transaction."""
+    last_offset: int
+
+
 class AbortedCheck:
     """Follows transactions through the segments of a partition; `see` takes their runs of batches, in order.
 
-    Call `findings` after each segment. A transaction without records in the log (compacted away) needs no entry.
+    Call `findings` after each segment. A transaction without records in the log (compacted away) needs no entry. With
+    `tells_markers`, control batches at which a broker fails that replays them are found, too.
     """
 
-    def __init__(self, fs: Filesystem) -> None:
+    def __init__(self, fs: Filesystem, *, tells_markers: bool = False) -> None:
         self._fs = fs
+        self._tells_markers = tells_markers
         self._open: dict[int, int] = {}
-        self._ended: list[tuple[int, int, int, int]] = []
+        self._ended: list[Marker] = []
 
     def see(self, batch_run: BatchRun) -> None:
         """Note the batches that belong to transactions."""
         batches = batch_run.batches
-        for row in rows_where(lambda bits: bits & TRANSACTIONAL_MASK != 0, batches.attributes):
+        for row in rows_where(lambda bits: bits & (TRANSACTIONAL_MASK | CONTROL_MASK) != 0, batches.attributes):
             if batches.magic[row] < 2 or not batches.valid[row]:
                 continue
             producer = int(batches.producer_id[row])
-            if batches.records_count[row] <= 0:
+            if producer < 0 or batches.records_count[row] <= 0:
                 continue  # the cleaner emptied the batch: it neither has records of a transaction nor ends it
             if batches.attributes[row] & CONTROL_MASK:
                 first = self._open.pop(producer, None)
-                if first is not None:
+                is_told = self._tells_markers and not batches.attributes[row] & CODEC_MASK
+                if first is not None or is_told:
                     marker = int(batches.last_offset[row])
-                    self._ended.append((int(batches.position[row]), producer, first, marker))
-            else:
+                    self._ended.append(Marker(int(batches.position[row]), producer, first, marker))
+            elif batches.attributes[row] & TRANSACTIONAL_MASK:
                 self._open.setdefault(producer, int(batches.base_offset[row]))
 
     def findings(self, log: ReadableFile) -> Iterator[Finding]:
-        """Yield a finding if aborted transactions that end in the segment `log` are not in its index."""
+        """Yield a finding per invalid marker, and one if the index of the segment `log` lacks aborted transactions."""
         ended, self._ended = self._ended, []
-        aborted = [each for each in ended if control_type_at(log, each[0]) == ABORT]
+        aborted: list[Marker] = []
+        invalid = 0
+        for marker in ended:
+            record = control_record_at(log, marker.position)
+            if isinstance(record, Fault) or not record.is_marker:
+                invalid += 1
+                if self._tells_markers and invalid <= MAX_TOLD:
+                    message = record.message if isinstance(record, Fault) else f"a producer's {NO_MARKER}"
+                    offsets, position = (marker.last_offset, marker.last_offset), marker.position
+                    yield finding(FindingKind.CONTROL_RECORD, log.path, message, position=position, offsets=offsets)
+            elif record.type_id == ABORT and marker.first_offset is not None:
+                aborted.append(marker)
+        if self._tells_markers and invalid > MAX_TOLD:
+            message = f"{invalid - MAX_TOLD} more batches of the same kind"
+            yield finding(FindingKind.CONTROL_RECORD, log.path, message)
         if not aborted:
             return
         path = log.path.removesuffix(FileKind.LOG.value) + FileKind.TXN_INDEX.value
         known = self._indexed(path)
-        missing = [each for each in aborted if known is not None and each[1:4:2] not in known]
+        missing = [each for each in aborted if known is not None and (each.producer_id, each.last_offset) not in known]
         if not missing:
             return
-        _, producer, first, marker = missing[0]
-        message = f"no entry for an aborted transaction of producer {producer}, offsets {first} to {marker}"
+        _, producer, first, last = missing[0]
+        message = f"no entry for an aborted transaction of producer {producer}, offsets {first} to {last}"
         if len(missing) > 1:
             message += f"; {len(missing) - 1} more are missing"
-        yield finding(FindingKind.TXN_INDEX_WRONG, path, message, offsets=(first, marker))
+        yield finding(FindingKind.TXN_INDEX_WRONG, path, message, offsets=(first if first is not None else last, last))
 
     def _indexed(self, path: str) -> set[tuple[int, int]] | None:
         """Return the producer id and last offset of each entry.
@@ -259,3 +297,47 @@ class AbortedCheck:
         except (KafkalogError, OSError):
             return None
         return {(entry.producer_id, entry.last_offset) for entry in entries}
+
+
+class BatchListener(Protocol):
+    """Receives the batches of a log in order; their CRCs may be unchecked, depending on the level.
+
+    If `wants_records`, it also receives the records of batches whose CRCs are right, at any level. Records come before
+    their batches.
+    """
+
+    wants_records: bool
+
+    def batches(self, batches: BatchColumns) -> None:
+        """Receive several batches."""
+
+    def records(self, block: RecordBlock) -> None:
+        """Receive the records of several batches."""
+
+
+class BatchListeners:
+    """A check and a listener as one LogObserver; the check receives the same calls as it would alone."""
+
+    def __init__(self, check: LogObserver, listener: BatchListener) -> None:
+        self.wants_records = check.wants_records or listener.wants_records
+        self._check = check
+        self._listener = listener
+
+    def begin(self, segment: Segment, next_offset: int | None) -> bool:
+        """See LogObserver."""
+        return self._check.begin(segment, next_offset)
+
+    def see(self, batch_run: BatchRun) -> None:
+        """See LogObserver."""
+        self._check.see(batch_run)
+        self._listener.batches(batch_run.batches)
+
+    def records(self, block: RecordBlock) -> None:
+        """See LogObserver."""
+        if self._check.wants_records:
+            self._check.records(block)
+        self._listener.records(block)
+
+    def end(self, walk: SegmentWalk, code: ExitCode) -> None:
+        """See LogObserver."""
+        self._check.end(walk, code)

@@ -13,11 +13,11 @@ from kafkalog_cli.disk.names import (
     FileKind,
     WorkState,
     classify_file,
+    offset_of_file_name,
     segment_file_name,
 )
 from kafkalog_cli.errors import KafkalogError
-from kafkalog_cli.format.index import OffsetIndex
-from kafkalog_cli.format.timeindex import TimeIndex
+from kafkalog_cli.format.index import OffsetIndex, TimeIndex
 from kafkalog_cli.log.partition import Partition, PartitionFile, Segment, odd_files
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
@@ -89,7 +89,9 @@ def _leftovers(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
     replaced = _replaced(fs, partition, bound)
     for left in partition.leftovers:
         path, state, offset = left.status.path, left.name.state, left.name.offset
-        if state is WorkState.DELETED:
+        if state in (WorkState.CLEANED, WorkState.SWAP) and offset_of_file_name(left.name.name) is None:
+            yield finding(FindingKind.BAD_NAME, path, NO_OFFSET_IN_NAME)
+        elif state is WorkState.DELETED:
             yield finding(FindingKind.LEFTOVER_DELETED, path, "deleted, and not yet removed from the disk")
         elif state is WorkState.CLEANED:
             message = "left by an unfinished cleaning or split"
@@ -167,8 +169,12 @@ def _segment_sizes(fs: Filesystem, segment: Segment) -> Iterator[Finding]:
 
 
 def bad_names(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
-    """Yield a finding per segment file whose name does not begin with an offset."""
+    """Yield a finding per segment file or snapshot in place whose name does not begin with an offset."""
     for entry in fs.list_directory(partition.path):
         name = classify_file(entry.path.rpartition("/")[2])
-        if entry.is_file and name.kind in SEGMENT_KINDS and name.offset is None:
-            yield finding(FindingKind.BAD_NAME, entry.path, "the name does not begin with an offset")
+        is_in_place = entry.is_file and name.state is WorkState.IN_PLACE
+        if is_in_place and name.kind in (*SEGMENT_KINDS, FileKind.PRODUCER_SNAPSHOT) and name.offset is None:
+            yield finding(FindingKind.BAD_NAME, entry.path, NO_OFFSET_IN_NAME)
+
+
+NO_OFFSET_IN_NAME = "the name does not begin with an offset"

@@ -1,34 +1,26 @@
-"""Check chains of batch headers, or the messages of Kafka 0.7, and hand each run of batches to observers."""
+"""Check chains of batch headers, without the CRCs of batches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.errors import ExitCode, KafkalogError
-from kafkalog_cli.format.batch import NO_TIMESTAMP, BatchColumns
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.columns import least_and_largest
 from kafkalog_cli.format.fault import Fault, unreadable
 from kafkalog_cli.format.limits import Limits
-from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition, Segment
-from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.resync import next_good_batch
-from kafkalog_cli.log.reading.scan import Chunk, good_rows
-from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.checks.segment_reports import ReadContext
-from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
-from kafkalog_cli.ops.damage import DamageSeen
-from kafkalog_cli.ops.verify.batch_checks import BadBatch, checksums_of
+from kafkalog_cli.ops.checks.segment_walk import BatchRun
+from kafkalog_cli.ops.verify.batch_checks import BatchListener
 from kafkalog_cli.ops.verify.gaps import cleaner_wrote, has_gap
 from kafkalog_cli.ops.verify.log import (
-    MAX_TOLD,
-    LogCheck,
     Totals,
     beyond_finding,
     disorder_finding,
@@ -39,7 +31,6 @@ from kafkalog_cli.ops.verify.log import (
     range_kind,
     size_finding,
 )
-from kafkalog_cli.ops.verify.records import RecordsCheck
 
 MAX_MAGIC = 2
 
@@ -165,147 +156,3 @@ def _problem(path: str, batch_run: BatchRun, next_offset: int | None) -> Finding
         return None
     row = next(row for row, value in enumerate(magic) if value > MAX_MAGIC)
     return magic_finding(path, batch_run.position[row], int(magic[row]))
-
-
-class BatchListener(Protocol):
-    """Receives the batches of a log in order; their CRCs may be unchecked, depending on the level.
-
-    If `wants_records`, it also receives the records of batches whose CRCs are right, at any level. Records come before
-    their batches.
-    """
-
-    wants_records: bool
-
-    def batches(self, batches: BatchColumns) -> None:
-        """Receive several batches."""
-
-    def records(self, block: RecordBlock) -> None:
-        """Receive the records of several batches."""
-
-
-class BatchListeners:
-    """A check and a listener as one LogObserver; the check receives the same calls as it would alone."""
-
-    def __init__(self, check: LogCheck, listener: BatchListener) -> None:
-        self.wants_records = check.wants_records or listener.wants_records
-        self._check = check
-        self._listener = listener
-
-    def begin(self, segment: Segment, next_offset: int | None) -> bool:
-        """See LogObserver."""
-        return self._check.begin(segment, next_offset)
-
-    def see(self, batch_run: BatchRun) -> None:
-        """See LogObserver."""
-        self._check.see(batch_run)
-        self._listener.batches(batch_run.batches)
-
-    def records(self, block: RecordBlock) -> None:
-        """See LogObserver."""
-        if self._check.wants_records:
-            self._check.records(block)
-        self._listener.records(block)
-
-    def end(self, walk: SegmentWalk, code: ExitCode) -> None:
-        """See LogObserver."""
-        self._check.end(walk, code)
-
-
-class SevenCheck:
-    """Checks the 0.7 segments of a partition; `findings` also sets `totals` and `log` (None: no such segment)."""
-
-    def __init__(  # noqa: PLR0913
-        self,
-        read_context: ReadContext,
-        partition: Partition,
-        now_ms: int,
-        *,
-        wants_records: bool,
-        only: frozenset[str] | None = None,
-        listener: BatchListener | None = None,
-    ) -> None:
-        self.totals = Totals()
-        self.log: LogBounds | None = None
-        self._read_context = read_context
-        self._now_ms = now_ms
-        self._wants_records = wants_records
-        self._listener = listener
-        self._segments = [
-            segment
-            for segment in partition.segments
-            if segment.is_seven and (only is None or segment.log.path.rpartition("/")[2] in only)
-        ]
-
-    def findings(self) -> Iterator[Finding]:
-        """Yield the findings, in the order of the log."""
-        end: int | None = None
-        for segment in self._segments:
-            if end is not None and segment.base_offset > end:
-                message = f"no segment holds positions {end} to {segment.base_offset - 1}"
-                yield finding(FindingKind.MISSING_OFFSETS, segment.log.path, message)
-            try:
-                with self._read_context.fs.open_read(segment.log.path) as file:
-                    yield from self._segment(file, segment)
-            except KafkalogError as error:
-                yield finding(FindingKind.NOT_READ, segment.log.path, unreadable(error).message)
-            end = segment.base_offset + segment.log.size_bytes
-
-    def _segment(self, file: ReadableFile, segment: Segment) -> Iterator[Finding]:
-        limits, path, totals = self._read_context.limits, segment.log.path, self.totals
-        totals.segments += 1
-        totals.bytes += segment.log.size_bytes
-        seen, records = DamageSeen(), RecordsCheck(self._now_ms)
-        decoder = RecordReader(limits, strict=True)
-        bad: list[BadBatch] = []
-        found: list[Finding] = []
-        reader = SegmentReader(file, DamagePolicy.RESYNC, limits=limits, seven_base_offset=segment.base_offset)
-        broken: Fault | None = None
-        for chain in reader.chains():
-            if broken is not None:
-                found.append(of_fault(path, broken, range_kind(file, broken.position, chain.start)))
-            for chunk in chain:
-                seen.batches(chunk.batches)
-                totals.batches += len(chunk.batches)
-                bad += _bad_crcs(chunk.batches)
-                self._look_into(chunk, decoder, records)
-            broken = chain.fault
-            if broken is not None:
-                seen.fault(broken)
-        if broken is not None:
-            is_tail = segment is self._segments[-1]
-            kind = range_kind(file, broken.position, file.size_bytes, is_tail=is_tail)
-            found.append(of_fault(path, broken, kind))
-        code = seen.exit_code(self._read_context.fs, file, reader.end_position, limits)
-        for one in bad[:MAX_TOLD]:
-            kind = FindingKind.BAD_TAIL_BATCH if code is ExitCode.WARNINGS else FindingKind.CRC_MISMATCH
-            message = f"the CRC of a message of {one.size_bytes} bytes does not match"
-            expected, got = checksums_of(file, one)
-            found.append(finding(kind, path, message, position=one.position, expected=expected, got=got))
-        if len(bad) > MAX_TOLD:
-            message = f"{len(bad) - MAX_TOLD} more messages whose CRC does not match"
-            found.append(finding(FindingKind.CRC_MISMATCH, path, message))
-        self.log = LogBounds(self._segments[0].base_offset, segment.base_offset + reader.good_bytes)
-        yield from found
-        yield from records.findings(path)
-
-    def _look_into(self, chunk: Chunk, decoder: RecordReader, records: RecordsCheck) -> None:
-        listener = self._listener
-        wants_records = self._wants_records or (listener is not None and listener.wants_records)
-        for first, end in good_rows(chunk) if wants_records else ():
-            for block in decoder.blocks(chunk, first, end):
-                if self._wants_records:
-                    self.totals.records += len(block.records)
-                    records.see(block)
-                if listener is not None:
-                    listener.records(block)
-        if listener is not None:
-            listener.batches(chunk.batches)
-
-
-def _bad_crcs(batches: BatchColumns) -> list[BadBatch]:
-    """Return the messages whose CRC does not match."""
-    return [
-        BadBatch(batch.position, batch.size_bytes, batch.magic, is_seven=True)
-        for batch in batches.rows()
-        if not batch.valid
-    ]

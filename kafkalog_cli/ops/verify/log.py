@@ -8,13 +8,7 @@ from typing import Any
 
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.errors import ExitCode, counted
-from kafkalog_cli.format.batch import (
-    HEADER_SIZE_UP_TO_MAGIC_BYTES,
-    NO_OFFSET,
-    RECORD_BATCH,
-    Batch,
-    BatchColumns,
-)
+from kafkalog_cli.format.batch import HEADER_SIZE_UP_TO_MAGIC_BYTES, NO_OFFSET, RECORD_BATCH, Batch, BatchColumns
 from kafkalog_cli.format.columns import integers, least_and_largest, rows_where
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.records import RecordBlock
@@ -26,12 +20,9 @@ from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.log_questions import NO_LEADER_EPOCH
 from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
-from kafkalog_cli.ops.verify.batch_checks import AbortedCheck, BadBatch, TimesSeen, checksums_of
+from kafkalog_cli.ops.verify.batch_checks import MAX_TOLD, AbortedCheck, BadBatch, TimesSeen, checksums_of
 from kafkalog_cli.ops.verify.gaps import Gaps, InnerGaps, cleaner_wrote, rows_behind_gaps
 from kafkalog_cli.ops.verify.records import RecordsCheck
-
-MAX_TOLD = 20
-"""The largest number of findings of one kind per segment; further findings are only counted."""
 
 MAX_INT32 = (1 << 31) - 1
 

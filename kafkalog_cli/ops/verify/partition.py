@@ -19,13 +19,14 @@ from kafkalog_cli.ops.checks.index_reports import PartitionReports
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
 from kafkalog_cli.ops.next_steps import CUT_ACKNOWLEDGED, EPOCHS_STAY, SALVAGE, chosen
-from kafkalog_cli.ops.verify.batch_checks import AbortedCheck
+from kafkalog_cli.ops.verify.batch_checks import AbortedCheck, BatchListener, BatchListeners
 from kafkalog_cli.ops.verify.files import bad_names, file_findings, size_findings
 from kafkalog_cli.ops.verify.gaps import NO_RECORD, GapJudge, missing_start
-from kafkalog_cli.ops.verify.headers import BatchListener, BatchListeners, HeaderCheck, SevenCheck
+from kafkalog_cli.ops.verify.headers import HeaderCheck
 from kafkalog_cli.ops.verify.log import Advance, LogCheck, Totals
 from kafkalog_cli.ops.verify.places import TopicFacts, read_topic_id
 from kafkalog_cli.ops.verify.root import checkpoint_findings
+from kafkalog_cli.ops.verify.seven import SevenCheck
 
 
 @unique
@@ -229,10 +230,10 @@ def _gap_judge(task: VerifyTask, looked: _Looked) -> GapJudge:
 
 def _walked(read_context: ReadContext, task: VerifyTask, found: list[Finding]) -> _Looked:
     """Check every batch and every file beside the log, for the levels normal and deep."""
-    from kafkalog_cli.ops.checks.file_findings import findings_of
+    from kafkalog_cli.ops.checks.file_report import findings_of
 
     deep = task.level is Level.DEEP
-    aborted = AbortedCheck(read_context.fs) if task.wanted is None else None
+    aborted = AbortedCheck(read_context.fs, tells_markers=not deep) if task.wanted is None else None
     check = LogCheck(task.now_ms, wants_records=deep, only=task.wanted, advance=task.advance, aborted=aborted)
     observer = check if task.listener is None else BatchListeners(check, task.listener)
     reports = PartitionReports(read_context, task.partition.path, task.wanted, observer=observer)
@@ -363,6 +364,9 @@ def advised(found: Iterable[Finding], partition: Partition, facts: TopicFacts) -
     if partition.directory.is_metadata_log:  # recover leaves it to its controllers
         findings = [_left_to_the_node(one) if _is_repair(one.next_step) else one for one in findings]
     left = _LEFT_TO_THE_BROKER.get(partition.directory.kind)
+    marked = [one.next_step for one in findings if one.kind is FindingKind.MARKED_DIRECTORY]
+    if partition.directory.kind is DirectoryKind.STRAY and marked and not _names_recover(marked[0]):
+        left = marked[0]  # recover refuses it, as the partition is in its place again
     if left is not None:
         findings = [replace(one, next_step=left) if _names_recover(one.next_step) else one for one in findings]
     is_blocked = any(one.kind in _NOT_REPAIRED and SALVAGE.text in one.next_step for one in findings)

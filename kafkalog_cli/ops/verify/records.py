@@ -27,11 +27,8 @@ from kafkalog_cli.format.limits import MEBIBYTE, Limits
 from kafkalog_cli.format.records import RecordArrays, RecordBlock, RecordColumns, field_bytes
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.verify.batch_checks import TimesSeen
+from kafkalog_cli.ops.verify.batch_checks import MAX_TOLD, NO_MARKER, TimesSeen
 from kafkalog_cli.ops.verify.gaps import InnerGaps
-
-MAX_TOLD = 20
-"""The largest number of findings of one kind per segment; further findings are only counted."""
 
 
 class RecordsCheck:
@@ -144,13 +141,10 @@ class RecordsCheck:
                 is_producers = int(block.batches.producer_id[row]) >= 0
                 if isinstance(found, Fault) or (is_producers and not found.is_marker):
                     if not (block.begun and self._told_control):
-                        message = found.message if isinstance(found, Fault) else f"a producer's {_NO_MARKER}"
+                        message = found.message if isinstance(found, Fault) else f"a producer's {NO_MARKER}"
                         yield FindingKind.CONTROL_RECORD, row, message
                     self._told_control = True
                     break
-
-
-_NO_MARKER = "control batch has no transaction marker (IllegalArgumentException)"
 
 
 def _batch_timestamp(block: RecordBlock, record: int) -> int:

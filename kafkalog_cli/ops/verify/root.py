@@ -20,8 +20,7 @@ from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.importing.request import inputs_of, repeated_command
-from kafkalog_cli.ops.listing.reads import LocatedFault
-from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
+from kafkalog_cli.ops.listing.root import LocatedFault, LogDirRoot, Shutdown
 
 _KINDS = {
     FileKind.META_PROPERTIES: FindingKind.META_PROPERTIES,

@@ -1,7 +1,7 @@
 """Renderers compiled by Numba, for outputs of many megabytes.
 
 - `dump.py`: kafka-dump-log's text; `read_text.py`: kafka-console-consumer's text; `ndjson.py`: NDJSON.
-- `text.py`, `json_text.py`: numbers, constants, strings, base64; `utf8.py`: the check of UTF-8.
+- `text.py`, `json_text.py`: numbers, constants, strings, base64, and the check of UTF-8.
 - `memory.py`: intrinsics that copy blocks of bytes and compare them with ranges.
 
 A function `put…(out, at, …)` writes to `out` from index `at` on and returns the next index. It checks no bounds: its

@@ -9,8 +9,7 @@ from kafkalog_cli.format.kernels.compiling import inlined, kernel
 from kafkalog_cli.format.kernels.machine import load_u64_be
 from kafkalog_cli.format.kernels.memory import copy
 from kafkalog_cli.output.kernels.memory import BLOCK_BYTES, copy_block, first_mark, marks, put, store_u64_le
-from kafkalog_cli.output.kernels.text import constant
-from kafkalog_cli.output.kernels.utf8 import UTF8_SPECIAL, UTF8_WRONG, check_utf8, inside_marks
+from kafkalog_cli.output.kernels.text import UTF8_SPECIAL, UTF8_WRONG, check_utf8, constant, inside_marks
 
 ESCAPED_BYTES = 6
 """The most bytes that one byte of a string becomes."""

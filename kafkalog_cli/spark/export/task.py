@@ -15,9 +15,8 @@ from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.reading.record_arrow import record_batches
 from kafkalog_cli.ops.damage import damaged_log
-from kafkalog_cli.ops.export.files import MadeFile, PartitionFiles, Source, Target
+from kafkalog_cli.ops.export.files import MadeFile, PartitionFiles, Source, Target, core_schema, export_schema, exported
 from kafkalog_cli.ops.export.request import ExportRequest, FileFormat, OnDamage, record_digest
-from kafkalog_cli.ops.export.writers import core_schema, export_schema, exported
 from kafkalog_cli.ops.partition_facts import topic_id_of
 from kafkalog_cli.ops.partition_state import BrokerViews
 from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead

@@ -14,7 +14,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from multiprocessing.synchronize import Event
-from typing import TYPE_CHECKING
 
 from kafkalog_cli.change.manifest import new_run_id
 from kafkalog_cli.change.publishing.new_partitions import Completed, NewPartitions, StagedPartition
@@ -22,8 +21,16 @@ from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.errors import NotChanged, NothingSelected, PathNotFound
 from kafkalog_cli.ops.importing.inputs import InputFile
-from kafkalog_cli.ops.importing.planning import Job, Planner, ids_of_files, jobs_of_files, jobs_of_parts
-from kafkalog_cli.ops.importing.proving import ImportPlan, ImportResult, JobDone
+from kafkalog_cli.ops.importing.planning import (
+    ImportPlan,
+    ImportResult,
+    Job,
+    JobDone,
+    Planner,
+    ids_of_files,
+    jobs_of_files,
+    jobs_of_parts,
+)
 from kafkalog_cli.ops.importing.request import ImportRequest
 from kafkalog_cli.ops.importing.scattering import Part, Places
 from kafkalog_cli.ops.partition_facts import places_of_partitions
@@ -32,9 +39,6 @@ from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.spark.importing.task import BuildTask, ScatterTask, Where
 from kafkalog_cli.spark.jobs import JobWatch, JobWatcher, run_tasks
 from kafkalog_cli.spark.sessions import Sessions
-
-if TYPE_CHECKING:
-    pass
 
 Tasks = Callable[[Sequence[Job], BuildTask, JobWatch], list[JobDone]]
 """Runs the work for each job."""

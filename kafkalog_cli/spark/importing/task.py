@@ -16,8 +16,7 @@ from kafkalog_cli.disk.lock import LockPolicy, lock_log_dir
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.ops.importing.building import TopicStyle, build
 from kafkalog_cli.ops.importing.inputs import KNOWN_COLUMNS, PLACE_COLUMNS, InputFile, batches
-from kafkalog_cli.ops.importing.planning import Job
-from kafkalog_cli.ops.importing.proving import JobDone, prove
+from kafkalog_cli.ops.importing.planning import Job, JobDone, prove
 from kafkalog_cli.ops.importing.scattering import Part, Places, Scatter, in_offset_order
 from kafkalog_cli.spark.jobs import attempt
 

@@ -17,7 +17,6 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.values.decoded_columns import Decoding
-from kafkalog_cli.spark.offset_limits import RecordRange
 from kafkalog_cli.spark.offsets import check_unique, served_partitions
 from kafkalog_cli.spark.options import Mode
 from kafkalog_cli.spark.queries.ranges import ScanRange
@@ -37,7 +36,7 @@ from kafkalog_cli.spark.starting import SMALL_BYTES
 from kafkalog_cli.spark.tables import TABLES, Table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 TABLE_DATABASE = "kafkalog"
 """The database of the tables, whatever the topics are called: Spark's database of global temporary views."""
@@ -117,27 +116,36 @@ class SqlView(NamedTuple):
         For a topic, `wanted` limits the records and must not be empty; None: all records. Raises UsageError if a
         partition is found twice.
         """
+        if self.table is not None:
+            check_unique(self.partitions)
+            options = {"table": self.table.name, "paths": self._paths(self.numbers), "mode": reading.mode.value}
+            return spark.read.format("kafkalog-table").options(**options).schema(self.table.ddl).load()
+        return self._of_topic(spark, used, reading, wanted)
+
+    def reader(
+        self, spark: SparkSession, columns: Sequence[SourceColumn], reading: Reading, wanted: ScanRange | None = None
+    ) -> DataFrameReader:
+        """Return Spark's reader of some columns of a topic; the parameters and errors are those of `dataframe`."""
         check_unique(self.partitions)
         wanted = wanted or ScanRange(self.numbers)
-        paths = json.dumps([one.path for one in self.partitions if one.number in wanted.partitions])
-        if self.table is not None:
-            options = {"table": self.table.name, "paths": paths, "mode": reading.mode.value}
-            return spark.read.format("kafkalog-table").options(**options).schema(self.table.ddl).load()
-        return self._of_topic(spark, used, reading, paths, wanted.records)
+        options = {
+            "paths": self._paths(wanted.partitions), "isolation": reading.isolation.value, "mode": reading.mode.value,
+            "includeControl": str(reading.include_control).lower(), "columns": ",".join(one.name for one in columns),
+            **reading.decoding.options(),
+            **(wanted.records.options() if reading.mode is Mode.FAILFAST else {}),  # else damage could be missed
+        }  # fmt: skip
+        return spark.read.format("kafkalog").options(**options).schema(spark_schema(columns))
+
+    def _paths(self, numbers: frozenset[int]) -> str:
+        return json.dumps([one.path for one in self.partitions if one.number in numbers])
 
     def _of_topic(
-        self, spark: SparkSession, used: frozenset[str], reading: Reading, paths: str, records: RecordRange
+        self, spark: SparkSession, used: frozenset[str], reading: Reading, wanted: ScanRange | None
     ) -> DataFrame:
         known = self._of_record(reading)
         columns = tuple(one for one in known if one.name in used or one == FAULT) or (RECORDS,)
         names = [one.name for one in columns if one != RECORDS]
-        options = {
-            "paths": paths, "isolation": reading.isolation.value, "mode": reading.mode.value,
-            "includeControl": str(reading.include_control).lower(), "columns": ",".join(one.name for one in columns),
-            **reading.decoding.options(),
-            **(records.options() if reading.mode is Mode.FAILFAST else {}),  # else damage could be missed
-        }  # fmt: skip
-        read = spark.read.format("kafkalog").options(**options).schema(spark_schema(columns)).load()
+        read = self.reader(spark, columns, reading, wanted).load()
         if not names:  # the number of records is enough: Spark generates the rows, none comes from a worker
             read = read.selectExpr(f"explode(sequence(1, {RECORDS.name}))")
         fields = spark_schema(known).fields

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.errors import KafkalogError, UsageError
 from kafkalog_cli.spark.jobs import is_of_a_worker, without_state
+from kafkalog_cli.spark.options import Mode
+from kafkalog_cli.spark.queries.aggregates import with_partials
 from kafkalog_cli.spark.queries.catalog import TABLE_DATABASE, Catalog, Reading, SqlView, with_named
 from kafkalog_cli.spark.queries.confinement import Allowed, check_analysed, check_parsed
 from kafkalog_cli.spark.queries.plans import (
@@ -22,11 +24,11 @@ from kafkalog_cli.spark.queries.plans import (
     used_columns,
 )
 from kafkalog_cli.spark.queries.ranges import used_ranges
-from kafkalog_cli.spark.schema import arrow_of
+from kafkalog_cli.spark.schema import arrow_of, columns_named
 from kafkalog_cli.spark.sessions import register_sources
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 _DATABASE = "spark.sql.globalTempDatabase"
 
@@ -152,8 +154,10 @@ def query_rows(  # noqa: PLR0913
             views.register_stand_ins()
             execution = _planned(spark, parsed, allowed)
             has_ranges = not (is_kept and depends_on_the_moment(spark._jvm, execution.analyzed()))
-            views.register(execution.optimizedPlan(), has_ranges=has_ranges)
-            rows = spark.sql(text)
+            rows = views.aggregated(execution) if has_ranges else None
+            if rows is None:
+                views.register(execution.optimizedPlan(), has_ranges=has_ranges)
+                rows = spark.sql(text)
         yield rows
     finally:
         views.drop()
@@ -255,6 +259,23 @@ class _Views:
             marked = [StructField(one.name, one.dataType, True, {VIEW: _identifier(key)}) for one in fields]
             empty = self._spark.sparkContext.emptyRDD()
             self._create(key, self._spark.createDataFrame(empty, StructType(marked), verifySchema=False))
+
+    def aggregated(self, execution: Any) -> DataFrame | None:
+        """Return the rows of a query whose records are aggregated in tasks; None if its plan is not of that kind."""
+        if self._reading.mode is not Mode.FAILFAST:
+            return None
+        plan = execution.optimizedPlan()
+        topics = {_identifier(key): view for key, view in self._found.items() if view.table is None}
+        ranges = used_ranges(plan, {name: view.numbers for name, view in topics.items()})
+
+        def load(name: str, columns: Sequence[str]) -> DataFrameReader | None:
+            wanted = ranges.get(name)
+            if name not in topics or wanted is None or wanted.is_empty:
+                return None
+            return topics[name].reader(self._spark, columns_named(columns), self._reading, wanted)
+
+        rows = with_partials(self._spark, plan, load)
+        return None if rows is None else rows.toDF(*execution.analyzed().schema().fieldNames())
 
     def register(self, plan: Any, *, has_ranges: bool) -> None:
         """Replace the stand-ins by views that read only what an optimised plan uses; unused views stay empty.

@@ -118,9 +118,7 @@ public final class TopicSettings {
         });
         row(out, "segmentSize", String.valueOf(found.segmentSize()));
         row(out, "maxSegmentMs", String.valueOf(found.maxSegmentMs()));
-        row(out, "initFileSize", String.valueOf(found.initFileSize()));
         row(out, "localRetentionMs", String.valueOf(found.localRetentionMs()));
-        row(out, "localRetentionBytes", String.valueOf(found.localRetentionBytes()));
         row(out, "producer.id.expiration.ms", String.valueOf(current.get("producer.id.expiration.ms")));
         row(out, "log.cleaner.threads", String.valueOf(current.get("log.cleaner.threads")));
     }

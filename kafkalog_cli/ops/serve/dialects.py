@@ -1,0 +1,85 @@
+"""The requests that a listener understands: those of Kafka 0.8 and newer, and on a listener of its own those of 0.7."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kafkalog_cli.format.internal_topics.decode import Spliced
+from kafkalog_cli.format.internal_topics.schema import Message
+from kafkalog_cli.format.protocol.errors import ApiError
+from kafkalog_cli.format.protocol.messages import (
+    API_VERSIONS,
+    PRODUCE,
+    Api,
+    BadRequest,
+    RequestHeader,
+    apis,
+    apis_for_old_clients,
+    read_header,
+    read_request,
+    response_pieces,
+)
+from kafkalog_cli.ops.serve.answer_seven import answer_seven, read_seven
+from kafkalog_cli.ops.serve.api_table import ANSWERS
+from kafkalog_cli.ops.serve.broker import Broker, Caller, Request
+
+Dialect = Callable[[Broker, Caller, bytes], list[bytes | Spliced]]
+"""Answers a frame without its size by the pieces of a response. Raises BadRequest: the connection ends then."""
+
+
+def of_today(broker: Broker, caller: Caller, frame: bytes) -> list[bytes | Spliced]:
+    """See Dialect: the versions that Kafka 4 serves."""
+    return _answered(apis(), broker, caller, frame)
+
+
+def of_old_clients(broker: Broker, caller: Caller, frame: bytes) -> list[bytes | Spliced]:
+    """See Dialect: requests of Kafka 0.7, and the first versions of Fetch and ListOffsets too."""
+    seven = read_seven(frame)
+    if seven is not None:
+        return answer_seven(broker, seven)
+    return _answered(apis_for_old_clients(), broker, caller, frame)
+
+
+def _answered(served: Mapping[int, Api], broker: Broker, caller: Caller, frame: bytes) -> list[bytes | Spliced]:
+    header, reader = read_header(frame, served)
+    refused = _why_refused(served, header)
+    if refused is not None and header.api_key == API_VERSIONS:
+        return _versions(served, header, 0, ApiError.UNSUPPORTED_VERSION)
+    if refused is not None:
+        raise BadRequest(refused)
+    api, version = served[header.api_key], header.version
+    request = Request(version, read_request(api, version, reader), caller._replace(client_id=header.client_id or ""))
+    if api.key == API_VERSIONS:
+        return _versions(served, header, version, ApiError.NONE)
+    message = ANSWERS[api.name](broker, request)
+    if api.key == PRODUCE and not request.body["acks"]:
+        raise BadRequest("a producer without acks gets no errors, and kafkalog serve is read-only")
+    return response_pieces(api, version, header.correlation_id, message)
+
+
+def _why_refused(served: Mapping[int, Api], header: RequestHeader) -> str | None:
+    """Return the reason why a request is not answered, None if it is. A broker closes the connection then."""
+    api = served.get(header.api_key)
+    if api is None:
+        return f"API {header.api_key} is not served"
+    if header.version not in api.versions:
+        first, last = api.versions
+        return f"{api.name} v{header.version} is not served (served: v{first} to v{last})"
+    return None
+
+
+def _versions(served: Mapping[int, Api], header: RequestHeader, version: int, error: ApiError) -> list[bytes | Spliced]:
+    """Answer ApiVersions. An unknown version is answered by version 0 and an error, with the served versions too.
+
+    Those of Produce begin with 0, as in Kafka. Without version 0 of Produce, librdkafka would fetch in no version, and
+    old clients not compress (KAFKA-18659).
+    """
+    keys: list[Message] = [
+        {
+            "apiKey": api.key,
+            "minVersion": 0 if api.key == PRODUCE else api.versions.first,
+            "maxVersion": api.versions.last,
+        }
+        for api in served.values()
+    ]
+    return response_pieces(served[API_VERSIONS], version, header.correlation_id, {"errorCode": error, "apiKeys": keys})

@@ -1,0 +1,258 @@
+"""Queries that only count, sum or compare the records of groups: tasks give a row for each group, not for each record.
+
+In the optimised plan of a query, a lowest `Aggregate` above filters and projections of one topic is replaced by a
+`kafkalog-partials` read and an aggregate over its rows. All other nodes stay as Spark made them. A plan with any
+expression that is not listed here stays as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafkalog_cli.spark.partials import Expression, Partials
+from kafkalog_cli.spark.queries.plans import elements, view_columns
+from kafkalog_cli.spark.schema import RECORDS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Load = Callable[[str, list[str]], Any]
+"""Returns Spark's reader of a view, given the view's name and the columns to read; None if it is not to be read."""
+
+_COMPARISONS = {
+    "And": "and", "Or": "or", "EqualTo": "=", "LessThan": "<", "LessThanOrEqual": "<=", "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+}  # fmt: skip
+_TESTS = {"Not": "not", "IsNull": "is null", "IsNotNull": "is not null"}
+_SIZES = ("Length", "OctetLength")
+_CALLS = {"Count": "count", "Sum": "sum", "Min": "min", "Max": "max"}
+_WHOLE = {"count": "coalesce(sum({}), 0L)", "sum": "sum({})", "min": "min({})", "max": "max({})"}
+"""How Spark makes the result over a group of results over its parts; there is no part if there is no record."""
+_CALL = "AggregateExpression"
+_ORDERED = ("integer", "long", "timestamp")
+"""Types whose values Spark and Arrow compare alike with < and >."""
+_KNOWN = (*_ORDERED, "binary", "string", "boolean")
+_ONE: Expression = ["literal", "integer", 1]
+
+
+class _NotListed(Exception):
+    """A plan has a node or an expression that tasks do not compute."""
+
+
+class _Call(NamedTuple):
+    """A function of a group: `name` is a value of _CALLS, `type` Spark's name of the type of its result."""
+
+    name: str
+    argument: Expression
+    type: str
+
+
+def with_partials(spark: SparkSession, plan: Any, load: Load) -> DataFrame | None:
+    """Return the rows of an optimised plan whose records are aggregated in tasks; None: it has to be run as it is."""
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+    try:
+        above, aggregate, below = _chain(plan)
+        made = _Rewriting(spark, below).aggregate(aggregate, load)
+    except _NotListed:
+        return None
+    for node in reversed(above):
+        made = node.withNewChildren(_sequence(spark, [made]))
+    rows = spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, made)
+    return ClassicDataFrame(rows, spark)
+
+
+def _chain(plan: Any) -> tuple[list[Any], Any, list[Any]]:
+    """Return the nodes above the lowest Aggregate of a plan, that Aggregate, and the nodes below it, from the top."""
+    nodes = [plan]
+    while children := list(elements(nodes[-1].children())):
+        if len(children) > 1:
+            raise _NotListed
+        nodes.append(children[0])
+    if any(node.subqueries().size() for node in nodes):
+        raise _NotListed
+    names = [node.getClass().getSimpleName() for node in nodes]
+    if "Aggregate" not in names:
+        raise _NotListed
+    at = len(names) - 1 - names[::-1].index("Aggregate")
+    if any(name not in ("Project", "Filter") for name in names[at + 1 : -1]):
+        raise _NotListed
+    return nodes[:at], nodes[at], nodes[at + 1 :]
+
+
+class _Rewriting:
+    """Rewrites one Aggregate. `below`: the nodes under it, from the top; the last node is a stand-in of a view."""
+
+    def __init__(self, spark: SparkSession, below: list[Any]) -> None:
+        self._spark = spark
+        *inner, leaf = below
+        columns = list(view_columns(leaf))
+        if not columns:
+            raise _NotListed
+        self._view = columns[0][0]
+        self._known: dict[int, Expression] = {number: ["column", name] for _, name, number in columns}
+        self._conditions: list[Expression] = []
+        for node in reversed(inner):
+            if node.getClass().getSimpleName() == "Filter":
+                self._conditions.append(self._value(node.condition()))
+            else:
+                self._known = dict(self._projected(node))
+
+    def _projected(self, project: Any) -> Iterator[tuple[int, Expression]]:
+        for one in elements(project.projectList()):
+            value = one.child() if one.getClass().getSimpleName() == "Alias" else one
+            yield one.exprId().id(), self._value(value)
+
+    def aggregate(self, node: Any, load: Load) -> Any:
+        """Return the plan in place of an Aggregate: it has the same columns, with the same ids."""
+        keys = list(elements(node.groupingExpressions()))
+        groups = [self._value(_attribute(key)) for key in keys]
+        results = list(elements(node.aggregateExpressions()))
+        calls = [call for result in results for call in self._calls_in(result)] or [_Call("count", _ONE, "long")]
+        columns = sorted(set(_columns([*self._conditions, *groups, *(call.argument for call in calls)])))
+        in_tasks = [(call.name, call.argument) for call in calls]
+        if not columns:  # a row of the source stands for many records then
+            columns = [RECORDS.name]
+            in_tasks = [_of_rows(call) for call in calls]
+        reader = load(self._view, columns)
+        if reader is None:
+            raise _NotListed
+        types = [_type(key) for key in keys] + [call.type for call in calls]
+        partials = Partials(self._conditions, groups, in_tasks)
+        rows = reader.format("kafkalog-partials").option("partials", partials.to_json()).schema(_schema(types)).load()
+        grouped = _grouped_again(rows, len(keys), calls)._jdf.queryExecution().analyzed()
+        made = list(elements(grouped.output()))
+        new = {key.exprId().id(): made[at] for at, key in enumerate(keys)}
+        waiting = iter(made[len(keys) :])
+        replaced = [self._alias(self._replaced(result, new, waiting), result) for result in results]
+        plans: Any = self._spark._jvm.org.apache.spark.sql.catalyst.plans.logical
+        return plans.Project(_sequence(self._spark, replaced), grouped)
+
+    def _calls_in(self, expression: Any) -> Iterator[_Call]:
+        """Iterate over the calls in an expression, in the order in which `_replaced` finds them."""
+        if expression.getClass().getSimpleName() == _CALL:
+            yield self._call(expression)
+            return
+        for child in elements(expression.children()):
+            yield from self._calls_in(child)
+
+    def _call(self, expression: Any) -> _Call:
+        function = expression.aggregateFunction()
+        name, arguments = _CALLS.get(function.getClass().getSimpleName()), list(elements(function.children()))
+        if name is None or expression.isDistinct() or expression.filter().isDefined() or len(arguments) != 1:
+            raise _NotListed
+        kind = _type(arguments[0])
+        # A sum of 64-bit numbers may overflow, which Spark reports.
+        if (name == "sum" and kind != "integer") or (name in ("min", "max") and kind not in _ORDERED):
+            raise _NotListed
+        return _Call(name, self._value(arguments[0]), kind if name in ("min", "max") else "long")
+
+    def _replaced(self, expression: Any, new: Mapping[int, Any], waiting: Iterator[Any]) -> Any:
+        """Return an expression with its calls and keys replaced by columns of the new plan."""
+        kind = expression.getClass().getSimpleName()
+        if kind == _CALL:
+            return next(waiting)
+        if kind == "AttributeReference":
+            return new[expression.exprId().id()]
+        children = [self._replaced(child, new, waiting) for child in elements(expression.children())]
+        return expression.withNewChildren(_sequence(self._spark, children)) if children else expression
+
+    def _alias(self, column: Any, old: Any) -> Any:
+        """Return a column with the name and the id of an old column."""
+        if column.getClass().getSimpleName() == "Alias":
+            return column
+        jvm: Any = self._spark._jvm
+        nothing, none = _sequence(self._spark, []), jvm.scala.Option.empty()
+        made = jvm.org.apache.spark.sql.catalyst.expressions.Alias
+        return made(column, old.name(), old.exprId(), nothing, none, nothing)
+
+    def _value(self, expression: Any) -> Expression:
+        """Return an expression over columns of the view in the form of `Partials`."""
+        kind = expression.getClass().getSimpleName()
+        if kind == "AttributeReference" and _type(expression) in _KNOWN:
+            found = self._known.get(expression.exprId().id())
+            if found is None:
+                raise _NotListed
+            return found
+        if kind == "Literal":
+            return _literal(expression)
+        arguments = list(elements(expression.children()))
+        if kind in _SIZES:
+            return self._size(arguments[0])
+        if kind in _COMPARISONS:
+            _check_comparable(kind, arguments)
+        elif kind not in _TESTS:
+            raise _NotListed
+        return [_COMPARISONS.get(kind) or _TESTS[kind], *map(self._value, arguments)]
+
+    def _size(self, argument: Any) -> Expression:
+        """Return the column with the sizes of keys or values, which takes no bytes along."""
+        value = self._value(argument)
+        if value not in (["column", "key"], ["column", "value"]):
+            raise _NotListed
+        return ["column", f"{value[1]}_size"]
+
+
+def _check_comparable(kind: str, arguments: list[Any]) -> None:
+    types = {_type(one) for one in arguments}
+    wanted = ("boolean",) if kind in ("And", "Or") else _KNOWN if kind == "EqualTo" else _ORDERED
+    if len(types) > 1 or not types <= set(wanted):
+        raise _NotListed
+
+
+def _literal(literal: Any) -> Expression:
+    kind, value = _type(literal), literal.value()
+    if value is None or kind not in _KNOWN:
+        raise _NotListed
+    return ["literal", kind, value.hex() if kind == "binary" else str(value.toString()) if kind == "string" else value]
+
+
+def _type(expression: Any) -> str:
+    """Return Spark's name of an expression's type; text of another collation has a name that nothing here lists."""
+    return str(expression.dataType().simpleString() if _is_text(expression) else expression.dataType().typeName())
+
+
+def _is_text(expression: Any) -> bool:
+    return bool(expression.dataType().getClass().getSimpleName().startswith("StringType"))
+
+
+def _attribute(key: Any) -> Any:
+    if key.getClass().getSimpleName() != "AttributeReference":
+        raise _NotListed
+    return key
+
+
+def _columns(expressions: list[Expression]) -> Iterator[str]:
+    for name, *arguments in expressions:
+        if name == "column":
+            yield arguments[0]
+        elif name != "literal":
+            yield from _columns(arguments)
+
+
+def _of_rows(call: _Call) -> tuple[str, Expression]:
+    """Return a count of records as a function of rows that stand for many records."""
+    if call.name != "count":
+        raise _NotListed
+    return "sum", ["column", RECORDS.name]
+
+
+def _schema(types: list[str]) -> Any:
+    from pyspark.sql.types import StructType
+
+    fields = [{"name": f"c{at}", "type": kind, "nullable": True, "metadata": {}} for at, kind in enumerate(types)]
+    return StructType.fromJson({"type": "struct", "fields": fields})
+
+
+def _grouped_again(rows: DataFrame, keys: int, calls: list[_Call]) -> DataFrame:
+    """Return groups without their parts: the columns of `rows` in their order."""
+    from pyspark.sql import functions as f
+
+    names = rows.columns
+    found = [f.expr(_WHOLE[call.name].format(name)).alias(name) for name, call in zip(names[keys:], calls, strict=True)]
+    return rows.groupBy(*names[:keys]).agg(*found)
+
+
+def _sequence(spark: SparkSession, values: list[Any]) -> Any:
+    return spark._jvm.PythonUtils.toSeq(values)

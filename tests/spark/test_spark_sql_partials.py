@@ -1,0 +1,109 @@
+"""Aggregates of `kafkalog sql` that the tasks make: the rows are those of the plan as it was, and of a naive decoder."""
+
+from collections import Counter
+
+import pytest
+
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.spark import partials, sql
+from kafkalog_cli.spark.queries import query as query_module
+from kafkalog_cli.spark.queries.catalog import Catalog, Reading
+from tests.spark.sql_cases import Chooser, make_logs, oracle_of
+from tests.spark.sql_fuzz import answer_of, plain
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+QUERIES = 24
+READ_IN_TASKS = "kafkalog-partials"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return make_logs(tmp_path_factory.mktemp("logs"), 5)
+
+
+def asked(spark, folder, text):
+    """The rows of a query, and whether its tasks aggregate."""
+    with query_module.query(spark, Catalog(RealFilesystem(), [str(folder)]), text, Reading()) as result:
+        found = result._dataframe
+        return plain(map(tuple, found.collect())), READ_IN_TASKS in found._jdf.queryExecution().toString()
+
+
+@pytest.mark.exhaustive
+def test_random_aggregates(spark, folder, monkeypatch):
+    database, in_tasks = oracle_of(folder), 0
+    nodes = [Chooser(31_000 + seed).totals() for seed in range(QUERIES)]
+    rewritten = [asked(spark, folder, node.sql("spark")) for node in nodes]
+    monkeypatch.setattr(query_module, "with_partials", lambda *_: None)
+    for node, (rows, is_in_tasks) in zip(nodes, rewritten, strict=True):
+        assert (rows, False) == asked(spark, folder, node.sql("spark")), node.sql("spark")
+        assert rows == answer_of(database, node), node.sql("spark")
+        in_tasks += is_in_tasks
+    assert in_tasks > QUERIES // 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select count(*) from a",
+        "select sum(length(value)) from a",
+        "select partition, count(*) n, max(timestamp) newest from orders group by 1 order by 1",
+        "select count(*), max(n) from (select key, count(*) n from b group by key)",
+        "select distinct topic, partition from orders where `offset` >= 10 and not (key is null or partition = 1)",
+        "select Partition as p, count(*) from a where key = X'6b' group by Partition having count(*) > 1",
+        "select count(*) from a where timestamp between '2001-01-01' and '2001-01-02'",
+    ],
+)
+def test_aggregated_in_tasks(spark, folder, monkeypatch, text):
+    rows, is_in_tasks = asked(spark, folder, text)
+    names = sql(spark, folder, text).columns
+    monkeypatch.setattr(query_module, "with_partials", lambda *_: None)
+    assert is_in_tasks
+    assert (rows, False) == asked(spark, folder, text)
+    assert names == sql(spark, folder, text).columns
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select sum(`offset`) from a",  # Spark reports an overflow
+        "select count(distinct key) from a",
+        "select count(*) filter (where partition = 0) from a",
+        "select avg(partition) from a",
+        "select min(key) from a",
+        "select hour(timestamp), count(*) from a group by 1",
+        "select count(*) from a where `offset` % 2 = 0",
+        "select count(*) from a join b using (key)",
+        "select count(*) from a where `offset` > (select max(`offset`) from b)",
+        "select count(*) from segments",
+        "select max(`offset`) from a where topic = 'b' and topic = 'orders'",  # no rows, as Spark sees
+        "select max(`offset`) from a where partition > 100",  # no rows, as kafkalog sees
+        "select count(key, value) from a",
+        "select key from a where partition = 0",
+    ],
+)
+def test_not_aggregated_in_tasks(spark, folder, text):
+    assert not asked(spark, folder, text)[1]
+
+
+def test_more_groups_than_a_task_holds(spark, folder, monkeypatch):
+    """A group then has several rows, as it has of several tasks."""
+    import pyarrow as pa
+
+    monkeypatch.setattr(partials, "MOST_GROUPS", 2)
+    made = partials.Partials([], [["column", "key"]], [("count", ["literal", "integer", 1])])
+    schema = pa.schema([("c0", pa.binary()), ("c1", pa.int64())])
+    keys = [b"a", b"b", None, b"a", b"c", None, b"a", b"a"]
+    rows = [row for part in made.rows(_of_two(keys), schema) for row in zip(*part.to_pydict().values(), strict=True)]
+    counted = Counter()
+    for key, count in rows:
+        counted[key] += count
+    assert len(rows) > len(counted)
+    assert counted == Counter(keys)
+
+
+def _of_two(keys):
+    import pyarrow as pa
+
+    return (pa.record_batch({"key": keys[at : at + 2]}) for at in range(0, len(keys), 2))

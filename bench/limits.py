@@ -1,8 +1,8 @@
 """Measures what the rows of bench/compare.py are bound by: their CPU seconds, and the CPU seconds of each part alone.
 
 The parts are the start (the same command on a log of 8 KiB, so with all imports), reading the files from the page
-cache, their checksums and their codec. The limit is their sum. `limit wall s` has the parts after the start on all cores. For
-`recover` and `compact` the parts do not contain the files that they write.
+cache, their checksums and their codec. The limit is their sum. `limit wall s` has the parts after the start on all
+cores. For `recover` and `compact` the parts do not contain the files that they write.
 """
 
 from __future__ import annotations

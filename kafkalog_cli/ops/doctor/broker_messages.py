@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from kafkalog_cli.ops.doctor.broker_message import JAVA, OPERATING_SYSTEM, BrokerMessage, BrokerText
 from kafkalog_cli.ops.doctor.messages_at_start import AT_START
-from kafkalog_cli.ops.doctor.messages_of_disks import ABOUT_DISKS, ABOUT_METADATA, ABOUT_REPLICATION, ABOUT_RETENTION
+from kafkalog_cli.ops.doctor.messages_of_clusters import ABOUT_METADATA, ABOUT_REPLICATION
+from kafkalog_cli.ops.doctor.messages_of_disks import ABOUT_DISKS, ABOUT_RETENTION
 from kafkalog_cli.ops.doctor.messages_of_files import ABOUT_CHECKPOINTS, ABOUT_INDEXES, ABOUT_SEGMENTS
 
 SECTIONS: tuple[tuple[str, tuple[BrokerMessage, ...]], ...] = (

@@ -161,7 +161,9 @@ def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verificatio
         missing = missing_start(read_context.fs, partition, task.root, task.facts)
         found += () if missing is None else (missing,)
         if task.root is not None and partition.directory.kind is DirectoryKind.PARTITION:
-            found += checkpoint_findings(task.root, partition.topic, partition.number, log)
+            log_start = task.root.offsets_of(partition.topic, partition.number).log_start or 0
+            new = None if partition.segments else LogBounds(log_start, log_start)  # a broker begins a new log there
+            found += checkpoint_findings(task.root, partition.topic, partition.number, log or new)
             log = _from_log_start(log, task.root, partition)
     unknown = [f"topic ids and replicas ({task.facts.unknown_because})"] if task.facts.unknown_because else []
     return Verification(

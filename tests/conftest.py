@@ -18,6 +18,7 @@ from tests.support.sampling import (  # noqa: F401 hooks
     pytest_configure,
     pytest_report_collectionfinish,
 )
+from tests.support.scheduling import pytest_xdist_make_scheduler  # noqa: F401 hook
 
 # `make test-all` takes "default". Both try the same examples each time, as a red check is of the change at hand; `make test-fuzz`
 # tries new ones. Hypothesis takes constants out of whatever modules are loaded by then, which is another set in each
@@ -28,7 +29,7 @@ settings.register_profile("default", max_examples=100, deadline=None, derandomiz
 settings.register_profile("nightly", max_examples=5000, deadline=None, suppress_health_check=list(HealthCheck))
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 if settings.default.derandomize:
-    providers.is_local_module_file = lambda path: False
+    providers.is_local_module_file = lambda path: False  # type: ignore[attr-defined]
 
 # A developer's own configuration is none of the tests'.
 for name in [name for name in os.environ if name.startswith("KAFKALOG_") and not name.startswith("KAFKALOG_TEST_")]:

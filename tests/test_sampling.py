@@ -112,8 +112,20 @@ def test_files_take_turns(suite):
     assert sum(name.startswith(("test_a", "test_b")) for name in names - {"test_alone"}) == 2 * len(whole)
 
 
+def test_later_stages_of_a_file_take_turns(suite):
+    """Tests and parameters of a fixture with one name are one case, and the other tests of their file are in each run."""
+    (suite.path / "suite" / "test_stages.py").write_text(
+        "import pytest\nLATER = pytest.mark.exhaustive(in_turn=True, together='later')\n"
+        "@pytest.fixture(params=['first', pytest.param('second', marks=LATER)])\ndef stage(request): pass\n"
+        "def test_stage(stage): pass\n@LATER\ndef test_stage_at_the_end(): pass\n"
+    )
+    seen = [{name for name in ran(suite, "suite", "--share", f"{n}/3") if "stage" in name} for n in range(3)]
+    assert sorted(map(len, seen)) == [1, 1, 3]
+    assert all("test_stage[first]" in names for names in seen)
+
+
 def test_all_shares_of_a_suite(suite):
-    assert len(set().union(*(ran(suite, "suite", "--share", f"{n}/{SHARES}") for n in range(SHARES)))) == COUNT
+    assert len(set().union(*(ran(suite, "suite", "--share", f"{n}/5") for n in range(5)))) == COUNT
     assert len(ran(suite, "suite", "--share", "all")) == COUNT
 
 
@@ -122,10 +134,10 @@ def test_a_named_file_runs_whole(suite):
     assert ran(suite, "suite") == ran(suite, "suite", "--share", f"0/{SHARES}")
 
 
-def test_a_quarter_of_a_fuzz(suite):
+def test_an_eighth_of_a_fuzz(suite):
     (suite.path / "suite" / "test_it.py").write_text(
         "from tests.support.sampling import part_of\nCASES = part_of(30)\ndef test_count(request):\n"
-        "    assert CASES == (30 if request.config.getoption('share') == 'all' else 8)\n"
+        "    assert CASES == (30 if request.config.getoption('share') == 'all' else 4)\n"
     )
     assert ran(suite, "suite", "--share", f"0/{SHARES}") == ran(suite, "suite", "--share", "all") == {"test_count"}
 

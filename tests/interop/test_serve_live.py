@@ -20,6 +20,7 @@ def tool(kafka, name, *words, code=0):
     return done.stdout
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
 @pytest.mark.parametrize(("case", "topic"), [("txn", "tx2"), ("upgraded", "upgraded")])
 def test_the_console_consumer_prints_all_records(newest_kafka, corpus, case, topic, isolation):

@@ -67,7 +67,7 @@ def of_the_library(folder):
     return counts, damage
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.parametrize("level", [Level.QUICK, Level.DEEP])
 def test_the_counts_of_the_core(corpus, level):
     """Records by the headers, or read; batches, codecs and times by the headers of all batches."""
@@ -106,7 +106,7 @@ def test_the_dirty_ratio_of_compact(corpus):
                 told = {} if state.line(FileKind.CLEANER_CHECKPOINT) is None else {"cleanup.policy": "compact"}
             else:
                 told = {"cleanup.policy": "compact"}
-            config = SettingsSource(FS, told, {}, log_dirs=[str(path)])
+            config = SettingsSource(FS, told, None, log_dirs=[str(path)])
             try:
                 dirt = plan_compact(FS, partition, state, CompactRequest(NOW_MS, config)).dirt
             except KafkalogError:

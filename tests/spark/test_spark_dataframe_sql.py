@@ -212,20 +212,19 @@ def test_spark_connect_is_refused(shop):
 
 
 @pytest.mark.exhaustive
+@pytest.mark.parametrize("at", range(2))
 @pytest.mark.parametrize("seed", range(6))
-def test_random_queries(sql, tmp_path, seed):
+def test_random_queries(sql, tmp_path, seed, at):
     """Each answer twice, in a union, beside a filter, and cached."""
     folder = make_logs(tmp_path / "logs", seed)
-    database = oracle_of(folder)
-    for at in range(2):
-        node = Chooser(seed * 1_000 + at).query()
-        wanted = answer_of(database, node)
-        frame = sql(folder, node.sql("spark"))
-        assert plain(map(tuple, frame.union(frame).collect())) == wanted + wanted, node.sql("spark")
-        assert plain(map(tuple, frame.limit(3).union(frame.where("1 = 0")).collect())) <= wanted
-        frame.persist()
-        assert plain(map(tuple, frame.collect())) == wanted, node.sql("spark")
-        frame.unpersist()
+    node = Chooser(seed * 1_000 + at).query()
+    wanted = answer_of(oracle_of(folder), node)
+    frame = sql(folder, node.sql("spark"))
+    assert plain(map(tuple, frame.union(frame).collect())) == wanted + wanted, node.sql("spark")
+    assert plain(map(tuple, frame.limit(3).union(frame.where("1 = 0")).collect())) <= wanted
+    frame.persist()
+    assert plain(map(tuple, frame.collect())) == wanted, node.sql("spark")
+    frame.unpersist()
 
 
 def test_the_library_imports_spark_only_when_it_is_asked_for():

@@ -3,7 +3,8 @@
 The cases of all tests in a file marked `exhaustive(together=True)` are chosen alike, as they share what is made for a case.
 The tests marked `exhaustive(in_turn=True)` are cases of one family: a run has each 24th of these tests. They go through all
 calls or bytes of one scenario, and other tests of the same file hold in each run what the scenario is about. With both, a file is
-one case of that family: a scenario with a real broker, whose parts are tried without a broker in each run.
+one case of that family: a scenario with a real broker, whose parts are tried without a broker in each run. `together="a name"` does that for
+some tests of a file, such as the later stages of such a scenario.
 
 `--share 3/24` (or TEST_SHARE=3/24) runs the fourth of 24 shares; the 24 together are all cases. Without the option a
 run has the first share; it has all cases where a test file is named, or with `--share all`.
@@ -21,7 +22,7 @@ from collections import defaultdict
 import pytest
 
 SHARES = 24
-PART = 4
+PART = 8
 RUN = {"is whole": True}
 IN_TURN = "in turn"
 FORM = re.compile(r"(\d+)/([1-9]\d*)")
@@ -56,7 +57,7 @@ def pytest_configure(config):
 
 
 def part_of(count):
-    """How many random cases of so many a run has: a quarter, or all where it has all shares."""
+    """How many random cases of so many a run has: an eighth, or all where it has all shares."""
     return count if RUN["is whole"] else -(-count // PART)
 
 
@@ -70,7 +71,7 @@ def place_of(nodeid, together=False, in_turn=False):
     """Family, key and case of a test: a family has some of its cases in a share, from a place that depends on the key."""
     file, function = nodeid.partition("::")[0], nodeid.partition("[")[0]
     if in_turn:
-        return IN_TURN, IN_TURN, file if together else nodeid
+        return IN_TURN, IN_TURN, f"{file} {together}" if together else nodeid
     return function, file if together else function, nodeid
 
 

@@ -12,14 +12,7 @@ from kafkalog_cli.disk.durable import is_half_changed
 from kafkalog_cli.disk.names import FileKind, segment_file_name
 from kafkalog_cli.errors import NotChanged, PartitionLeft, UsageError
 from kafkalog_cli.log.partition import Partition, open_partition
-from kafkalog_cli.ops.append.append import (
-    AppendCounts,
-    AppendPlan,
-    AppendRequest,
-    apply_append,
-    plan_append,
-    rehearse,
-)
+from kafkalog_cli.ops.append.append import AppendCounts, AppendPlan, AppendRequest, apply_append, plan_append, rehearse
 from kafkalog_cli.ops.append.arrow import ArrowReader
 from kafkalog_cli.ops.append.batching import Writing
 from kafkalog_cli.ops.append.columns import Arriving, NdjsonReader, RecordRun

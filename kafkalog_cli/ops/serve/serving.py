@@ -57,7 +57,7 @@ class Serving:
     """
 
     def __init__(self, context: Context, options: ServeOptions, report: Callable[[Note], None]) -> None:
-        properties: dict[str, str] = {}
+        properties: dict[str, str] | None = None
         if options.broker_config is not None:
             properties = read_broker_properties(context.fs, options.broker_config)
         with ExitStack() as opened:

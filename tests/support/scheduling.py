@@ -1,0 +1,23 @@
+"""Which worker of pytest-xdist runs a test: the tests of a file, or of an `xdist_group`, run in one worker.
+
+`--dist loadgroup` alone hands out each other test by itself. Both workers then make what the tests of a file share, and for each of 12,000
+tests they wait for the process that hands it out.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadGroupScheduling
+
+    class ByFile(LoadGroupScheduling):
+        def _split_scope(self, nodeid):
+            group = super()._split_scope(nodeid)
+            return nodeid.partition("::")[0] if group == nodeid else group
+
+    return ByFile(config, log)

@@ -9,6 +9,8 @@ from tests.support.serving import in_records, serving
 
 confluent = pytest.importorskip("confluent_kafka", reason="the extra `replay` is not installed")
 
+pytestmark = pytest.mark.exhaustive(in_turn=True, together=True)
+
 SECONDS = 60
 LEAST = 20
 """Log directories without damage."""

@@ -29,7 +29,7 @@ def asked(spark, folder, text):
         return plain(map(tuple, found.collect())), READ_IN_TASKS in found._jdf.queryExecution().toString()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive(in_turn=True)
 def test_random_aggregates(spark, folder, monkeypatch):
     database, in_tasks = oracle_of(folder), 0
     nodes = [Chooser(31_000 + seed).totals() for seed in range(QUERIES)]

@@ -118,12 +118,12 @@ def machine(inputs_note: str) -> str:
     )
 
 
-def publish(text: str) -> None:
-    """Put the table into docs/bench.md, between its marks."""
+def publish(text: str, begin: str = TABLE_BEGIN, end: str = TABLE_END) -> None:
+    """Put a table into docs/bench.md, between its marks."""
     page = PAGE.read_text(encoding="utf-8")
-    before, rest = page.split(TABLE_BEGIN, 1)
-    after = rest.split(TABLE_END, 1)[1]
-    PAGE.write_text(f"{before}{TABLE_BEGIN}\n{text}\n{TABLE_END}{after}", encoding="utf-8")
+    before, rest = page.split(begin, 1)
+    after = rest.split(end, 1)[1]
+    PAGE.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
 
 
 def parse_options() -> argparse.Namespace:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import mmap
 import os
 import struct
 import subprocess
@@ -102,8 +103,11 @@ def parts_of(segment: Path) -> dict[str, float]:
         while file.readinto(buffer):
             pass
     parts = {"page cache": time.process_time() - begin}
-    data = memoryview(segment.read_bytes())
+    with segment.open("rb") as file:
+        data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     batches = list(_batches(data))
+    for batch in batches:  # the pages are mapped before the checksums are measured
+        batch[::4096].tobytes()
     begin = time.process_time()
     for batch in batches:
         crc32c.crc32c(batch[CHECKED_FROM:])

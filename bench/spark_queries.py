@@ -1,8 +1,7 @@
 """Runs the queries of bench/compare_spark.py one after the other in one process; prints seconds and answers as JSON.
 
-`spark_queries.py ours|peer|core RUNS JSON`: ours are by the source `kafkalog` (count(*) by a view of `kafkalog sql`,
-the lengths by the column value_size, the time range by the options since and until beside the filter), the peer's by
-Spark's Kafka source, the core's by the library without Spark.
+`spark_queries.py ours|peer|core RUNS JSON`: ours are by the source `kafkalog` and by `kafkalog_cli.spark.sql`, the
+peer's by Spark's Kafka source, the core's by the library without Spark. FIXED is a query of 250 records.
 The session is started, and each query run once and once more, before it is measured.
 """
 
@@ -19,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 MASTER = "local[2]"
+FIXED = "count(*) of 250 records"
+EXAMPLE = Path(__file__).resolve().parent.parent / "docs" / "example"
 Query = Callable[[], Any]
 
 
@@ -26,27 +27,30 @@ def kafkalog_queries(given: dict[str, Any]) -> dict[str, Query]:
     """By the source `kafkalog` and the export of this package."""
     from pyspark.sql import functions as f
 
-    from kafkalog_cli.disk.fs import RealFilesystem
-    from kafkalog_cli.spark import session
-    from kafkalog_cli.spark.queries.catalog import Catalog, Reading
+    from kafkalog_cli.spark import session, sql
 
     spark = session(MASTER)
-    in_time = {"since": str(given["since_ms"]), "until": str(given["until_ms"])}
-    topics = Catalog(RealFilesystem(), [given["data"]])
+    plain, keyed, since, until = given["plain"], given["keyed"], given["since_ms"], given["until_ms"]
 
-    def count() -> int:
-        view = topics.find(given["plain"])
-        return int(view.dataframe(spark, frozenset(), Reading()).count())
+    def read(topic: str, **options: object) -> Any:
+        return spark.read.format("kafkalog").option("subscribe", topic).options(**options).load(given["data"])
 
-    def read(topic: str, columns: str, **options: object) -> Any:
-        found = spark.read.format("kafkalog").option("subscribe", topic).option("columns", columns)
-        return found.options(**options).load(given["data"])
+    def rows(query: str, data: str = given["data"]) -> Any:
+        return sql(spark, data, query)
 
+    def groups() -> tuple[int, int]:
+        keys, largest = rows(f"select count(*), max(n) from (select count(*) n from {keyed} group by key)").first()
+        return int(keys), int(largest)
+
+    between = f"timestamp >= timestamp_millis({since}) and timestamp < timestamp_millis({until})"
     return {
-        **_common(f, read, given, in_time),
-        "count(*)": count,
-        "sum(length(value))": lambda: read(given["plain"], "value_size").select(f.sum("value_size")).first()[0],
+        **_of_dataframes(f, read, given, columns="partition,offset"),
+        "count(*)": lambda: rows(f"select count(*) from {plain}").first()[0],
+        "sum(length(value))": lambda: rows(f"select sum(length(value)) from {plain}").first()[0],
+        "time range, 1 %": lambda: rows(f"select count(*) from {plain} where {between}").first()[0],
+        "group by key, lz4": groups,
         "write Parquet": lambda: _exported(given, spark),
+        FIXED: lambda: rows("select count(*) from mixed", str(EXAMPLE)).first()[0],
     }
 
 
@@ -60,39 +64,49 @@ def peer_queries(given: dict[str, Any]) -> dict[str, Query]:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
 
-    def read(topic: str, columns: str, **options: object) -> Any:
-        del columns  # Spark finds out by itself
+    def read(topic: str, **options: object) -> Any:
         found = spark.read.format("kafka").option("kafka.bootstrap.servers", given["address"])
         return found.option("subscribe", topic).options(**options).load()
 
     def write() -> int:
         with tempfile.TemporaryDirectory(dir=given["scratch"]) as out:
             wanted = ("key", "value", "partition", "offset", "timestamp", "timestampType")
-            read(given["plain"], "", includeHeaders="true").select(*wanted, "headers").write.parquet(f"{out}/parquet")
+            read(plain, includeHeaders="true").select(*wanted, "headers").write.parquet(f"{out}/parquet")
         return int(given["records"])
 
-    return {**_common(f, read, given, {}), "write Parquet": write}
+    def groups() -> tuple[int, int]:
+        counted = read(given["keyed"]).groupBy("key").count()
+        keys, largest = counted.agg(f.count("*"), f.max("count")).first()
+        return int(keys), int(largest)
 
-
-def _common(f: Any, read: Callable[..., Any], given: dict[str, Any], in_time: dict[str, str]) -> dict[str, Query]:
-    """Queries of both sources; `in_time` are the options by which a source takes only records of the time range."""
     plain, since, until = given["plain"], given["since_ms"], given["until_ms"]
     between = (f.col("timestamp") >= f.timestamp_millis(f.lit(since))) & (
         f.col("timestamp") < f.timestamp_millis(f.lit(until))
     )
-    times = {"startingTimestamp": str(since), "endingTimestamp": str(until)}
+    return {
+        **_of_dataframes(f, read, given),
+        "count(*)": lambda: read(plain).count(),
+        "sum(length(value))": lambda: read(plain).select(f.sum(f.length("value"))).first()[0],
+        "time range, 1 %": lambda: read(plain).where(between).count(),
+        "group by key, lz4": groups,
+        "write Parquet": write,
+    }
 
-    def groups() -> tuple[int, int]:
-        counted = read(given["keyed"], "key").groupBy("key").count()
-        keys, largest = counted.agg(f.count("*"), f.max("count")).first()
-        return int(keys), int(largest)
+
+def _of_dataframes(f: Any, read: Callable[..., Any], given: dict[str, Any], **columns: str) -> dict[str, Query]:
+    """Queries of DataFrames, the same of both sources. `columns`: the option by which a source reads these alone."""
+    plain = given["plain"]
+    times = {"startingTimestamp": str(given["since_ms"]), "endingTimestamp": str(given["until_ms"])}
+
+    def by_partition() -> list[list[int]]:
+        counted = read(plain, **columns).groupBy("partition").count().orderBy("partition")
+        return [list(row) for row in counted.collect()]
 
     return {
-        "count(*)": lambda: read(plain, "partition").count(),
-        "sum(length(value))": lambda: read(plain, "value").select(f.sum(f.length("value"))).first()[0],
-        "time range, 1 %": lambda: read(plain, "timestamp", **in_time).where(between).count(),
-        "time range by options": lambda: read(plain, "partition", **times).count(),
-        "group by key, lz4": groups,
+        "df.count()": lambda: read(plain).count(),
+        "df.select(sum(length(value)))": lambda: read(plain).select(f.sum(f.length("value"))).first()[0],
+        "df.groupBy(partition).count()": by_partition,
+        "time range by options": lambda: read(plain, **times, **columns).count(),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from kafkalog_cli.ops.doctor.broker_message import OPERATING_SYSTEM, BrokerMessage, BrokerText
+from kafkalog_cli.ops.doctor.broker_message import JAVA, OPERATING_SYSTEM, BrokerMessage, BrokerText
 from kafkalog_cli.ops.doctor.broker_messages import MESSAGES, SECTIONS
 
 TARGET = Path(__file__).with_name("broker-messages")
@@ -52,7 +52,7 @@ def _shown(text: BrokerText) -> str:
 
 
 def _said_by(text: BrokerText) -> str:
-    if text.where == OPERATING_SYSTEM:
+    if text.where in (OPERATING_SYSTEM, JAVA):
         return text.where
     return " or ".join(f"`{name.partition('$')[0]}`" for name in text.where.split(", "))
 

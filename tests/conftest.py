@@ -29,7 +29,7 @@ settings.register_profile("default", max_examples=100, deadline=None, derandomiz
 settings.register_profile("nightly", max_examples=5000, deadline=None, suppress_health_check=list(HealthCheck))
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 if settings.default.derandomize:
-    providers.is_local_module_file = lambda path: False
+    providers.is_local_module_file = lambda path: False  # type: ignore[attr-defined]
 
 # A developer's own configuration is none of the tests'.
 for name in [name for name in os.environ if name.startswith("KAFKALOG_") and not name.startswith("KAFKALOG_TEST_")]:

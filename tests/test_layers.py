@@ -166,8 +166,9 @@ def is_opened_to_read(call):
 def changing_calls(tree):
     """Calls that change files past the door; `open` in a mode that may write is one."""
     for node in ast.walk(tree):
-        is_open = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open"
-        if is_open and not is_opened_to_read(node):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            continue
+        if node.func.id == "open" and not is_opened_to_read(node):
             yield f"open, line {node.lineno}"
     for node, receiver in method_calls(tree):
         name, of_os = node.func.attr, receiver in ("os", "shutil")
@@ -187,8 +188,9 @@ def changes_through_the_door(tree):
 
 def large_functions(name, tree):
     for node in ast.walk(tree):
-        is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        if is_function and node.end_lineno - node.lineno >= MOST_LINES_OF_A_FUNCTION:
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or node.end_lineno is None:
+            continue
+        if node.end_lineno - node.lineno >= MOST_LINES_OF_A_FUNCTION:
             yield f"{name}:{node.name}"
 
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
 
+from kafkalog_cli.change.changes import attributes_of_new
 from kafkalog_cli.change.checkpoint_lines import LineEdit, change_lines
 from kafkalog_cli.change.journal import CheckpointEdits
-from kafkalog_cli.change.journal_check import attributes_of_new
 from kafkalog_cli.change.journal_undo import remove_run, restore, sweep
 from kafkalog_cli.change.manifest import (
     ChangeKind,

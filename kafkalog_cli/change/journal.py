@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 
-from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put, Staged
+from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put, Staged, attributes_of_new, check_changes
 from kafkalog_cli.change.checkpoint_lines import LineEdit, change_lines
-from kafkalog_cli.change.journal_check import attributes_of_new, check_changes
 from kafkalog_cli.change.journal_undo import links_of_run, remove_run, restore, sweep
 from kafkalog_cli.change.manifest import (
     ChangeKind,

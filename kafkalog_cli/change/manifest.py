@@ -12,10 +12,7 @@ from enum import Enum, unique
 from typing import Any
 
 from kafkalog_cli.change.checkpoint_lines import LineEdit, OldLines, read_old_lines
-from kafkalog_cli.change.manifest_form import (
-    MANIFEST,
-    check_form,
-)
+from kafkalog_cli.change.manifest_form import MANIFEST, check_form
 from kafkalog_cli.disk.durable import replace_file
 from kafkalog_cli.disk.fs import FileAttributes, FileStatus, Filesystem, WritableFilesystem, read_all
 from kafkalog_cli.disk.names import OWN_DIRECTORY, FileKind

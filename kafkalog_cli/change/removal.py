@@ -7,12 +7,7 @@ from contextlib import contextmanager
 
 from kafkalog_cli.change.manifest import run_directory, runs_directory
 from kafkalog_cli.change.manifest_form import MANIFEST
-from kafkalog_cli.disk.durable import (
-    partly_removed,
-    remove_if_there,
-    sync_directory,
-    tells_nothing_changed,
-)
+from kafkalog_cli.disk.durable import partly_removed, remove_if_there, sync_directory, tells_nothing_changed
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, WritableFilesystem
 from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed, Unreadable, shell_word
 

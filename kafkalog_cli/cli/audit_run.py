@@ -26,7 +26,7 @@ from kafkalog_cli.ops.audit.compare import (
     run_of,
 )
 from kafkalog_cli.ops.checks.finding_kinds import Severity
-from kafkalog_cli.ops.outside_logs import check_outside
+from kafkalog_cli.ops.same_place import check_outside
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.ops.session.work import of_the_system

@@ -5,15 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 from kafkalog_cli.cli.completions import complete_topics
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
 from kafkalog_cli.cli.environment import Environment, shown_reading
-from kafkalog_cli.cli.options import (
-    SELECTION_PANEL,
-    TIME_HELP,
-    Format,
-    LogDirs,
-    MetadataOption,
-    Now,
-    OutputFormat,
-)
+from kafkalog_cli.cli.options import SELECTION_PANEL, TIME_HELP, Format, LogDirs, MetadataOption, Now, OutputFormat
 from kafkalog_cli.cli.times import time_of
 from kafkalog_cli.errors import combined_exit_code
 from kafkalog_cli.ops.cluster.entries import ClusterPart

@@ -5,14 +5,7 @@ from typing import Annotated
 from kafkalog_cli.cli.completions import complete_groups, complete_topics
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
 from kafkalog_cli.cli.environment import shown_reading
-from kafkalog_cli.cli.options import (
-    SELECTION_PANEL,
-    BrokerConfigOption,
-    Format,
-    LogDirs,
-    MetadataOption,
-    OutputFormat,
-)
+from kafkalog_cli.cli.options import SELECTION_PANEL, BrokerConfigOption, Format, LogDirs, MetadataOption, OutputFormat
 
 
 def groups(  # noqa: PLR0913, PLR0917 options

@@ -18,8 +18,7 @@ from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stream import ResultStream
-from kafkalog_cli.spark.export.job import Export, ExportResult
-from kafkalog_cli.spark.export.plan import exported_partitions
+from kafkalog_cli.spark.export.job import Export, ExportResult, exported_partitions
 from kafkalog_cli.spark.sessions import Sessions
 from kafkalog_cli.spark.starting import need_pyspark
 

@@ -42,6 +42,7 @@ from kafkalog_cli.cli.spark_options import (
     EngineOption,
     Master,
     engine_of,
+    shown_session,
     spark_settings,
 )
 from kafkalog_cli.cli.times import now_of
@@ -141,8 +142,6 @@ class OnSpark(NamedTuple):
         self, environment: "Environment", *, as_json: bool
     ) -> "Callable[[], AbstractContextManager[SparkSession]]":
         """Return the function that starts Spark, with a line on the terminal. Raises UsageError for a wrong --conf."""
-        from kafkalog_cli.cli.spark_start import shown_session
-
         return partial(shown_session, environment, self.master, spark_settings(self.conf), as_json=as_json)
 
 

@@ -86,8 +86,9 @@ class ImportRun:
         options, environment = self._options, self._environment
         settings, safety, config = options.settings, options.safety, options.settings.config or ()
         fs, log_dir = environment.fs, os.path.abspath(options.log_dir)  # noqa: PTH100 - links are not followed
-        broker = {} if settings.broker_config is None else read_broker_properties(fs, settings.broker_config)
-        theirs = [one.strip() for one in broker.get("log.dirs", broker.get("log.dir", "")).split(",")]
+        broker = None if settings.broker_config is None else read_broker_properties(fs, settings.broker_config)
+        named_dirs = "" if broker is None else broker.get("log.dirs", broker.get("log.dir", ""))
+        theirs = [one.strip() for one in named_dirs.split(",")]
         others = [one for one in theirs if one and os.path.realpath(one) != os.path.realpath(log_dir)]
         if any(theirs) and len(others) == len([one for one in theirs if one]):
             raise Refused(path=log_dir, reason=f"it is none of the log.dirs of {settings.broker_config}")

@@ -1,11 +1,15 @@
 """`kafkalog retain`: remove the segments past retention, or make room on a full disk."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
 from kafkalog_cli.cli.groups import Pacing, Printing, Safety, SettingSources, Topics, session_options
 from kafkalog_cli.cli.options import Delay, Keep, Metrics, PartitionPaths, delay_ms_of
-from kafkalog_cli.errors import UsageError
+from kafkalog_cli.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from kafkalog_cli.cli.environment import Environment
+    from kafkalog_cli.ops.session.options import SessionOptions
 
 ROOM_PANEL = "Room on a full disk"
 
@@ -70,9 +74,7 @@ def retain(  # noqa: PLR0913
     if free_bytes is not None:
         if explain or keep or delay is not None:
             raise UsageError(reason="--explain, --delay and --keep cannot be combined with --free-bytes")
-        from kafkalog_cli.cli.free import free
-
-        return free(environment, options, paths or [], (free_bytes, keep_bytes, keep_ms), printing, metrics)
+        return _free(environment, options, paths or [], (free_bytes, keep_bytes, keep_ms), printing, metrics)
     if keep_bytes is not None or keep_ms:
         raise UsageError(reason="--keep-bytes and --keep-ms need --free-bytes")
     return run_verb(
@@ -80,6 +82,41 @@ def retain(  # noqa: PLR0913
         printing=printing, metrics=metrics,
         delay_ms=delay_ms_of(delay, keeps=keep), keeps=keep, explains=explain, now_is_given=safety.now is not None,
     )  # fmt: skip
+
+
+def _free(  # noqa: PLR0913, PLR0917
+    environment: "Environment",
+    options: "SessionOptions",
+    paths: list[str],
+    room: tuple[str, str | None, int],
+    printing: Printing,
+    metrics: str | None,
+) -> int:
+    """Unlink segments until there is room; return the exit code.
+
+    `room` has the values of --free-bytes, --keep-bytes and --keep-ms.
+    """
+    from dataclasses import replace
+
+    from kafkalog_cli.cli.verbs import begin
+    from kafkalog_cli.ops.option_values import parse_size_bytes
+    from kafkalog_cli.ops.retain.free import FreeRequest
+    from kafkalog_cli.ops.retain.freeing import FREE, Freeing
+    from kafkalog_cli.output.retain_view import free_view
+
+    wanted_bytes, keep_ms = parse_size_bytes(room[0]), room[2]
+    keep_bytes = 0 if room[1] is None else parse_size_bytes(room[1])
+    run = begin(environment, FREE, free_view(), options, printing, metrics, only_plans=True)
+    session = run.session
+    partitions = session.writable_partitions(paths)
+    request = session.request(FreeRequest, partitions, keep_bytes=keep_bytes, keep_ms=keep_ms)
+    freeing = Freeing(session, request, wanted_bytes, options.dry_run)
+    summary = run.run(request, partitions, freeing.add)
+    if summary.code is not ExitCode.INTERRUPTED:
+        summary = replace(summary, code=freeing.run(summary.codes), failed=summary.failed + len(freeing.failed_paths))
+    for freed in freeing.results():
+        run.printer.show(freed)
+    return run.finish(summary, partitions)
 
 
 command = Command(retain)

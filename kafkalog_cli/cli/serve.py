@@ -38,8 +38,9 @@ def serve(  # noqa: PLR0913, PLR0917 options
     old_clients: Annotated[int | None, Option("--old-clients", metavar="PORT", min=0, max=65535,
         rich_help_panel=_SERVER_PANEL, help="Also listen on PORT for clients of Kafka 0.7 and 0.8; 0 is any free port.",
         show_default=False)] = None,
-    commit_to: Annotated[str | None, Option("--commit-to", metavar="FILE", rich_help_panel=_SERVER_PANEL,
-        help="Keep commits of consumers in FILE, a line per commit. Default: in memory.", show_default=False)] = None,
+    commit_to: Annotated[str | None, Option("--commit-to", metavar="PATH", rich_help_panel=_SERVER_PANEL,
+        help="Keep commits of consumers in a file, a line per commit, or append them to a directory's copy of"
+        " __consumer_offsets. Default: in memory.", show_default=False)] = None,
     on_damage: Annotated[OnDamageOption, Option("--on-damage", rich_help_panel=_SERVER_PANEL,
         help="Where a batch is damaged: return an error (stop), or continue with the next good batch"
         " (skip).")] = OnDamageOption.STOP,
@@ -59,7 +60,7 @@ def serve(  # noqa: PLR0913, PLR0917 options
 
     kafkalog speaks Kafka's protocol as a broker that leads all partitions. Consumers fetch the batches as they are on
     the disk, and consumer groups work. Committed offsets come from __consumer_offsets. Nothing on the disk is changed:
-    commits stay in memory, or in the file of --commit-to. Producing is refused.
+    commits stay in memory, or in the file or the copy of --commit-to. Producing is refused.
 
     Each segment is read and its CRCs are checked before its first batch is sent. A damaged batch is never sent.
 
@@ -80,13 +81,12 @@ def serve(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.ops.serve.server import ServerLimits
     from kafkalog_cli.ops.serve.serving import ServeOptions
 
-    environment = context.environment
-    at_ms = None if at is None else time_of(environment, at, None)
+    at_ms = None if at is None else time_of(context.environment, at, None)
     options = ServeOptions(
         paths, selection_of(topic, None, topic_pattern), listen, port, commit_to,
         DamageAnswer(on_damage.value), at_ms, metadata, broker_config, ServerLimits(max_connections, idle), old_clients,
     )  # fmt: skip
-    return run_server(environment, options, is_json=output.is_json)
+    return run_server(context.environment, options, is_json=output.is_json)
 
 
 command = Command(serve)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +12,8 @@ from kafkalog_cli.cli.declared import Option
 from kafkalog_cli.errors import UsageError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from kafkalog_cli.cli.environment import Environment
     from kafkalog_cli.ops.engine import Engine
 
@@ -80,8 +84,6 @@ def engine_of(  # noqa: PLR0913
     need_pyspark()
     sessions = None
     if environment is not None:
-        from kafkalog_cli.cli.spark_start import shown_session
-
         sessions = partial(shown_session, environment, master, settings, as_json=as_json)
     found = SparkEngine(master, settings, jobs, sessions)
     if io_bytes_per_s is not None and found.known_slots is None:
@@ -98,3 +100,17 @@ def spark_settings(conf: list[str] | None) -> dict[str, str]:
             raise UsageError(reason=f"--conf {one}: NAME=VALUE")
         settings[name] = value
     return settings
+
+
+@contextmanager
+def shown_session(
+    environment: Environment, master: str, settings: Mapping[str, str], *, as_json: bool, is_small: bool = True
+) -> Iterator[SparkSession]:
+    """Hold a session of Spark, as `command_session` does; a terminal shows the start, but not for JSON output."""
+    from kafkalog_cli.output.progress import Waiting
+    from kafkalog_cli.spark.sessions import command_session
+
+    with ExitStack() as held:
+        with Waiting(environment.stderr, "starting Spark", is_shown=not as_json):
+            spark = held.enter_context(command_session(master, settings=settings, is_small=is_small))
+        yield spark

@@ -79,7 +79,7 @@ class SqlRun:
         catalog = Catalog(self._environment.fs, [os.path.abspath(path) for path in paths])  # noqa: PTH100 - workers
         if options.output is not None:
             self._check_output(options.output, paths)
-        from kafkalog_cli.cli.spark_start import shown_session
+        from kafkalog_cli.cli.spark_options import shown_session
         from kafkalog_cli.spark.queries.confinement import Allowed, settings_of
         from kafkalog_cli.spark.queries.early import check_names
         from kafkalog_cli.spark.queries.query import SETTINGS, query

@@ -11,14 +11,7 @@ from types import TracebackType
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from kafkalog_cli.disk.followed_links import LinkNotFollowed, NotRegular, check_regular, open_directory, open_file
-from kafkalog_cli.disk.fs_changes import (
-    DiskChanges,
-    FileAttributes,
-    FilesystemChanges,
-    LockHandle,
-    Room,
-    WritableFile,
-)
+from kafkalog_cli.disk.fs_changes import DiskChanges, FileAttributes, FilesystemChanges, LockHandle, Room, WritableFile
 from kafkalog_cli.disk.held_directories import OPEN_TO_LOOK, HeldEntry, is_own
 from kafkalog_cli.disk.names import INDEX_SUFFIXES, OWN_DIRECTORY, most_bytes_read
 from kafkalog_cli.disk.page_cache import BrokerDisks

@@ -119,7 +119,7 @@ class HeldDirectories:
     @contextmanager
     def entry(self, path: str) -> Iterator[HeldEntry]:
         """Look up the entry at `path` to change it. Raises OSError (ELOOP for a link among its guarded directories)."""
-        with _closed_after(self._way(path, _no_link)) as way:
+        with _closed_after(self._way(path, _no_link)) as way, _named(path):
             yield HeldEntry(way.descriptor, way.name, is_own(path))
 
     @contextmanager
@@ -128,7 +128,7 @@ class HeldDirectories:
 
         Links to directories are followed where `followed_links` permits them, and never from a `.kafkalog` on.
         """
-        with _closed_after(self._way(path, _link_outside)) as way:
+        with _closed_after(self._way(path, _link_outside)) as way, _named(path):
             yield HeldEntry(way.descriptor, way.name, is_own(path))
 
     @contextmanager
@@ -184,7 +184,8 @@ class HeldDirectories:
         try:
             for at, name in enumerate(names[:-1]):
                 opened = open_directory if may_follow(names[: at + 1]) else _opened
-                below = opened(_checked(name, path), descriptor, path, OPEN_TO_LOOK)
+                with _named(trimmed.removesuffix("/".join(["", *names[at + 1 :]]))):
+                    below = opened(_checked(name, path), descriptor, path, OPEN_TO_LOOK)
                 os.close(descriptor)
                 descriptor = below
             return _Way(descriptor, _checked(names[-1], path))
@@ -209,6 +210,17 @@ def _closed_after(way: _Way) -> Iterator[_Way]:
         yield way
     finally:
         os.close(way.descriptor)
+
+
+@contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Give errors of calls that know only the last name of `path` the whole path, for messages."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename == path.rpartition("/")[2]:
+            error.filename = path
+        raise
 
 
 def _no_link(names: Sequence[str]) -> bool:

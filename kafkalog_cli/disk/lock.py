@@ -12,10 +12,7 @@ and creates no file. A writer takes these locks:
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
-import struct
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -25,46 +22,17 @@ from typing import NamedTuple
 
 from kafkalog_cli.disk.directory_contents import holds_partition
 from kafkalog_cli.disk.durable import sweep_temporaries
-from kafkalog_cli.disk.followed_links import open_file
 from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.names import OWN_DIRECTORY, ROOT_KINDS, FileKind, moved_aside
-from kafkalog_cli.disk.posix_lock import descriptor_of
+from kafkalog_cli.disk.posix_lock import BROKER_BYTE, CHECKPOINT_BYTE, IMPORT_BYTE, lock_path, owner_of
 from kafkalog_cli.errors import KafkalogError, Locked, NoSpace, Refused, Unreadable, shell_word
 
 POLL_SECONDS = 0.1
 WATCH_SECONDS = 11
 """A live broker writes its replication-offset-checkpoint every 5 s (replica.high.watermark.checkpoint.interval.ms)."""
 
-BROKER_BYTE, CHECKPOINT_BYTE, IMPORT_BYTE = 0, 1, 2
 PARTITION_LOCK = "lock"
 _UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOTTY)
-_BSD_LAYOUT = sys.platform.startswith(("darwin", "freebsd", "netbsd", "openbsd"))
-_FLOCK = struct.Struct("qqihh" if _BSD_LAYOUT else "hhqqi0q")
-"""`struct flock` of the C library: type, whence, start, len, pid; in BSD start, len, pid, type, whence."""
-
-
-class LockOwner(NamedTuple):
-    """Another process that holds a lock. `pid` is None if the system does not report it (another machine or container).
-
-    `is_exclusive`: a broker, which shares the directory with nobody. A shared lock belongs to a
-    kafkalog command that changes files.
-    """
-
-    pid: int | None
-    is_exclusive: bool
-
-
-def lock_owner(log_dir: str) -> LockOwner | None:
-    """Return the process that holds `<log_dir>/.lock`; None if no other process does or there is no such file.
-
-    The check uses F_GETLK, which does not report locks of this process. Raises OSError if the check fails.
-    """
-    return _owner_of(_inside(log_dir, FileKind.LOCK.value), BROKER_BYTE)
-
-
-def import_owner(log_dir: str) -> LockOwner | None:
-    """Return the process that is making new partitions in `log_dir`; None and errors as for `lock_owner`."""
-    return _owner_of(_inside(log_dir, FileKind.LOCK.value), IMPORT_BYTE)
 
 
 class LockPolicy(NamedTuple):
@@ -139,7 +107,7 @@ def lock_log_dir(fs: WritableFilesystem, log_dir: str, policy: LockPolicy) -> Lo
     If locks do not work here, `policy` permits that, and no broker was seen writing, the directory is only held open.
     Raises Locked, Refused (locks do not work), NoSpace, Unreadable.
     """
-    path = _inside(log_dir, FileKind.LOCK.value)
+    path = lock_path(log_dir)
     handle = _take_held(fs, log_dir, path, BROKER_BYTE, False, policy)
     if not handle.has_lock:
         try:
@@ -159,7 +127,7 @@ def lock_checkpoints(fs: WritableFilesystem, log_dir: str, policy: LockPolicy) -
     Return None if locks do not work here and `policy` permits that. Raises Locked, Refused, and OSError as the disk
     reports it: a run may be half done by now, so only the caller knows what the error means.
     """
-    return _take(fs, _inside(log_dir, FileKind.LOCK.value), CHECKPOINT_BYTE, True, policy)
+    return _take(fs, lock_path(log_dir), CHECKPOINT_BYTE, True, policy)
 
 
 def lock_imports(fs: WritableFilesystem, log_dir: str, policy: LockPolicy, *, exclusive: bool = True) -> LockHandle:
@@ -167,7 +135,7 @@ def lock_imports(fs: WritableFilesystem, log_dir: str, policy: LockPolicy, *, ex
 
     Raises what `lock_log_dir` raises.
     """
-    return _take_held(fs, log_dir, _inside(log_dir, FileKind.LOCK.value), IMPORT_BYTE, exclusive, policy)
+    return _take_held(fs, log_dir, lock_path(log_dir), IMPORT_BYTE, exclusive, policy)
 
 
 def lock_partition(fs: WritableFilesystem, directory: str, policy: LockPolicy) -> LockHandle:
@@ -322,7 +290,7 @@ def _watch(fs: Filesystem, log_dir: str, policy: LockPolicy) -> None:
 
 def _who(path: str, byte: int) -> str:
     try:
-        owner = _owner_of(path, byte)
+        owner = owner_of(path, byte)
     except OSError:
         owner = None
     pid = None if owner is None else owner.pid
@@ -348,37 +316,6 @@ def _text(error: OSError) -> str:
 
 def _inside(directory: str, name: str) -> str:
     return f"{directory.rstrip('/')}/{name}"
-
-
-def _owner_of(path: str, byte: int) -> LockOwner | None:
-    try:
-        own = descriptor_of(path)
-        if own is not None:  # closing a second descriptor of the file would release the locks of this process
-            return _owner(fcntl.fcntl(own, fcntl.F_GETLK, _question(byte)))
-        descriptor = open_file(path, None, path)
-    except FileNotFoundError:
-        return None
-    try:
-        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _question(byte))
-    finally:
-        os.close(descriptor)
-    return _owner(answer)
-
-
-def _question(byte: int) -> bytes:
-    """Return the F_GETLK request for the lock that prevents an exclusive lock on `byte`."""
-    lock_type, start, length = fcntl.F_WRLCK, byte, 1
-    return _FLOCK.pack(
-        *((start, length, 0, lock_type, os.SEEK_SET) if _BSD_LAYOUT else (lock_type, os.SEEK_SET, start, length, 0))
-    )
-
-
-def _owner(answer: bytes) -> LockOwner | None:
-    fields = _FLOCK.unpack(answer)
-    lock_type, pid = (fields[3], fields[2]) if _BSD_LAYOUT else (fields[0], fields[4])
-    if lock_type == fcntl.F_UNLCK:
-        return None
-    return LockOwner(pid if pid > 0 else None, lock_type == fcntl.F_WRLCK)
 
 
 _turns: dict[tuple[int, str], threading.RLock] = {}

@@ -11,6 +11,8 @@ import os
 from functools import cache
 from typing import Any
 
+from kafkalog_cli.disk.posix_lock import lock_owner
+
 PAGE_BYTES = mmap.PAGESIZE
 STEP_BYTES = 16 << 20
 """Bytes to read before pages are dropped, so that reading a segment of 1 GiB does not push other pages out."""
@@ -108,8 +110,6 @@ def cold_runs(descriptor: int, size_bytes: int) -> list[Run]:
 
 
 def _is_locked_by_broker(log_dir: str) -> bool:
-    from kafkalog_cli.disk.lock import lock_owner
-
     try:
         owner = lock_owner(log_dir)
     except OSError:

@@ -1,4 +1,4 @@
-"""The POSIX locks of this process.
+"""The POSIX locks of this process, and who else holds one.
 
 There is one descriptor per locked file: closing any descriptor of a file releases all locks of the process on it.
 """
@@ -9,12 +9,20 @@ import errno
 import fcntl
 import os
 import stat
+import struct
+import sys
 import threading
 from types import TracebackType
 from typing import NamedTuple
 
+from kafkalog_cli.disk.followed_links import open_file
 from kafkalog_cli.disk.held_directories import HeldEntry, link_in_the_way
+from kafkalog_cli.disk.names import FileKind
 
+BROKER_BYTE, CHECKPOINT_BYTE, IMPORT_BYTE = 0, 1, 2
+_BSD_LAYOUT = sys.platform.startswith(("darwin", "freebsd", "netbsd", "openbsd"))
+_FLOCK = struct.Struct("qqihh" if _BSD_LAYOUT else "hhqqi0q")
+"""`struct flock` of the C library: type, whence, start, len, pid; in BSD start, len, pid, type, whence."""
 _HELD = (errno.EAGAIN, errno.EACCES)
 """Error numbers of a lock call if another process has the lock; POSIX allows both."""
 
@@ -193,3 +201,64 @@ def _forget_after_fork() -> None:
 
 def _key(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
+
+
+def lock_path(log_dir: str) -> str:
+    """Return the path of a log directory's lock file."""
+    return f"{log_dir.rstrip('/')}/{FileKind.LOCK.value}"
+
+
+class LockOwner(NamedTuple):
+    """Another process that holds a lock. `pid` is None if the system does not report it (another machine or container).
+
+    `is_exclusive`: a broker, which shares the directory with nobody. A shared lock belongs to a
+    kafkalog command that changes files.
+    """
+
+    pid: int | None
+    is_exclusive: bool
+
+
+def lock_owner(log_dir: str) -> LockOwner | None:
+    """Return the process that holds `<log_dir>/.lock`; None if no other process does or there is no such file.
+
+    The check uses F_GETLK, which does not report locks of this process. Raises OSError if the check fails.
+    """
+    return owner_of(lock_path(log_dir), BROKER_BYTE)
+
+
+def import_owner(log_dir: str) -> LockOwner | None:
+    """Return the process that is making new partitions in `log_dir`; None and errors as for `lock_owner`."""
+    return owner_of(lock_path(log_dir), IMPORT_BYTE)
+
+
+def owner_of(path: str, byte: int) -> LockOwner | None:
+    """Return the process that prevents an exclusive lock on `byte` of a file; None if there is none, or no file."""
+    try:
+        own = descriptor_of(path)
+        if own is not None:  # closing a second descriptor of the file would release the locks of this process
+            return _owner(fcntl.fcntl(own, fcntl.F_GETLK, _question(byte)))
+        descriptor = open_file(path, None, path)
+    except FileNotFoundError:
+        return None
+    try:
+        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _question(byte))
+    finally:
+        os.close(descriptor)
+    return _owner(answer)
+
+
+def _question(byte: int) -> bytes:
+    """Return the F_GETLK request for the lock that prevents an exclusive lock on `byte`."""
+    lock_type, start, length = fcntl.F_WRLCK, byte, 1
+    return _FLOCK.pack(
+        *((start, length, 0, lock_type, os.SEEK_SET) if _BSD_LAYOUT else (lock_type, os.SEEK_SET, start, length, 0))
+    )
+
+
+def _owner(answer: bytes) -> LockOwner | None:
+    fields = _FLOCK.unpack(answer)
+    lock_type, pid = (fields[3], fields[2]) if _BSD_LAYOUT else (fields[0], fields[4])
+    if lock_type == fcntl.F_UNLCK:
+        return None
+    return LockOwner(pid if pid > 0 else None, lock_type == fcntl.F_WRLCK)

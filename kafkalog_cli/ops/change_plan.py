@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put
 from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.log.settings.topic_config import Setting
-
-if TYPE_CHECKING:
-    pass
 
 
 class Remark(NamedTuple):

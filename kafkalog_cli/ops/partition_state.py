@@ -14,12 +14,7 @@ from kafkalog_cli.disk.names import DirectoryKind, FileKind, classify_file, move
 from kafkalog_cli.errors import NothingSelected, Unreadable
 from kafkalog_cli.format.checkpoint import BrokerReading
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.log.checkpoints import (
-    HighWatermark,
-    RootCheckpoints,
-    high_watermark,
-    read_root_checkpoints,
-)
+from kafkalog_cli.log.checkpoints import HighWatermark, RootCheckpoints, high_watermark, read_root_checkpoints
 from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS, Partition, Segment
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.log.segments.log_end import LogBounds, segment_ends

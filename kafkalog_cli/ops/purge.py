@@ -23,8 +23,9 @@ from kafkalog_cli.disk.clocks import Clock
 from kafkalog_cli.disk.directory_contents import check_layout
 from kafkalog_cli.disk.durable import not_changed
 from kafkalog_cli.disk.fs import FileStatus, WritableFilesystem
-from kafkalog_cli.disk.lock import LockPolicy, import_owner, lock_imports, log_dir_of
+from kafkalog_cli.disk.lock import LockPolicy, lock_imports, log_dir_of
 from kafkalog_cli.disk.names import WorkState
+from kafkalog_cli.disk.posix_lock import import_owner
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, shell_word
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.partition_facts import Places

@@ -1,17 +1,47 @@
-"""Checks that two processes see the same directory under a path: finds a wrong mount or a copy before work."""
+"""Checks of a place: that output does not go into a log directory, and that two processes see the same directory.
+
+A wrong mount or a copy is found before work.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kafkalog_cli.change.manifest import run_ids
+from kafkalog_cli.disk.directory_contents import looks_like_partition
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.lock import log_dir_of
-from kafkalog_cli.disk.names import FileKind, WorkState, classify_file
+from kafkalog_cli.disk.names import ROOT_KINDS, FileKind, WorkState, classify_file
 from kafkalog_cli.errors import Refused
 from kafkalog_cli.format.meta_properties import MetaProperties
+from kafkalog_cli.log.partition import Partition, directory_name
 from kafkalog_cli.ops.engine import Place
 from kafkalog_cli.ops.settings import read_meta
+
+_TELLING = tuple(kind for kind in ROOT_KINDS if kind is not FileKind.LOCK)
+"""Files that exist only in a log directory."""
+
+
+def check_outside(fs: Filesystem, path: str, what: str, partitions: Sequence[Partition] = ()) -> None:
+    """Raise Refused if `path` is in a log directory or a partition: a broker would find the output there."""
+    directory = os.path.realpath(path)
+    read = {os.path.realpath(one.path) for one in partitions}
+    while directory != "/":
+        if directory in read or _is_of_a_broker(fs, directory):
+            raise Refused(path=path, reason=f"{what} would lie in {directory}, which is a broker's")
+        directory = os.path.dirname(directory)  # noqa: PTH120
+
+
+def _is_of_a_broker(fs: Filesystem, directory: str) -> bool:
+    status = fs.status(directory)
+    if status is None or not status.is_directory:
+        return False
+    if any(fs.status(f"{directory}/{kind.value}") is not None for kind in _TELLING):
+        return True
+    return directory_name(directory).topic is not None and looks_like_partition(fs.list_directory(directory))
+
 
 Metas = dict[str, MetaProperties | None]
 """The `meta.properties` of log directories, by their paths."""

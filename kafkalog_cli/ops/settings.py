@@ -29,16 +29,16 @@ BROKER_CONFIG, METADATA = "--broker-config FILE", "--metadata DIR"
 class SettingsSource:
     """Settings by topic and log directory (None: the partition is in no log directory). Each is resolved once.
 
-    `command_line` and `broker_properties` (empty: not given) map names to texts. `metadata_path` is the value of
-    `--metadata`. `log_dirs` are all log directories of the run: a broker with several keeps its metadata log in one of
-    them. Threads share this object.
+    `command_line` and `broker_properties` (None: no server.properties was given) map names to texts. `metadata_path` is
+    the value of `--metadata`. `log_dirs` are all log directories of the run: a broker with several keeps its metadata
+    log in one of them. Threads share this object.
     """
 
     def __init__(  # noqa: PLR0913
         self,
         fs: Filesystem,
         command_line: Mapping[str, str],
-        broker_properties: Mapping[str, str],
+        broker_properties: Mapping[str, str] | None,
         *,
         metadata_path: str | None = None,
         log_dirs: Sequence[str] = (),
@@ -46,7 +46,8 @@ class SettingsSource:
     ) -> None:
         self._fs = fs
         self._command_line = command_line
-        self._broker_properties = broker_properties
+        self._has_broker_properties = broker_properties is not None
+        self._broker_properties = broker_properties or {}
         self._metadata_path = metadata_path
         self._log_dirs = log_dirs
         self._kernels = kernels
@@ -133,7 +134,7 @@ class SettingsSource:
         )
 
     def _unread_of_broker(self, log_dir: str | None, metadata: ClusterMetadata | None) -> tuple[UnreadSource, ...]:
-        if not self._broker_properties:
+        if not self._has_broker_properties:
             return (UnreadSource("--broker-config was not given", BROKER_CONFIG),)
         if metadata is not None and self._settings_broker_id(log_dir) is None and metadata.has_broker_settings:
             why = "the metadata log has settings of single brokers, and neither meta.properties nor node.id says which"

@@ -10,15 +10,7 @@ from functools import cache
 from typing import Annotated, Any, Literal, TypedDict
 
 from kafkalog_cli.errors import ExitCode, KafkalogError, next_step
-from kafkalog_cli.output.records import (
-    AnyExitCode,
-    Count,
-    NotRequired,
-    ObjectKind,
-    PathText,
-    RecordT,
-    keywords,
-)
+from kafkalog_cli.output.records import AnyExitCode, Count, NotRequired, ObjectKind, PathText, RecordT, keywords
 from kafkalog_cli.output.stream import ResultStream
 
 

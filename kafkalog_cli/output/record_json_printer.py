@@ -9,22 +9,12 @@ from kafkalog_cli.format.batch import BatchArrays, BatchColumns
 from kafkalog_cli.format.columns import Integers, Octets
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.kernels import native
-from kafkalog_cli.format.records import (
-    RecordBlock,
-    RecordColumns,
-)
+from kafkalog_cli.format.records import RecordBlock, RecordColumns
 from kafkalog_cli.log.reading.read_compiled import AtOnce
 from kafkalog_cli.output.block_lines import BlockLines, ReadyLines, Render, RenderedBlock, can_render, kernel_arguments
 from kafkalog_cli.output.dump_text import Abort
 from kafkalog_cli.output.kernels import JSON_FROM_BATCHES, JSON_RECORDS
-from kafkalog_cli.output.record_json import (
-    BATCH,
-    RECORD,
-    RecordJson,
-    RecordJsonOptions,
-    SegmentContext,
-    line_start,
-)
+from kafkalog_cli.output.record_json import BATCH, RECORD, RecordJson, RecordJsonOptions, SegmentContext, line_start
 from kafkalog_cli.output.stream import ResultStream
 
 if TYPE_CHECKING:

@@ -20,11 +20,7 @@ from kafkalog_cli.spark.offsets import partitions_of, ranges_of
 from kafkalog_cli.spark.options import SourceOptions, check_faults_are_shown, read_options, stream_options
 from kafkalog_cli.spark.rows import Wanted, rows_of
 from kafkalog_cli.spark.schema import SourceColumn, columns_of, headers_tell_all, spark_schema
-from kafkalog_cli.spark.splits import (
-    TIMES_OF_HEADERS,
-    Task,
-    tasks_of,
-)
+from kafkalog_cli.spark.splits import TIMES_OF_HEADERS, Task, tasks_of
 
 
 class KafkalogDataSource(DataSource):

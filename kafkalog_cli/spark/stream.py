@@ -10,12 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import NothingSelected, OffsetOutOfRange

@@ -20,7 +20,7 @@ from kafkalog_cli.ops.importing.inputs import input_files
 from tests.attacks.test_links import PARTITION, facts, kafkalog, link_of_another_user, place, printed  # noqa: F401
 from tests.attacks.test_manifests import ABSENT, ABSURD, paths, put
 from tests.support.evidence import SCALE
-from tests.support.watched_fs import WatchedFilesystem
+from tests.support.watched_fs import Swapping
 
 RUN = "20260101T000000.000Z-import-abcd"
 RECORD = ".kafkalog-import"
@@ -114,21 +114,6 @@ def test_no_field_of_a_record_of_another_type_is_followed(place, evidence):
         assert copy.copy(sound["run"]) == RUN
         tried += 1
     evidence("R31", tried, len(ELSEWHERE) + 1 + len(SWAPS))
-
-
-class Swapping(WatchedFilesystem):
-    """Before the n-th call another directory, a link or nothing has the name of one."""
-
-    def __init__(self, n, swap):
-        super().__init__(RealFilesystem())
-        self.calls = 0
-        self._n, self._swap = n, swap
-
-    def before(self, call):
-        del call
-        if self.calls == self._n:
-            self._swap()
-        self.calls += 1
 
 
 def swapped(make):

@@ -22,7 +22,7 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.lock import LockPolicy, lock_partition
 from kafkalog_cli.errors import KafkalogError
 from tests.support.evidence import SCALE
-from tests.support.watched_fs import WatchedFilesystem
+from tests.support.watched_fs import Swapping
 
 NOW_MS = 1_895_000_000_000
 RUN = "20260101T000000.000Z-recover-abcd"
@@ -241,21 +241,6 @@ def copied(source, target, *, follow_symlinks=True):
 
 
 # -- swaps
-
-
-class Swapping(WatchedFilesystem):
-    """Before the n-th call a directory of the partition gives its name to a link."""
-
-    def __init__(self, n, swap):
-        super().__init__(RealFilesystem())
-        self.calls = 0
-        self._n, self._swap = n, swap
-
-    def before(self, call):
-        del call
-        if self.calls == self._n:
-            self._swap()
-        self.calls += 1
 
 
 def swapped(path, to):

@@ -14,7 +14,7 @@ from tests.support.memory_fs import MemoryFilesystem
 FIRST, SECOND, END = (f"{offset:020d}" for offset in (0, 6, 10))
 ALL_BITS, TEXT_BITS = range(8), range(7)
 
-UNSEEN = {
+UNSEEN: dict[str, dict] = {
     # An entry may name any offset of its batch: brokers of 2.0 to 4.0 took the last one of an append.
     f"{FIRST}.index": {3: [0]},
     f"{FIRST}.timeindex": {},

@@ -7,12 +7,7 @@ from itertools import product
 import pytest
 
 from kafkalog_cli.broker import producer_table
-from kafkalog_cli.broker.producer_state import (
-    CompletedTxn,
-    ProducerState,
-    _rows_of_producers,
-    is_expired,
-)
+from kafkalog_cli.broker.producer_state import CompletedTxn, ProducerState, _rows_of_producers, is_expired
 from kafkalog_cli.broker.producer_table import ProducerTable
 from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.producer_snapshot import PRODUCER_ENTRY, ProducerEntry

@@ -8,11 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog_cli.broker.load_error import LoadFailed
-from kafkalog_cli.broker.producer_state import (
-    ProducerReplay,
-    ProducerState,
-    is_expired,
-)
+from kafkalog_cli.broker.producer_state import ProducerReplay, ProducerState, is_expired
 from kafkalog_cli.broker.producer_table import ProducerTable
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
@@ -88,7 +84,7 @@ class Twin:
 
     def entries(self):
         return {
-            producer: ProducerEntry(producer, e.epoch, *(e.batch or (-1, -1, 0)), e.timestamp, e.coordinator, e.txn)
+            producer: ProducerEntry(producer, e.epoch, *(e.batch or (-1, -1, 0)), e.timestamp, e.coordinator, e.txn)  # type: ignore[call-arg]
             for producer, e in self.state.items()
         }
 

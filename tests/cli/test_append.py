@@ -13,7 +13,7 @@ from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
 from tests.support import commands
-from tests.support.commands import tree
+from tests.support.commands import tree, writable_copy
 from tests.support.logs import BASE_TIME_MS
 from tests.support.naive_reader import read_batches, read_records
 from tests.support.strategies import contents, headers, timestamps
@@ -31,10 +31,7 @@ def kafkalog(*argv, kernels=PLAIN, **more):
 
 @pytest.fixture
 def root(corpus, tmp_path):
-    shutil.copytree(corpus / "txn" / "data", tmp_path / "data")
-    for path in (tmp_path / "data").rglob("*"):
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    return tmp_path / "data"
+    return writable_copy(corpus / "txn" / "data", tmp_path / "data")
 
 
 @pytest.fixture
@@ -355,14 +352,15 @@ def test_without_a_topic_id_it_is_told(root):
 
 
 def test_without_a_topic_id_it_is_told_before_anything_is_made(root, monkeypatch):
+    from kafkalog_cli.change.new_partition import make_alone
     from kafkalog_cli.ops.append import making
 
     made, err = root / "new-3", io.BytesIO()
-    seen, make = [], making.make_alone
+    seen = []
 
     def watched(*argv):
         seen.append(err.getvalue().decode())
-        make(*argv)
+        make_alone(*argv)
 
     monkeypatch.setattr(making, "make_alone", watched)
     argv = ["append", str(made), "--input", "lines", *NOW]

@@ -4,7 +4,6 @@ import io
 import json
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.format.murmur2 import partition_of_key
 from tests.support import commands
+from tests.support.commands import writable_copy
 from tests.support.naive_reader import read_batches, read_records
 
 NOW_MS = 1795228795800
@@ -31,10 +31,7 @@ COUNT = 40_000
 
 @pytest.fixture
 def root(corpus, tmp_path):
-    shutil.copytree(corpus / "txn" / "data", tmp_path / "data")
-    for path in (tmp_path / "data").rglob("*"):
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    return tmp_path / "data"
+    return writable_copy(corpus / "txn" / "data", tmp_path / "data")
 
 
 def values(partition):

@@ -1,12 +1,12 @@
 """`kafkalog append` to several partitions of a topic: which record goes where, what must be known, one undo each."""
 
 import json
-import shutil
 
 import pytest
 from kafka.partitioner.default import murmur2
 
 from tests.cli.test_append import NOW, kafkalog, records, tree
+from tests.support.commands import writable_copy
 from tests.support.metadata_logs import batches, partition, topic_id, value
 from tests.support.naive_reader import read_batches, read_records
 
@@ -16,10 +16,7 @@ COUNT = 3
 @pytest.fixture
 def root(corpus, tmp_path):
     """A log directory with a topic of three partitions beside another one."""
-    shutil.copytree(corpus / "txn" / "data", tmp_path / "data")
-    root = tmp_path / "data"
-    for path in root.rglob("*"):
-        path.chmod(0o755 if path.is_dir() else 0o644)
+    root = writable_copy(corpus / "txn" / "data", tmp_path / "data")
     for number in range(COUNT):
         assert kafkalog("append", root / f"many-{number}", "--topic-id", ID, *NOW, stdin=b'{"value":null}\n')[0] == 0
     return root

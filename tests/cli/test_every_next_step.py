@@ -423,6 +423,17 @@ def marked(suffix, *options):
     return make
 
 
+@case("time-index-inexact")
+def _(corpus):
+    """The partition is in its place again, so that recover refuses the directory that a broker set aside."""
+    sound()
+    stray = DISK / f"topic-0.{'ab' * 16}-stray"
+    shutil.copytree(PARTITION, stray)
+    with (stray / TIMES).open("ab") as index:
+        index.write(bytes(3))
+    return [DISK]
+
+
 for _suffix in ("delete", "future", "stray"):
     case("marked-directory")(marked(_suffix))
 

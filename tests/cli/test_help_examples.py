@@ -42,7 +42,7 @@ def test_an_example_has_only_options_that_there_are(name, command):
     seen = []
     for verb, *words in calls(command):
         seen.append(verb)
-        found = group.get_command(context, verb)
+        found = group.get_command(context, verb)  # type: ignore[attr-defined]
         found.make_context(verb, words, parent=context)
     assert name == "kafkalog" or name in seen
 

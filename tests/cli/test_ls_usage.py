@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.commands import everything, kafkalog
-from tests.support.metadata_logs import batches, partition, topic_id, value
+from tests.support.metadata_logs import log_dir_of_topics
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
 LATER = ("--now", "2040-01-01T00:00:00Z")
@@ -211,20 +211,7 @@ TOPICS = {"compacted": {"cleanup.policy": "compact"}, "timed": {"retention.ms": 
 @pytest.fixture
 def data(tmp_path):
     """A log directory with a metadata log beside the partitions, and the broker's server.properties."""
-    root = tmp_path / "data"
-    root.mkdir()
-    (root / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
-    records = []
-    for number, (name, settings) in enumerate(TOPICS.items(), 1):
-        shutil.copytree(EXAMPLE / "mixed-0", root / f"{name}-0")
-        (root / f"{name}-0" / "partition.metadata").unlink(missing_ok=True)
-        records.append([value("TopicRecord", name=name, topicId=topic_id(number)), partition(topic_id(number))])
-        for key, text in settings.items():
-            records[-1].append(value("ConfigRecord", resourceType=2, resourceName=name, name=key, value=text))
-    (root / "__cluster_metadata-0").mkdir()
-    (root / "__cluster_metadata-0" / f"{0:020d}.log").write_bytes(batches(records)[0])
-    (tmp_path / "server.properties").write_text("node.id=1\nlog.retention.hours=168\n")
-    return root
+    return log_dir_of_topics(tmp_path, TOPICS)
 
 
 def test_what_is_unknown_is_what_retain_refuses(data):

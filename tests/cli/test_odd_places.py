@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 import socket
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import ExitCode
 from tests.cli.trials import RETAINS, Trial, check_words
+from tests.support.commands import writable_copy
 
 LAST = "00000000000000000115"
 COMMANDS = {
@@ -51,7 +51,7 @@ def command(words, path, out, *, stream=io.BytesIO):
     argv += [] if "PATH" in words else [os.fspath(path)]
     code = run(argv, Environment(stdout=stdout, stderr=stderr))
     texts = [one.getvalue().decode("utf-8", "surrogateescape") for one in (stdout, stderr)]
-    check_words(code, *texts, " ".join(argv))
+    check_words(code, *texts, " ".join(argv))  # type: ignore[call-arg]
     assert code in list(ExitCode)
     return code, *texts
 
@@ -73,9 +73,7 @@ def contents(root):
 def place(corpus, tmp_path):
     """A log directory with a torn partition, and a directory elsewhere that no command may touch."""
     data, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
-    shutil.copytree(corpus / "crash-torn" / "before", data)
-    for path in [data, *data.rglob("*")]:
-        path.chmod(0o755 if path.is_dir() else 0o644)
+    writable_copy(corpus / "crash-torn" / "before", data)
     elsewhere.mkdir()
     return data, data / "crash-torn-0", elsewhere
 

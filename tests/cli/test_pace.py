@@ -363,7 +363,7 @@ def hook_of(taken, number, when):
         os.kill(os.getpid(), number)
         assert taken.wait(30)
 
-    hook.sent = sent
+    hook.sent = sent  # type: ignore[attr-defined]
     return hook
 
 

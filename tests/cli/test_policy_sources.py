@@ -203,3 +203,13 @@ def test_the_order_of_the_words_of_a_policy_overrides_nothing(tmp_path):
         data = log_directory(tmp_path / str(at), case)
         code, _, err = kafkalog(*command(data, case))
         assert (code, "t-0: skipped" in err) == (0, False), err
+
+
+@pytest.mark.parametrize("text", ["", "\n", "# stock settings\n"])
+def test_an_empty_server_properties_is_that_of_a_broker_with_stock_settings(tmp_path, text):
+    case = Case("retain", "t", "whole", None, None, None, "", None, False, False, "directory")
+    data = log_directory(tmp_path, case)
+    (tmp_path / "server.properties").write_text(text)
+    code, out, err = kafkalog(*command(data, case))
+    assert code == 0, err
+    assert out.count("3 segments removed (") == 2

@@ -1,15 +1,14 @@
 """Every command that has --metrics writes all that it counted, in Prometheus' format."""
 
-import shutil
-
 import pytest
 
 from kafkalog_cli.cli.commands import COMMANDS, command_of
 from tests.cli.test_append import kafkalog
+from tests.support.commands import writable_copy
 from tests.support.logs import BASE_TIME_MS
 
 NOW = ("--now", str(BASE_TIME_MS + 10**9), "--single-replica", "--config", f"segment.ms={2**62}")
-COMMAND_LINES = {
+COMMAND_LINES: dict[str, tuple[tuple, dict]] = {
     "append": (("append", "idem-0", "--input", "lines", *NOW), {"records": 2, "batches": 1}),
     "compact": (
         ("compact", "idem-0", "--force", *NOW[:2], "--config", "cleanup.policy=compact"),
@@ -34,9 +33,7 @@ def test_all_commands_with_metrics_are_here():
 
 @pytest.mark.parametrize("name", COMMAND_LINES)
 def test_all_that_was_counted(corpus, tmp_path, name):
-    shutil.copytree(corpus / "txn" / "data", tmp_path / "data")
-    for path in (tmp_path / "data").rglob("*"):
-        path.chmod(0o755 if path.is_dir() else 0o644)
+    writable_copy(corpus / "txn" / "data", tmp_path / "data")
     (verb, partition, *options), wanted = COMMAND_LINES[name]
     target = tmp_path / "run.prom"
     argv = (verb, tmp_path / "data" / partition, *options, "--metrics", target)

@@ -1,5 +1,6 @@
 """`sql` where Spark is not started: what is refused before, and a machine without PySpark."""
 
+import importlib.util
 import io
 import json
 import sys
@@ -8,7 +9,6 @@ import pytest
 
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.spark import starting
 
 
 def sql(*argv):
@@ -21,13 +21,12 @@ def sql(*argv):
 @pytest.fixture
 def without_start(monkeypatch):
     """PySpark seems to be there; it is not started."""
-    monkeypatch.setattr(starting.importlib.util, "find_spec", lambda _: object())
-    monkeypatch.delitem(sys.modules, "kafkalog_cli.cli.spark_start", raising=False)  # it has imported the sessions
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: object())
     monkeypatch.setitem(sys.modules, "kafkalog_cli.spark.sessions", None)
 
 
 def test_without_pyspark(monkeypatch, tmp_path):
-    monkeypatch.setattr(starting.importlib.util, "find_spec", lambda name: None if name == "pyspark" else object())
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pyspark" else object())
     assert sql(tmp_path, "select 1") == (1, "", "kafkalog: Spark needs pyspark: pip install 'kafkalog-cli[spark]'\n")
     code, out, err = sql(tmp_path, "select 1", "--format", "json")
     assert (code, out, json.loads(err)["exit_code"]) == (1, "", 1)

@@ -16,6 +16,7 @@ from pathlib import Path
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import RealFilesystem
+from tests.support.commands import writable_copy
 
 ROOT = Path(__file__).parents[2]
 TORN, RECOVERED = "torn-0", "recovered-0"
@@ -58,6 +59,7 @@ _COMMANDS = """
 import io, json, sys
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
+from tests.support.commands import writable_copy
 for line in sys.stdin:
     out, err = io.BytesIO(), io.BytesIO()
     code = run(json.loads(line), Environment(stdout=out, stderr=err, terminal=None))
@@ -78,9 +80,7 @@ class Trial:
 
     def __init__(self, corpus: Path, parent: Path, elsewhere: Path) -> None:
         self.data, self._elsewhere, self._outs = parent / "data", elsewhere, count()
-        shutil.copytree(corpus / "crash-torn" / "before", self.data)
-        for path in [self.data, *self.data.rglob("*")]:
-            path.chmod(0o755 if path.is_dir() else 0o644)
+        writable_copy(corpus / "crash-torn" / "before", self.data)
         (self.data / "crash-torn-0").rename(self.data / TORN)
         (self.data / TORN / "00000000000000000057.index").unlink()
         shutil.copytree(self.data / TORN, self.data / RECOVERED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 from kafkalog_cli.change.changes import Cut, Drop, Move, Put
 from kafkalog_cli.change.checkpoint_lines import LineEdit
@@ -52,7 +53,7 @@ OTHER = Bytes(b"other content" * 10)
 EMPTY = Bytes(b"")
 EDITS = (LineEdit(FileKind.RECOVERY_POINT_CHECKPOINT, "t", 0, 500),)
 
-PLANS: dict[str, tuple[object, ...]] = {
+PLANS: dict[str, tuple[Any, ...]] = {
     "cut": (Cut("00.log", 500, 120),),
     "cut to nothing": (Cut("00.index", 9019, 0),),
     "cut of nothing, and move": (Cut("00.log", 500, 500), Move("50.log", "50.log.deleted")),
@@ -113,7 +114,7 @@ def contents(fs: MemoryFilesystem) -> dict[str, bytes]:
     return {path.removeprefix(PARTITION + "/"): value[0] for path, value in found.items() if value[0] is not None}
 
 
-def steps(changes: tuple[object, ...]) -> list[dict[str, bytes]]:
+def steps(changes: tuple[Any, ...]) -> list[dict[str, bytes]]:
     """The contents before the first change and after each: what the changes mean, in the simplest words."""
     found = [dict(FILES)]
     for change in changes:
@@ -121,7 +122,7 @@ def steps(changes: tuple[object, ...]) -> list[dict[str, bytes]]:
     return found
 
 
-def reachable(changes: tuple[object, ...]) -> list[dict[str, bytes]]:
+def reachable(changes: tuple[Any, ...]) -> list[dict[str, bytes]]:
     """What a power cut may leave: between two cuts of files any of the changes of names, all before, none after.
 
     So it is before a log that takes its place, or leaves it, when another has left its own.
@@ -140,7 +141,7 @@ def reachable(changes: tuple[object, ...]) -> list[dict[str, bytes]]:
     return [contents for contents in found if contents is not None]
 
 
-def reachable_by_undo(changes: tuple[object, ...]) -> list[dict[str, bytes]]:
+def reachable_by_undo(changes: tuple[Any, ...]) -> list[dict[str, bytes]]:
     """What a power cut may leave of an undo that went back over all changes; of the files that are cut only the names."""
     found, group = [], []
     for at in range(len(changes), -1, -1):
@@ -155,26 +156,26 @@ def reachable_by_undo(changes: tuple[object, ...]) -> list[dict[str, bytes]]:
     return [without_cuts(contents, changes) for contents in found if contents is not None]
 
 
-def _must_wait_back(change: object, group: Sequence[object]) -> bool:
+def _must_wait_back(change: Any, group: Sequence[Any]) -> bool:
     """As `_must_wait`, for changes that are taken back."""
     filled = "" if isinstance(change, Cut) or (isinstance(change, Put) and not change.replaces) else change.name
     leaving = _leaves_when_taken_back(change)
     return _other_log_left([filled, leaving], [_leaves_when_taken_back(one) for one in group])
 
 
-def _leaves_when_taken_back(change: object) -> str:
+def _leaves_when_taken_back(change: Any) -> str:
     if isinstance(change, Move):
         return change.new_name
     return change.name if isinstance(change, Put) else ""
 
 
-def _must_wait(change: object, group: Sequence[object]) -> bool:
+def _must_wait(change: Any, group: Sequence[Any]) -> bool:
     """Whether this brings a log to a name, or takes one away, and one of these took one from its own."""
     filled = change.new_name if isinstance(change, Move) else change.name if isinstance(change, Put) else ""
     return _other_log_left([filled, _leaves(change)], [_leaves(one) for one in group])
 
 
-def _leaves(change: object) -> str:
+def _leaves(change: Any) -> str:
     is_leaving = isinstance(change, (Move, Drop)) or (isinstance(change, Put) and change.replaces)
     return change.name if is_leaving else ""
 
@@ -185,7 +186,7 @@ def _other_log_left(names: Sequence[str], left: Sequence[str]) -> bool:
     return is_log and any(name.endswith(".log") and name not in names for name in left)
 
 
-def _after_all(before: dict[str, bytes], changes: Sequence[object]) -> dict[str, bytes] | None:
+def _after_all(before: dict[str, bytes], changes: Sequence[Any]) -> dict[str, bytes] | None:
     for change in changes:
         try:
             before = _after(before, change)
@@ -194,7 +195,7 @@ def _after_all(before: dict[str, bytes], changes: Sequence[object]) -> dict[str,
     return before
 
 
-def _after(before: dict[str, bytes], change: object) -> dict[str, bytes]:
+def _after(before: dict[str, bytes], change: Any) -> dict[str, bytes]:
     now = dict(before)
     if isinstance(change, Cut):
         now[change.name] = now[change.name][: change.to_bytes]
@@ -207,14 +208,14 @@ def _after(before: dict[str, bytes], change: object) -> dict[str, bytes]:
     return now
 
 
-def without_cuts(contents: dict[str, bytes], changes: tuple[object, ...]) -> dict[str, bytes]:
+def without_cuts(contents: dict[str, bytes], changes: tuple[Any, ...]) -> dict[str, bytes]:
     """Of the files that are cut only the names: an undo fills them in several steps."""
     cut = {change.name for change in changes if isinstance(change, Cut)}
     cut |= {change.new_name for change in changes if isinstance(change, Move) and change.name in cut}
     return {name: b"" if name in cut else data for name, data in contents.items()}
 
 
-def run_plan(fs: object, changes: tuple[object, ...], *, with_lines: bool = True, **options: object) -> object:
+def run_plan(fs: Any, changes: tuple[Any, ...], *, with_lines: bool = True, **options: Any) -> Any:
     """Apply a plan, with the partition's recovery point."""
     edits = CheckpointEdits(ROOT, EDITS) if with_lines else None
     return apply(fs, PARTITION, changes, run=RUN, checkpoints=edits, **options)

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from kafkalog_cli.change.journal_undo import check_undo, undo
-from kafkalog_cli.change.manifest import MANIFEST, RunState, read_manifest
+from kafkalog_cli.change.manifest import RunState, read_manifest
+from kafkalog_cli.change.manifest_form import MANIFEST
 from tests.crash.journal_cases import (
     CHECKPOINT,
     OWN,

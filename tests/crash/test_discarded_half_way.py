@@ -7,15 +7,7 @@ import pytest
 
 from tests.crash.log_directories import PARTITION, records
 from tests.crash.told import candidates
-from tests.crash.writers import (
-    NOW_MS,
-    RECOVER,
-    SETTINGS,
-    TRUNCATE,
-    TRUNCATE_FULLY,
-    TRUNCATE_IN_A_BATCH,
-    kafkalog,
-)
+from tests.crash.writers import NOW_MS, RECOVER, SETTINGS, TRUNCATE, TRUNCATE_FULLY, TRUNCATE_IN_A_BATCH, kafkalog
 from tests.support.evidence import SCALE
 from tests.support.watched_fs import FailingFilesystem
 

@@ -14,8 +14,8 @@ from kafkalog_cli.change.publishing.new_partitions import (
     staged_name,
 )
 from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.lock import IMPORT_BYTE
 from kafkalog_cli.disk.names import FileKind
+from kafkalog_cli.disk.posix_lock import IMPORT_BYTE
 from tests.change.test_new_partitions import ALL, NAMES, ROOT, committed_image, empty_disk, left, run, seen
 from tests.cli.test_undo import fits_its_schema
 from tests.crash.writers import NOW_MS, kafkalog

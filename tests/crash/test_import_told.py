@@ -22,7 +22,8 @@ from tests.support.watched_fs import FailingFilesystem
 
 pytest.importorskip("pyspark")
 
-from kafkalog_cli.cli import import_run, spark_start
+from kafkalog_cli.cli import import_run
+from kafkalog_cli.ops.importing.inputs import input_files
 from kafkalog_cli.spark.importing import job, task
 
 LINES = b"0\n3\norders 0 90\nother 3 44\nt 0 0\n"
@@ -51,11 +52,10 @@ def importing(tmp_path, monkeypatch):
         feather.write_feather(table.replace_schema_metadata(facts), tmp_path / f"{partition}.arrow")
 
     def inputs(_, paths):
-        return found(RealFilesystem(), paths)
+        return input_files(RealFilesystem(), paths)
 
-    found = import_run.input_files
     monkeypatch.setattr(import_run, "input_files", inputs)
-    monkeypatch.setattr(spark_start, "command_session", lambda *_, **__: nullcontext())
+    monkeypatch.setattr("kafkalog_cli.spark.sessions.command_session", lambda *_, **__: nullcontext())
     monkeypatch.setattr(job, "run_tasks", lambda _, items, work, __: [work(item) for item in items])
     monkeypatch.setattr(task, "KernelChoice", partial(KernelChoice, forced=False))
 

@@ -342,14 +342,14 @@ def test_an_interrupt_leaves_what_was():
 
         def after(self, call: Call):
             self.n += call.name in ("rename", "unlink", "truncate", "write")
-            if self.n == self.at and not self.fired:
+            if self.n == self.at and not self.fired:  # type: ignore[attr-defined]
                 self.fired = True
                 raise KeyboardInterrupt
 
     for at in range(1, 40):
         disk = partition()
         fs = Interrupted(disk)
-        fs.at, fs.fired = at, False
+        fs.at, fs.fired = at, False  # type: ignore[attr-defined]
         try:
             run_plan(fs, PLANS["recovery"])
         except KeyboardInterrupt:
@@ -415,11 +415,11 @@ def test_a_manifest_that_cannot_be_read_is_refused():
         disk.add(path, text[:at])
         with pytest.raises(Refused, match="cannot be read"):
             read_manifest(disk, PARTITION, RUN.run_id)
-    for bad in (b"[]", b"{}", b"null", b'{"format":1}', text.replace(b'"done"', b'"finished"'), b"\xff" * 9):
+    for bad in (b"[]", b"{}", b"null", b'{"format":1}', text.replace(b'"done"', b'"finished"'), b"\xff" * 9):  # type: ignore[attr-defined]
         disk.add(path, bad)
         with pytest.raises(Refused, match="cannot be read"):
             read_manifest(disk, PARTITION, RUN.run_id)
-    disk.add(path, text.replace(b'"format": 1', b'"format": 2'))
+    disk.add(path, text.replace(b'"format": 1', b'"format": 2'))  # type: ignore[attr-defined]
     with pytest.raises(UnsupportedFormat, match="format 2"):
         read_manifest(disk, PARTITION, RUN.run_id)
 

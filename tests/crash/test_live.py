@@ -301,7 +301,7 @@ def read_wide(fs, reader, disk):
     if argv[-1] is None:  # the file of that kind that is busiest
         kind = reader.split()[1]
         base = {"killed": {"snapshot": 14, "txnindex": None}, "committed": {"txnindex": 6, "snapshot": 13}}[disk]
-        argv = ("dump-index", name(base.get(kind, {"killed": 14, "committed": 13}[disk]), kind))
+        argv = ("dump-index", name(base.get(kind, {"killed": 14, "committed": 13}[disk]), kind))  # type: ignore[attr-defined]
     return kafkalog(fs, *argv, now_ms=NOW_MS)
 
 

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from kafkalog_cli.change.journal_undo import undo as undo_run
 from kafkalog_cli.change.manifest import RunState
 from kafkalog_cli.ops import undo
 from tests.crash.mutants import NoSync
@@ -80,11 +81,10 @@ def test_a_power_cut_while_a_power_cut_is_put_right(writer, fixture, evidence):
 @pytest.mark.exhaustive(in_turn=True)
 def test_a_bug_of_the_way_back_only_is_found(monkeypatch):
     """An undo that goes on with one that was cut off, and forgets to sync."""
-    sound = undo.undo
 
     def careless(fs, directory, manifest, log_dir):
         is_second = manifest.state is RunState.UNDOING
-        return sound(NoSync(fs) if is_second else fs, directory, manifest, log_dir)
+        return undo_run(NoSync(fs) if is_second else fs, directory, manifest, log_dir)
 
     monkeypatch.setattr(undo, "undo", careless)
     matrix = WriterMatrix(UNDO, "torn")

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.crash.log_directories import (
     MARKER,
@@ -537,7 +537,7 @@ def _states(disk: MemoryFilesystem) -> set[str]:
     return {_document(content).get("state", "unreadable") for content in found}
 
 
-def _document(data: bytes | None) -> dict[str, object]:
+def _document(data: bytes | None) -> dict[str, Any]:
     """Empty for what cannot be read."""
     try:
         return json.loads(data or b"{}")

@@ -3,7 +3,7 @@
 import errno
 import os
 import pickle
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -165,3 +165,34 @@ def test_a_file_with_a_second_link_is_not_opened_for_writing(fs, place):
     (place / "p/linked").hardlink_to(place / "victim/file")
     with raises(errno.EMLINK):
         fs.open_write(f"{place}/p/linked")
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_errors_have_the_whole_path(fs, tmp_path, is_held):
+    """System calls on a descriptor know only the last name, and a message needs the path."""
+    with ExitStack() as stack:
+        if is_held:
+            stack.callback(fs.hold_directory(str(tmp_path)).release)
+        (tmp_path / "file").write_text("")
+        missing, file = str(tmp_path / "missing"), str(tmp_path / "file")
+        calls = {
+            missing: [
+                lambda: fs.unlink(missing),
+                lambda: fs.remove_directory(missing),
+                lambda: fs.rename(missing, file),
+                lambda: fs.link(missing, file),
+                lambda: fs.open_write(missing),
+                lambda: fs.make_directory(f"{missing}/below"),
+            ],
+            file: [
+                lambda: fs.create(file),
+                lambda: fs.make_directory(file),
+                lambda: fs.unlink(f"{file}/below"),
+                lambda: fs.lock(f"{file}/below", first_byte=0, exclusive=True),
+            ],
+        }
+        for path, functions in calls.items():
+            for number, call in enumerate(functions):
+                with pytest.raises(OSError) as caught:  # noqa: PT011  (the path is what counts)
+                    call()
+                assert caught.value.filename.startswith(path), (path, number, caught.value)

@@ -114,4 +114,4 @@ def test_what_the_meter_raises_ends_the_call():
 
     fs = MeteredFilesystem(below, stop, 4)
     with fs.open_read("/a") as file, pytest.raises(KeyboardInterrupt):
-        file.read_into(0, memoryview(bytearray(10)))
+        file.read_into(0, memoryview(bytearray(10)))  # type: ignore[attr-defined]

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from kafkalog_cli.disk import lock
-from kafkalog_cli.disk.lock import BROKER_BYTE, IMPORT_BYTE, LockOwner, import_owner, lock_owner
+from kafkalog_cli.disk import posix_lock
+from kafkalog_cli.disk.posix_lock import BROKER_BYTE, IMPORT_BYTE, LockOwner, import_owner, lock_owner
 
 HOLDER = """
 import fcntl, sys
@@ -84,5 +84,5 @@ def test_our_lock_on_the_checkpoints_is_no_broker(tmp_path):
 def test_a_pid_that_is_no_process_here_is_not_told(pid, told):
     """fcntl(2), F_GETLK: 0 for a process of another pid namespace, as in a container, and -1 for a lock of a file description."""
     fields = dict.fromkeys(range(5), 0)
-    fields[3 if lock._BSD_LAYOUT else 0], fields[2 if lock._BSD_LAYOUT else 4] = fcntl.F_WRLCK, pid
-    assert lock._owner(lock._FLOCK.pack(*fields.values())) == LockOwner(told, True)
+    fields[3 if posix_lock._BSD_LAYOUT else 0], fields[2 if posix_lock._BSD_LAYOUT else 4] = fcntl.F_WRLCK, pid
+    assert posix_lock._owner(posix_lock._FLOCK.pack(*fields.values())) == LockOwner(told, True)

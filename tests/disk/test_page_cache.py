@@ -1,37 +1,17 @@
 """A reader beside a running broker leaves the page cache as it was: shown with mincore."""
 
 import os
-import subprocess
 import sys
-from contextlib import contextmanager
 
 import pytest
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.page_cache import PAGE_BYTES, cold_runs
+from tests.support.commands import a_broker_on
 
 PAGES = 64
-HOLD_LOCK = """
-import fcntl, sys
-lock = open(sys.argv[1], "r+b")
-fcntl.lockf(lock, fcntl.LOCK_EX)
-print("held", flush=True)
-sys.stdin.read()
-"""
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="mincore and posix_fadvise are Linux's")
-
-
-@contextmanager
-def a_broker_on(log_dir):
-    (log_dir / ".lock").touch()
-    command = [sys.executable, "-c", HOLD_LOCK, str(log_dir / ".lock")]
-    holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert holder.stdout.readline().strip() == "held"
-    try:
-        yield
-    finally:
-        holder.communicate()
 
 
 def cold_pages(path):

@@ -12,15 +12,8 @@ import time
 import pytest
 
 from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.lock import (
-    WATCH_SECONDS,
-    LockPolicy,
-    lock_checkpoints,
-    lock_log_dir,
-    lock_owner,
-    lock_partition,
-    log_dir_of,
-)
+from kafkalog_cli.disk.lock import WATCH_SECONDS, LockPolicy, lock_checkpoints, lock_log_dir, lock_partition, log_dir_of
+from kafkalog_cli.disk.posix_lock import lock_owner
 from kafkalog_cli.errors import Locked, NoSpace, Refused, Unreadable
 from tests.disk.test_lock import held_by_another_process
 from tests.support.memory_fs import MemoryFilesystem
@@ -210,10 +203,10 @@ def test_assumed_offline_is_watched_first():
     slept = []
     policy = LockPolicy(assume_offline=True, sleep=slept.append)
     fs = unsupported()
-    assert not lock_log_dir(fs, "/logs", policy).has_lock
+    assert not lock_log_dir(fs, "/logs", policy).has_lock  # type: ignore[attr-defined]
     assert sum(slept) == WATCH_SECONDS == 11
     assert lock_checkpoints(fs, "/logs", policy) is None
-    assert not lock_partition(fs, "/logs/t-0", policy).has_lock
+    assert not lock_partition(fs, "/logs/t-0", policy).has_lock  # type: ignore[attr-defined]
     assert len(slept) == 11, "once is enough"
 
 

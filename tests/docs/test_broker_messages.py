@@ -14,7 +14,7 @@ import pytest
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.doctor.broker_message import LOG_DIR, METADATA_DIR, OPERATING_SYSTEM, PARTITION
+from kafkalog_cli.ops.doctor.broker_message import JAVA, LOG_DIR, METADATA_DIR, OPERATING_SYSTEM, PARTITION
 from kafkalog_cli.ops.doctor.broker_messages import MESSAGES
 from tests.support.metadata_logs import batches, partition, topic_id, value
 
@@ -34,7 +34,7 @@ QUORUM_STATE = (
     '{"clusterId":"","leaderId":1,"leaderEpoch":2,"votedId":-1,"appliedOffset":0,'
     '"currentVoters":[{"voterId":1}],"data_version":0}'
 )
-NOT_OURS = {"fuser", "findmnt", "ls", "dmesg", "find", "cp"}
+NOT_OURS = {"cat", "fuser", "findmnt", "ls", "dmesg", "find", "cp"}
 COMMANDS = sorted({step.command for message in MESSAGES for step in message.steps})
 
 
@@ -57,6 +57,12 @@ def test_findings_are_kinds_that_verify_has():
 def test_texts_of_the_operating_system_are_its_own():
     texts = {text.text for message in MESSAGES for text in message.texts if text.where == OPERATING_SYSTEM}
     assert texts == {os.strerror(code) for code in (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EMFILE, errno.EACCES)}
+
+
+def test_texts_of_java_are_its_own():
+    texts = {text.text for message in MESSAGES for text in message.texts if text.where == JAVA}
+    files = {f"java.nio.file.{name}Exception: {{}}" for name in ("AccessDenied", "NoSuchFile")}
+    assert texts == {*files, "Map failed"}
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def test_commands_and_options_exist(page):
     group = main_command()
     context = typer.Context(group, info_name="kafkalog")
     for verb, *words in (words for of_page, words in CALLS if of_page == page):
-        command = group.get_command(context, verb)
+        command = group.get_command(context, verb)  # type: ignore[attr-defined]
         assert command is not None, verb
         command.make_context(verb, words, parent=context)
 

@@ -6,7 +6,11 @@ import zlib
 import pytest
 
 from kafkalog_cli.format.batch import Batch, increment_sequence
-from kafkalog_cli.log.reading.header import checked_negative_magic, negative_magics
+from kafkalog_cli.format.fault import FaultKind
+from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.log.reading.header import checked_negative_magic, header_at, negative_magics
+from kafkalog_cli.log.reading.resync import next_good_batch
+from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.memory_fs import MemoryFilesystem
 
 LARGEST = 2**31 - 1
@@ -73,3 +77,20 @@ def test_messages_of_negative_magic_up_to_an_end():
     with opened(data) as log:
         for end, count in ((3 * size, 3), (3 * size - 1, 2), (2 * size, 2), (2 * size + 1, 2), (0, 0)):
             assert [one.base_offset for one in negative_magics(log, 0, end)] == list(range(count)), end
+
+
+def test_no_batch_begins_in_the_last_17_bytes():
+    """FileLogInputStream.nextBatch reads no header there, whatever its bytes say."""
+    with opened(bytes(17)) as log:
+        assert header_at(log, 0) is None
+    with opened(bytes(18)) as log:
+        assert header_at(log, 0).kind is FaultKind.SIZE_TOO_SMALL
+
+
+@pytest.mark.parametrize("batch", [
+    batch_v2([], base=7, last=7),  # emptied by the cleaner: a header alone
+    *(batch_v2([R(7, BASE_TIME_MS, b"k", b"v" * 99)], codec=codec) for codec in range(5)),
+], ids=["emptied", "none", "gzip", "snappy", "lz4", "zstd"])  # fmt: skip
+def test_reading_goes_on_with_each_kind_of_batch_after_damage(batch):
+    with opened(b"\xff" * 100 + batch) as log:
+        assert next_good_batch(log, 0, Limits()) == 100

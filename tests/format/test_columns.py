@@ -62,7 +62,7 @@ def test_rows_where_a_condition_holds(body, rows):
 
 def batches(count):
     chosen = random.Random(count)
-    return [Batch(*(chosen.randrange(-1, 1 << 40) for _ in Batch._fields[:-1]), row % 3 != 1) for row in range(count)]
+    return [Batch(*(chosen.randrange(-1, 1 << 40) for _ in Batch._fields[:-1]), row % 3 != 1) for row in range(count)]  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("is_array", [False, True])

@@ -34,14 +34,14 @@ HAVE_THE_SIZE = (plain_records, plain_read, read_compiled, read_compiled)
 @contextmanager
 def parts_of(records):
     """Batches of more records than this are read in parts."""
-    before = plain_records.PART_RECORDS
+    before = plain_records.PART_RECORDS  # type: ignore[attr-defined]
     try:
         for module in HAVE_THE_SIZE:
-            module.PART_RECORDS = records
+            module.PART_RECORDS = records  # type: ignore[attr-defined]
         yield
     finally:
         for module in HAVE_THE_SIZE:
-            module.PART_RECORDS = before
+            module.PART_RECORDS = before  # type: ignore[attr-defined]
 
 
 def batch_by_batch(data, compiled):

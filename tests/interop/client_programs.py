@@ -8,6 +8,8 @@ from pathlib import Path
 from tests.interop.real_kafka import CACHE, HERE, JAVA, NoRealKafka, fetch
 
 PROGRAMS = HERE / "clients"
+MIRROR_MAKER = "4.3.1"
+"""Of 4.4.0, packages that it needs are not on every mirror of Maven."""
 KAFKAJS, FRANZ_GO = "2.2.4", "v1.22.3"
 PROZESS, BIGNUM = "0.7.0", "0.13.1"
 """A client of Kafka 0.7, and the first version of its library of large numbers that compiles today."""

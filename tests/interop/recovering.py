@@ -38,17 +38,9 @@ class Recovered(NamedTuple):
     stderr: str
 
 
-class Ended(NamedTuple):
-    """How a command ended; the names are those of subprocess."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
 def kafkalog(*arguments, stdin=b""):
     """Run a command in this process: a process for each of them costs half a second of CPU."""
-    return Ended(*commands.kafkalog(*arguments, stdin=stdin, terminal=None))
+    return commands.kafkalog(*arguments, stdin=stdin, terminal=None)
 
 
 @contextmanager
@@ -63,10 +55,9 @@ def our_lock(data):
 
 def recover(*arguments):
     done = kafkalog("recover", "--format", "json", *arguments)
-    assert "internal error" not in done.stderr
-    objects = [json.loads(line) for line in done.stdout.splitlines()]
+    objects = [json.loads(line) for line in done.out.splitlines()]
     partitions = {Path(one["path"]).name: one for one in objects if one["type"] == "recovery"}
-    return Recovered(done.returncode, partitions, objects[-1]["changed"], done.stderr)
+    return Recovered(done.code, partitions, objects[-1]["changed"], done.err)
 
 
 def complaints(entries, topics):

@@ -32,8 +32,8 @@ class Outcome(NamedTuple):
 def append(data, topic, lines, *options):
     argv = ["append", data / f"{topic}-0", "--batch-bytes", 300, *options, "--format", "json"]
     done = kafkalog(*argv, stdin=b"".join(lines))
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[0])
+    assert done.code == 0, done.err
+    return json.loads(done.out.splitlines()[0])
 
 
 def lines_of(count, now_ms):

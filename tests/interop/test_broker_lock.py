@@ -58,7 +58,7 @@ class LogDir:
         self.path = path
         done = kafkalog("recover", "--format", "json", path / RECOVERED)
         self._outs = count()
-        self.run = next(json.loads(line)["run"] for line in done.stdout.splitlines())
+        self.run = next(json.loads(line)["run"] for line in done.out.splitlines())
         (path / ".lock").unlink()
 
     def arguments(self, words):
@@ -116,11 +116,11 @@ def test_java_keeps_writers_out(log_dir, class_path, evidence):
         before = everything(log_dir.path)
         for name, words in WRITERS.items():
             done = kafkalog(*log_dir.arguments(words))
-            assert done.returncode == LOCKED, (name, done)
-            assert f"pid {java.pid}" in done.stderr, name
-            assert str(log_dir.path / ".lock") in done.stderr, name
-            assert "Stop it, or wait for it with --wait" in done.stderr, name
-            assert "Traceback" not in done.stderr, name
+            assert done.code == LOCKED, (name, done)
+            assert f"pid {java.pid}" in done.err, name
+            assert str(log_dir.path / ".lock") in done.err, name
+            assert "Stop it, or wait for it with --wait" in done.err, name
+            assert "Traceback" not in done.err, name
             assert everything(log_dir.path) == before, name
     evidence("R17", len(WRITERS), 4)
 
@@ -128,7 +128,7 @@ def test_java_keeps_writers_out(log_dir, class_path, evidence):
 @pytest.mark.parametrize("name", WRITERS)
 def test_each_of_them_has_something_to_do(log_dir, name):
     before = contents(log_dir.path)
-    assert kafkalog(*log_dir.arguments(WRITERS[name])).returncode == 0
+    assert kafkalog(*log_dir.arguments(WRITERS[name])).code == 0
     assert contents(log_dir.path) != before
 
 
@@ -138,9 +138,9 @@ def test_waiting_for_java_in_vain(log_dir, class_path, evidence):
         for name in ("recover", "undo", "purge"):
             started = time.monotonic()
             done = kafkalog(*log_dir.arguments(WRITERS[name]), "--wait", "1")
-            assert done.returncode == LOCKED, (name, done)
+            assert done.code == LOCKED, (name, done)
             assert 1 <= time.monotonic() - started < 8, name
-            assert f"pid {java.pid}" in done.stderr, name
+            assert f"pid {java.pid}" in done.err, name
             assert everything(log_dir.path) == before, name
 
     evidence("R17", 3, 4)
@@ -163,10 +163,10 @@ def test_readers_work_and_leave_no_trace(log_dir, class_path, evidence):
         before = everything(log_dir.path)
         for name, words in READERS.items():
             done = kafkalog(*log_dir.arguments(words))
-            assert done.returncode == without[name].returncode, (name, done)
-            assert f"pid {java.pid}" in done.stdout + done.stderr, name
+            assert done.code == without[name].code, (name, done)
+            assert f"pid {java.pid}" in done.out + done.err, name
             if not name.startswith(("ls", "verify", "salvage")):  # which tell of the lock, or where they write
-                assert done.stdout == without[name].stdout, name
+                assert done.out == without[name].out, name
             assert everything(log_dir.path) == before, name
 
     evidence("R17", len(READERS), 4)
@@ -174,14 +174,14 @@ def test_readers_work_and_leave_no_trace(log_dir, class_path, evidence):
 
 def test_ls_tells_who_has_the_lock(log_dir, class_path):
     with java_lock(class_path, log_dir.path) as java:
-        assert str(java.pid) in kafkalog("ls", log_dir.path).stdout
+        assert str(java.pid) in kafkalog("ls", log_dir.path).out
 
 
 def test_our_lock_keeps_java_out_and_lets_ours_in(log_dir, class_path, evidence):
     with our_lock(log_dir.path), our_lock(log_dir.path):
         with java_lock(class_path, log_dir.path) as java:
             assert java.pid is None
-        assert kafkalog("recover", log_dir.path).returncode == 0
+        assert kafkalog("recover", log_dir.path).code == 0
     with java_lock(class_path, log_dir.path) as java:
         assert java.pid is not None
 

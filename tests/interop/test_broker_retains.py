@@ -138,8 +138,8 @@ def list_of(found):
 def retain(one):
     properties = one.folder / "server.properties"
     properties.write_text(properties.read_text() + "log.cleanup.policy=delete\n")
-    assert kafkalog("delete-records", one.data / "deleted-records-0", "--before", DELETED_BEFORE).returncode == 0
-    assert kafkalog("roll", one.data / "rolled-0", "--force").returncode == 0
+    assert kafkalog("delete-records", one.data / "deleted-records-0", "--before", DELETED_BEFORE).code == 0
+    assert kafkalog("roll", one.data / "rolled-0", "--force").code == 0
     plans = objects("retain", one.data, "--broker-config", properties, "--explain", "--topic-pattern", "|".join(NAMES))
     assert not any(plan["run"] for plan in objects("retain", one.data, "--broker-config", properties).values())
     return plans
@@ -147,8 +147,8 @@ def retain(one):
 
 def objects(*argv):
     done = kafkalog(*argv, "--format", "json")
-    assert done.returncode in (0, 3), (done.stdout, done.stderr)
-    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.code in (0, 3), (done.out, done.err)
+    found = [json.loads(line) for line in done.out.splitlines()]
     return {Path(each["path"]).name: each for each in found if "path" in each}
 
 

@@ -47,8 +47,8 @@ def result(real_kafka, corpus, tmp_path_factory):
         put_in_place(topics, one.data)
         before = {topic: our_lines(one.data / f"{topic}-0") for topic in topics}
         done = kafkalog("compact", one.data, "--topic-pattern", "|".join(topics), "--delay", "0s", "--format", "json")
-        assert done.returncode == 0, done.stderr
-        found = [json.loads(line) for line in done.stdout.splitlines()]
+        assert done.code == 0, done.err
+        found = [json.loads(line) for line in done.out.splitlines()]
         cleaned = {each["topic"]: each for each in found if each["type"] == "compaction"}
         ours = {topic: our_lines(one.data / f"{topic}-0") for topic in topics}
         one.start()

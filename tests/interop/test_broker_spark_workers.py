@@ -58,7 +58,7 @@ def test_a_broker_starts_when_the_last_worker_is_gone_and_serves_what_a_rerun_ma
             driver.communicate()
         until(lambda: not holders(one.data / ".lock"))
         done = kafkalog(*command)
-        assert (done.returncode, done.stderr.count("was cut off half way, and is undone now")) == (0, 2), done.stderr
+        assert (done.code, done.err.count("was cut off half way, and is undone now")) == (0, 2), done.err
         ours = {topic: our_lines(one.data / f"{topic}-0") for topic in TOPICS}
         one.start()
         assert served_lines(client, list(TOPICS), tmp_path) == ours

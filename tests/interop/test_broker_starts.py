@@ -16,7 +16,8 @@ import pytest
 from tests.interop import partition_damage as damage
 from tests.interop.broker import Broker, Client, broker
 from tests.interop.broker_records import our_lines, served_lines
-from tests.interop.recovering import ENVIRONMENT, Ended, Recovered, complaints, kafkalog, our_lock, recover, unclean
+from tests.interop.recovering import ENVIRONMENT, Recovered, complaints, kafkalog, our_lock, recover, unclean
+from tests.support.commands import Ran
 
 pytestmark = pytest.mark.xdist_group("broker")  # what its fixtures make is made once
 
@@ -144,7 +145,7 @@ class Killed(NamedTuple):
     refused: Recovered
     """Of the partition with damage in its middle, for itself."""
     middle_stays: bool
-    salvage: Ended
+    salvage: Ran
 
 
 @pytest.fixture(scope="module")
@@ -220,7 +221,7 @@ def given_back(life, indexes_repaired):
     stray = life.data / STRAY
     (life.data / "whole-0").rename(stray)
     told = kafkalog("verify", stray)
-    [recovery] = re.findall(r"`(kafkalog recover [^`]+)`", told.stdout)
+    [recovery] = re.findall(r"`(kafkalog recover [^`]+)`", told.out)
     first = as_printed(recovery)
     back = as_printed(first.stderr.partition("undo: ")[2].splitlines()[0])
     is_stray_again = stray.exists()
@@ -316,7 +317,7 @@ def test_damage_in_the_middle_is_left_and_salvaged(killed):
     assert killed.refused.code == 14
     assert killed.refused.partitions["middle-0"]["refused"]
     assert killed.middle_stays
-    assert killed.salvage.returncode == 4, killed.salvage.stderr
+    assert killed.salvage.code == 4, killed.salvage.err
     assert killed.stage.ours["middle"] == killed.stage.before["middle"]
 
 

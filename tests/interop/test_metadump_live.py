@@ -63,7 +63,7 @@ def without_data(topics):
 def findings(data):
     """What `verify` finds: kind and file, without the directories of topics, whose names may be hidden."""
     done = kafkalog("verify", "--level", "deep", "--format", "json", data)
-    objects = map(json.loads, done.stdout.splitlines())
+    objects = map(json.loads, done.out.splitlines())
     return sorted((one["kind"], one["path"].rpartition("/")[2]) for one in objects if one["type"] == "finding")
 
 
@@ -72,7 +72,7 @@ def test_a_broker_starts_on_it_and_serves_records_of_the_same_sizes(original, re
     evidence("R59", 1, "copies")
     data = tmp_path / "data"
     done = kafkalog("metadump", *options, original.broker.data, data)
-    assert done.returncode == 0, done
+    assert done.code == 0, done
     assert findings(data) == findings(original.broker.data)
     topics = sorted(path.name[:-2] for path in data.glob("[!_]*-0"))
     assert (topics == sorted(TOPICS)) is not bool(options)

@@ -1,6 +1,7 @@
 """Replay into a real broker: what its consumers get, and what `read` prints of its disk, is what was committed."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -209,3 +210,84 @@ def test_a_dry_run_and_a_cluster_that_is_not_there(target, corpus, tmp_path):
     missing = kafkalog("replay", log_dir, "--to", target.address, "--state", tmp_path / "state")
     assert missing.code == 14
     assert "--create creates it" in missing.err
+
+
+SECURED = {
+    "listener.security.protocol.map": "PLAINTEXT:SASL_SSL,CONTROLLER:PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "listener.name.plaintext.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    ' username="writer" password="secret" user_writer="secret";',
+    "ssl.keystore.type": "PEM",
+    "ssl.truststore.type": "PEM",
+    "ssl.endpoint.identification.algorithm": "",
+}
+"""The listener is named PLAINTEXT, as the Broker of the tests has it, and speaks SASL over TLS."""
+
+
+def test_tls_and_a_password(real_kafka, corpus, tmp_path):
+    """--command-config passes librdkafka's properties on. Without them, the cluster does not answer."""
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl makes the certificate")
+    key, certificate, both = (tmp_path / name for name in ("key.pem", "certificate.pem", "both.pem"))
+    words = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost")
+    names = ("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate)
+    subprocess.run(["openssl", *words, *names], check=True, capture_output=True)
+    both.write_text(key.read_text() + certificate.read_text())
+    places = {"ssl.keystore.location": both, "ssl.truststore.location": certificate}
+    settings = tmp_path / "client.properties"
+    settings.write_text(
+        f"security.protocol=SASL_SSL\nsasl.mechanisms=PLAIN\nsasl.username=writer\nsasl.password=secret\n"
+        f"ssl.ca.location={certificate}\n"
+    )
+    log_dir = data_of(corpus, "txn")
+    with broker(tmp_path, real_kafka.broker_class_path, {**SECURED, **places}) as one:
+        one.start()
+        replay(log_dir, one, tmp_path / "state", "--create", "--command-config", settings)
+        for topic, number in partitions_of(log_dir):
+            assert contents(one.data, topic, number) == contents(log_dir, topic, number)
+        wrong = tmp_path / "wrong.properties"
+        wrong.write_text(settings.read_text().replace("secret", "guess"))
+        refused = kafkalog("replay", log_dir, "--to", one.address, "--state", tmp_path / "s", "--command-config", wrong)
+        assert refused.code == 1
+        assert "guess" not in refused.err
+
+
+def test_several_brokers(real_kafka, corpus, tmp_path):
+    """The partitions have their leaders on two brokers. The state of the first run ends the second at once."""
+    log_dir = data_of(corpus, "v2-mixed")
+    class_path = real_kafka.broker_class_path
+    folders = [tmp_path / name for name in ("first", "second")]
+    for folder in folders:
+        folder.mkdir()
+    with broker(folders[0], class_path) as first, broker(folders[1], class_path, first=first) as second:
+        first.start()
+        second.start()
+        for sent in (True, False):
+            done = replay(log_dir, first, tmp_path / "state", "--create")
+            assert bool(done[-1]["sent"]) is sent
+        on = [{f"{topic}-{number}" for topic, number in partitions_of(one.data)} for one in (first, second)]
+        assert all(on)
+        assert not on[0] & on[1]
+        for topic, number in partitions_of(log_dir):
+            of = first if f"{topic}-{number}" in on[0] else second
+            assert contents(of.data, topic, number) == contents(log_dir, topic, number)
+
+
+def test_a_compacted_topic(target, real_kafka, corpus, tmp_path):
+    """The cluster's cleaner may run meanwhile: the last value of each key is that of the disk."""
+    log_dir = data_of(corpus, "txn")
+    cleaning = {"cleanup.policy": "compact", "segment.ms": 100, "min.cleanable.dirty.ratio": 0.01, "partitions": 2}
+    with Client(target.address, real_kafka.broker_class_path) as client:
+        client.do("create", "latest", **cleaning)
+    words = ("--topic", "tx2", "--rename=tx2=latest")
+    assert replay(log_dir, target, tmp_path / "state", *words)[-1]["sent"]
+    assert replay(log_dir, target, tmp_path / "state", *words)[-1]["sent"] == 0
+    for number in (0, 1):
+        found, wanted = (
+            {line.split("\t")[1]: line for line in contents(*place, number)}
+            for place in ((target.data, "latest"), (log_dir, "tx2"))
+        )
+        assert found == wanted
+        assert wanted

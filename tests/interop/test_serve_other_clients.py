@@ -10,7 +10,7 @@ import pytest
 from tests.interop import client_programs
 from tests.interop.broker import JAVA, broker
 from tests.interop.client_programs import by_franz_go, by_kafkajs, by_kcat
-from tests.interop.real_kafka import NEWEST, NoRealKafka
+from tests.interop.real_kafka import NoRealKafka
 from tests.interop.spark_connector import connector_jars
 from tests.interop.test_serve_live import tool
 from tests.support.commands import json_of
@@ -122,18 +122,24 @@ spark.stop()
 """
 
 
-def test_mirror_maker_copies_all_records_into_a_real_broker(real_kafka, corpus, tmp_path):
+@pytest.mark.parametrize(
+    ("case", "topic", "isolation"), [("v2-mixed", "mixed", ISOLATIONS[0]), ("txn", "tx2", ISOLATIONS[1])]
+)
+def test_mirror_maker_copies_all_records_into_a_real_broker(real_kafka, corpus, tmp_path, case, topic, isolation):
     """MirrorMaker 2 reads from `serve` and writes to a broker; `read` prints the broker's disk."""
     try:
-        class_path = client_programs.mirror_maker_jars(NEWEST)
+        class_path = client_programs.mirror_maker_jars(client_programs.MIRROR_MAKER)
     except NoRealKafka as reason:
         pytest.skip(str(reason))
-    log_dir = corpus / "v2-mixed" / "data"
-    wanted = read_records(log_dir, "mixed")
+    log_dir = corpus / case / "data"
+    wanted = read_records(log_dir, topic, committed=isolation == "read_committed")
+    assert (wanted == read_records(log_dir, topic)) == (case != "txn")
     with serving(log_dir) as server, broker(tmp_path, real_kafka.broker_class_path) as target:
         target.start()
         settings = tmp_path / "mm2.properties"
-        settings.write_text(MIRROR.format(source=server.bootstrap, target=target.address))
+        settings.write_text(
+            MIRROR.format(source=server.bootstrap, target=target.address, topic=topic, isolation=isolation)
+        )
         main = "org.apache.kafka.connect.mirror.MirrorMaker"
         with (tmp_path / "mirror.log").open("wb") as log:
             mirror = subprocess.Popen([*JAVA, "-cp", class_path, main, settings], stdout=log, stderr=log)
@@ -143,13 +149,13 @@ def test_mirror_maker_copies_all_records_into_a_real_broker(real_kafka, corpus, 
             while time.monotonic() < until and sum(map(len, found.values())) < sum(map(len, wanted.values())):
                 time.sleep(2)
                 assert mirror.poll() is None, (tmp_path / "mirror.log").read_text()[-3000:]
-                if (target.data / "disk.mixed-0").exists():
-                    found = read_records(target.data, "disk.mixed")
+                if (target.data / f"disk.{topic}-0").exists():
+                    found = read_records(target.data, f"disk.{topic}")
         finally:
             mirror.terminate()
             mirror.wait(60)
         target.stop()
-        found = read_records(target.data, "disk.mixed")
+        found = read_records(target.data, f"disk.{topic}")
     assert without_offsets(found) == without_offsets(wanted), (tmp_path / "mirror.log").read_text()[-3000:]
 
 
@@ -163,7 +169,8 @@ disk.bootstrap.servers={source}
 fresh.bootstrap.servers={target}
 disk->fresh.enabled=true
 fresh->disk.enabled=false
-disk->fresh.topics=mixed
+disk->fresh.topics={topic}
+disk->fresh.consumer.isolation.level={isolation}
 disk->fresh.emit.heartbeats.enabled=false
 disk->fresh.emit.checkpoints.enabled=false
 disk->fresh.sync.topic.acls.enabled=false
@@ -177,6 +184,7 @@ config.storage.replication.factor=1
 offset.storage.partitions=1
 status.storage.partitions=1
 consumer.auto.offset.reset=earliest
+disk.consumer.isolation.level={isolation}
 dedicated.mode.enable.internal.rest=false
 """
 

@@ -3,7 +3,6 @@
 import base64
 import json
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import BadInput, Locked, Refused, UsageError
 from kafkalog_cli.library import appending
 from tests.cli.test_append import kafkalog, tree
+from tests.support.commands import writable_copy
 from tests.support.logs import BASE_TIME_MS
 from tests.support.strategies import contents, headers, timestamps
 
@@ -165,10 +165,7 @@ def test_what_records_gives_goes_in(kernels, tmp_path, corpus):
 
 @pytest.fixture
 def root(corpus, tmp_path):
-    shutil.copytree(corpus / "txn" / "data", tmp_path / "data")
-    for path in (tmp_path / "data").rglob("*"):
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    return tmp_path / "data"
+    return writable_copy(corpus / "txn" / "data", tmp_path / "data")
 
 
 ONE = {"value": [b"new"]}

@@ -6,12 +6,7 @@ from kafkalog_cli.disk.fs import RealFilesystem, read_all
 from kafkalog_cli.format import producer_snapshot
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
-from kafkalog_cli.log.open_transactions import (
-    OpenTransaction,
-    headers_of,
-    open_in,
-    parts_to_replay,
-)
+from kafkalog_cli.log.open_transactions import OpenTransaction, headers_of, open_in, parts_to_replay
 from kafkalog_cli.log.open_transactions import open_transactions as open_transactions_of
 from kafkalog_cli.log.partition import open_partition
 

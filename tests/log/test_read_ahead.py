@@ -116,7 +116,7 @@ def test_threads_end_with_whoever_stops_early():
     for _, blocks in islice(ahead, 3):
         next(blocks)
     assert threading.active_count() > before
-    ahead.close()
+    ahead.close()  # type: ignore[attr-defined]
     assert threading.active_count() == before
 
 

@@ -1,6 +1,7 @@
 """Statistics of keys against twins that hold every key: counts, the largest, and the bounds of what is estimated."""
 
 import random
+import tracemalloc
 from collections import Counter
 
 import numpy as np
@@ -9,12 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog_cli.ops.audit import keys as module
-from kafkalog_cli.ops.audit.keys import (
-    SHOWN_BYTES,
-    KeyStatistics,
-    StoredKeys,
-    hash_keys,
-)
+from kafkalog_cli.ops.audit.keys import SHOWN_BYTES, KeyStatistics, StoredKeys, hash_keys
 
 few_keys = st.sampled_from([None, b"", b"a", b"b", b"\x00", b"\x00\x00", b"a" * 8, b"a" * 9, b"x" * 2000, b"x" * 2001])
 rows = st.lists(st.tuples(few_keys | st.none() | st.binary(max_size=3), st.integers(-1, 300)), max_size=60)
@@ -135,6 +131,23 @@ def test_the_estimate_is_as_good_as_it_says(keys):
     parts = -(-len(numbers) // 30_000)
     assert (found.largest[0].records, found.largest[0].records_error) == (500 * parts, 0)
     assert len(statistics._hashes) <= 20_000
+
+
+def test_a_very_long_key_is_not_copied():
+    """`stats` and `audit` held a key of 100 MiB four times."""
+    data = np.zeros(32 << 20, dtype=np.uint8)
+    keys = StoredKeys(data, np.array([0]), np.array([len(data)]))
+    short = stored_strings([b"a", b"bc"])
+    statistics = KeyStatistics(3)
+    statistics.add_stored(StoredKeys(*short), np.array([1, 1]), 0)
+    tracemalloc.start()
+    try:
+        statistics.add_stored(keys, np.array([0]), 0)
+        assert statistics.counts().keys == 3
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 1 << 20
 
 
 def test_errors_are_those_of_the_standard_error():

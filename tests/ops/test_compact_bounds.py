@@ -46,7 +46,7 @@ def plan(tmp_path, timestamps, *, lags=False, **config):
             (folder / f"{base:020d}.timeindex").write_bytes(struct.pack(">qi", first, 0))
         base += 2
     (tmp_path / "replication-offset-checkpoint").write_text(f"0\n1\nt 0 {base}\n")
-    settings = SettingsSource(FS, {"cleanup.policy": "compact", **config}, {})
+    settings = SettingsSource(FS, {"cleanup.policy": "compact", **config}, None)
     partition = open_partition(FS, str(folder))
     return plan_compact(FS, partition, Roots(FS).state(str(tmp_path), partition), CompactRequest(NOW_MS, settings))
 

@@ -96,7 +96,7 @@ def compacted(log_dir, topic, config, now_ms, *, compiled=False, **more):
     partition = open_partition(FS, str(log_dir / f"{topic}-0"))
     request = CompactRequest(
         now_ms,
-        SettingsSource(FS, config, {}),
+        SettingsSource(FS, config, None),
         now_is_given=True,
         kernels=KernelChoice(forced=compiled),
         delay_ms=60_000,

@@ -35,7 +35,7 @@ def records_of(directory):
 def planned(log_dir, topic, config, *, compiled):
     partition = open_partition(FS, str(log_dir / f"{topic}-0"))
     request = CompactRequest(
-        NOW_MS, SettingsSource(FS, config, {}), now_is_given=True, kernels=KernelChoice(forced=compiled)
+        NOW_MS, SettingsSource(FS, config, None), now_is_given=True, kernels=KernelChoice(forced=compiled)
     )
     return plan_compact(FS, partition, Roots(FS).state(str(log_dir), partition), request), request
 

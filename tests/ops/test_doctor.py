@@ -192,7 +192,7 @@ def test_at_least_ten_ways():
 
 LINES = [line.split("\t") for line in (FIXTURES / "broker_lines.tsv").read_text().splitlines()]
 """Page, command and line. Real brokers wrote the lines: 4.2.0 on broken directories, and older ones in public reports."""
-PARTITION = re.compile(r"\b([A-Za-z_]+(?:-[a-z]+)*-\d)(?=[/,\]. ])")
+PARTITION = re.compile(r"\b([A-Za-z_]+(?:-[a-z]+)*-\d)(?=[/,\]. :])")
 
 
 def test_the_lines_of_many_pages():
@@ -244,6 +244,19 @@ def test_every_text_of_the_table_leads_to_its_own_page():
 def test_a_piece_of_a_text_leads_to_its_page(piece, slug):
     assert slug in [one.message.slug for one in recognised(piece)]
     assert recognised(piece.split()[0]) == ()
+
+
+@pytest.mark.parametrize(("line", "slug"), [
+    ("WARN Deleting all segments because logEndOffset (12) is smaller than logStartOffset 20.", "log-end-before-log-start"),
+    ("java.io.IOException: Malformed line in checkpoint file (/d/x): orders 0", "malformed-checkpoint"),
+    ("InvalidRecordException: Record is corrupt (stored crc = 1, computed crc = 2)", "record-is-corrupt"),
+    ("Stored node id 1 doesn't match previous node id 2 in /d/meta.properties", "stored-node-id"),
+    ("java.lang.OutOfMemoryError: Map failed", "map-failed"),
+    ("java.nio.file.AccessDeniedException: /d/orders-0/00000000000000000000.log", "permission-denied"),
+    ("java.nio.file.NoSuchFileException: /d/orders-0/00000000000000000000.timeindex", "file-vanished"),
+])  # fmt: skip
+def test_half_a_line_and_lines_of_other_versions(line, slug):
+    assert [one.message.slug for one in recognised(line)] == [slug]
 
 
 def test_a_long_text_takes_no_long_time():

@@ -2,9 +2,6 @@
 
 import io
 import shutil
-import subprocess
-import sys
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,27 +9,9 @@ import pytest
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
+from tests.support.commands import a_broker_on
 
 EXAMPLE = Path(__file__).parents[2] / "docs/example"
-HOLD_LOCK = """
-import fcntl, sys
-lock = open(sys.argv[1], "r+b")
-fcntl.lockf(lock, fcntl.LOCK_EX)
-print("held", flush=True)
-sys.stdin.read()
-"""
-
-
-@contextmanager
-def a_broker_on(log_dir):
-    (log_dir / ".lock").touch()
-    command = [sys.executable, "-c", HOLD_LOCK, str(log_dir / ".lock")]
-    holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert holder.stdout.readline().strip() == "held"
-    try:
-        yield
-    finally:
-        holder.communicate()
 
 
 @pytest.fixture

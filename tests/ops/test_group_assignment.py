@@ -61,6 +61,21 @@ def test_member_i_gets_the_partitions_from_i_n_on():
     assert ranges_of([4, 9], 1) == [(4, 9)]
 
 
+def test_ranges_are_partitions_dealt_one_by_one():
+    """A twin without arithmetic: the members take partitions in turns, which says how many each gets; then in order."""
+    for count in range(25):
+        for members in range(1, 13):
+            dealt = [0] * members
+            for at, _ in enumerate(range(count)):
+                dealt[at % members] += 1
+            rest = iter(range(100, 100 + count))
+            wanted = [tuple(next(rest) for _ in range(share)) for share in dealt]
+            assert ranges_of(range(100, 100 + count), members) == wanted
+            if count % members == 0:
+                each = count // members
+                assert [*map(list, wanted)] == [[*range(100 + i * each, 100 + (i + 1) * each)] for i in range(members)]
+
+
 def test_static_members_come_first():
     members = [member("a", "a"), member("z", "a", "2"), member("y", "a", "1")]
     assert assigned({"a": 3}, members) == {"y": {"a": [0]}, "z": {"a": [1]}, "a": {"a": [2]}}

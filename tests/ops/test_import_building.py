@@ -32,7 +32,7 @@ def empty_disk():
 
 
 def built(fs, **config):
-    source = SettingsSource(fs, {"segment.bytes": "900", **config}, {}, log_dirs=[ROOT])
+    source = SettingsSource(fs, {"segment.bytes": "900", **config}, None, log_dirs=[ROOT])
     style = TopicStyle.of(source, ROOT, "t", Writing(keep_offsets=True, batch_bytes=200), NOW_MS)
     return build(fs, PATH, [ROWS.slice(0, 20), ROWS.slice(20)], style, PLAIN)
 

@@ -1,5 +1,6 @@
 """`inspect` against a decoder of everything, and against the plans of retain and compact; its page in a real browser."""
 
+import html
 import io
 import json
 import random
@@ -22,7 +23,7 @@ from kafkalog_cli.output.inspect_page import inspect_page
 from tests.ops.test_find import some_logs
 from tests.support.commands import kafkalog
 from tests.support.logs import BASE_TIME_MS as TIME_MS
-from tests.support.logs import R, batch_v2
+from tests.support.logs import R, batch_v2, write_segment
 from tests.support.naive_reader import read_batches
 
 HORIZON, LOG_APPEND_TIME = 0x40, 0x08
@@ -352,3 +353,66 @@ def test_the_page_in_a_real_browser(corpus, tmp_path):
         number = int((seen == list(bytes.fromhex(color))).all(axis=1).sum())
         # The legend has each colour on 140 pixels, and kept is the colour of the bars.
         assert (number > 140) == (kind in kinds or kind == "kept"), (kind, number)
+
+
+MOUSE = """
+const over = () => document.querySelectorAll(".u-over")[1], box = document.getElementById("tip");
+const at = (type, x, target) => {
+  const { left, top, width, height } = over().getBoundingClientRect();
+  const place = { clientX: left + x * width, clientY: top + height / (2 * rows), bubbles: true, button: 0, movementX: 9 };
+  (target || over()).dispatchEvent(new MouseEvent(type, place));
+};
+const rows = Number(document.body.dataset.rows), seen = [];
+const look = (x) => { at("mousemove", x); seen.push(box.hidden ? null : box.textContent); };
+const wait = () => new Promise((done) => setTimeout(done, 50));
+(async () => {
+  await wait();
+  look(FIRST), look(SECOND);
+  at("mousemove", 0.001), at("mousedown", 0.001), at("mousemove", ZOOMED);
+  await wait();
+  at("mouseup", ZOOMED, document);
+  await wait();
+  look(FIRST / ZOOMED), look(0.5);
+  document.getElementById("all").click();
+  await wait();
+  look(FIRST), look(SECOND);
+  over().dispatchEvent(new MouseEvent("mouseleave"));
+  seen.push(box.hidden);
+  document.body.dataset.seen = JSON.stringify(seen);
+})();
+"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no browser is here: apt-get install chromium")
+def test_a_mouse_shows_segments_and_zooms(tmp_path):
+    page, folder = tmp_path / "page.html", tmp_path / "logs" / "orders-0"
+    folder.mkdir(parents=True)
+    for base in range(0, 40, 10):
+        records = [R(offset, TIME_MS + 1_000_000 * offset, b"k", b"v") for offset in range(base, base + 10)]
+        write_segment(folder, base, [(batch_v2(records), base + 9, records[-1].timestamp)])
+    kafkalog("inspect", folder.parent, "--html", page)
+    found = data_of(page.read_text())
+    row = found["partitions"][0]
+    first, second = row["segments"][0], row["segments"][2]
+    start, end = found["span"]
+    pad = max(1, (end - start) * 0.01)
+
+    def place(segment):
+        """The middle of a segment as a part of the time axis."""
+        return ((segment[0] + segment[1]) / 2 - start + pad) / (end - start + 2 * pad)
+
+    def said(segment):
+        return f"offsets {segment[3]} to {segment[4] - 1}, "
+
+    zoomed = place(first) * 1.5
+    script = (
+        MOUSE.replace("FIRST", f"{place(first)}").replace("SECOND", f"{place(second)}").replace("ZOOMED", f"{zoomed}")
+    )
+    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text())
+    page.write_text(text.replace("</body>", f"<script>{script}</script></body>"))
+    document = browse(page, "--dump-dom")
+    seen = json.loads(html.unescape(re.search(r'data-seen="([^"]*)"', document)[1]))
+    assert all(one.startswith(row["name"]) for one in seen[:-1])
+    assert [said(first) in one for one in seen[:-1]] == [True, False, True, True, True, False], seen
+    assert [said(second) in one for one in seen[:-1]] == [False, True, False, False, False, True], seen
+    assert seen[-1] is True

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.lock import LockOwner
+from kafkalog_cli.disk.posix_lock import LockOwner
 from kafkalog_cli.errors import NotKafkaLayout
 from kafkalog_cli.ops.listing.paths import Lister
 from kafkalog_cli.ops.listing.root import Shutdown

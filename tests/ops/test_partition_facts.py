@@ -23,7 +23,7 @@ T1 = topic_id(1)
 
 
 def source(metadata_path=None, log_dirs=(), command_line=None, broker=None):
-    return SettingsSource(FS, command_line or {}, broker or {}, metadata_path=metadata_path, log_dirs=log_dirs)
+    return SettingsSource(FS, command_line or {}, broker or None, metadata_path=metadata_path, log_dirs=log_dirs)
 
 
 def facts_of(path, log_dir, settings=None, **more):

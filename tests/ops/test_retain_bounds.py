@@ -156,7 +156,9 @@ def state(log_dir, partition):
 
 
 def settings(**config):
-    return SettingsSource(FS, {**DELETE, **{name.replace("_", "."): str(value) for name, value in config.items()}}, {})
+    return SettingsSource(
+        FS, {**DELETE, **{name.replace("_", "."): str(value) for name, value in config.items()}}, None
+    )
 
 
 def edited(edits):

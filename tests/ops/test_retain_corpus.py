@@ -74,7 +74,7 @@ def log_dir(corpus, tmp_path):
 
 def retained(log_dir, topic, config, now_ms, *, explains=False, run_id="r1"):
     partition = open_partition(FS, str(log_dir / f"{topic}-0"))
-    request = RetainRequest(now_ms, SettingsSource(FS, config, {}), now_is_given=True, explains=explains)
+    request = RetainRequest(now_ms, SettingsSource(FS, config, None), now_is_given=True, explains=explains)
     plan = plan_retain(FS, partition, Roots(FS).state(str(log_dir), partition), request)
     done = apply_retain(FS, plan, RunInfo(run_id, "retain", (), now_ms), request, held=None)
     return plan, done
@@ -128,7 +128,7 @@ def test_delete_records(corpus, log_dir):
     case = corpus / "retention"
     config = configs(case)["ret-records"]
     partition = open_partition(FS, str(log_dir / "ret-records-0"))
-    request = DeleteRecordsRequest(times("retention.log"), SettingsSource(FS, config, {}))
+    request = DeleteRecordsRequest(times("retention.log"), SettingsSource(FS, config, None))
     plan = plan_delete_records(FS, partition, Roots(FS).state(str(log_dir), partition), 57, request)
     assert (plan.removed, plan.removed_bytes, plan.old_start_offset, plan.log_start_offset) == ((0,), 3664, 0, 57)
     apply_delete_records(FS, plan, RunInfo("r1", "delete-records", (), request.now_ms), request, held=None)

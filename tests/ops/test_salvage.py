@@ -197,7 +197,7 @@ def test_unreadable_sectors_are_read_around(tmp_path):
     disk.fail_read(str(log), 130, 135)
     found = open_partition(disk, str(source))
     with pytest.raises(AttributeError):
-        disk.create  # noqa: B018  this disk can be read only: what is written goes to the real one
+        disk.create  # type: ignore[attr-defined]  # noqa: B018  it can be read only: what is written goes to the real one
     disk = _ReadsFrom(disk)
     result = salvage(disk, found, str(tmp_path / "out"), SETTINGS)
     assert result.end_offset == 20

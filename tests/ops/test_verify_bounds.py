@@ -1,5 +1,7 @@
 """What verify concludes exactly at a limit: of offsets, times, sizes. The rules over all small cases, plain and by columns."""
 
+import gzip
+import struct
 from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
@@ -19,15 +21,20 @@ from kafkalog_cli.ops.listing.root import Shutdown
 from kafkalog_cli.ops.verify.batch_checks import (
     TOLERATED_AHEAD_MS,
     AbortedCheck,
+    BadBatch,
     Marker,
     TimesSeen,
     TimestampOddity,
+    checksums_of,
     unit_of,
 )
 from kafkalog_cli.ops.verify.gaps import GapJudge, cleaner_wrote, has_gap, missing_start, rows_behind_gaps
 from kafkalog_cli.ops.verify.headers import HeaderCheck
+from kafkalog_cli.ops.verify.partition import Level
+from tests.ops.test_verify_places import log_dir, partition, ten_batches, verify
 from tests.support.faulty_fs import FaultyFilesystem
-from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, write_segment
+from tests.support.memory_fs import MemoryFilesystem
 
 FS = RealFilesystem()
 NOW_MS = BASE_TIME_MS
@@ -260,3 +267,55 @@ def test_further_transactions_that_are_missing_are_counted(monkeypatch, tmp_path
     check._ended = [Marker(0, 7, at, at + 1) for at in range(count)]
     [found] = check.findings(SimpleNamespace(path=f"{tmp_path}/{0:020d}.log"))
     assert found.message == f"no entry for an aborted transaction of producer 7, offsets 0 to 1{more}"
+
+
+def test_checksums_of_a_message_without_a_payload():
+    """Its CRC is its last four bytes."""
+    disk = MemoryFilesystem()
+    disk.add("/x.kafka", struct.pack(">ibbI", 6, 1, 0, 5))
+    with disk.open_read("/x.kafka") as file:
+        assert checksums_of(file, BadBatch(0, 10, 1, is_seven=True)) == ("0", "5")
+
+
+@pytest.mark.parametrize(("start", "is_found"), [(19, True), (20, True), (21, False)])
+def test_a_log_start_above_the_high_watermark(tmp_path, start, is_found):
+    """Up to the end of the log, 20; a log start after the end has a finding of its own."""
+    disk = log_dir(tmp_path / "disk", lines=[("log-start", "topic", 0, start), ("replication", "topic", 0, 5)])
+    partition(disk)
+    kinds = {one.kind for result in verify(disk) for one in result.findings}
+    assert (FindingKind.CHECKPOINTS_DISAGREE in kinds) == is_found
+    assert (FindingKind.LOG_START_BEYOND_END in kinds) != is_found
+
+
+@pytest.mark.parametrize(("start", "kinds"), [(20, []), (21, ["entries-behind-tail"])])
+def test_an_epoch_may_begin_at_the_end_of_the_log(tmp_path, start, kinds):
+    """So does the epoch of a new leader that has written nothing."""
+    disk = log_dir(tmp_path / "disk")
+    folder = partition(disk)
+    (folder / "leader-epoch-checkpoint").write_text(f"0\n2\n0 0\n1 {start}\n")
+    found = verify(folder, level=Level.QUICK)[0].findings
+    assert [one.kind.value for one in found if one.path.endswith("leader-epoch-checkpoint")] == kinds
+
+
+@pytest.mark.parametrize("bad", [0, 1, 2])
+def test_an_inner_message_with_a_wrong_crc_is_found_in_its_own_set(tmp_path, bad):
+    sets = []
+    for number in range(3):
+        inner = b"".join(message(R(at, BASE_TIME_MS, b"k", b"value"), 1) for at in range(2))
+        inner = inner[:-1] + b"X" if number == bad else inner
+        wrapper = message(R(2 * number + 1, BASE_TIME_MS, None, gzip.compress(inner)), 1, 1)
+        sets.append((wrapper, 2 * number + 1, BASE_TIME_MS))
+    disk = log_dir(tmp_path / "disk")
+    folder = partition(disk, written=sets)
+    found = [one for one in verify(folder, level=Level.DEEP)[0].findings if one.kind is FindingKind.INNER_MESSAGE]
+    assert [one.position for one in found] == [sum(len(data) for data, _, _ in sets[:bad])]
+
+
+def test_batches_without_records_between_others_are_no_damage(tmp_path):
+    """The cleaner leaves them; they have no record whose timestamp could be the largest."""
+    disk = log_dir(tmp_path / "disk")
+    emptied = [(batch_v2([], base=at, last=at + 1), at + 1, BASE_TIME_MS) for at in (20, 24)]
+    last = batch_v2([R(22, BASE_TIME_MS, b"k", b"v"), R(23, BASE_TIME_MS, b"k", b"v")])
+    folder = partition(disk, written=[*ten_batches(), emptied[0], (last, 23, BASE_TIME_MS), emptied[1]])
+    found = verify(folder, level=Level.DEEP)[0].findings
+    assert [one.message for one in found if one.path.endswith(".log")] == []

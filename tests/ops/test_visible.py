@@ -78,9 +78,9 @@ def decided(batches, as_matrix, first, end, segment, ends, with_control):
     visible.begin(segment[0], None if segment[1] == NO_END else segment[1])
     kinds, back = ["hidden"] * len(batches), []
     for chunk in visible.chunks(chunk for chunk in [Chunk(memoryview(b""), 0, columns, None)]):
-        back += chunk.out_of_order
+        back += chunk.out_of_order  # type: ignore[attr-defined]
         for row in chunk.batches.rows():
-            kinds[row.position // 100] = "cut" if chunk.is_cut else "whole"
+            kinds[row.position // 100] = "cut" if chunk.is_cut else "whole"  # type: ignore[attr-defined]
     return kinds, back, visible
 
 

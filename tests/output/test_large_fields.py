@@ -13,14 +13,7 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.java_text import java_string
 from kafkalog_cli.output import large_fields
-from kafkalog_cli.output.large_fields import (
-    base64_pieces,
-    hex_pieces,
-    java_pieces,
-    json_pieces,
-    pieces,
-    utf8_pieces,
-)
+from kafkalog_cli.output.large_fields import base64_pieces, hex_pieces, java_pieces, json_pieces, pieces, utf8_pieces
 from kafkalog_cli.output.ndjson import json_text
 
 TEXTS = (

@@ -25,9 +25,9 @@ def unpacking(tmp_path, monkeypatch):
 def test_llvm_is_unpacked_when_llvmlite_is_imported_and_not_before(unpacking):
     library, _ = unpacking
     (finder,) = [one for one in sys.meta_path if type(one).__name__ == "UnpackLlvm"]
-    assert finder.find_spec("numpy") is None
+    assert finder.find_spec("numpy") is None  # type: ignore[call-arg]
     assert not library.exists()
-    assert finder.find_spec("llvmlite") is None
+    assert finder.find_spec("llvmlite") is None  # type: ignore[call-arg]
     assert library.read_bytes() == b"machine code" * 1000
     assert finder not in sys.meta_path
     assert sorted(path.name for path in library.parent.iterdir()) == ["library.so", "library.so.zst"]

@@ -18,7 +18,7 @@ from kafkalog_cli.ops.export.request import ExportRequest, FileFormat  # noqa: E
 from kafkalog_cli.ops.selection import Selection  # noqa: E402
 from kafkalog_cli.output.export_view import ExportLines  # noqa: E402
 from kafkalog_cli.spark.export import job  # noqa: E402
-from kafkalog_cli.spark.export.plan import exported_partitions  # noqa: E402
+from kafkalog_cli.spark.export.job import exported_partitions  # noqa: E402
 
 NOW_MS = 1_700_000_000_000
 PICKLER = CloudPickleSerializer()

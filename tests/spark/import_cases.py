@@ -193,7 +193,7 @@ def rows_of(files):
                 if not batch.attributes & CONTROL or batch.magic < 2:
                     kind = batch.attributes & 7, bool(batch.attributes & 8)
                     for record in naive_reader.read_records(files[name], batch):
-                        found.append(Row(record.offset, *record[1:2], *record[3:6], *kind))
+                        found.append(Row(record.offset, *record[1:2], *record[3:6], *kind))  # type: ignore[call-arg]
     return found
 
 

@@ -106,7 +106,7 @@ def test_the_dirty_ratio_of_compact(corpus):
                 told = {} if state.line(FileKind.CLEANER_CHECKPOINT) is None else {"cleanup.policy": "compact"}
             else:
                 told = {"cleanup.policy": "compact"}
-            config = SettingsSource(FS, told, {}, log_dirs=[str(path)])
+            config = SettingsSource(FS, told, None, log_dirs=[str(path)])
             try:
                 dirt = plan_compact(FS, partition, state, CompactRequest(NOW_MS, config)).dirt
             except KafkalogError:

@@ -10,13 +10,14 @@ import time
 import pytest
 
 from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.lock import LockPolicy, lock_owner
+from kafkalog_cli.disk.lock import LockPolicy
+from kafkalog_cli.disk.posix_lock import lock_owner
 from kafkalog_cli.errors import BadInput, NotChanged
 from kafkalog_cli.ops.importing.request import ImportRequest
 from kafkalog_cli.ops.importing.scattering import Places
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.spark.importing import job
-from kafkalog_cli.spark.importing.task import Where, scattered
+from kafkalog_cli.spark.importing.task import BuildTask, Where, scattered
 from tests.spark.exporting import pa
 from tests.spark.importing import NOW_MS, new_log_dir, seen
 
@@ -82,14 +83,14 @@ def test_one_that_fails_ends_the_others(tmp_path, monkeypatch):
     """At once, and nothing is left."""
     new = new_log_dir(tmp_path / "new")
     parts = sorted_out(new, partitions=3, wrong=1)
-    build = job.BuildTask.__call__
+    build = BuildTask.__call__
 
     def slow(self, one):
         if one.partition != 1:
             time.sleep(60)
         return build(self, one)
 
-    monkeypatch.setattr(job.BuildTask, "__call__", slow)
+    monkeypatch.setattr(BuildTask, "__call__", slow)
     before = children()
     begun = time.monotonic()
     with pytest.raises(BadInput, match=r"t-1: .*the log already ends at 1"):
@@ -102,7 +103,7 @@ def test_one_that_fails_ends_the_others(tmp_path, monkeypatch):
 def test_one_that_is_killed(tmp_path, monkeypatch):
     new = new_log_dir(tmp_path / "new")
     parts = sorted_out(new)
-    monkeypatch.setattr(job.BuildTask, "__call__", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    monkeypatch.setattr(BuildTask, "__call__", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
     with pytest.raises(NotChanged, match="a process that built a partition was killed: is there enough memory"):
         commit(new, parts)
     assert seen(new) == []
@@ -121,7 +122,7 @@ def test_they_end_with_the_one_that_began_them(tmp_path):
             os.write(writing, b"%d\n" % os.getpid())
             time.sleep(300)
 
-        job.BuildTask.__call__ = endless
+        BuildTask.__call__ = endless
         try:
             commit(new, parts)
         finally:

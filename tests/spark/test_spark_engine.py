@@ -176,7 +176,6 @@ def test_tasks_of_audit_export_and_import_need_neither(tmp_path, blocking):
 @pytest.mark.parametrize(("as_json", "is_shown"), [(False, True), (True, False)])
 def test_a_terminal_shows_that_spark_starts(as_json, is_shown, monkeypatch):
     """As `sql` does; JSON output has no line of text."""
-    from kafkalog_cli.cli import spark_start
     from kafkalog_cli.cli.spark_options import EngineName, engine_of
 
     class Terminal(io.BytesIO):
@@ -193,9 +192,9 @@ def test_a_terminal_shows_that_spark_starts(as_json, is_shown, monkeypatch):
         yield SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=3))
 
     terminal = Terminal()
-    monkeypatch.setattr(spark_start, "command_session", started)
+    monkeypatch.setattr("kafkalog_cli.spark.sessions.command_session", started)
     environment = Environment(io.BytesIO(), terminal, terminal=None)
     engine = engine_of(EngineName.SPARK, "local[3]", ["a=b"], 0, environment=environment, as_json=as_json)
-    with engine.session():
-        assert engine.slots() == 3
+    with engine.session():  # type: ignore[attr-defined]
+        assert engine.slots() == 3  # type: ignore[attr-defined]
     assert (b"starting Spark: 0:0" in terminal.getvalue()) == is_shown

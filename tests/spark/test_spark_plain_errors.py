@@ -60,10 +60,10 @@ def test_import_of_what_is_no_parquet(damaged, tmp_path):
 def test_audit_of_what_goes_away(damaged, tmp_path, monkeypatch):
     """A task that cannot look at a partition is a result with a line, not a traceback."""
     from kafkalog_cli.spark import audit_job
+    from kafkalog_cli.spark.jobs import run_tasks
 
     folder = tmp_path / "logs"
     shutil.copytree(damaged, folder)
-    run_tasks = audit_job.run_tasks
 
     def removed(*arguments):
         shutil.rmtree(folder / "orders-0")

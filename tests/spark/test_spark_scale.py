@@ -12,7 +12,7 @@ from kafkalog_cli.ops.partition_state import BrokerViews, broker_view, state_in
 from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.spark import source as source_module
-from kafkalog_cli.spark.export import plan as export_plan
+from kafkalog_cli.spark.export.job import exported_partitions, plan_export
 from tests.spark.spark_reading import tasks
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.watched_fs import WatchedFilesystem
@@ -52,9 +52,9 @@ def of_the_root(fs, folder):
 @pytest.mark.parametrize("wanted", [Range(), Range(since_ms=BASE_TIME_MS + 5)], ids=["all", "since"])
 def test_an_export_is_planned_with_one_look_at_the_log_directory(folder, wanted):
     fs = Counting()
-    found = export_plan.exported_partitions(fs, [str(folder)], Selection())
+    found = exported_partitions(fs, [str(folder)], Selection())
     fs.calls.clear()
-    plan = export_plan.plan_export(fs, found, ExportRequest(range=wanted), {})
+    plan = plan_export(fs, found, ExportRequest(range=wanted), {})
     pieces = sorted(piece for task in plan.tasks for piece in task)
     assert len(pieces) == MANY
     assert [piece.first for piece in pieces if piece.partition == 3] == [7]
@@ -88,7 +88,7 @@ def test_so_is_a_read_and_each_of_its_tasks(folder, monkeypatch, options, count)
 def test_a_broker_s_view_is_what_the_whole_root_tells(folder):
     fs = RealFilesystem()
     views = BrokerViews(fs)
-    logs = export_plan.exported_partitions(fs, [str(folder)], Selection())
+    logs = exported_partitions(fs, [str(folder)], Selection())
     for one in logs:
         whole = root_above(fs, one.path)
         assert views.of(one) == broker_view(fs, one)

@@ -77,6 +77,8 @@ def test_aggregated_in_tasks(spark, folder, monkeypatch, text):
         "select count(*) from a join b using (key)",
         "select count(*) from a where `offset` > (select max(`offset`) from b)",
         "select count(*) from segments",
+        "select max(`offset`) from a where topic = 'b' and topic = 'orders'",  # no rows, as Spark sees
+        "select max(`offset`) from a where partition > 100",  # no rows, as kafkalog sees
         "select count(key, value) from a",
         "select key from a where partition = 0",
     ],

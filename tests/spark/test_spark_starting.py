@@ -3,6 +3,7 @@
 import io
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -164,7 +165,7 @@ def test_warmup_makes_it_once(cache, monkeypatch):
     assert warmup() == (0, [f"the classes of Spark are kept in {usable_archive()}"], [])
     assert warmup() == (0, [], [])
     Path(usable_archive()).unlink()
-    monkeypatch.setattr(starting.sys, "executable", "/bin/false")
+    monkeypatch.setattr(sys, "executable", "/bin/false")
     monkeypatch.setattr(starting, "_train", TRAIN)
     assert warmup() == (1, [], ["kafkalog: Spark's start is not prepared: this Java writes no archive of its classes"])
     monkeypatch.setattr(starting, "_train", lambda new: new.write_bytes(b"classes"))
@@ -173,7 +174,7 @@ def test_warmup_makes_it_once(cache, monkeypatch):
 
 
 def test_a_training_that_fails_says_why_and_leaves_nothing(cache, monkeypatch):
-    monkeypatch.setattr(starting.sys, "executable", "/bin/false")
+    monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(KafkalogError, match="writes no archive"):
         make_archive()
     assert list(cache.iterdir()) == []

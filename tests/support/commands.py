@@ -3,7 +3,11 @@
 import io
 import json
 import os
+import shutil
 import stat
+import subprocess
+import sys
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from kafkalog_cli.cli.app import run
@@ -43,6 +47,37 @@ def json_of(*argv, **environment):
     """(exit code, objects on stdout, objects on stderr) of a command line with `--format json`."""
     code, out, err = kafkalog(*argv, "--format", "json", **environment)
     return code, objects_in(out), objects_in(err)
+
+
+def writable_copy(source, target):
+    """Copy a log directory of the corpus, with permissions to change it; return the copy."""
+    shutil.copytree(source, target)
+    for path in [target, *target.rglob("*")]:
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    return target
+
+
+HOLD_LOCK = """
+import fcntl, sys
+lock = open(sys.argv[1], "r+b")
+fcntl.lockf(lock, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def a_broker_on(log_dir):
+    """Hold the lock of a log directory in another process, as a running broker does."""
+    (log_dir / ".lock").touch()
+    command = [sys.executable, "-c", HOLD_LOCK, str(log_dir / ".lock")]
+    holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
+    assert holder.stdout.readline().strip() == "held"
+    try:
+        yield
+    finally:
+        holder.communicate()
 
 
 def objects_in(text):

@@ -1,6 +1,8 @@
 """Makes `__cluster_metadata` logs and snapshots: records that fit each other, at random or as wanted."""
 
+import shutil
 import struct
+from pathlib import Path
 
 from kafkalog_cli.format.internal_topics.decode import encode_message
 from kafkalog_cli.format.internal_topics.schema import definitions
@@ -8,6 +10,7 @@ from kafkalog_cli.format.kafka_uuid import uuid_text
 from kafkalog_cli.format.varint import encode_unsigned
 from tests.support.logs import BASE_TIME_MS, CONTROL, R, batch_v2
 
+EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
 API_KEYS = {record["value"]: record["apiKey"] for record in definitions()["topics"]["__cluster_metadata"]["records"]}
 LATEST = {
     "RegisterBrokerRecord": 3,
@@ -204,3 +207,24 @@ class RandomRecords:
                 self.topics, self.brokers = kept
                 kept = None
         return made
+
+
+def log_dir_of_topics(parent, topics):
+    """A log directory with a metadata log beside the partitions, and the broker's server.properties in `parent`.
+
+    `topics` are the settings of each topic; its partition is a copy of docs/example/mixed-0.
+    """
+    root = parent / "data"
+    root.mkdir()
+    (root / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
+    records = []
+    for number, (name, settings) in enumerate(topics.items(), 1):
+        shutil.copytree(EXAMPLE / "mixed-0", root / f"{name}-0")
+        (root / f"{name}-0" / "partition.metadata").unlink(missing_ok=True)
+        records.append([value("TopicRecord", name=name, topicId=topic_id(number)), partition(topic_id(number))])
+        for key, text in settings.items():
+            records[-1].append(value("ConfigRecord", resourceType=2, resourceName=name, name=key, value=text))
+    (root / "__cluster_metadata-0").mkdir()
+    (root / "__cluster_metadata-0" / f"{0:020d}.log").write_bytes(batches(records)[0])
+    (parent / "server.properties").write_text("node.id=1\nlog.retention.hours=168\n")
+    return root

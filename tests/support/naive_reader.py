@@ -139,7 +139,7 @@ def read_batches(data):
             epoch, _, crc, attributes, delta, first, largest, *producer, count = struct.unpack_from(
                 ">ibIhiqqqhii", rest
             )
-            yield NaiveBatch(
+            yield NaiveBatch(  # type: ignore[call-arg]
                 at, len(rest) + 12, offset, offset + delta, epoch, magic, crc, attributes & 255, first, largest,
                 *producer, count, int(crc32c(rest[9:]) == crc),
             )  # fmt: skip

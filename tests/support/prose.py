@@ -284,7 +284,7 @@ def without_unit(path, nodes):
     """Numbers of public functions and fields that are sizes or times, and have a unit neither in name nor docstring."""
     for node in nodes:
         if isinstance(node, ast.ClassDef):
-            fields = [(each, each.target.id, each.annotation) for each in node.body if is_field(each)]
+            fields = [(each, each.target.id, each.annotation) for each in node.body if is_field(each)]  # type: ignore[attr-defined]
         elif isinstance(node, ast.FunctionDef):
             arguments = [*node.args.args, *node.args.kwonlyargs]
             fields = [(node, each.arg, each.annotation) for each in arguments]

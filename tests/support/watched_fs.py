@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import NotLookedUp, Unreadable
 
 CHANGES = frozenset(
@@ -34,13 +35,13 @@ class Call(NamedTuple):
     name: str
     path: str
     to: str = ""
-    detail: object = None
+    detail: Any = None
 
 
 class WatchedFilesystem:
     """Passes everything on to `below`. `before(call)` may raise, or return a replacement; `after(call)` sees it done."""
 
-    def __init__(self, below: object) -> None:
+    def __init__(self, below: Any) -> None:
         self.below = below
 
     def before(self, call: Call) -> None:
@@ -49,30 +50,30 @@ class WatchedFilesystem:
     def after(self, call: Call) -> None:
         pass
 
-    def perform(self, call: Call, action: Callable[[], object]) -> object:
+    def perform(self, call: Call, action: Callable[[], Any]) -> Any:
         self.before(call)
         result = action()
         self.after(call)
         return result
 
-    def open_read(self, path: str) -> object:
+    def open_read(self, path: str) -> Any:
         return WatchedReader(self, self.perform(Call("open_read", path), lambda: self.below.open_read(path)))
 
-    def status(self, path: str) -> object:
+    def status(self, path: str) -> Any:
         return self.perform(Call("status", path), lambda: self.below.status(path))
 
-    def list_directory(self, path: str) -> object:
+    def list_directory(self, path: str) -> Any:
         return self.perform(Call("list_directory", path), lambda: self.below.list_directory(path))
 
-    def hold_directory(self, path: str, *also: str) -> object:
+    def hold_directory(self, path: str, *also: str) -> Any:
         """No call of its own: it changes nothing, and what comes through it is seen."""
         return self.below.hold_directory(path, *also)
 
-    def create(self, path: str, attributes: object = None) -> object:
+    def create(self, path: str, attributes: Any = None) -> Any:
         call = Call("create", path, detail=attributes)
         return WatchedWriter(self, self.perform(call, lambda: self.below.create(path, attributes)))
 
-    def open_write(self, path: str, *, most_links: int = 1) -> object:
+    def open_write(self, path: str, *, most_links: int = 1) -> Any:
         call = Call("open_write", path)
         return WatchedWriter(self, self.perform(call, lambda: self.below.open_write(path, most_links=most_links)))
 
@@ -94,23 +95,23 @@ class WatchedFilesystem:
     def sync_directory(self, path: str) -> None:
         self.perform(Call("sync_directory", path), lambda: self.below.sync_directory(path))
 
-    def attributes(self, path: str) -> object:
+    def attributes(self, path: str) -> Any:
         return self.perform(Call("attributes", path), lambda: self.below.attributes(path))
 
-    def set_attributes(self, path: str, attributes: object) -> None:
+    def set_attributes(self, path: str, attributes: Any) -> None:
         call = Call("set_attributes", path, detail=attributes)
         self.perform(call, lambda: self.below.set_attributes(path, attributes))
 
-    def room(self, path: str) -> object:
+    def room(self, path: str) -> Any:
         return self.perform(Call("room", path), lambda: self.below.room(path))
 
-    def lock(self, path: str, *, first_byte: int, exclusive: bool) -> object:
+    def lock(self, path: str, *, first_byte: int, exclusive: bool) -> Any:
         call = Call("lock", path, detail=(first_byte, exclusive))
         return self.perform(call, lambda: self.below.lock(path, first_byte=first_byte, exclusive=exclusive))
 
 
 class _Watched:
-    def __init__(self, fs: WatchedFilesystem, file: object) -> None:
+    def __init__(self, fs: WatchedFilesystem, file: Any) -> None:
         self.fs = fs
         self.file = file
         self.path = file.path
@@ -118,10 +119,10 @@ class _Watched:
     def close(self) -> None:
         self.file.close()
 
-    def __enter__(self) -> object:
+    def __enter__(self) -> Any:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_: Any) -> None:
         self.close()
 
 
@@ -150,7 +151,7 @@ class WatchedWriter(_Watched):
 class RecordingFilesystem(WatchedFilesystem):
     """`calls`: everything that was asked, in order. `watch(call)` is told of each change after it was made."""
 
-    def __init__(self, below: object, watch: Callable[[Call], None] | None = None) -> None:
+    def __init__(self, below: Any, watch: Callable[[Call], None] | None = None) -> None:
         super().__init__(below)
         self.calls: list[Call] = []
         self.watch = watch
@@ -168,7 +169,7 @@ class RecordingFilesystem(WatchedFilesystem):
 class FailingFilesystem(WatchedFilesystem):
     """The n-th call (from 0) that can fail so does; `for_ever`: so do all after it."""
 
-    def __init__(self, below: object, fault: str, n: int, *, for_ever: bool = False) -> None:
+    def __init__(self, below: Any, fault: str, n: int, *, for_ever: bool = False) -> None:
         super().__init__(below)
         self.fault = fault
         self.n = n
@@ -187,7 +188,7 @@ class FailingFilesystem(WatchedFilesystem):
         """How many calls came that could fail so."""
         return self._count
 
-    def perform(self, call: Call, action: Callable[[], object]) -> object:
+    def perform(self, call: Call, action: Callable[[], Any]) -> Any:
         number, names = FAULTS[self.fault]
         is_candidate = call.name in names
         if is_candidate and (self._count == self.n or (self.for_ever and self._count > self.n)):
@@ -210,7 +211,7 @@ class FailingFilesystem(WatchedFilesystem):
         return action()
 
 
-def every_fault(below: Callable[[], object], faults: tuple[str, ...] = tuple(FAULTS)) -> Iterator[FailingFilesystem]:
+def every_fault(below: Callable[[], Any], faults: tuple[str, ...] = tuple(FAULTS)) -> Iterator[FailingFilesystem]:
     """A failing file system for each call, kind of fault and duration, each around a disk that `below` makes.
 
     Drive each to its end before the next is asked for: a kind is through when a whole run had no fault.
@@ -225,3 +226,18 @@ def every_fault(below: Callable[[], object], faults: tuple[str, ...] = tuple(FAU
                     assert n > 0, f"no call can fail with {fault}"
                     break
                 n += 1
+
+
+class Swapping(WatchedFilesystem):
+    """Before the n-th call, `swap` puts another directory, a link or nothing in a name's place."""
+
+    def __init__(self, n, swap):
+        super().__init__(RealFilesystem())
+        self.calls = 0
+        self._n, self._swap = n, swap
+
+    def before(self, call):
+        del call
+        if self.calls == self._n:
+            self._swap()
+        self.calls += 1

@@ -18,13 +18,7 @@ from kafkalog_cli.format.batch import (
     Batch,
     wrap_int64,
 )
-from kafkalog_cli.format.control import (
-    CONTROL_RECORD_KEY,
-    END_TXN_MARKER,
-    ControlRecord,
-    control_type,
-    decode_control,
-)
+from kafkalog_cli.format.control import CONTROL_RECORD_KEY, END_TXN_MARKER, ControlRecord, control_type, decode_control
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.legacy import MESSAGE_V0, MESSAGE_V1
 from kafkalog_cli.format.varint import BadVarint, decode_zigzag_64

@@ -12,14 +12,7 @@ from kafkalog_cli.disk.durable import is_half_changed
 from kafkalog_cli.disk.names import FileKind, segment_file_name
 from kafkalog_cli.errors import NotChanged, PartitionLeft, UsageError
 from kafkalog_cli.log.partition import Partition, open_partition
-from kafkalog_cli.ops.append.append import (
-    AppendCounts,
-    AppendPlan,
-    AppendRequest,
-    apply_append,
-    plan_append,
-    rehearse,
-)
+from kafkalog_cli.ops.append.append import AppendCounts, AppendPlan, AppendRequest, apply_append, plan_append, rehearse
 from kafkalog_cli.ops.append.arrow import ArrowReader
 from kafkalog_cli.ops.append.batching import Writing
 from kafkalog_cli.ops.append.columns import Arriving, NdjsonReader, RecordRun
@@ -86,6 +79,12 @@ class ArrowInput(NamedTuple):
     parts: Iterable[Any]
 
 
+class ProgramRecords(NamedTuple):
+    """Records of a program, and None where no record comes for a while."""
+
+    records: Iterator[NewRecord | None]
+
+
 class Appending:
     """One append, to one or several partitions.
 
@@ -93,7 +92,9 @@ class Appending:
     partition.
     """
 
-    def __init__(self, session: Session, options: AppendOptions, inputs: AppendInputs | ArrowInput) -> None:
+    def __init__(
+        self, session: Session, options: AppendOptions, inputs: AppendInputs | ArrowInput | ProgramRecords
+    ) -> None:
         self._session = session
         self._options = options
         self._inputs = inputs
@@ -290,7 +291,11 @@ class Appending:
 
     def _ahead(self, records: Records) -> AbstractContextManager[Arriving]:
         """Return the records, read ahead in a thread, except a program's own: those are read in its thread."""
-        return closing(records) if isinstance(self._inputs, ArrowInput) else Ahead(records)
+        return closing(records) if self._is_of_a_program else Ahead(records)
+
+    @property
+    def _is_of_a_program(self) -> bool:
+        return isinstance(self._inputs, ArrowInput | ProgramRecords)
 
     def _records(self, work: Work) -> Records:
         """Yield the records for a partition, without those to skip. Raises BadInput, and as `open_read` does."""
@@ -304,6 +309,9 @@ class Appending:
     def _all_records(self, work: Work) -> Records:
         if self._sorted is not None:
             yield from self._taken_apart("the input", self._sorted_pieces(work, self._sorted))
+            return
+        if isinstance(self._inputs, ProgramRecords):
+            yield from self._inputs.records
             return
         if isinstance(self._inputs, ArrowInput):
             yield from ArrowReader(self._session.context.kernels, work.clock.now_ms).records(self._inputs.parts)

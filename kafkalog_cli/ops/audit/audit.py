@@ -13,10 +13,7 @@ from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.log.partition import PartitionPath
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, COMPACT, Origin
 from kafkalog_cli.ops.audit.keys import KeyCounts, KeyStatistics
-from kafkalog_cli.ops.audit.statistics import (
-    CodecCounts,
-    LogStatistics,
-)
+from kafkalog_cli.ops.audit.statistics import CodecCounts, LogStatistics
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.compact.choose import USED_SETTINGS, plan_compact
 from kafkalog_cli.ops.compact.plan import CompactRequest
@@ -191,7 +188,7 @@ def audit_partition(read_context: ReadContext, fs: WritableFilesystem, task: Aud
 def _dirt(fs: WritableFilesystem, task: AuditTask, cleaner: CleanerSettings) -> Dirt | None:
     """Return what `compact --dry-run` reports about a log; None if it would be refused."""
     partition, root = task.task.partition, task.task.root
-    request = CompactRequest(task.task.now_ms, SettingsSource(fs, cleaner, {}))
+    request = CompactRequest(task.task.now_ms, SettingsSource(fs, cleaner, None))
     try:
         return plan_compact(fs, partition, state_in(root, partition), request).dirt
     except (KafkalogError, OSError):

@@ -97,6 +97,8 @@ class KeyStatistics:
         if keys is None:
             return
         self._tombstones += int((value_sizes < 0).sum())
+        if len(keys.data) >= GATHERED_BYTES:  # such keys are not copied once more, to be joined with others
+            self._take_in()
         self._waiting.append((keys, np.maximum(value_sizes, 0)))
         self._waiting_rows += len(keys.sizes)
         self._waiting_bytes += len(keys.data) + 3 * keys.sizes.nbytes
@@ -219,9 +221,11 @@ class KeyStatistics:
 
 
 def _joined(parts: list[StoredKeys]) -> StoredKeys:
-    """Join several parts."""
+    """Join several parts; one part is returned as it is."""
     import numpy as np
 
+    if len(parts) == 1:
+        return parts[0]
     ends = np.cumsum([len(part.data) for part in parts])
     begins = [part.begins + (end - len(part.data)) for part, end in zip(parts, ends.tolist(), strict=True)]
     return StoredKeys(
@@ -244,15 +248,18 @@ def hash_keys(data: Octets, begins: Integers, sizes: Integers) -> Hashes:
     """
     import numpy as np
 
-    padded = np.concatenate((data, np.zeros(_WORD_BYTES, dtype=np.uint8)))
-    words: Hashes = np.ndarray((len(padded) - _WORD_BYTES + 1,), dtype="<u8", buffer=padded, strides=(1,))
+    padded = data if len(data) >= _WORD_BYTES else np.concatenate((data, np.zeros(_WORD_BYTES, dtype=np.uint8)))
+    last = len(padded) - _WORD_BYTES
+    words: Hashes = np.ndarray((last + 1,), dtype="<u8", buffer=padded, strides=(1,))
     with np.errstate(over="ignore"):
         found = _mixed(np.asarray(sizes, dtype=np.uint64) * np.uint64(_FIRST))
         rows = np.flatnonzero((sizes > 0) & (sizes < _LONG_BYTES))
         done = 0
         while len(rows):
             left = sizes[rows] - done
-            word = words[begins[rows] + done]
+            at = begins[rows] + done
+            behind = np.maximum(at - last, 0)
+            word = words[at - behind] >> (behind.astype(np.uint64) * np.uint64(8))
             bits = np.uint64(64) - np.minimum(left, _WORD_BYTES).astype(np.uint64) * np.uint64(8)
             word = (word << bits) >> bits  # without the bytes after the string
             found[rows] = _mixed(found[rows] ^ word) + np.uint64(_FIRST)

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
-from kafkalog_cli.disk.lock import lock_owner, log_dir_of
+from kafkalog_cli.disk.lock import log_dir_of
 from kafkalog_cli.disk.names import FileKind
+from kafkalog_cli.disk.posix_lock import lock_owner
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.ops.checks.file_report import Entry, FileNote, FileReport, Style, Verdict
 from kafkalog_cli.ops.checks.segment_reports import ReadContext

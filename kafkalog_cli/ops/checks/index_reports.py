@@ -23,14 +23,8 @@ from kafkalog_cli.ops.checks.file_report import FileNote, FileReport, closed_not
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.log_questions import EpochRuns, LogObserver, ProducerTrail, ReadProducers, Watch
 from kafkalog_cli.ops.checks.segment_reports import ReadContext, SegmentFiles, SegmentReports
-from kafkalog_cli.ops.checks.segment_walk import SegmentWalk
-from kafkalog_cli.ops.checks.sidecar_files import (
-    MAX_STATE_BYTES,
-    SEGMENT_SIDECARS,
-    STATES,
-    DirectoryFiles,
-    SidecarFile,
-)
+from kafkalog_cli.ops.checks.segment_walk import UNKNOWN_RANGE, SegmentWalk, log_range
+from kafkalog_cli.ops.checks.sidecar_files import MAX_STATE_BYTES, SEGMENT_SIDECARS, STATES, DirectoryFiles, SidecarFile
 from kafkalog_cli.ops.checks.state_check import (
     check_epochs,
     check_producers,
@@ -40,7 +34,6 @@ from kafkalog_cli.ops.checks.state_check import (
     snapshot_offsets,
     txn_offsets,
 )
-from kafkalog_cli.ops.log_range import UNKNOWN_RANGE, log_range
 
 NO_NUMBER_NOTE = FileNote(
     "the name does not begin with an offset: a broker that finds it does not start",

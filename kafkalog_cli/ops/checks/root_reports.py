@@ -24,15 +24,9 @@ from kafkalog_cli.ops.checks.file_report import FileReport, fault_note
 from kafkalog_cli.ops.checks.fresh_looks import settled_reports
 from kafkalog_cli.ops.checks.index_reports import PartitionReports, small_report
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
-from kafkalog_cli.ops.checks.sidecar_files import (
-    KINDS,
-    MAX_STATE_BYTES,
-    ROOT_SIDECARS,
-    DirectoryFiles,
-    SidecarFile,
-)
+from kafkalog_cli.ops.checks.segment_walk import log_range
+from kafkalog_cli.ops.checks.sidecar_files import KINDS, MAX_STATE_BYTES, ROOT_SIDECARS, DirectoryFiles, SidecarFile
 from kafkalog_cli.ops.checks.state_check import check_offsets
-from kafkalog_cli.ops.log_range import log_range
 from kafkalog_cli.ops.selection import Selection, expand, partition_paths
 
 

@@ -21,12 +21,7 @@ from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.index_files import IndexedLog, IndexFile, LogSeen, txn_report
 from kafkalog_cli.ops.checks.log_questions import Check, LogObserver, Watch
 from kafkalog_cli.ops.checks.segment_walk import SegmentWalk
-from kafkalog_cli.ops.checks.sidecar_files import (
-    MAX_INDEX_BYTES,
-    MAX_STATE_BYTES,
-    DirectoryFiles,
-    SidecarFile,
-)
+from kafkalog_cli.ops.checks.sidecar_files import MAX_INDEX_BYTES, MAX_STATE_BYTES, DirectoryFiles, SidecarFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from enum import Enum, unique
 from typing import NamedTuple
 
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
-from kafkalog_cli.log.settings.metadata_image import ClusterRegistry, Endpoint, QuotaEntity
+from kafkalog_cli.log.settings.metadata_image import ClusterRegistry, Endpoint, QuotaEntity, TokenState
 from kafkalog_cli.ops.tables.cluster import configs, features, topics
 
 
@@ -121,21 +121,9 @@ class QuotaEntry(NamedTuple):
     value: float
 
 
-class TokenEntry(NamedTuple):
-    """A delegation token, without its secret. Times are epoch ms."""
-
-    token_id: str
-    owner: str
-    requester: str
-    renewers: tuple[str, ...]
-    issued_ms: int
-    expires_ms: int
-    latest_ms: int
-
-
 Entry = (
     BrokerEntry | ControllerEntry | FeatureEntry | TopicEntry | PartitionEntry | ConfigEntry | AclEntry | ScramUserEntry
-    | QuotaEntry | TokenEntry
+    | QuotaEntry | TokenState
 )  # fmt: skip
 Entries = Mapping[ClusterPart, Mapping[str, Entry]]
 """The entries of each part by name."""
@@ -174,7 +162,7 @@ def entries_of(metadata: ClusterMetadata) -> Entries:
         ClusterPart.ACLS: {one.acl_id: one for one in _acls(registry)},
         ClusterPart.SCRAM_USERS: {f"{one.user} {one.mechanism}": one for one in _scram_users(registry)},
         ClusterPart.QUOTAS: {f"{','.join(one.entity)} {one.key}": one for one in _quotas(registry)},
-        ClusterPart.TOKENS: {token_id: TokenEntry(*one) for token_id, one in sorted(registry.tokens.items())},
+        ClusterPart.TOKENS: dict(sorted(registry.tokens.items())),
     }
 
 

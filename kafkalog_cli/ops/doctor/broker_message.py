@@ -45,6 +45,8 @@ class BrokerMessage:
 
 OPERATING_SYSTEM = "the operating system"
 """The `where` of a text that is an error of the operating system, in any line."""
+JAVA = "Java"
+"""The `where` of a text that is an error of Java's own library, in any line."""
 
 LOOK = BrokerStep(
     f"kafkalog verify {LOG_DIR}", "lists every damaged file, with a next step for each. It changes nothing"

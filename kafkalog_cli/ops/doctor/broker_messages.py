@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kafkalog_cli.ops.doctor.broker_message import OPERATING_SYSTEM, BrokerMessage, BrokerText
+from kafkalog_cli.ops.doctor.broker_message import JAVA, OPERATING_SYSTEM, BrokerMessage, BrokerText
 from kafkalog_cli.ops.doctor.messages_at_start import AT_START
-from kafkalog_cli.ops.doctor.messages_of_disks import ABOUT_DISKS, ABOUT_METADATA, ABOUT_REPLICATION, ABOUT_RETENTION
+from kafkalog_cli.ops.doctor.messages_of_clusters import ABOUT_METADATA, ABOUT_REPLICATION
+from kafkalog_cli.ops.doctor.messages_of_disks import ABOUT_DISKS, ABOUT_RETENTION
 from kafkalog_cli.ops.doctor.messages_of_files import ABOUT_CHECKPOINTS, ABOUT_INDEXES, ABOUT_SEGMENTS
 
 SECTIONS: tuple[tuple[str, tuple[BrokerMessage, ...]], ...] = (
@@ -34,6 +35,9 @@ _CONSEQUENCES = frozenset({"error-loading-log-dir", "log-dir-offline"})
 _LEAST_WORDS = 6
 _LEAST_SHARE = 0.75
 """A text of another version must have so many words of Kafka's text, in their order."""
+
+_LEAST_BEGINNING_WORDS = 5
+"""The words before the first value of a text that lead to it alone."""
 
 _LEAST_PIECE_WORDS = 2
 """The words of a line that may be a piece of one of Kafka's texts."""
@@ -68,6 +72,9 @@ def recognised(text: str) -> tuple[Recognised, ...]:
             if one.message.slug not in found or rank < found[one.message.slug][0]:
                 found[one.message.slug] = rank, one
     if not found:
+        begun = tuple(one for line in lines for one in _with_beginning(line))
+        if begun:
+            return begun[:1]
         pieces = tuple(_with_piece(lines[0].strip())) if len(lines) == 1 else ()
         if pieces:
             return pieces
@@ -77,7 +84,7 @@ def recognised(text: str) -> tuple[Recognised, ...]:
 
 
 def _rank(one: Recognised, number: int) -> tuple[int, int, int]:
-    is_system = one.text.where == OPERATING_SYSTEM
+    is_system = one.text.where in (OPERATING_SYSTEM, JAVA)
     level = 0 if is_system else 2 if one.message.slug in _CONSEQUENCES else 1
     return level, number, -len(one.text.text)
 
@@ -87,6 +94,22 @@ def _in_line(line: str) -> Iterator[Recognised]:
         for text in message.texts:
             if _has_parts(line, text.text.strip().split("{}")):
                 yield Recognised(message, text, line)
+
+
+def _with_beginning(line: str) -> Iterator[Recognised]:
+    """Yield the texts of which a line has the first sentence, or the words before the first value.
+
+    People copy half of a long line, and other versions of Kafka write values in other ways.
+    """
+    for message in MESSAGES:
+        for text in message.texts:
+            first, _, rest = text.text.partition(". ")
+            words = text.text.partition("{}")[0].rstrip(" [('=")
+            has_sentence = bool(rest) and len(_WORD.findall(first)) >= _LEAST_WORDS
+            if (has_sentence and _has_parts(line, first.split("{}"))) or (
+                len(_WORD.findall(words)) >= _LEAST_BEGINNING_WORDS and words in line
+            ):
+                yield Recognised(message, text, line, is_exact=False)
 
 
 def _with_piece(line: str) -> Iterator[Recognised]:

@@ -44,6 +44,7 @@ AT_START = (
                 "KafkaRaftServer$",
             ),
             BrokerText("No readable meta.properties files found.", "MetaPropertiesEnsemble"),
+            BrokerText("Error while reading meta.properties file {}", "MetaPropertiesEnsemble$Loader"),
         ),
         "The broker found no meta.properties in its log directories. On a broker that has run before, the usual cause "
         "is a disk that is not mounted: the broker then looks at the empty mount point.",
@@ -149,6 +150,19 @@ AT_START = (
         "its others. Every other error ends the broker. The lines below this line name the cause.",
         "The broker does not start until the cause is mended, so every partition of the directory is unavailable.",
         (LOOK, AS_BROKER),
+    ),
+    BrokerMessage(
+        "foreign-directory",
+        one_text(
+            "Found directory {}, '{}' is not in the form of topic-partition or topic-partition.uniqueId-delete (if "
+            "marked for deletion).",
+            "LocalLog",
+        ),
+        "A directory below log.dirs is not of Kafka: lost+found of a disk that is mounted there, or a directory that "
+        "somebody made. The broker does not start.",
+        "Nothing. Move the directory out, or let log.dirs be a directory below the mount point.",
+        (LOOK,),
+        ("foreign-directory",),
     ),
     BrokerMessage(
         "duplicate-log-directories",

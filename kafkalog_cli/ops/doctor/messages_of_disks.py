@@ -1,13 +1,14 @@
-"""The lines that a broker prints about disks, retention, its cleaner, replication, metadata and coordinators."""
+"""The lines that a broker prints about disks, retention and its cleaner."""
 
 from __future__ import annotations
 
 from kafkalog_cli.ops.doctor.broker_message import (
     AS_BROKER,
     BROKER_CONFIG,
-    CHECKPOINTS,
     FILLS,
+    JAVA,
     LEVEL,
+    LIST,
     LOG_DIR,
     LOOK,
     LOOK_PARTITION,
@@ -81,7 +82,10 @@ ABOUT_DISKS = (
     ),
     BrokerMessage(
         "permission-denied",
-        one_text("Permission denied", OPERATING_SYSTEM),
+        (
+            BrokerText("Permission denied", OPERATING_SYSTEM),
+            BrokerText("java.nio.file.AccessDeniedException: {}", JAVA),
+        ),
         "The broker's user may not read or write a file. Somebody ran a tool as root, or restored a backup without "
         "owners.",
         "Nothing on disk. Writers of kafkalog keep the owner of what they replace.",
@@ -89,6 +93,27 @@ ABOUT_DISKS = (
             BrokerStep(f"find {LOG_DIR} ! -user kafka -ls", "lists files that belong to another user"),
             BrokerStep(f"kafkalog ls {LOG_DIR}", "names the entries that cannot be read"),
         ),
+    ),
+    BrokerMessage(
+        "map-failed",
+        one_text("Map failed", JAVA),
+        "The broker maps each index of each segment into memory, and the kernel refused one more. The limit is "
+        "vm.max_map_count, 65530 by default: about 30,000 segments. More memory for Java does not help.",
+        "Nothing on disk. The log directory goes offline, and the broker may not start until the limit is higher.",
+        (
+            LIST,
+            BrokerStep("cat /proc/sys/vm/max_map_count", "prints the limit. sysctl -w vm.max_map_count=262144 sets it"),
+        ),
+    ),
+    BrokerMessage(
+        "file-vanished",
+        one_text("java.nio.file.NoSuchFileException: {}", JAVA),
+        "A file was removed under a running broker: by hand, by a job that cleans /tmp, or by a second process that "
+        "uses the directory. The broker takes the log directory offline.",
+        "The records of a removed .log file. The broker still holds the file open until it stops: copy it from "
+        "/proc/PID/fd before that.",
+        (LOOK, BrokerStep(f"fuser -v {LOG_DIR}/.lock", "names the process that uses the directory")),
+        ("offset-index-missing", "time-index-missing"),
     ),
     BrokerMessage(
         "log-dir-offline",
@@ -115,6 +140,8 @@ ABOUT_DISKS = (
                 "Error while flushing log for {} in dir {} with offset {} ({}) and recovery point {}", "UnifiedLog"
             ),
             BrokerText("Error while rolling log segment for {} in dir {}", "LocalLog"),
+            BrokerText("Error while deleting segments for {} in dir {}", "LocalLog"),
+            BrokerText("Error while renaming dir for {} in dir {}", "UnifiedLog"),
         ),
         "fsync failed. After a failed fsync, the kernel may have dropped the pages that were not written, and a later "
         "fsync can succeed without them.",
@@ -185,6 +212,7 @@ ABOUT_RETENTION = (
                 "Unexpected exception thrown when cleaning log {}. Marking its partition ({}) as uncleanable",
                 "LogCleaner$CleanerThread",
             ),
+            BrokerText("Failed to clean up log for {} in dir {} due to IOException", "LogCleaner$CleanerThread"),
             BrokerText("Log segment may be corrupt, batch size {} > {} bytes left in segment for {}", "Cleaner"),
             BrokerText("Failed to read from segment {} of partition {} while loading offset map", "Cleaner"),
         ),
@@ -260,150 +288,5 @@ ABOUT_RETENTION = (
                 f"kafkalog read {PARTITION} --print offset,key --max-records 100", "prints keys; null is a missing key"
             ),
         ),
-    ),
-)
-
-
-ABOUT_REPLICATION = (
-    BrokerMessage(
-        "truncating-below-high-watermark",
-        (
-            BrokerText("Truncating {}{} to offset {} below high watermark {}", "UnifiedLog"),
-            BrokerText("Truncating partition {} with {} due to leader epoch and offset {}", "AbstractFetcherThread"),
-        ),
-        "A follower cuts its log to agree with the leader. Below the high watermark, that means that acknowledged "
-        "records are cut off: an unclean leader election took place, or the leader lost its disk.",
-        "The records after the offset. They may exist nowhere else: stop the follower and copy the partition before "
-        "it truncates more.",
-        (
-            BrokerStep(f"cp -a --reflink=auto {PARTITION} /var/lib/kafka/copy/orders-0", "keeps the records"),
-            BrokerStep(
-                f"kafkalog verify {PARTITION} --against /var/lib/kafka/copy/orders-0",
-                "shows where the replicas part",
-            ),
-        ),
-        ("high-watermark-beyond-end",),
-    ),
-    BrokerMessage(
-        "truncate-fully",
-        one_text(
-            "Truncate fully and reset fetch offset for partition {} from {} to the current leader's start offset {} "
-            "because the local replica's end offset is smaller than the current leader's start offsets.",
-            "AbstractFetcherThread",
-        ),
-        "The follower was away for long. Retention on the leader has removed every record that the follower has. "
-        "The follower drops its log and fetches the leader's.",
-        "Nothing that the cluster still keeps.",
-        (LOOK_PARTITION,),
-    ),
-    BrokerMessage(
-        "non-monotonic-high-watermark",
-        one_text("Non-monotonic update of high watermark from {} to {}", "UnifiedLog"),
-        "The high watermark of a partition goes back: the log was truncated, or replication-offset-checkpoint is older "
-        "than the log.",
-        "Consumers may see records twice that lie between both offsets.",
-        (CHECKPOINTS, LOOK_PARTITION),
-        ("high-watermark-beyond-end",),
-    ),
-    BrokerMessage(
-        "epoch-entries-truncated",
-        one_text(
-            "New epoch entry {} caused truncation of conflicting entries {}. Cache now contains {} entries.",
-            "LeaderEpochFileCache",
-        ),
-        "A new leader epoch does not fit the entries of leader-epoch-checkpoint. The checkpoint is older or newer than "
-        "the log: a restore mixed files of two times.",
-        "Followers find the place where logs part by these entries. With wrong entries they may truncate too little "
-        "or too much.",
-        (
-            BrokerStep(f"kafkalog dump-index {PARTITION}/leader-epoch-checkpoint", "prints the entries"),
-            LOOK_PARTITION,
-        ),
-        ("leader-epochs-wrong", "epoch-goes-back"),
-    ),
-    BrokerMessage(
-        "abandoned-future-log",
-        (
-            BrokerText("Attempting to recover abandoned future log for {} at {}", "LogManager"),
-            BrokerText("Attempting to recover abandoned future log for {} at {} and removing {}", "LogManager"),
-        ),
-        "A move between log directories was finished on one side only when the broker stopped. The broker takes the "
-        "-future directory as the partition.",
-        "The older directory is removed. Compare both before the start if you are not sure which is complete.",
-        (BrokerStep(f"kafkalog ls {LOG_DIR}", "lists -future directories with their offsets"), LOOK),
-    ),
-)
-
-ABOUT_METADATA = (
-    BrokerMessage(
-        "quorum-state-unreadable",
-        (
-            BrokerText("Error while reading the Quorum status from the file {}", "FileQuorumStateStore"),
-            BrokerText(
-                "Quorum state data version ({}) is greater than the supported version ({})", "FileQuorumStateStore"
-            ),
-        ),
-        "The file quorum-state of the metadata log is damaged or was written by a newer Kafka. It holds the epoch and "
-        "the vote of this controller.",
-        "Without it, a controller may vote twice in one epoch. Restore it, or remove it only on a controller that the "
-        "quorum can spare.",
-        (
-            BrokerStep(f"kafkalog dump-index {LOG_DIR}/__cluster_metadata-0/quorum-state", "prints the file"),
-            LOOK,
-        ),
-        ("quorum-state-damaged",),
-    ),
-    BrokerMessage(
-        "metadata-snapshot-missing",
-        (
-            BrokerText(
-                "Inconsistent snapshot state: there must be a snapshot at an offset larger then the current log start "
-                "offset {}, but the latest snapshot is {}",
-                "KafkaMetadataLog$, KafkaRaftLog",
-            ),
-            BrokerText(
-                "Inconsistent snapshot state: there must be a snapshot at an offset larger than the current log start "
-                "offset {}, but the latest snapshot is {}",
-                "KafkaRaftLog",
-            ),
-        ),
-        "The metadata log begins after offset 0, and the snapshot that stands for its removed part is not there.",
-        "The node cannot build its metadata. With other controllers in the quorum, it can fetch a snapshot from them.",
-        (
-            BrokerStep(f"kafkalog ls {LOG_DIR}", "lists segments and snapshots of __cluster_metadata-0"),
-            LOOK,
-        ),
-    ),
-    BrokerMessage(
-        "metadata-directory-io-error",
-        one_text(
-            "Encountered I/O error in metadata log directory {}. Cannot continue.",
-            "MetaPropertiesEnsemble",
-        ),
-        "The directory that holds the metadata log cannot be read. A broker can lose other log directories and go on; "
-        "this directory it needs.",
-        "The other directories are not touched. A broker can start with an empty metadata directory and fetch the "
-        "metadata from the controllers; a controller must not, unless the quorum can spare it.",
-        (BrokerStep("dmesg --level=err", "shows the kernel's errors of the device"), LOOK),
-    ),
-    BrokerMessage(
-        "coordinator-load-failed",
-        (
-            BrokerText(
-                "Failed to load metadata from {} with epoch {} due to {}.", "CoordinatorRuntime$CoordinatorContext"
-            ),
-            BrokerText("Deserializing record {} from {} failed.", "CoordinatorLoaderImpl"),
-        ),
-        "The coordinator cannot read a partition of __consumer_offsets, __transaction_state or __share_group_state: a "
-        "damaged batch, or a record of a newer Kafka.",
-        "All groups or transactions of that partition are unavailable: consumers cannot join or commit.",
-        (
-            LOOK,
-            BrokerStep(
-                f"kafkalog dump-log {LOG_DIR}/__consumer_offsets-0 --offsets-decoder",
-                "prints the records of the group coordinator, and names the record that cannot be read",
-            ),
-        ),
-        ("crc-mismatch", "invalid-record"),
     ),
 )

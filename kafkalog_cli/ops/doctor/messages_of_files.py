@@ -164,6 +164,10 @@ ABOUT_SEGMENTS = (
         (
             BrokerText("Record is corrupt (stored crc = {}) in topic partition {}.", "UnifiedLog"),
             BrokerText("Found invalid messages during fetch for partition {} offset {}", "AbstractFetcherThread"),
+            BrokerText("Record size {} is less than the minimum record overhead ({})", "ByteBufferLogInputStream"),
+            BrokerText(
+                "Found record size {} smaller than minimum record overhead ({}) in file {}.", "FileLogInputStream"
+            ),
         ),
         "A follower got a batch with a wrong checksum from the leader. Either the leader's disk returns damaged bytes, "
         "or the network or memory between them changed them. The follower retries and stays out of the in-sync "

@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.pair_spool import PairSpool
-from kafkalog_cli.format.batch import (
-    NO_OFFSET,
-    BatchColumns,
-)
+from kafkalog_cli.format.batch import NO_OFFSET, BatchColumns
 from kafkalog_cli.format.columns import Integers
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.format.batch import (
@@ -21,10 +21,6 @@ from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.log.reading.header import header_at, of_negative_magic
 from kafkalog_cli.log.reading.scan import read_readable
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-
-if TYPE_CHECKING:
-    pass
-
 
 NOT_FOUND = -1
 

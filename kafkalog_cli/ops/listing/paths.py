@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
-from kafkalog_cli.disk.lock import lock_owner
 from kafkalog_cli.disk.names import FileKind, FileName, WorkState, classify_file
+from kafkalog_cli.disk.posix_lock import lock_owner
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout
 from kafkalog_cli.log.partition import Partition, PartitionPath, directory_name, open_partition
 from kafkalog_cli.ops.listing.listing import (

@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeVar
 from kafkalog_cli.change.clean_marker import PURGED, read_held_marker
 from kafkalog_cli.change.publishing.new_partitions import ImportLeftovers, import_leftovers
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, read_all
-from kafkalog_cli.disk.lock import LockOwner, import_owner, lock_owner
 from kafkalog_cli.disk.names import ROOT_KINDS, DirectoryKind, FileKind, WorkState, classify_directory, classify_file
+from kafkalog_cli.disk.posix_lock import LockOwner, import_owner, lock_owner
 from kafkalog_cli.errors import KafkalogError, Unreadable, UnsupportedFormat
 from kafkalog_cli.format import checkpoint, clean_shutdown, meta_properties
 from kafkalog_cli.format.clean_shutdown import UNKNOWN_BROKER_EPOCH

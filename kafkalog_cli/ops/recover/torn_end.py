@@ -14,9 +14,8 @@ from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.scan import unreadable_ranges
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.change_plan import Remark
-from kafkalog_cli.ops.checks.segment_walk import SegmentWalk
+from kafkalog_cli.ops.checks.segment_walk import SegmentWalk, good_start
 from kafkalog_cli.ops.damage import DamageSeen
-from kafkalog_cli.ops.log_range import good_start
 from kafkalog_cli.ops.next_steps import SALVAGE
 
 SALVAGE_STEP = SALVAGE.text

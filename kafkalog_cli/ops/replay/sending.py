@@ -15,12 +15,12 @@ from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.fault import Fault, unreadable
 from kafkalog_cli.format.records import Record
 from kafkalog_cli.ops.coordinators import LogDirs
-from kafkalog_cli.ops.outside_logs import check_outside
 from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.replay.cluster import Cluster, SentRecord
 from kafkalog_cli.ops.replay.plan import PlannedPartition, ReplayPlan, ReplayRequest, plan_replay
 from kafkalog_cli.ops.replay.state import ReplayState, SentProgress
 from kafkalog_cli.ops.replay.translation import GroupOffsetsToMove, ReplayedOffset
+from kafkalog_cli.ops.same_place import check_outside
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import Context
 

@@ -39,6 +39,8 @@ def commit(broker: Broker, request: Request) -> Message:
     if taken:
         try:
             broker.committed.commit(taken)
+        except TimeoutError:
+            errors |= dict.fromkeys(taken, ApiError.REQUEST_TIMED_OUT)
         except (KafkalogError, OSError):
             errors |= dict.fromkeys(taken, ApiError.UNKNOWN_SERVER_ERROR)
     return {

@@ -7,13 +7,7 @@ from collections.abc import Iterable
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.serve.broker import Broker, Request
-from kafkalog_cli.ops.serve.consumer_groups import (
-    ASSIGNOR,
-    HEARTBEAT_MS,
-    ConsumerMember,
-    Heartbeat,
-    Place,
-)
+from kafkalog_cli.ops.serve.consumer_groups import ASSIGNOR, HEARTBEAT_MS, ConsumerMember, Heartbeat, Place
 
 _CONSUMER_PROTOCOL = 1
 """The type of a member that uses the new protocol."""

@@ -54,7 +54,7 @@ class CatalogRequest(NamedTuple):
     paths: Sequence[str]
     selection: Selection
     metadata: str | None
-    broker_properties: Mapping[str, str]
+    broker_properties: Mapping[str, str] | None
     on_damage: DamageAnswer
     connections: int
     at_ms: int | None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from threading import Lock, Thread
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kafkalog_cli.disk.durable import error_text, is_no_room
 from kafkalog_cli.disk.fs import WritableFile, WritableFilesystem, read_all
@@ -93,13 +93,26 @@ class CommitFile:
             self._file.close()
 
 
+class CommitPlace(Protocol):
+    """Where commits are written. `known` are commits that hide those of the log directories."""
+
+    path: str
+    known: dict[OffsetKey, Commit]
+
+    def append(self, commits: dict[OffsetKey, Commit]) -> None:
+        """Write commits and sync them. Raises OSError and KafkalogError."""
+
+    def close(self) -> None:
+        """End the writing."""
+
+
 class CommittedStore:
     """Offsets by group, topic and partition. The offsets on the disk are loaded in another thread.
 
     A commit while serving hides the offset on the disk. `file` None: commits are in memory only.
     """
 
-    def __init__(self, log_dirs: LogDirs, file: CommitFile | None, report: Callable[[Note], None]) -> None:
+    def __init__(self, log_dirs: LogDirs, file: CommitPlace | None, report: Callable[[Note], None]) -> None:
         self._log_dirs = log_dirs
         self._file = file
         self._report = report
@@ -135,9 +148,9 @@ class CommittedStore:
             return {key[0] for key in self._held} | {key[0] for key in self._new}
 
     def commit(self, commits: dict[OffsetKey, Commit]) -> None:
-        """Commit offsets. Raises OSError if they cannot be written: none of them is committed then.
+        """Commit offsets. Raises OSError and KafkalogError if they cannot be written: none of them is committed then.
 
-        Raises Refused for too many offsets.
+        Raises Refused for too many offsets, TimeoutError if the write takes too long.
         """
         with self._changing:
             if len(self._new) + len(commits) > _MOST_OFFSETS:
@@ -146,13 +159,14 @@ class CommittedStore:
                 self._append(self._file, commits)
             self._new |= commits
 
-    def _append(self, file: CommitFile, commits: dict[OffsetKey, Commit]) -> None:
+    def _append(self, file: CommitPlace, commits: dict[OffsetKey, Commit]) -> None:
         try:
             file.append(commits)
-        except OSError as error:
+        except (OSError, KafkalogError) as error:
             if not self._is_failing:  # consumers try again and again
                 code = ExitCode.NO_SPACE if is_no_room(error) else ExitCode.FAILURE
-                message = f"commits are refused, as they cannot be written: {error_text(error)}"
+                reason = error_text(error) if isinstance(error, OSError) else str(error)
+                message = f"commits are refused, as they cannot be written: {reason}"
                 self._report(Note("commits-refused", message, file.path, is_error=True, exit_code=code))
             self._is_failing = True
             raise

@@ -9,9 +9,11 @@ from threading import Event, Thread
 from types import TracebackType
 
 from kafkalog_cli.log.settings.topic_config import read_broker_properties
+from kafkalog_cli.ops.coordinators import LogDirs
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.serve.broker import Broker
 from kafkalog_cli.ops.serve.catalog import CatalogRequest, ServedCatalog
+from kafkalog_cli.ops.serve.commit_copy import CommitCopy, check_outside_of
 from kafkalog_cli.ops.serve.committed import CommitFile, CommittedStore
 from kafkalog_cli.ops.serve.consumer_groups import ConsumerGroupCoordinator
 from kafkalog_cli.ops.serve.dialects import Dialect, of_old_clients, of_today
@@ -30,7 +32,8 @@ DEFAULT_PORT = 9092
 class ServeOptions:
     """The logs to serve, and the server's settings.
 
-    `commit_to` is the path of a file for commits; None keeps them in memory. `at_ms`: see CatalogRequest.
+    `commit_to` is the path of a file for commits, or of a log directory with a copy of `__consumer_offsets`; None keeps
+    them in memory. `at_ms`: see CatalogRequest.
     `old_clients_port` is the port for clients of Kafka 0.7 and 0.8; None serves none of them.
     """
 
@@ -54,7 +57,7 @@ class Serving:
     """
 
     def __init__(self, context: Context, options: ServeOptions, report: Callable[[Note], None]) -> None:
-        properties: dict[str, str] = {}
+        properties: dict[str, str] | None = None
         if options.broker_config is not None:
             properties = read_broker_properties(context.fs, options.broker_config)
         with ExitStack() as opened:
@@ -64,8 +67,7 @@ class Serving:
             )  # fmt: skip
             self.catalog = ServedCatalog(context, request, report)
             opened.callback(self.catalog.close)
-            file = None if options.commit_to is None else CommitFile(context.fs, options.commit_to)
-            self.committed = CommittedStore(self.catalog.log_dirs, file, report)
+            self.committed = CommittedStore(*self._commits(context, options, report), report)
             opened.callback(self.committed.close)
             broker = Broker(
                 self.catalog, GroupCoordinator(context.clock),
@@ -82,6 +84,20 @@ class Serving:
             opened.callback(warming.join)
             warming.start()
             self._opened = opened.pop_all()
+
+    def _commits(
+        self, context: Context, options: ServeOptions, report: Callable[[Note], None]
+    ) -> tuple[LogDirs, CommitFile | CommitCopy | None]:
+        """Return the log directories with the committed offsets, and the place for new commits."""
+        path, log_dirs = options.commit_to, self.catalog.log_dirs
+        if path is None:
+            return log_dirs, None
+        status = context.fs.status(path)
+        if status is None or not status.is_directory:
+            return log_dirs, CommitFile(context.fs, path)
+        check_outside_of(log_dirs, path)
+        copy = CommitCopy(context, path, options.broker_config)
+        return copy.log_dirs, copy
 
     @property
     def bootstrap(self) -> str:

@@ -10,7 +10,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, Protocol
 
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.disk.lock import LockOwner, lock_owner, log_dir_of
+from kafkalog_cli.disk.lock import log_dir_of
+from kafkalog_cli.disk.posix_lock import LockOwner, lock_owner
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.ops.selection import in_its_log_dir
 

@@ -12,14 +12,7 @@ from kafkalog_cli.change.manifest import new_run_id
 from kafkalog_cli.disk.clocks import Clock
 from kafkalog_cli.disk.lock import lock_log_dir, log_dir_of
 from kafkalog_cli.disk.names import DirectoryKind
-from kafkalog_cli.errors import (
-    ExitCode,
-    KafkalogError,
-    NothingSelected,
-    UsageError,
-    combined_exit_code,
-    counted,
-)
+from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, UsageError, combined_exit_code, counted
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings, read_broker_properties
 from kafkalog_cli.ops.engine import Place, Sized, log_bytes
@@ -149,7 +142,7 @@ class Session:
     def settings_with(self, config: Mapping[str, str], log_dirs: Sequence[str]) -> SettingsSource:
         """Return the settings from `config`, the options and the metadata logs of log directories. Raises as above."""
         fs, options = self.context.fs, self.options
-        broker = {} if options.broker_config is None else read_broker_properties(fs, options.broker_config)
+        broker = None if options.broker_config is None else read_broker_properties(fs, options.broker_config)
         kernels = self.context.kernels
         return SettingsSource(fs, config, broker, metadata_path=options.metadata, log_dirs=log_dirs, kernels=kernels)
 

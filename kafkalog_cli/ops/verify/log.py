@@ -8,13 +8,7 @@ from typing import Any
 
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.errors import ExitCode, counted
-from kafkalog_cli.format.batch import (
-    HEADER_SIZE_UP_TO_MAGIC_BYTES,
-    NO_OFFSET,
-    RECORD_BATCH,
-    Batch,
-    BatchColumns,
-)
+from kafkalog_cli.format.batch import HEADER_SIZE_UP_TO_MAGIC_BYTES, NO_OFFSET, RECORD_BATCH, Batch, BatchColumns
 from kafkalog_cli.format.columns import integers, least_and_largest, rows_where
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.records import RecordBlock

@@ -362,6 +362,9 @@ def advised(found: Iterable[Finding], partition: Partition, facts: TopicFacts) -
     if partition.directory.is_metadata_log:  # recover leaves it to its controllers
         findings = [_left_to_the_node(one) if _is_repair(one.next_step) else one for one in findings]
     left = _LEFT_TO_THE_BROKER.get(partition.directory.kind)
+    marked = [one.next_step for one in findings if one.kind is FindingKind.MARKED_DIRECTORY]
+    if partition.directory.kind is DirectoryKind.STRAY and marked and not _names_recover(marked[0]):
+        left = marked[0]  # recover refuses it, as the partition is in its place again
     if left is not None:
         findings = [replace(one, next_step=left) if _names_recover(one.next_step) else one for one in findings]
     is_blocked = any(one.kind in _NOT_REPAIRED and SALVAGE.text in one.next_step for one in findings)

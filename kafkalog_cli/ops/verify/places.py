@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, read_all
-from kafkalog_cli.disk.names import DirectoryKind, FileKind
+from kafkalog_cli.disk.names import DirectoryKind, FileKind, partition_directory_name
 from kafkalog_cli.errors import KafkalogError, shell_word
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.fault import unreadable
@@ -149,6 +149,7 @@ class GivenPolicy:
 
 
 def topic_facts(  # noqa: PLR0913, PLR0917
+    fs: Filesystem,
     partition: Partition,
     topic_id: TopicIdFile,
     log_dir: str | None,
@@ -158,7 +159,7 @@ def topic_facts(  # noqa: PLR0913, PLR0917
 ) -> TopicFacts:
     """Return the facts about a partition, with the findings about them. Raises as `SettingsSource.metadata` does."""
     in_checkpoint = root is not None and root.offsets_of(partition.topic, partition.number).cleaner is not None
-    found = _facts(partition, topic_id, log_dir, settings)
+    found = _facts(fs, partition, topic_id, log_dir, settings)
     compacted = found.is_compacted
     if partition.topic not in INTERNAL_COMPACTED:
         compacted = given.is_compacted(compacted, is_in_cleaner_checkpoint=in_checkpoint)
@@ -174,11 +175,13 @@ def topic_facts(  # noqa: PLR0913, PLR0917
     )
 
 
-def _facts(partition: Partition, topic_id: TopicIdFile, log_dir: str | None, settings: SettingsSource) -> TopicFacts:
+def _facts(
+    fs: Filesystem, partition: Partition, topic_id: TopicIdFile, log_dir: str | None, settings: SettingsSource
+) -> TopicFacts:
     compacted = True if partition.topic in INTERNAL_COMPACTED else None
     directory = partition.directory
     if directory.kind is not DirectoryKind.PARTITION or directory.is_metadata_log:
-        return TopicFacts(None, compacted, _stray_step(partition, log_dir, settings))
+        return TopicFacts(None, compacted, _stray_step(fs, partition, log_dir, settings))
     metadata, meta = settings.metadata(log_dir), settings.meta(log_dir)
     missing = () if topic_id.topic_id or topic_id.problems else _missing_id(partition, meta, log_dir, settings)
     step = _id_step(partition, log_dir, settings)
@@ -234,15 +237,27 @@ def _id_step(partition: Partition, log_dir: str | None, settings: SettingsSource
     return step
 
 
-def _stray_step(partition: Partition, log_dir: str | None, settings: SettingsSource) -> tuple[Finding, ...]:
-    """Return a finding about a `-stray` directory, with the command that restores it."""
+def _stray_step(
+    fs: Filesystem, partition: Partition, log_dir: str | None, settings: SettingsSource
+) -> tuple[Finding, ...]:
+    """Return a finding about a `-stray` directory, with the command that restores it.
+
+    If the partition is in its place again, the finding says so: recover refuses to work on the other directory.
+    """
     if partition.directory.kind is not DirectoryKind.STRAY:
         return ()
-    step = f"`{recover_command(partition.path, log_dir, settings)}` restores it if the metadata log has its topic"
-    message = (
-        "a broker set it aside: the partition is not assigned to this broker;"
-        f" {step}"
-    )  # text output has only the message
+    parent, number = partition.path.rstrip("/").rpartition("/")[0] or ".", partition.number
+    live = f"{parent}/{partition_directory_name(partition.topic, number)}"
+    if fs.status(live) is not None:
+        why = f"the partition is in its place again: {live}"
+        step = (
+            "nothing has to be done: a broker leaves it alone."
+            f" `kafkalog ls {shell_word(live)} {shell_word(partition.path)}` shows what both hold"
+        )
+    else:
+        why = "the partition is not assigned to this broker"
+        step = f"`{recover_command(partition.path, log_dir, settings)}` restores it if the metadata log has its topic"
+    message = f"a broker set it aside: {why}; {step}"  # text output has only the message
     effect = "a broker leaves it alone"
     return (finding(FindingKind.MARKED_DIRECTORY, partition.path, message, broker_effect=effect, next_step=step),)
 

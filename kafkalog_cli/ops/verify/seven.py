@@ -18,10 +18,7 @@ from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.damage import DamageSeen
 from kafkalog_cli.ops.verify.batch_checks import MAX_TOLD, BadBatch, BatchListener, checksums_of
-from kafkalog_cli.ops.verify.log import (
-    Totals,
-    range_kind,
-)
+from kafkalog_cli.ops.verify.log import Totals, range_kind
 from kafkalog_cli.ops.verify.records import RecordsCheck
 
 

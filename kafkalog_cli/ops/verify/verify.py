@@ -216,7 +216,7 @@ class VerifyPlanner:
         log_dir = self._log_dir(partition.path)
         root = None if log_dir is None else self._root(log_dir)
         given = self._given_policy(partition, is_named=target.is_named)
-        return topic_facts(partition, topic_id, log_dir, self.settings, given, root)
+        return topic_facts(self._fs, partition, topic_id, log_dir, self.settings, given, root)
 
     def _given_policy(self, partition: Partition, *, is_named: bool) -> GivenPolicy:
         text = self._config.get(CLEANUP_POLICY)

@@ -14,7 +14,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from multiprocessing.synchronize import Event
-from typing import TYPE_CHECKING
 
 from kafkalog_cli.change.manifest import new_run_id
 from kafkalog_cli.change.publishing.new_partitions import Completed, NewPartitions, StagedPartition
@@ -40,9 +39,6 @@ from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.spark.importing.task import BuildTask, ScatterTask, Where
 from kafkalog_cli.spark.jobs import JobWatch, JobWatcher, run_tasks
 from kafkalog_cli.spark.sessions import Sessions
-
-if TYPE_CHECKING:
-    pass
 
 Tasks = Callable[[Sequence[Job], BuildTask, JobWatch], list[JobDone]]
 """Runs the work for each job."""

@@ -127,7 +127,7 @@ class Writer(DataSourceArrowWriter):
     def _import(self) -> Import:
         options, fs = self._options, RealFilesystem()
         source = SettingsSource(
-            fs, options.config, {}, metadata_path=options.metadata, log_dirs=[options.log_dir]
+            fs, options.config, None, metadata_path=options.metadata, log_dirs=[options.log_dir]
         )  # fmt: skip
         return Import(fs, options.log_dir, options.request, source, self._now_ms, self._policy, run=self._run)
 

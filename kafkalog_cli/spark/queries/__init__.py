@@ -7,5 +7,5 @@
 - `catalog.py`: the views of topics and tables under the paths.
 - `plans.py`: reads Spark's plans: names, whether a plan only reads, and the columns that it uses.
 - `ranges.py`: the partitions, offsets and times that a plan can use of each view.
-- `confinement.py`, `functions.py`: refuse queries that read files or call code.
+- `confinement.py`: refuses queries that read files or call code.
 """

@@ -269,9 +269,10 @@ class _Views:
         ranges = used_ranges(plan, {name: view.numbers for name, view in topics.items()})
 
         def load(name: str, columns: Sequence[str]) -> DataFrameReader | None:
-            if name not in topics or ranges[name].is_empty:
+            wanted = ranges.get(name)
+            if name not in topics or wanted is None or wanted.is_empty:
                 return None
-            return topics[name].reader(self._spark, columns_named(columns), self._reading, ranges[name])
+            return topics[name].reader(self._spark, columns_named(columns), self._reading, wanted)
 
         rows = with_partials(self._spark, plan, load)
         return None if rows is None else rows.toDF(*execution.analyzed().schema().fieldNames())

@@ -31,7 +31,7 @@ def section(page, title):
 
 @pytest.fixture(scope="module")
 def errors(generator):
-    """What the generator finds, which takes it eight seconds."""
+    """The errors that the generator finds, which takes eight seconds."""
     return list(generator.found_errors(generator.Texts(ROOT / "kafkalog_cli")))
 
 

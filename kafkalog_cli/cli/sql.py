@@ -63,7 +63,7 @@ def sql(  # noqa: PLR0913 options
     Each topic is a view. So are committed_offsets, offset_commits, groups, group_members, transactions, topics,
     partitions, configs, brokers, features, batches and segments. A topic with such a name is kafkalog.NAME.
 
-    A query may name value_struct.id: value_struct and key_struct are Avro or Protobuf in the type of the topic's newest
+    A query may name value_struct.id. value_struct and key_struct are Avro or Protobuf in the type of the topic's newest
     schema. value_json and key_json are JSON text, of all formats: get_json_object(value_json, '$.id'). Without
     --value-format, contents with a Schema Registry's framing are decoded.
 

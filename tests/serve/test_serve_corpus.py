@@ -15,7 +15,7 @@ SECONDS = 60
 LEAST = 20
 """Log directories without damage."""
 LEFT_OUT = {"format-0.7", "crash-flip-magic"}
-"""Logs of 0.7, and a batch of magic 7: Kafka reads it as format 2, also with its Java consumer, and librdkafka refuses."""
+"""Logs of 0.7, and a batch of magic 7: a broker and `read` take it as format 2, and clients refuse it."""
 ISOLATIONS = ("read_uncommitted", "read_committed")
 
 

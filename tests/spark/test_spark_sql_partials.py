@@ -7,7 +7,7 @@ import pytest
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.spark import partials, sql
 from kafkalog_cli.spark.queries import query as query_module
-from kafkalog_cli.spark.queries.catalog import Catalog, Reading
+from kafkalog_cli.spark.queries.catalog import Catalog, Reading, SqlView
 from tests.spark.sql_cases import Chooser, make_logs, oracle_of
 from tests.spark.sql_fuzz import answer_of, plain
 
@@ -20,6 +20,13 @@ READ_IN_TASKS = "kafkalog-partials"
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return make_logs(tmp_path_factory.mktemp("logs"), 5)
+
+
+@pytest.fixture(autouse=True)
+def many_tasks(monkeypatch):
+    """Each task reads a few offsets, so that groups have rows of several tasks."""
+    reader = SqlView.reader
+    monkeypatch.setattr(SqlView, "reader", lambda *given: reader(*given).option("maxRecordsPerPartition", "9"))
 
 
 def asked(spark, folder, text):

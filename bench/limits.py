@@ -11,7 +11,7 @@ import argparse
 import os
 import re
 import sys
-from collections import Counter
+from collections import defaultdict
 from pathlib import Path
 from statistics import median
 
@@ -25,7 +25,7 @@ from measure import OUR_CODES, run
 from read_rows import read_rows
 from recover_rows import recover_rows
 from rows import SMALL_FILE, Row, rows
-from smoke import parts_of
+from smoke import parts_of, warm_up
 
 BEGIN, END = "<!-- limits -->", "<!-- end of limits -->"
 HEADINGS = ["Work", "CPU s", "start", "page cache", "CRC", "codec", "limit CPU s", "of CPU", "bound by", "limit wall s"]
@@ -53,7 +53,7 @@ def cells(row: Row, kafkalog: list[str], runs: int) -> list[str]:
     row.prepare()
     files, small = files_of(row.arguments)
     times = 2 if row.arguments[0] == "compact" else 1
-    found: Counter[str] = Counter()
+    found = defaultdict[str, float](float)
     for file in files:
         for part, seconds in (parts_of(file) if file.stat().st_size else {}).items():
             found[part if part in ("page cache", "CRC") else "codec"] += times * seconds
@@ -78,7 +78,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3, help="of each command")
     parser.add_argument("--publish", action="store_true", help="write the table into docs/bench.md")
     options = parser.parse_args()
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    warm_up()
     directory = cache_directory() / f"bench-{options.size}"
     make(options.size, directory)
     inputs, kafkalog = find(directory), kafkalog_command()

@@ -130,6 +130,13 @@ def _batches(data: memoryview) -> Iterator[memoryview]:
         position += size
 
 
+def warm_up() -> None:
+    """Compile the sources and the kernels: not by `kafkalog warmup`, which prepares Spark too."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each start would compile the sources
+    kernels = "from kafkalog_cli.disk.kernels import warm_up_kernels; warm_up_kernels()"
+    subprocess.run([sys.executable, "-c", kernels], check=True, cwd=ROOT)
+
+
 HEADINGS = ["Work", "CPU s", "of the loop", "stored", "change", "limit s", "of CPU s", "bound by"]
 
 
@@ -155,11 +162,7 @@ def main() -> int:
     directory = cache_directory() / "bench-small"
     make("small", directory)
     kafkalog = [str(Path(sys.executable).with_name("kafkalog"))]
-    # Without .pyc files each start would compile the sources.
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    # Not `kafkalog warmup`, which prepares Spark too.
-    warm_up = "from kafkalog_cli.disk.kernels import warm_up_kernels; warm_up_kernels()"
-    subprocess.run([sys.executable, "-c", warm_up], check=True, cwd=ROOT)
+    warm_up()
     stored = json.loads(STORED.read_text()) if STORED.exists() else {}
     rows = smoke_rows(directory)
     found = {row.work: measured(row, kafkalog, options.runs) for row in rows}

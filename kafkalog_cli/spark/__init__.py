@@ -7,7 +7,7 @@ The files are:
 
 - `source.py`, `table_source.py`, `stream.py`: the data sources, which `options.py` and `schema.py` describe.
 - `offsets.py`, `splits.py`, `offset_limits.py`: offsets, numbers of partitions, and the pieces of logs that tasks read.
-- `rows.py`: the rows of a task.
+- `rows.py`: the rows of a task; `partials.py`: its groups, for aggregates of `sql`.
 - `sessions.py`, `starting.py`, `jobs.py`: Spark itself: its start, its Java, its tasks and its errors.
 - `engine.py`: the verbs of the command line on partitions, in tasks.
 - `audit_job.py`, `export/`, `importing/`: audits, exports and imports as jobs; `queries/`: queries in SQL.

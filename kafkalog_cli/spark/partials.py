@@ -34,7 +34,7 @@ AGAIN = {"count": "sum", "sum": "sum", "min": "min", "max": "max"}
 
 
 class Partials(NamedTuple):
-    """What a task makes of its records: it keeps records for which all `conditions` are true, and groups them.
+    """The question to a task: to keep records for which all `conditions` are true, and to group them.
 
     The columns of the result are `groups`, then the results of `calls`: a key of AGAIN, and its argument. Equal values
     of all `groups` make a group, null among them. Without `groups`, all records are one group.

@@ -16,6 +16,9 @@ from tests.support.kafka_client import APIS, KafkaClient, request_frame, respons
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.serving import serving
 
+SHARE_AND_STREAMS = [(key, 1) for key in (76, 77, 78, 79, 88, 89)]
+"""ShareGroupHeartbeat, ShareGroupDescribe, ShareFetch, ShareAcknowledge, StreamsGroupHeartbeat, StreamsGroupDescribe."""
+
 
 def is_well(server):
     with KafkaClient(server.server.address) as client:
@@ -50,7 +53,7 @@ def test_an_unknown_version_of_apiversions_is_answered_with_version_0(log_dir): 
         assert client.ask("ApiVersions", 3)["errorCode"] == 0
 
 
-@pytest.mark.parametrize(("key", "version"), [(1, 3), (1, 18), (999, 0), (-1, 0), (3, -1), (22, 0)])
+@pytest.mark.parametrize(("key", "version"), [(1, 3), (1, 18), (999, 0), (-1, 0), (3, -1), (22, 0), *SHARE_AND_STREAMS])
 def test_unknown_keys_and_versions_end_the_connection(log_dir, key, version):  # noqa: F811
     with serving(log_dir) as server:
         with socket.create_connection(server.server.address, 10) as client:

@@ -29,8 +29,8 @@ def asked(spark, folder, text):
         return plain(map(tuple, found.collect())), READ_IN_TASKS in found._jdf.queryExecution().toString()
 
 
-@pytest.mark.exhaustive(in_turn=True)
-def test_random_aggregates(spark, folder, monkeypatch):
+@pytest.mark.exhaustive
+def test_random_aggregates(spark, folder, monkeypatch, evidence):
     database, in_tasks = oracle_of(folder), 0
     nodes = [Chooser(31_000 + seed).totals() for seed in range(QUERIES)]
     rewritten = [asked(spark, folder, node.sql("spark")) for node in nodes]
@@ -40,6 +40,7 @@ def test_random_aggregates(spark, folder, monkeypatch):
         assert rows == answer_of(database, node), node.sql("spark")
         in_tasks += is_in_tasks
     assert in_tasks > QUERIES // 3
+    evidence("R73", QUERIES)
 
 
 @pytest.mark.parametrize(

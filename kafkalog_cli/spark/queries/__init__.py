@@ -7,5 +7,6 @@
 - `catalog.py`: the views of topics and tables under the paths.
 - `plans.py`: reads Spark's plans: names, whether a plan only reads, and the columns that it uses.
 - `ranges.py`: the partitions, offsets and times that a plan can use of each view.
+- `aggregates.py`: plans whose counts, sums, and smallest and largest values the tasks compute.
 - `confinement.py`: refuses queries that read files or call code.
 """

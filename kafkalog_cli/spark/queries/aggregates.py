@@ -1,8 +1,8 @@
 """Queries that only count, sum or compare the records of groups: tasks give a row for each group, not for each record.
 
-In the optimised plan of a query, a lowest `Aggregate` above filters and projections of one topic is replaced by a
-`kafkalog-partials` read and an aggregate over its rows. All other nodes stay as Spark made them. A plan with any
-expression that is not listed here stays as a whole.
+The optimised plan of a query may have an `Aggregate` above filters and projections of one topic. A read of
+`kafkalog-partials` and an aggregate over its rows replace the lowest of them. All other nodes stay as Spark made them.
+A plan with an expression below it that is not listed here stays as a whole.
 """
 
 from __future__ import annotations

@@ -1,0 +1,165 @@
+"""Measures whether costs stay in proportion: CPU seconds per GiB of logs, and CPU time and memory per partition.
+
+Partitions are hard links of one log, so that 64 GiB take the room of one partition and come from the page cache. The
+plan is that of a read by Spark, without Spark: its driver lists the partitions and cuts them into tasks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import random
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from compare import kafkalog_command, publish
+from logs import Log, json_record, write_segment
+from measure import OUR_CODES, ROOT, run
+
+BEGIN, END = "<!-- scale -->", "<!-- end of scale -->"
+PLOT = ROOT / "docs" / "scale.svg"
+LARGE_RECORDS, SMALL_RECORDS = 200_000, 8
+MOST_LINKS = 30_000
+"""The links that one file gets: ext4 allows 65,000."""
+PLAN = """
+import sys
+from kafkalog_cli.spark.source import KafkalogDataSource
+source = KafkalogDataSource({"path": sys.argv[1], "columns": "partition"})
+print(len(source.reader(source.schema()).partitions()))
+"""
+
+
+class Point(NamedTuple):
+    """One measured command: how much it read (GiB or partitions), its CPU seconds and its largest resident set."""
+
+    work: str
+    amount: float
+    cpu_seconds: float
+    peak_bytes: int
+
+
+def link_partitions(directory: Path, records: int, partitions: int) -> int:
+    """Make a log directory of equal partitions; return the bytes of their segments."""
+    shutil.rmtree(directory, ignore_errors=True)
+    data, size = directory / "data", 0
+    data.mkdir(parents=True)
+    log = Log("none", "none", 0, 16_000, json_record(250, 350, keyed=True))
+    for number in range(partitions):
+        source = directory / str(number // MOST_LINKS) / f"{0:020}.log"
+        if number % MOST_LINKS == 0:
+            source.parent.mkdir()
+            write_segment(log, source, records, random.Random(1))
+            size = source.stat().st_size
+        partition = data / f"t{number // 100:04}-{number % 100}"
+        partition.mkdir()
+        for file in source.parent.iterdir():
+            os.link(file, partition / file.name)
+    return size * partitions
+
+
+def measured(work: str, amount: float, command: list[str]) -> Point:
+    found = run(command, OUR_CODES)
+    point = Point(work, amount, found.cpu_seconds, found.peak_bytes)
+    print(
+        f"{work} {amount:g}: {found.cpu_seconds:.2f} CPU s, {found.peak_bytes >> 20} MiB", file=sys.stderr, flush=True
+    )
+    return point
+
+
+def of_bytes(directory: Path, most_gib: int, kafkalog: list[str]) -> list[Point]:
+    """Verify 1, 2, 4 … GiB."""
+    points = []
+    one = link_partitions(directory, LARGE_RECORDS, 1)
+    for power in range(int(math.log2(most_gib)) + 1):
+        size = link_partitions(directory, LARGE_RECORDS, round(2**power * (1 << 30) / one))
+        points.append(measured("verify", size / (1 << 30), [*kafkalog, "verify", str(directory / "data")]))
+    return points
+
+
+def of_partitions(directory: Path, most: int, kafkalog: list[str]) -> list[Point]:
+    """List, and plan a read by Spark, of 10, 100, 1000 … partitions."""
+    points = []
+    for power in range(1, int(math.log10(most)) + 1):
+        link_partitions(directory, SMALL_RECORDS, 10**power)
+        data = str(directory / "data")
+        points.append(measured("ls", 10**power, [*kafkalog, "ls", data]))
+        points.append(measured("plan of a read by Spark", 10**power, [sys.executable, "-c", PLAN, data]))
+    return points
+
+
+def table(points: list[Point], of: str) -> str:
+    """Return a table in Markdown; `of` is the unit of the amounts."""
+    lines = [f"| Work | {of} | CPU s | CPU ms for each more | peak MiB |", "|---|---:|---:|---:|---:|"]
+    before: dict[str, Point] = {}
+    for point in points:
+        last = before.get(point.work)
+        more = "-"
+        if last is not None:
+            more = f"{1000 * (point.cpu_seconds - last.cpu_seconds) / (point.amount - last.amount):.3g}"
+        lines.append(
+            f"| {point.work} | {point.amount:,.4g} | {point.cpu_seconds:.2f} | {more} | {point.peak_bytes >> 20} |"
+        )
+        before[point.work] = point
+    return "\n".join(lines)
+
+
+def plot(groups: dict[str, list[Point]]) -> str:
+    """Return an SVG: for each unit a panel of CPU seconds by amount, both logarithmic; a line for each work."""
+    panels = [_panel(at * 420, unit, points) for at, (unit, points) in enumerate(groups.items())]
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {420 * len(groups)} 300" font-family="sans-serif">'
+    return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *panels, "</svg>"]) + "\n"
+
+
+def _panel(left: int, unit: str, points: list[Point]) -> str:
+    amounts, seconds = [p.amount for p in points], [p.cpu_seconds for p in points]
+
+    def place(value: float, values: list[float], start: float, length: float) -> float:
+        low, high = math.log10(min(values)), math.log10(max(values))
+        return start + length * (math.log10(value) - low) / (high - low or 1)
+
+    parts = [f'<text x="{left + 210}" y="290" font-size="12" text-anchor="middle">{unit} (CPU seconds above)</text>']
+    for color, work in zip(("#1f77b4", "#d62728", "#2ca02c"), dict.fromkeys(p.work for p in points), strict=False):
+        line = []
+        for point in (p for p in points if p.work == work):
+            x = place(point.amount, amounts, left + 50, 320)
+            y = place(point.cpu_seconds, seconds, 250, -210)
+            line.append(f"{x:.0f},{y:.0f}")
+            label = f"{point.amount:,.3g}: {point.cpu_seconds:.2g} s"
+            parts.append(f'<text x="{x:.0f}" y="{y - 8:.0f}" font-size="9" text-anchor="middle">{label}</text>')
+        parts.append(f'<polyline points="{" ".join(line)}" fill="none" stroke="{color}" stroke-width="2"/>')
+        at_x, at_y = line[-1].split(",")
+        parts.append(
+            f'<text x="{at_x}" y="{int(at_y) + 14}" font-size="11" fill="{color}" text-anchor="end">{work}</text>'
+        )
+    return "\n".join(parts)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--gib", type=int, default=64, help="most GiB, a power of two")
+    parser.add_argument("--partitions", type=int, default=100_000, help="most partitions, a power of ten")
+    parser.add_argument("--publish", action="store_true", help="write the tables and the plot into docs")
+    options = parser.parse_args()
+    kafkalog = kafkalog_command()
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder) / "scale"
+        groups = {
+            "GiB": of_bytes(directory, options.gib, kafkalog),
+            "partitions": of_partitions(directory, options.partitions, kafkalog),
+        }
+    text = "\n\n".join(table(points, unit) for unit, points in groups.items())
+    print(text)
+    if options.publish:
+        publish(text, BEGIN, END)
+        PLOT.write_text(plot(groups), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -204,6 +204,43 @@ def test_nobody_imports_upward_or_sideways():
     assert found_by(imports_upward, name_of) == {}
 
 
+MAY_IMPORT_BACK = {
+    ("format.kernels.native", "format.kernels.compiling"): "loads Numba where there is no machine code yet",
+    ("ops.session.work", "ops.undo"): "a verb begins by undoing an interrupted run, and undo is a verb",
+    ("output.ci_report", "output.junit_report"): "loads junitparser for this report only",
+    ("spark.source", "spark.stream"): "loads PySpark's classes of streams for streams only",
+}
+
+
+def imports_back(outer, inner):
+    """Pairs of modules of which the first imports the second in a function, and the second leads back to the first.
+
+    `outer` and `inner` are the modules that each module imports at its start, and in functions.
+    """
+    for module, imported in inner.items():
+        for other in imported:
+            reached, waiting = set(), [other]
+            while waiting:
+                reached.add(here := waiting.pop())
+                waiting += outer.get(here, set()) - reached
+            if module in reached:
+                yield module, other
+
+
+def test_files_do_not_import_each_other():
+    """An import in a function is for what is seldom needed, not for a circle."""
+    names = {name_of(path).removesuffix(".py").removesuffix("/__init__").replace("/", "."): path for path in FILES}
+    outer, inner = {}, {}
+    for name, path in names.items():
+        nodes = tree_of(path).body
+        start = ast.Module([node for node in nodes if not isinstance(node, (ast.FunctionDef, ast.ClassDef))], [])
+        found = ({one.removeprefix("kafkalog_cli.") for one in imports(tree)} for tree in (start, tree_of(path)))
+        outer[name], everything = (one & set(names) - {name} for one in found)
+        inner[name] = everything - outer[name]
+    assert set(imports_back(outer, inner)) == set(MAY_IMPORT_BACK)
+    assert set(imports_back({"b": {"c"}, "c": {"a"}}, {"a": {"b", "d"}})) == {("a", "b")}
+
+
 def test_every_folder_is_a_layer():
     folders = {path.relative_to(PACKAGE).parts[0] for path in FILES if path.parent != PACKAGE}
     assert folders <= set(BENEATH)

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.evidence import PAGE
 from tests.support.sampling import RUN, SHARES, sampled
+from tests.support.scheduling import pytest_xdist_make_scheduler
 
 TESTS = """
 import pytest
@@ -145,6 +146,13 @@ def test_an_eighth_of_a_fuzz(suite):
 @pytest.mark.parametrize("share", ["12/12", "1/0", "x", "-1/12", "1"])
 def test_a_share_that_is_none(suite, share):
     assert suite.inline_run("suite", f"--share={share}").ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_the_tests_of_a_file_or_group_go_to_one_worker(pytester):
+    scheduler = pytest_xdist_make_scheduler(pytester.parseconfig("--tx=popen", "--dist=loadgroup"), None)
+    names = ["a/b.py::test[x::y@z]", "a/b.py::C::test", "a/b.py::test_b@spark", "c.py::test@spark"]
+    assert [*map(scheduler._split_scope, names)] == ["a/b.py", "a/b.py", "spark", "spark"]
+    assert pytest_xdist_make_scheduler(pytester.parseconfig("--tx=popen", "--dist=load"), None) is None
 
 
 def rows_of_tests():

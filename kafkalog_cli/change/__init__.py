@@ -3,9 +3,9 @@
 A run is one command's work on one partition. Its directory `.kafkalog/<run id>/` keeps everything that `undo` needs.
 Only this package and `disk` change a log directory.
 
-- `changes`: the planned changes of files, in an order that is safe for a broker that starts in between.
+- `changes`: the planned changes of files, in an order that is safe if a broker starts in between, and their check.
 - `draft`: the files of a partition as they would be after the changes.
-- `journal`, `journal_check`, `journal_undo`: apply the changes of a plan, check them first, and undo them.
+- `journal`, `journal_undo`: apply the changes of a plan, and undo them.
 - `manifest`, `manifest_form`: the record of a run in JSON, and the state of the files that it is compared with.
 - `checkpoint_lines`: a partition's lines in the offset checkpoints of the log directory.
 - `clean_marker`: keeps `.kafka_cleanshutdown` away while runs change a log directory, and puts it back.

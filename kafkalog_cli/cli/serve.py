@@ -39,8 +39,8 @@ def serve(  # noqa: PLR0913, PLR0917 options
         rich_help_panel=_SERVER_PANEL, help="Also listen on PORT for clients of Kafka 0.7 and 0.8; 0 is any free port.",
         show_default=False)] = None,
     commit_to: Annotated[str | None, Option("--commit-to", metavar="PATH", rich_help_panel=_SERVER_PANEL,
-        help="Keep commits of consumers in a file, a line per commit, or append them to a directory's copy of"
-        " __consumer_offsets. Default: in memory.", show_default=False)] = None,
+        help="Keep commits of consumers in a file, or append them to a directory's copy of __consumer_offsets."
+        " Default: in memory.", show_default=False)] = None,
     on_damage: Annotated[OnDamageOption, Option("--on-damage", rich_help_panel=_SERVER_PANEL,
         help="Where a batch is damaged: return an error (stop), or continue with the next good batch"
         " (skip).")] = OnDamageOption.STOP,

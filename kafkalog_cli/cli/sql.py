@@ -63,9 +63,9 @@ def sql(  # noqa: PLR0913 options
     Each topic is a view. So are committed_offsets, offset_commits, groups, group_members, transactions, topics,
     partitions, configs, brokers, features, batches and segments. A topic with such a name is kafkalog.NAME.
 
-    A query may name value_struct.id: value_struct and key_struct are Avro or Protobuf in the type of the topic's newest
-    schema. value_json and key_json are JSON text, of all formats: get_json_object(value_json, '$.id'). Without
-    --value-format, contents with a Schema Registry's framing are decoded.
+    A query may name fields of Avro or Protobuf: value_struct.id. The columns value_struct and key_struct have the type
+    of the topic's newest schema. The columns value_json and key_json are JSON text, of all formats: get_json_object(
+    value_json, '$.id'). Without --value-format, contents with a Schema Registry's framing are decoded.
 
     Only the topics and columns that the query uses are read: count(*) decompresses nothing. Nothing is locked or
     changed. A query reads no other file and calls no code, unless --allow permits it. Needs the extra `spark`.

@@ -202,12 +202,15 @@ def sized(size_bytes: int) -> str:
 
 
 def spent(seconds: float) -> str:
-    """Return the seconds that a run took as 40 ms, 1.4 s, 12 s or 3:05 min."""
+    """Return seconds as 40 ms, 1.4 s, 12 s, 3:05 min or 1:02:03 h, and from two days on as 3 d 19 h."""
     if seconds < 1:
         return f"{1000 * seconds:.0f} ms"
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    return f"{clock_time(seconds)} {'h' if seconds >= 3600 else 'min'}"
+    days, hours = divmod(int(seconds // 3600), 24)
+    if days >= _LEAST_DAYS:
+        return f"{days} d {hours} h"
+    return f"{clock_time(seconds)} {'h' if round(seconds) >= 3600 else 'min'}"
 
 
 def clock_time(seconds: float) -> str:
@@ -218,6 +221,7 @@ def clock_time(seconds: float) -> str:
 
 
 _EVERY_SECONDS = 1.0
+_LEAST_DAYS = 2
 
 
 class Waiting:

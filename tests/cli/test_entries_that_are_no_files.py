@@ -42,6 +42,7 @@ def findings(path):
     return code, [line for line in map(json.loads, out.splitlines()) if line["type"] == "finding"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", MAKERS)
 def test_each_step_helps(partition, name, kind):

@@ -57,6 +57,7 @@ def findings(root):
     return [one for one in found if one["type"] == "finding" and one["kind"].startswith("checkpoint")]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ROOT)
 @pytest.mark.parametrize("data", OFFLINE.values(), ids=OFFLINE)
 def test_a_file_that_costs_the_log_directory(root, name, data):

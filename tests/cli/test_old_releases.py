@@ -55,6 +55,7 @@ def numbered(numbers, keys):
     return [(number, produced(number, keys)) for number in numbers]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("level", ["quick", "normal", "deep"])
 @pytest.mark.parametrize("case", CASES)
 def test_a_clean_stop_is_sound(old, case, level):

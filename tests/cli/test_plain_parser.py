@@ -61,6 +61,7 @@ def called(monkeypatch):
     return found
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize(
     "file", [{}, {"jobs": "3", "format": "json", "verbose": True, "level": "deep", "max-ratio": "9"}]

@@ -92,6 +92,7 @@ def merged_naively(logs):
         yield number, left[number].pop(0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("compiled", KERNELS)
 @pytest.mark.parametrize("seed", range(12))
 def test_partitions_are_read_in_turn_or_merged_as_the_naive_twin_says(seed, compiled):

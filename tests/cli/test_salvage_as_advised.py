@@ -32,6 +32,7 @@ def salvaged(command, fs=None):
     return code
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("kind", "make"), ALL)
 def test_the_salvage_of_a_finding(corpus, tmp_path, monkeypatch, kind, make):
     if kind is FindingKind.LOCKED:

@@ -22,6 +22,7 @@ def batch(number):
     return batch_v2([R(2 * number + at, T + number, b"k", b"v%d" % at) for at in range(2)])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", DAMAGE)
 @pytest.mark.parametrize("following", [6, 7, 10, None])
 @pytest.mark.parametrize("damaged", [(0,), (1,), (2,), (3,), (4,), (0, 1), (1, 2), (2, 3), (1, 3)])

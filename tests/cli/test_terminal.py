@@ -209,6 +209,7 @@ def words_of(lines):
     return set(re.findall(r"\d+ (?:ms|bytes|KiB)\b|[^ \n]+", re.sub(r"`[^`]*`", " ", text)))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("columns", [60, 80])
 def test_a_narrow_terminal_shows_whole_words_within_its_width(command, columns, shop, monkeypatch):

@@ -10,6 +10,7 @@ from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.log.reading.header import checked_negative_magic, header_at, negative_magics
 from kafkalog_cli.log.reading.resync import next_good_batch
+from tests.bad_input.makers import seven
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.memory_fs import MemoryFilesystem
 
@@ -94,3 +95,11 @@ def test_no_batch_begins_in_the_last_17_bytes():
 def test_reading_goes_on_with_each_kind_of_batch_after_damage(batch):
     with opened(b"\xff" * 100 + batch) as log:
         assert next_good_batch(log, 0, Limits()) == 100
+
+
+@pytest.mark.parametrize("is_seven", [False, True])
+def test_reading_goes_on_with_a_batch_of_the_largest_size(is_seven):
+    batch = seven(b"v" * 50) if is_seven else batch_v2([R(7, BASE_TIME_MS, b"k", b"v")])
+    with opened(b"\xff" * 100 + batch) as log:
+        for most, found in ((len(batch), 100), (len(batch) - 1, None)):
+            assert next_good_batch(log, 0, Limits(max_batch_bytes=most), seven=is_seven) == found

@@ -1,4 +1,4 @@
-"""Programs that read through other clients, in the cache of the interop tests: kafkajs, franz-go, kcat, MirrorMaker 2, Kafka 0.7 and 0.8."""
+"""Programs that read through other clients, in the cache of the interop tests: kafkajs, franz-go, sarama, kcat, MirrorMaker 2, Kafka 0.7 and 0.8."""
 
 import json
 import shutil
@@ -10,7 +10,7 @@ from tests.interop.real_kafka import CACHE, HERE, JAVA, NoRealKafka, fetch
 PROGRAMS = HERE / "clients"
 MIRROR_MAKER = "4.3.1"
 """Of 4.4.0, packages that it needs are not on every mirror of Maven."""
-KAFKAJS, FRANZ_GO = "2.2.4", "v1.22.3"
+KAFKAJS, FRANZ_GO, SARAMA = "2.2.4", "v1.22.3", "v1.61.1"
 PROZESS, BIGNUM = "0.7.0", "0.13.1"
 """A client of Kafka 0.7, and the first version of its library of large numbers that compiles today."""
 KAFKA_08 = "0.8.2.2"
@@ -61,24 +61,33 @@ def by_kafkajs(address, topic, isolation, count, group):
     return records_of("node", "kafkajs.js", address, topic, isolation, count, group, cwd=folder)
 
 
-def franz_go():
-    """The program, built for what its source says now."""
+def go_program(name, folder, module):
+    """A program of tests/interop/clients with one module of Go, built for what its source says now."""
     need("go")
-    source = PROGRAMS / "franz.go"
-    folder = CACHE / f"franz-go-{FRANZ_GO}"
-    steps = [("go", "mod", "init", "clients"), ("go", "get", f"github.com/twmb/franz-go/pkg/kgo@{FRANZ_GO}")]
-    fetched(folder, steps)
-    program = folder / "franz"
+    source = PROGRAMS / f"{name}.go"
+    fetched(folder, [("go", "mod", "init", "clients"), ("go", "get", module)])
+    program = folder / name
     if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
         shutil.copy(source, folder)
-        code, _, errors = run("go", "build", "-o", program, ".", cwd=folder)
-        if code:
-            raise NoRealKafka(f"go build: {errors[-300:]}")
+        for step in (("go", "mod", "tidy"), ("go", "build", "-o", program, ".")):
+            code, _, errors = run(*step, cwd=folder)
+            if code:
+                raise NoRealKafka(f"{' '.join(map(str, step))}: {errors[-300:]}")
     return program
+
+
+def franz_go():
+    return go_program("franz", CACHE / f"franz-go-{FRANZ_GO}", f"github.com/twmb/franz-go/pkg/kgo@{FRANZ_GO}")
 
 
 def by_franz_go(address, topic, isolation, count, group):
     return records_of(franz_go(), address, topic, isolation, count, group)
+
+
+def by_sarama(address, topic, isolation, count, group):
+    del group
+    program = go_program("sarama", CACHE / f"sarama-{SARAMA}", f"github.com/IBM/sarama@{SARAMA}")
+    return records_of(program, address, topic, isolation, count)
 
 
 def by_kcat(address, topic, isolation, count, group):

@@ -165,7 +165,7 @@ def test_the_look_before_changes_nothing_and_tells_of_each_segment(place):
     assert place.files() == before
     assert "skipped: no source" not in done.stderr
     segments = [path for path in place.disks[0].glob("*/*.log") if path.parent.name != "__cluster_metadata-0"]
-    assert len(re.findall(r"^  segment \d+: ", done.stdout, re.MULTILINE)) == len(segments)
+    assert len(re.findall(r"^  \d+ to \d+ .*  (?:kept|removed|due)", done.stdout, re.MULTILINE)) == len(segments)
 
 
 STOCK_TEXT = "as the distribution has it"

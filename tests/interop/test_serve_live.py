@@ -88,6 +88,22 @@ def test_admin_tools(newest_kafka, corpus):
         tool(newest_kafka, "TopicCommand", *address, *words, code=1)
 
 
+@pytest.mark.parametrize(
+    ("name", "api"),
+    [
+        ("consumer.group.ShareGroupCommand", "SHARE_GROUP_DESCRIBE"),
+        ("streams.StreamsGroupCommand", "STREAMS_GROUP_DESCRIBE"),
+    ],
+)
+def test_share_and_streams_groups_are_refused(newest_kafka, corpus, name, api):
+    """The tools say that the node does not support them, as of a broker before these groups."""
+    with serving(corpus / "txn" / "data") as server:
+        words = ("--bootstrap-server", server.bootstrap, "--describe", "--group", "g")
+        command = [*JAVA, "-cp", newest_kafka.class_path, f"{TOOLS}.{name}", *words]
+        done = subprocess.run(command, capture_output=True, timeout=90, check=False, text=True)
+        assert f"The node does not support {api}" in done.stdout + done.stderr
+
+
 def test_the_tables_are_kafkas(newest_kafka):
     real = kafkas_definitions(newest_kafka.version.release)
     for api in apis().values():

@@ -9,7 +9,7 @@ import pytest
 
 from tests.interop import client_programs
 from tests.interop.broker import JAVA, broker
-from tests.interop.client_programs import by_franz_go, by_kafkajs, by_kcat
+from tests.interop.client_programs import by_franz_go, by_kafkajs, by_kcat, by_sarama
 from tests.interop.real_kafka import NoRealKafka
 from tests.interop.spark_connector import connector_jars
 from tests.interop.test_serve_live import tool
@@ -42,13 +42,13 @@ def codecs_of(log_dir, topic):
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
-@pytest.mark.parametrize("client", [by_kcat, by_franz_go, by_kafkajs])
+@pytest.mark.parametrize("client", [by_kcat, by_franz_go, by_sarama, by_kafkajs])
 @pytest.mark.parametrize("case", TOPICS)
 def test_clients_read_all_records(corpus, case, client, isolation):
     log_dir = corpus / case / "data"
     with serving(log_dir) as server:
         for topic in topics_of(corpus, case):
-            if client is by_franz_go and topic in LZ4_OF_FORMAT_0:
+            if client in (by_franz_go, by_sarama) and topic in LZ4_OF_FORMAT_0:
                 continue
             if client is by_kafkajs and not codecs_of(log_dir, topic) <= {"none", "gzip"}:
                 continue  # it has no other codecs

@@ -19,7 +19,7 @@ from tests.support.sampling import part_of
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("broker")]
 
 ROOT = Path(__file__).parents[2]
-CASES = int(os.environ.get("KAFKALOG_TEST_SPARK_SOURCE_CASES") or part_of(48))
+CASES = int(os.environ.get("KAFKALOG_TEST_SPARK_SOURCE_CASES") or max(12, part_of(48)))
 
 
 @pytest.mark.exhaustive(in_turn=True)

@@ -63,3 +63,26 @@ def test_what_is_no_json_stays_bad_input():
     with pytest.raises(BadInput) as raised:
         taken("{", forced=False)
     assert raised.value.exit_code is ExitCode.FAILURE
+
+
+@pytest.mark.parametrize("text", [b"\na\n\nbc\n", b"\n", b"a", b"a\nb"])
+def test_lines_do_not_depend_on_the_pieces(text):
+    """Also where a piece begins with the end of a line."""
+    lines = text.split(b"\n")
+    expected = lines if lines[-1] else lines[:-1]
+    for first in range(len(text) + 1):
+        for second in range(first, len(text) + 1):
+            pieces = [piece for piece in (text[:first], text[first:second], text[second:]) if piece]
+            assert list(PieceLines(pieces)) == expected, pieces
+
+
+def test_a_piece_that_is_an_end_of_line_gives_the_line_before_the_next_piece():
+    taken = []
+
+    def pieces():
+        for piece in (b"\n", b"a"):
+            taken.append(piece)
+            yield piece
+
+    assert next(iter(PieceLines(pieces()))) == b""
+    assert taken == [b"\n"]

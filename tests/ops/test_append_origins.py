@@ -67,7 +67,7 @@ def encoded(choices, parts):
 
 
 @given(ROWS, st.integers(0, 40))
-@settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=150)
+@settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=settings().max_examples * 3 // 2)
 def test_compiled_as_plain(rows, cut):
     """The same batches; also where the first rows come one by one, and the rest by columns.
 

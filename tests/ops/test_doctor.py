@@ -133,6 +133,12 @@ def high_watermark_beyond_the_end(folder):
     (folder / "replication-offset-checkpoint").write_text("0\n1\nmixed 0 700\n")
 
 
+@way("lowers", "kafkalog recover kafka/mixed-0")
+def no_log_file(folder):
+    for log in (folder / MIXED).glob("*.log"):
+        log.unlink()
+
+
 @way("trusts", "kafkalog recover kafka/mixed-0")
 def damaged_producer_snapshot(folder):
     for log in (folder / MIXED).glob("*.log"):
@@ -282,6 +288,8 @@ def test_a_line_helps_where_no_log_directory_is(kafka):
     ("command", "effect"),
     [
         ("kafkalog verify a", Effect.NOTHING),
+        ("kafkalog cluster a", Effect.NOTHING),
+        ("cat /proc/sys/vm/max_map_count", Effect.NOTHING),
         ("kafkalog recover a --dry-run", Effect.NOTHING),
         ("sudo kafkalog verify a", Effect.NOTHING),
         ("find a ! -user kafka -ls", Effect.NOTHING),
@@ -309,6 +317,11 @@ def test_commands_are_taken_out_of_a_step():
     assert [one.argv for one in commands] == [("cp", "-a", "a. b", "c"), ("rm", "-r", "d")]
     assert [one.why for one in commands] == ["if no other replica is in sync, copy it", "Else, removes it"]
     assert [one.why for one in commands_in("restore it from a backup")] == ["restore it from a backup"]
+    both = "`mv -nT a b` moves it away, and `kafkalog verify c` checks the rest"
+    assert [one.why for one in commands_in(both)] == [
+        "moves it away, and `kafkalog verify c` checks the rest",
+        "checks the rest",
+    ]
     assert not [*commands_in("nothing has to be done"), *commands_in("")]
     (mv, trial, recover) = sorted(
         in_safe_order(commands_in("`kafkalog recover a`; `mv -nT a b`")), key=lambda one: one.line

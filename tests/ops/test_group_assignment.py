@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.ops.coordinators import LogDirs
 from kafkalog_cli.ops.groups.assignment import assign_ranges, ranges_of
 from kafkalog_cli.ops.groups.describe import MemberDescription
 from kafkalog_cli.ops.tables.groups import GroupMember
@@ -79,6 +81,18 @@ def test_ranges_are_partitions_dealt_one_by_one():
 def test_static_members_come_first():
     members = [member("a", "a"), member("z", "a", "2"), member("y", "a", "1")]
     assert assigned({"a": 3}, members) == {"y": {"a": [0]}, "z": {"a": [1]}, "a": {"a": [2]}}
+
+
+def test_without_a_metadata_log_the_directories_have_the_partitions(tmp_path):
+    """Directories of other topics, and -delete and -future directories, are no partitions of the topic."""
+    for name in ("a-0", "a-3", "b-7", f"a-5.{'0' * 32}-delete", f"a-6.{'0' * 32}-future"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{0:020d}.log").touch()
+    found = assign_ranges(
+        LogDirs(RealFilesystem(), [str(tmp_path)], None, None),
+        SimpleNamespace(group_id="g", members=[member("m", "a")]),
+    )
+    assert [(one.topic, one.partitions) for one in found] == [("a", (0, 3))]
 
 
 def test_real_groups_own_what_the_assignor_gives(corpus):

@@ -61,9 +61,9 @@ def write(directory, batches, segments=(0,)):
     return folder
 
 
-def compared(ours, theirs, *, compiled=None):
+def compared(ours, theirs, *, compiled=None, policy=None):
     ours, theirs = (open_partition(FS, str(path)) for path in (ours, theirs))
-    return compare(FS, ours, theirs, choice=KernelChoice(forced=compiled))
+    return compare(FS, ours, theirs, choice=KernelChoice(forced=compiled), policy=policy)
 
 
 def kinds(comparison):
@@ -236,6 +236,21 @@ def test_records_that_only_the_other_replica_has(tmp_path, gone, compiled):
         assert (found.first_offset, found.last_offset) == (3 * gone[0], 3 * gone[1] - 1)
         assert str(theirs) in found.message
         assert GONE not in kinds(result)
+        lost = 3 * (gone[1] - gone[0])
+        assert result.more_complete.path == str(theirs)
+        assert result.verdict.startswith(f"{theirs} is more complete: ")
+        assert f"{ours}: offsets 0 to 36, leader epoch 0, no damage, {lost} offsets missing" in result.verdict
+
+
+def test_neither_replica_is_more_complete_if_each_lacks_records_of_the_other(tmp_path):
+    batches = log([3] * 12)
+    ours = write(tmp_path / "a", [*batches[:4], *batches[6:]], (0, 4))
+    shorter, thinner = batches[:10], [*batches[:7], *batches[9:]]
+    for name, theirs in (("shorter", shorter), ("thinner", thinner)):
+        policy = ReplicaPolicy(is_compacted=False)
+        result = compared(ours, write(tmp_path / name, theirs, (0, 4)), policy=policy)
+        assert result.more_complete is None
+        assert result.verdict.startswith("neither is more complete: ")
 
 
 @pytest.mark.parametrize("compiled", [False, True])

@@ -319,3 +319,13 @@ def test_batches_without_records_between_others_are_no_damage(tmp_path):
     folder = partition(disk, written=[*ten_batches(), emptied[0], (last, 23, BASE_TIME_MS), emptied[1]])
     found = verify(folder, level=Level.DEEP)[0].findings
     assert [one.message for one in found if one.path.endswith(".log")] == []
+
+
+@pytest.mark.parametrize(("watermark", "kind"), [(17, "bad-tail-batch"), (18, "bad-tail-batch"), (19, "crc-mismatch")])
+def test_a_bad_last_batch_is_corruption_from_its_first_acknowledged_record_on(tmp_path, watermark, kind):
+    """The last batch has the offsets 18 and 19, and the broker stopped cleanly."""
+    disk = log_dir(tmp_path / "disk", lines=[("replication", "topic", 0, watermark)])
+    *written, (data, last, time) = ten_batches()
+    partition(disk, written=[*written, (data[:-1] + b"X", last, time)])
+    kinds = [one.kind.value for one in verify(disk)[0].findings if one.path.endswith(".log")]
+    assert kinds == [kind]

@@ -204,7 +204,18 @@ def test_waiting_writes_nothing_to_a_pipe_or_in_a_short_time(stream):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(0.0824, "82 ms"), (1.25, "1.2 s"), (9.96, "10.0 s"), (61, "1:01 min"), (3723, "1:02:03 h")]
+    ("seconds", "words"),
+    [
+        (0.0824, "82 ms"),
+        (1.25, "1.2 s"),
+        (9.96, "10.0 s"),
+        (61, "1:01 min"),
+        (3723, "1:02:03 h"),
+        (3599.7, "1:00:00 h"),
+        (172_799, "47:59:59 h"),
+        (172_800, "2 d 0 h"),
+        (95_553_805, "1105 d 22 h"),
+    ],
 )
 def test_the_time_that_a_run_took(seconds, words):
     assert spent(seconds) == words

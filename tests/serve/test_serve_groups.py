@@ -213,6 +213,7 @@ def test_generations_fence_commits(members):
     members.settle([one])
     assert members.groups.may_commit("g", 1, one.member_id, None) is ApiError.NONE
     assert members.groups.may_commit("g", 0, one.member_id, None) is ApiError.ILLEGAL_GENERATION
+    assert members.groups.may_commit("g", -1, one.member_id, None) is ApiError.ILLEGAL_GENERATION
     assert members.groups.may_commit("g", 1, "other", None) is ApiError.UNKNOWN_MEMBER_ID
     assert members.groups.may_commit("g", -1, "", None) is ApiError.UNKNOWN_MEMBER_ID
 

@@ -16,7 +16,8 @@ from tests.support.kafka_client import APIS, KafkaClient, request_frame, respons
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.serving import serving
 
-REQUESTS = 10_000
+SHARE_AND_STREAMS = [(key, 1) for key in (76, 77, 78, 79, 88, 89)]
+"""ShareGroupHeartbeat, ShareGroupDescribe, ShareFetch, ShareAcknowledge, StreamsGroupHeartbeat, StreamsGroupDescribe."""
 
 
 def is_well(server):
@@ -52,7 +53,7 @@ def test_an_unknown_version_of_apiversions_is_answered_with_version_0(log_dir): 
         assert client.ask("ApiVersions", 3)["errorCode"] == 0
 
 
-@pytest.mark.parametrize(("key", "version"), [(1, 3), (1, 18), (999, 0), (-1, 0), (3, -1), (22, 0)])
+@pytest.mark.parametrize(("key", "version"), [(1, 3), (1, 18), (999, 0), (-1, 0), (3, -1), (22, 0), *SHARE_AND_STREAMS])
 def test_unknown_keys_and_versions_end_the_connection(log_dir, key, version):  # noqa: F811
     with serving(log_dir) as server:
         with socket.create_connection(server.server.address, 10) as client:
@@ -169,7 +170,8 @@ def send_random(address, chance, count, made=random_frame):
                 continue
 
 
-def test_random_requests_leave_nothing_behind(log_dir, evidence):  # noqa: F811
+@pytest.mark.parametrize("count", [1_000, pytest.param(10_000, marks=pytest.mark.exhaustive(in_turn=True))])
+def test_random_requests_leave_nothing_behind(log_dir, count, evidence):  # noqa: F811
     with serving(log_dir) as server:
         chance = random.Random(58)
         send_random(server.server.address, chance, 200)
@@ -177,7 +179,7 @@ def test_random_requests_leave_nothing_behind(log_dir, evidence):  # noqa: F811
         threads, files = threading.active_count(), descriptors()
         tracemalloc.start()
         before = tracemalloc.get_traced_memory()[0]
-        send_random(server.server.address, chance, REQUESTS)
+        send_random(server.server.address, chance, count)
         wait_until(lambda: server.server.connections == 0)
         grown = tracemalloc.get_traced_memory()[0] - before
         tracemalloc.stop()
@@ -185,4 +187,4 @@ def test_random_requests_leave_nothing_behind(log_dir, evidence):  # noqa: F811
         assert grown < 8 << 20
         assert not [note.message for note in server.notes if re.search(r"closed: \w+(Error|Exception): ", note.message)]
         assert is_well(server)
-        evidence("R58", REQUESTS)
+        evidence("R58", count, 2)

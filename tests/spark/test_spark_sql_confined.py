@@ -128,6 +128,7 @@ def test_what_is_allowed_by_name(shop, secret):
     assert (code, "--allow files" in err) == (2, True)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "query",
     [

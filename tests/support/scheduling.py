@@ -1,7 +1,7 @@
 """Which worker of pytest-xdist runs a test: the tests of a file, or of an `xdist_group`, run in one worker.
 
-`--dist loadgroup` alone hands out each other test by itself. Both workers then make what the tests of a file share, and for each of 12,000
-tests they wait for the process that hands it out.
+With `--dist loadgroup` alone, xdist gives each other test to any worker. Both workers then make the fixtures of a file, and they wait for xdist
+before each of 12,000 tests.
 """
 
 from __future__ import annotations

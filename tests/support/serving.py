@@ -37,11 +37,16 @@ def read_records(log_dir, topic, *, committed=False, code=0):
     isolation = "read_committed" if committed else "read_uncommitted"
     argv = ["read", str(log_dir), "--topic", topic, "--isolation", isolation, "--format", "json"]
     assert run(argv, Environment(stdout=out, stderr=err)) == code, err.getvalue()
+    lines = map(json.loads, out.getvalue().splitlines())
+    return in_records((one for one in lines if one["type"] == "record"), "partition")
+
+
+def in_records(objects, *place):
+    """{place: [(offset, key, value)]} of records in JSON; `place` names the fields of a record's place."""
     found = {}
-    for line in out.getvalue().splitlines():
-        one = json.loads(line)
-        if one["type"] == "record":
-            found.setdefault(one["partition"], []).append((one["offset"], _data(one["key"]), _data(one["value"])))
+    for one in objects:
+        at = tuple(one[name] for name in place) if len(place) > 1 else one[place[0]]
+        found.setdefault(at, []).append((one["offset"], _data(one["key"]), _data(one["value"])))
     return found
 
 

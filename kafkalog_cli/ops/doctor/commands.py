@@ -69,11 +69,11 @@ class NextCommand:
 
 
 _READING_VERBS = frozenset({
-    "ls", "read", "lookup-offset", "lookup-time", "dump-log", "dump-index", "groups", "transactions", "verify",
-    "doctor", "audit", "sql",
+    "ls", "read", "lookup-offset", "lookup-time", "dump-log", "dump-index", "groups", "transactions", "cluster", "find",
+    "stats", "inspect", "verify", "doctor", "audit", "sql",
 })  # fmt: skip
 _JOURNALED_VERBS = frozenset({"recover", "append", "roll", "retain", "compact", "delete-records", "truncate"})
-_READING_PROGRAMS = frozenset({"ls", "findmnt", "fuser", "dmesg", "find", "df", "lsof"})
+_READING_PROGRAMS = frozenset({"ls", "cat", "findmnt", "fuser", "dmesg", "find", "df", "lsof"})
 
 
 def effect_of(argv: Sequence[str]) -> Effect:
@@ -154,7 +154,7 @@ def _sentences(step: str) -> Iterator[str]:
 def _reason(sentence: str, command: str) -> str:
     """Return a sentence without its command, which is printed beside it."""
     before, _, after = sentence.partition(f"`{command}`")
-    parts = (before.rstrip(": ,"), after.strip())
+    parts = ("" if "`" in before else before.rstrip(": ,"), after.strip())  # a command before has its own words
     return ", ".join(part for part in parts if part).strip(" ,")
 
 

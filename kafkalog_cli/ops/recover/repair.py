@@ -31,7 +31,9 @@ from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.segments.log_end import LogBounds, entries_in_use
 from kafkalog_cli.ops.change_plan import Remark, fingerprints_of
+from kafkalog_cli.ops.checks.diagnose import DIAGNOSES
 from kafkalog_cli.ops.checks.file_report import FileReport
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.index_reports import PartitionReports
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.checks.segment_walk import SegmentWalk
@@ -41,6 +43,7 @@ from kafkalog_cli.ops.recover.torn_end import SALVAGE_STEP, Impossible, torn_at,
 
 _SWAP, _CLEANED = WorkState.SWAP.value, WorkState.CLEANED.value
 _LOG_SWAP = FileKind.LOG.value + _SWAP
+_SNAPSHOT = FileKind.PRODUCER_SNAPSHOT.value
 
 _STATE_KINDS = (FileKind.PRODUCER_SNAPSHOT, FileKind.LEADER_EPOCH_CHECKPOINT)
 
@@ -250,9 +253,7 @@ class _Repair:
         try:
             complete_swaps(self.draft, self._settings)
         except LoadFailed as failure:
-            raise Impossible(
-                Remark(self._partition.path, str(failure), ExitCode.REFUSED, next_step=SALVAGE_STEP)
-            ) from failure
+            raise self._impossible(failure) from failure
         for name in unfinished:
             self._swapped(name)
 
@@ -402,9 +403,7 @@ class _Repair:
             snapshots = ProducerSnapshots(self.draft, self._settings)
             snapshots.rebuild(self._searched(), self.start_offset, self.end_offset, from_clean_stop=False)
         except LoadFailed as failure:
-            raise Impossible(
-                Remark(self._partition.path, str(failure), ExitCode.REFUSED, next_step=SALVAGE_STEP)
-            ) from failure
+            raise self._impossible(failure) from failure
         for report in wrong:
             self._remark(report, self._snapshot_outcome(report.path.rpartition("/")[2]))
 
@@ -416,6 +415,14 @@ class _Repair:
         return "removed, because a later snapshot has all entries"
 
     # -- what is said
+
+    def _impossible(self, failure: LoadFailed) -> Impossible:
+        """Return the refusal; a file in whose name a broker finds no offset is only to be renamed."""
+        for name in self.draft.names():
+            if name.endswith((_SWAP, _CLEANED, _SNAPSHOT)) and offset_of_file_name(name) is None:
+                step = DIAGNOSES[FindingKind.BAD_NAME].next_step
+                return Impossible(Remark(self.draft.path(name), str(failure), ExitCode.REFUSED, next_step=step))
+        return Impossible(Remark(self._partition.path, str(failure), ExitCode.REFUSED, next_step=SALVAGE_STEP))
 
     def _say(self, name: str, message: str, position: int | None = None) -> None:
         self.remarks.append(Remark(self.draft.path(name), message, ExitCode.WARNINGS, position))

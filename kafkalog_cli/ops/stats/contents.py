@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from kafkalog_cli.format.columns import Integers
 from kafkalog_cli.ops.audit.keys import KeyTotal
@@ -200,9 +200,6 @@ def together(logs: Sequence[LogContents], top: int) -> LogContents:
 
 def _size(record: LargeRecord) -> int:
     return record.bytes
-
-
-ItemT = TypeVar("ItemT")
 
 
 def _codecs(parts: Iterable[CodecContents]) -> tuple[CodecContents, ...]:

@@ -41,9 +41,12 @@ class Comparison:
     @property
     def more_complete(self) -> ReplicaState | None:
         """The replica to keep. None if both are alike, or if each has something that the other lacks."""
-        if self.ours.rank == self.theirs.rank or self.reaches_further is not None:
+        if self.reaches_further is not None:
             return None
-        return max(self.ours, self.theirs, key=lambda state: state.rank)
+        if self.ours.rank == self.theirs.rank and bool(self.ours.missing) is bool(self.theirs.missing):
+            return None
+        better = max(self.ours, self.theirs, key=lambda state: (state.rank, not state.missing))
+        return None if better.missing else better
 
     @property
     def reaches_further(self) -> ReplicaState | None:
@@ -88,8 +91,9 @@ def compare(  # noqa: PLR0913, PLR0917
         found = [] if difference is None else [_diverged(difference)]
         left.drain()
         right.drain()
-        states = (left.state(), right.state())
-        missing = [*_missing(left, right, policy), *_missing(right, left, policy)]
+        lost = [[*_missing(left, right, policy)], [*_missing(right, left, policy)]]
+        states = (left.state(is_missing=bool(lost[0])), right.state(is_missing=bool(lost[1])))
+        missing = [*lost[0], *lost[1]]
         shared = left.shared
     found += missing
     found += _behind(*states)

@@ -161,7 +161,9 @@ def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verificatio
         missing = missing_start(read_context.fs, partition, task.root, task.facts)
         found += () if missing is None else (missing,)
         if task.root is not None and partition.directory.kind is DirectoryKind.PARTITION:
-            found += checkpoint_findings(task.root, partition.topic, partition.number, log)
+            log_start = task.root.offsets_of(partition.topic, partition.number).log_start or 0
+            new = None if partition.segments else LogBounds(log_start, log_start)  # a broker begins a new log there
+            found += checkpoint_findings(task.root, partition.topic, partition.number, log or new)
             log = _from_log_start(log, task.root, partition)
     unknown = [f"topic ids and replicas ({task.facts.unknown_because})"] if task.facts.unknown_because else []
     return Verification(
@@ -356,8 +358,9 @@ def advised(found: Iterable[Finding], partition: Partition, facts: TopicFacts) -
     odd = {one.path: one for one in findings if one.kind is FindingKind.ODD_FILE}
     # Nothing else is true of such an entry, and no command repairs the partition while it is there.
     findings = [one for one in findings if one.kind is FindingKind.ODD_FILE or one.path not in odd]
-    if odd:
-        first = with_path(next(iter(odd.values())), partition.path).next_step
+    in_the_way = next((one for one in findings if one.kind in {FindingKind.ODD_FILE, FindingKind.BAD_NAME}), None)
+    if in_the_way is not None:
+        first = with_path(in_the_way, partition.path).next_step
         findings = [replace(one, next_step=first) if _is_repair(one.next_step) else one for one in findings]
     if partition.directory.is_metadata_log:  # recover leaves it to its controllers
         findings = [_left_to_the_node(one) if _is_repair(one.next_step) else one for one in findings]

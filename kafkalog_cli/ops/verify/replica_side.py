@@ -30,8 +30,8 @@ class ReplicaState:
     `end_offset` is the offset after the last batch whose CRC is right, as in Kafka, at least that in the name of the
     last segment. `last_epoch` is the largest leader
     epoch, -1 if unknown. `damaged` counts places without a valid batch. `only_here` counts batches that the other
-    replica lacks although its log reaches their offsets, up to the point of divergence. `is_empty`: there is no valid
-    batch.
+    replica lacks although its log reaches their offsets, up to the point of divergence. `missing` counts offsets that
+    only the other replica has, and that no cleaning or deletion explains. `is_empty`: there is no valid batch.
     """
 
     path: str
@@ -41,6 +41,7 @@ class ReplicaState:
     damaged: int = 0
     only_here: int = 0
     is_empty: bool = False
+    missing: int = 0
 
     @property
     def rank(self) -> tuple[bool, int, int, int]:
@@ -55,7 +56,8 @@ class ReplicaState:
         """The state as text for messages."""
         damage = counted(self.damaged, "damaged place", "damaged places") if self.damaged else "no damage"
         epoch = "unknown" if self.last_epoch == NO_EPOCH else self.last_epoch
-        return f"offsets {self.start_offset} to {self.end_offset}, leader epoch {epoch}, {damage}"
+        missing = f", {counted(self.missing, 'offset', 'offsets')} missing" if self.missing else ""
+        return f"offsets {self.start_offset} to {self.end_offset}, leader epoch {epoch}, {damage}{missing}"
 
 
 def state_at_start(partition: Partition) -> ReplicaState:
@@ -188,11 +190,14 @@ class ReplicaSide:
         while self.batch_run is not None:
             self._next_batch_run()
 
-    def state(self) -> ReplicaState:
-        """Return the state of the replica; `drain` must have been called."""
-        path, start = self._partition.path, self.start_offset
+    def state(self, *, is_missing: bool) -> ReplicaState:
+        """Return the state of the replica; `drain` must have been called.
+
+        `is_missing`: nothing explains the offsets that only the other replica has.
+        """
+        path, start, missing = self._partition.path, self.start_offset, self.missing.offsets if is_missing else 0
         return ReplicaState(
-            path, start, self._end_offset, self._last_epoch, self._damaged, self.only_here, self._is_empty
+            path, start, self._end_offset, self._last_epoch, self._damaged, self.only_here, self._is_empty, missing
         )
 
     @property

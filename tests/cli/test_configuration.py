@@ -188,7 +188,7 @@ NEVER = {
     "max-transaction-timeout",
     *("key-format", "value-format", "schemas"),
     *("bytes-per-s", "command-config", "create", "groups", "rename"),
-    *("commit-to", "idle", "listen", "max-connections", "on-damage", "port"),
+    *("commit-to", "idle", "listen", "max-connections", "old-clients", "on-damage", "port"),
     *(
         "against",
         "assign",

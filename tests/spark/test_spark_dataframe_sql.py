@@ -74,9 +74,8 @@ def test_a_dataframe_as_a_view_of_its_session(sql, shop, spark):
 
 def test_only_what_the_query_uses_is_read(sql, shop):
     (scan,) = scans_of(sql(shop, "select sum(value_size) from orders where partition = 0 and offset between 1 and 2"))
-    assert {name: scan[name] for name in ("columns", "fromoffset", "tooffset")} == {
-        "columns": "partition,offset,value_size", "fromoffset": "1", "tooffset": "3",
-    }  # fmt: skip
+    assert set(scan["columns"].split(",")) == {"partition", "offset", "value_size"}
+    assert (scan["fromoffset"], scan["tooffset"]) == ("1", "3")
     assert json.loads(scan["paths"]) == [str(shop / "orders-0")]
     assert scans_of(sql(shop, "select * from orders where partition = 7")) == []
 

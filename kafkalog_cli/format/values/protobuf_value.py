@@ -112,7 +112,7 @@ class ProtobufSchema:
             if text is None:  # it may have only options, such as those of another tool
                 self._missing.append(name)
                 text = 'syntax = "proto3";'
-            self._add(_file_of(text, _OWN_NAME), depth + 1)
+            self._add(_file_of(text, name), depth + 1)
         self._pool.AddSerializedFile(file.SerializeToString())
 
 

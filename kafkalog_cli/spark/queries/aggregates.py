@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafkalog_cli.spark.partials import Expression, Partials
+from kafkalog_cli.spark.partials import AGAIN, Expression, Partials
 from kafkalog_cli.spark.queries.plans import elements, view_columns
 from kafkalog_cli.spark.schema import RECORDS
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 Load = Callable[[str, list[str]], Any]
 """Returns Spark's reader of a view, given the view's name and the columns to read; None if it is not to be read."""
@@ -27,8 +27,6 @@ _COMPARISONS = {
 _TESTS = {"Not": "not", "IsNull": "is null", "IsNotNull": "is not null"}
 _SIZES = ("Length", "OctetLength")
 _CALLS = {"Count": "count", "Sum": "sum", "Min": "min", "Max": "max"}
-_WHOLE = {"count": "coalesce(sum({}), 0L)", "sum": "sum({})", "min": "min({})", "max": "max({})"}
-"""How Spark makes the result over a group of results over its parts; there is no part if there is no record."""
 _CALL = "AggregateExpression"
 _ORDERED = ("integer", "long", "timestamp")
 """Types whose values Spark and Arrow compare alike with < and >."""
@@ -247,11 +245,17 @@ def _schema(types: list[str]) -> Any:
 
 def _grouped_again(rows: DataFrame, keys: int, calls: list[_Call]) -> DataFrame:
     """Return groups without their parts: the columns of `rows` in their order."""
+    names = rows.columns
+    found = [_again(call, name).alias(name) for name, call in zip(names[keys:], calls, strict=True)]
+    return rows.groupBy(*names[:keys]).agg(*found)
+
+
+def _again(call: _Call, name: str) -> Column:
+    """Return the result over a group of the results over its parts in a column."""
     from pyspark.sql import functions as f
 
-    names = rows.columns
-    found = [f.expr(_WHOLE[call.name].format(name)).alias(name) for name, call in zip(names[keys:], calls, strict=True)]
-    return rows.groupBy(*names[:keys]).agg(*found)
+    again = f.call_function(AGAIN[call.name], f.col(name))
+    return f.coalesce(again, f.lit(0).cast("long")) if call.name == "count" else again  # no record: no part
 
 
 def _sequence(spark: SparkSession, values: list[Any]) -> Any:

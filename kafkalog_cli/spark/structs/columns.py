@@ -27,8 +27,6 @@ def typed_columns(
 
     Raises UsageError if a topic has no such schema, or if the types of topics differ.
     """
-    if not any(column.is_struct for column in columns):
-        return tuple(columns)
     chosen = list(partitions)
     decoder, _ = decoding.decoder(fs, [one.path for one in chosen])
     topics = sorted({one.topic for one in chosen})

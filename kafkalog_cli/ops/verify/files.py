@@ -84,7 +84,7 @@ def _others(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
 
 
 def _is_nothing_else(fs: Filesystem, partition: Partition, odd: set[str]) -> bool:
-    """Whether no command finds a partition in this directory any more once the `odd` files are moved away."""
+    """Whether the directory no longer looks like a partition once the `odd` files are moved away."""
     if partition.directory.topic is not None and log_dir_of(fs, partition.path) is not None:
         return False
     rest = [entry for entry in fs.list_directory(partition.path) if entry.path not in odd]

@@ -83,7 +83,7 @@ TESTS = len(CASES) + 4
 
 def log_dir(folder: Path, topic: str, bomb: bytes) -> Path:
     (folder / f"{topic}-0").mkdir(parents=True)
-    whole = batch(0, [record(0, *FIRST[topic])]) + bomb + batch(2, [record(0, *FIRST[topic])])
+    whole = batch(0, [record(0, *FIRST[topic])]) + bomb + batch(9, [record(0, *FIRST[topic])])
     (folder / f"{topic}-0" / f"{0:020}.log").write_bytes(whole)
     return folder
 

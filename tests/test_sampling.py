@@ -155,6 +155,34 @@ def test_the_tests_of_a_file_or_group_go_to_one_worker(pytester):
     assert pytest_xdist_make_scheduler(pytester.parseconfig("--tx=popen", "--dist=load"), None) is None
 
 
+class Node:
+    """A worker, as its scheduler sees it."""
+
+    shutting_down = False
+
+    def __init__(self):
+        self.sent = []
+
+    def send_runtest_some(self, indexes):
+        self.sent += indexes
+
+    def shutdown(self):
+        self.shutting_down = True
+
+
+def test_groups_and_then_long_files_are_handed_out_first(pytester):
+    config = pytester.parseconfig("--tx=popen", "--dist=loadgroup")
+    scheduler, node = pytest_xdist_make_scheduler(config, None), Node()
+    names = ["a.py::test", *(f"b.py::test[{n}]" for n in range(2)), "c.py::test@spark"]
+    scheduler.add_node(node)
+    scheduler.add_node_collection(node, names)
+    scheduler.schedule()
+    assert [names[at] for at in node.sent] == [names[3], *names[1:3]]
+    scheduler.mark_test_complete(node, 3)
+    assert [names[at] for at in node.sent] == [names[3], *names[1:3], names[0]]
+    assert not scheduler.workqueue
+
+
 def rows_of_tests():
     """(row of docs/reliability.md, whether the test is exhaustive) of each test that tells how much it tried."""
     for path in Path(__file__).parent.rglob("test_*.py"):

@@ -263,6 +263,8 @@ def odd_records(batch, *options):
 
 MARKER = batch_v2([R2[1]._replace(key=b"\0")], base=4, producer=(1, 0, -1), bits=CONTROL | TRANSACTIONAL)
 SET = [R(4 + i, BASE_TIME_MS, b"k", b"value") for i in range(2)]
+NULL_VALUE = batch_v2([R2[0]._replace(value=None), R2[1]])
+case("negative-length")(odd_records(with_crc(NULL_VALUE.replace(b"\x02k\x01", b"\x02k\x03"))))
 case("packed-value")(odd_records(cleared(message_set(SET, 1, 1))))
 case("missing-offsets")(odd_records(message_set(SET[1:], 1, 1)))
 case("max-timestamp")(odd_records(batch_v2(R2, max_timestamp=BASE_TIME_MS + 5)))

@@ -421,6 +421,11 @@ LOG_DIAGNOSES = {
         "ask the owner of the producers: if values are meant to be such sets, nothing has to be done. Else, if another"
         f" replica is in sync, {REPLICATE}",
     ),
+    FindingKind.NEGATIVE_LENGTH: Diagnosis(
+        _WARNING,
+        "a broker serves it, and Java's consumer takes the key or value as null; other clients may fail",
+        f"no client of Kafka writes such a length: if another replica is in sync, {REPLICATE}",
+    ),
     FindingKind.RECORD_OFFSET: Diagnosis(
         _CORRUPTION,
         "a broker does not check the offsets of records; consumers get them as they are, out of order or twice",

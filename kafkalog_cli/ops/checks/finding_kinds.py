@@ -62,6 +62,7 @@ class FindingKind(Enum):
     OUTPUT_TOO_LARGE = "output-too-large"
     INNER_MESSAGE = "invalid-inner-message"
     PACKED_VALUE = "packed-value"
+    NEGATIVE_LENGTH = "negative-length"
     RECORD_OFFSET = "record-offset"
     CONTROL_RECORD = "invalid-control-record"
     # files beside the log

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.evidence import PAGE
-from tests.support.sampling import RUN, SHARES, sampled
+from tests.support.sampling import PART, RUN, SHARES, sampled, some_of
 from tests.support.scheduling import pytest_xdist_make_scheduler
 
 TESTS = """
@@ -53,7 +53,8 @@ COUNT = 30 + 3 + 1 + 30 + 4 + TURNS
 @pytest.fixture
 def suite(pytester, monkeypatch):
     monkeypatch.delenv("TEST_SHARE", raising=False)  # `.ci/run` sets it
-    monkeypatch.setitem(RUN, "is whole", RUN["is whole"])  # the suite runs in this process: it is put back at the end
+    for name, value in RUN.items():  # the suite runs in this process: it is put back at the end
+        monkeypatch.setitem(RUN, name, value)
     pytester.makeini("[pytest]\nmarkers =\n  exhaustive: very many cases\n")
     pytester.makeconftest(
         "from tests.support.sampling import pytest_addoption, pytest_collection_modifyitems, pytest_configure"
@@ -79,6 +80,19 @@ def test_the_shares_together_are_all_cases(function, count):
     assert set().union(*shares) == set(names)
     assert all(shares)
     assert max(map(len, shares)) <= -(-count // SHARES)
+
+
+@pytest.mark.parametrize("count", [1, 2, PART - 1, PART, PART + 1, 50])
+def test_the_eighths_of_a_loop_together_are_all_cases(monkeypatch, count):
+    cases, found = list(range(count)), []
+    for share in range(SHARES):
+        monkeypatch.setitem(RUN, "share", share)
+        monkeypatch.setitem(RUN, "is whole", True)
+        assert some_of(cases) == cases
+        monkeypatch.setitem(RUN, "is whole", False)
+        assert 1 <= len(some_of(cases)) <= -(-count // PART)
+        found += some_of(cases)
+    assert set(found) == set(cases)
 
 
 def test_a_share_has_some_cases_of_each_function(suite):

@@ -77,6 +77,7 @@ def next_step(err):
 WANTED = [b"new %06d" % at for at in range(COUNT)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("compiled", [False, True], ids=["plain", "compiled"])
 @pytest.mark.parametrize("layout", ["ndjson", "lines"])
 def test_standard_input_is_sent_again(root, layout, compiled):
@@ -113,6 +114,7 @@ def test_nothing_had_come(root):
     assert next_step(err) == [*map(str, argv)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("ending", ["commit", "abort"])
 def test_sequences_and_a_transaction_go_on(root, ending):
     partition = root / "idem-0"
@@ -139,6 +141,7 @@ def several(root):
     return root
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("more", [(), ("--producer-id", "9", "--first-sequence", "0", "--transaction", "commit")])
 def test_several_partitions(several, monkeypatch, tmp_path, more):
     from kafkalog_cli.ops.append.partitioning import SortedLines
@@ -219,6 +222,7 @@ class Screen(io.BytesIO):
         return True
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["file", "stdin", "several"])
 def test_progress(several, tmp_path, name):
     data = keyed()

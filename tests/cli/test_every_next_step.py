@@ -659,6 +659,7 @@ def test_every_kind_has_a_case_or_the_step_of_another():
         assert diagnosis.next_step or diagnosis.severity is Severity.INFO, kind
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("kind", "make"), ALL)
 def test_the_next_steps(corpus, tmp_path, monkeypatch, kind, make):
     home = tmp_path / "a home"

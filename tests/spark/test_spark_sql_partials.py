@@ -25,8 +25,13 @@ def folder(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def many_tasks(monkeypatch):
     """Each task reads a few offsets, so that groups have rows of several tasks."""
-    reader = SqlView.reader
-    monkeypatch.setattr(SqlView, "reader", lambda *given: reader(*given).option("maxRecordsPerPartition", "9"))
+    real = SqlView.scan
+
+    def scan(*given):
+        found = real(*given)
+        return found._replace(options={**found.options, "maxRecordsPerPartition": "9"})
+
+    monkeypatch.setattr(SqlView, "scan", scan)
 
 
 def asked(spark, folder, text):

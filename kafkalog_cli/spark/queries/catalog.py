@@ -84,12 +84,6 @@ class SqlView(NamedTuple):
     structs: tuple[SourceColumn, ...] = ()
     """The columns of STRUCT_COLUMNS, with the types of this topic."""
 
-    def with_struct(self, fs: Filesystem, column: SourceColumn, decoding: Decoding) -> SqlView:
-        """Return the view with a column of structs. Raises UsageError if the topic has no schema for it."""
-        from kafkalog_cli.spark.structs.columns import typed_columns
-
-        return self._replace(structs=(*self.structs, *typed_columns(fs, (column,), decoding, self.partitions)))
-
     def schema(self, reading: Reading) -> Any:
         """Return all columns as a StructType."""
         from pyspark.sql.types import StructType

@@ -235,12 +235,17 @@ class _Views:
 
     def _with_structs(self, view: SqlView, catalog: Catalog) -> SqlView:
         """Return the view with its columns of structs, and remember why it has none."""
+        if not self._reading.structs:
+            return view
+        from kafkalog_cli.spark.structs.columns import StructTypes
+
+        types, typed = StructTypes(catalog.fs, self._reading.decoding, view.partitions), []
         for column in self._reading.structs:
             try:
-                view = view.with_struct(catalog.fs, column, self._reading.decoding)
+                typed.append(types.typed(column))
             except UsageError as error:
                 self._without_structs[column.name] = error
-        return view
+        return view._replace(structs=tuple(typed))
 
     def check_structs(self) -> None:
         """Raise UsageError if the query names a column of structs that no topic of the query has."""

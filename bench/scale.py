@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
-import random
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -19,14 +16,12 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from compare import kafkalog_command, publish
-from logs import Log, json_record, write_segment
 from measure import OUR_CODES, ROOT, run
+from partition_rows import link_partitions
 
 BEGIN, END = "<!-- scale -->", "<!-- end of scale -->"
 PLOT = ROOT / "docs" / "scale.svg"
 LARGE_RECORDS, SMALL_RECORDS = 200_000, 8
-MOST_LINKS = 30_000
-"""The links that one file gets: ext4 allows 65,000."""
 PLAN = """
 import sys
 from kafkalog_cli.spark.source import KafkalogDataSource
@@ -42,25 +37,6 @@ class Point(NamedTuple):
     amount: float
     cpu_seconds: float
     peak_bytes: int
-
-
-def link_partitions(directory: Path, records: int, partitions: int) -> int:
-    """Make a log directory of equal partitions; return the bytes of their segments."""
-    shutil.rmtree(directory, ignore_errors=True)
-    data, size = directory / "data", 0
-    data.mkdir(parents=True)
-    log = Log("none", "none", 0, 16_000, json_record(250, 350, keyed=True))
-    for number in range(partitions):
-        source = directory / str(number // MOST_LINKS) / f"{0:020}.log"
-        if number % MOST_LINKS == 0:
-            source.parent.mkdir()
-            write_segment(log, source, records, random.Random(1))
-            size = source.stat().st_size
-        partition = data / f"t{number // 100:04}-{number % 100}"
-        partition.mkdir()
-        for file in source.parent.iterdir():
-            os.link(file, partition / file.name)
-    return size * partitions
 
 
 def measured(work: str, amount: float, command: list[str]) -> Point:

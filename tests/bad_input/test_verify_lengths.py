@@ -12,7 +12,20 @@ from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind as Kind
 from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.verify.partition import Level
-from tests.bad_input.makers import GZIP, NONE, PACK, START_MS, ZSTD, batch, message, record, varint, wrapper
+from tests.bad_input.makers import (
+    CONTROL,
+    GZIP,
+    NONE,
+    PACK,
+    START_MS,
+    TRANSACTIONAL,
+    ZSTD,
+    batch,
+    message,
+    record,
+    varint,
+    wrapper,
+)
 from tests.bad_input.reading import deadline
 from tests.bad_input.test_lying_lengths import INT32, LIES, counted  # noqa: F401 counts its tests too
 from tests.bad_input.verifying import verified
@@ -257,3 +270,30 @@ def test_a_length_below_null(place: str, size: int, codec: int, *, compiled: boo
     [told] = [one for one in found if one.path.endswith(LOG)]
     assert (told.kind, told.severity, told.position) == (Kind.NEGATIVE_LENGTH, Severity.WARNING, len(FIRST))
     assert told.message == f"at offset 2 the length of the {place} is {size}"
+
+
+PRODUCERS = {
+    "an epoch below 0": {"producer": (7, -2, 0)},
+    "no sequence": {"producer": (7, 0, -1)},
+    "a negative producer id": {"producer": (-5, -1, -1)},
+    "a transaction without a producer": {"attributes": TRANSACTIONAL},
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("what", PRODUCERS)
+def test_fields_of_a_producer_that_no_client_writes(what: str, *, compiled: bool) -> None:
+    log = FIRST + good(1, **PRODUCERS[what]) + good(2, producer=(7, 0, 3))
+    found = verified({LOG: log, **EPOCHS}, Level.NORMAL, KernelChoice(forced=compiled)).findings
+    [told] = [one for one in found if one.path.endswith(LOG)]
+    assert (told.kind, told.severity, told.position) == (Kind.PRODUCER_FIELDS, Severity.WARNING, len(FIRST))
+
+
+def test_batches_of_producers_and_markers_are_sound() -> None:
+    """A marker has no sequence, and a batch without a producer may have a sequence: sarama writes 0."""
+    data = good(1, producer=(7, 0, 0), attributes=TRANSACTIONAL)
+    marker = batch(
+        2, [record(0, b"\0\0\0\1", b"\0\0\0\0\0\5")], producer=(7, 0, -1), attributes=TRANSACTIONAL | CONTROL
+    )
+    log = FIRST + data + marker + batch(3, [record(0, b"k", b"v")], producer=(-1, -1, 0), max_ms=START_MS)
+    assert Kind.PRODUCER_FIELDS not in kinds_in(log, **EPOCHS)

@@ -268,6 +268,7 @@ case("negative-length")(odd_records(with_crc(NULL_VALUE.replace(b"\x02k\x01", b"
 case("packed-value")(odd_records(cleared(message_set(SET, 1, 1))))
 case("missing-offsets")(odd_records(message_set(SET[1:], 1, 1)))
 case("max-timestamp")(odd_records(batch_v2(R2, max_timestamp=BASE_TIME_MS + 5)))
+case("producer-fields")(odd_records(batch_v2(R2, producer=(7, 0, -1))))
 case("record-count")(odd_records(count_of(GOOD, 3)))
 case("invalid-record")(odd_records(with_crc(GOOD[:-40] + b"\xff" * 40)))
 case("decompression-failed")(odd_records(with_crc(GOOD[:22] + b"\x04" + GOOD[23:])))

@@ -56,6 +56,7 @@ class FindingKind(Enum):
     NEGATIVE_TIMESTAMP = "negative-timestamp"
     MAX_TIMESTAMP = "max-timestamp"
     RECORD_COUNT = "record-count"
+    PRODUCER_FIELDS = "producer-fields"
     INVALID_RECORD = "invalid-record"
     DECOMPRESSION = "decompression-failed"
     UNKNOWN_CODEC = "unknown-codec"

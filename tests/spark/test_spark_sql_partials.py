@@ -62,6 +62,7 @@ def test_random_aggregates(spark, folder, monkeypatch, evidence, seed):
     evidence("R73", QUERIES, len(SEEDS))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "text",
     [

@@ -25,6 +25,7 @@ sys.path.append(str(Path(__file__).resolve().parent.parent))
 from compare import publish
 from jvm import cache_directory, java_version
 from spark_inputs import IMPORTED, KEYED, KEYED_RECORDS, PLAIN, WIDE, WIDE_RECORDS, ServedLogs
+from spark_limits import NAMES
 from spark_queries import FIXED
 
 from tests.interop.spark_connector import CONNECTOR, connector_jars
@@ -147,9 +148,9 @@ def main() -> int:
             "keyed_records": KEYED_RECORDS[options.size],
         }  # fmt: skip
         found = {"peer": run("peer", options, given)}
-    found |= {
-        whose: run(whose, options, given) for whose in ("ours", "core", "limit", *COPIES)
-    }  # as the broker left it when it stopped
+    of_copies = ("limit", *COPIES) if not options.only or not NAMES.isdisjoint(options.only) else ()
+    for whose in ("ours", "core", *of_copies):  # the logs are as the broker left them when it stopped
+        found[whose] = run(whose, options, given)
     shutil.rmtree(directory / "copies", ignore_errors=True)
     for name in found["ours"]:
         answers = {whose: found[whose][name][1] for whose in found if name in found[whose]}

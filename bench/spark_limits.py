@@ -18,6 +18,11 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 Query = Callable[[], Any]
 COLUMNS = {"all": None, "partition": "partition,offset", "key": "key"}
 """The copies in Arrow files, and the columns of each; None: those that a read without options has."""
+NAMES = frozenset((
+    "df.count()", "df.select(sum(length(value)))", "df.groupBy(partition).count()", "time range, 1 %",
+    "group by key, lz4", "write Parquet",
+))  # fmt: skip
+"""The rows of the table that need the copies."""
 GROUPS = "select count(*), max(n) from (select count(*) n from {} group by key)"
 
 

@@ -152,7 +152,7 @@ def _imported(given: dict[str, Any], spark: Any) -> int:
     if not files.exists():
         exported(given, spark, given["keyed"], str(files))
     with tempfile.TemporaryDirectory(dir=given["scratch"]) as out:
-        words = ["import", str(files), "--log-dir", f"{out}/logs", "--topic", "imported", "--partitions", "4"]
+        words = ["import", str(files), "--log-dir", out, "--topic", "imported", "--partitions", "4"]
         subprocess.run([sys.executable, "-m", "kafkalog_cli", *words], check=True, stdout=subprocess.DEVNULL)
         return int(given["keyed_records"])
 

@@ -25,12 +25,14 @@ if TYPE_CHECKING:
 class LogServer:
     """A server of log directories, to be used once, in a `with` block. Its threads have ended after the block.
 
-    `bootstrap` is its address for bootstrap.servers. `notes` are its reports so far, such as damage that a fetch met;
+    `bootstrap` is its address for bootstrap.servers, `old_clients` the address for clients of Kafka 0.7 and 0.8 (None
+    without a listener for them). `notes` are its reports so far, such as damage that a fetch met;
     each is a LogWarning at the end of the block.
     """
 
     def __init__(self, options: ServeOptions) -> None:
         self.bootstrap = ""
+        self.old_clients: str | None = None
         self.notes: list[Note] = []
         self._options = options
         self._stack = ExitStack()
@@ -45,7 +47,7 @@ class LogServer:
             opened.callback(thread.join)
             opened.callback(serving.stop)
             thread.start()
-            self.bootstrap = serving.bootstrap
+            self.bootstrap, self.old_clients = serving.bootstrap, serving.old_clients_address
             self._stack = opened.pop_all()
         return self
 
@@ -68,12 +70,13 @@ def serve(  # noqa: PLR0913
     topics: Sequence[str] = (),
     broker_config: str | PathLike[str] | None = None,
     metadata: str | PathLike[str] | None = None,
+    old_clients: int | None = None,
 ) -> LogServer:
     """Serve log directories to Kafka clients during a `with` block, as `kafkalog serve` does.
 
-    Port 0 takes a free port. `at` serves the logs as of a time, in epoch ms or as a datetime. `on_damage` is stop or
-    skip. Entering the block raises NothingSelected, UsageError, PathNotFound, NotKafkaLayout, Unreadable, BadInput, and
-    KafkalogError if the port is taken.
+    Port 0 takes a free port. `old_clients` is a second port, for clients of Kafka 0.7 and 0.8. `at` serves the logs as
+    of a time, in epoch ms or as a datetime. `on_damage` is stop or skip. Entering the block raises NothingSelected,
+    UsageError, PathNotFound, NotKafkaLayout, Unreadable, BadInput, and KafkalogError if the port is taken.
     """
     from kafkalog_cli.ops.selection import Selection
     from kafkalog_cli.ops.serve.served_partition import DamageAnswer
@@ -84,5 +87,6 @@ def serve(  # noqa: PLR0913
             path_texts(paths), Selection(frozenset(topics)), host, port,
             None if commit_to is None else fspath(commit_to), DamageAnswer(on_damage), epoch_ms(at),
             None if metadata is None else fspath(metadata), None if broker_config is None else fspath(broker_config),
+            old_clients_port=old_clients,
         )
     )  # fmt: skip

@@ -1,16 +1,18 @@
-"""Assigns partitions to the members of a group by ranges, as consumers have done since Kafka 0.7 (RangeAssignor)."""
+"""Assigns partitions to the members of a group: by ranges, as consumers have done since Kafka 0.7, or uniformly."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from kafkalog_cli.disk.names import DirectoryKind, DirectoryName
 from kafkalog_cli.ops.coordinators import LogDirs
 from kafkalog_cli.ops.groups.describe import GroupDescription
 from kafkalog_cli.ops.selection import partitions_taken
 from kafkalog_cli.ops.tables.groups import GroupMember
+
+PartitionT = TypeVar("PartitionT")
 
 
 class RangeAssignment(NamedTuple):
@@ -31,6 +33,43 @@ def ranges_of(partitions: Sequence[int], members: int) -> list[tuple[int, ...]]:
     each, rest = divmod(len(partitions), members)
     starts = [member * each + min(member, rest) for member in range(members + 1)]
     return [tuple(partitions[start:end]) for start, end in pairwise(starts)]
+
+
+def uniform_of(
+    subscribed: Mapping[str, Collection[PartitionT]], owned: Mapping[str, Collection[PartitionT]]
+) -> dict[str, set[PartitionT]]:
+    """Return the partitions of each member so that their numbers differ by one at most, where the topics allow it.
+
+    `subscribed` has all partitions of each member's topics, in order, and `owned` those that it has now. As with
+    Kafka's UniformAssignor, members keep as many of these as the balance allows. If all members have the same topics,
+    no assignment moves fewer partitions.
+    """
+    takers: dict[PartitionT, list[str]] = {}
+    for member, wanted in subscribed.items():
+        for one in wanted:
+            takers.setdefault(one, []).append(member)
+    found = {member: {one for one in owned.get(member, ()) if member in takers.get(one, ())} for member in subscribed}
+
+    def least_of(one: PartitionT) -> str:
+        return min(takers[one], key=lambda member: len(found[member]))
+
+    free = takers.keys() - set().union(*found.values())
+    for one in sorted((one for one in takers if one in free), key=lambda one: len(takers[one])):
+        found[least_of(one)].add(one)
+    order = {one: number for number, one in enumerate(takers)}
+
+    def next_move() -> tuple[str, PartitionT] | None:
+        for owner in sorted(found, key=lambda member: -len(found[member])):
+            for one in sorted(found[owner], key=order.__getitem__, reverse=True):
+                if len(found[least_of(one)]) + 1 < len(found[owner]):
+                    return owner, one
+        return None
+
+    while (move := next_move()) is not None:
+        owner, one = move
+        found[least_of(one)].add(one)
+        found[owner].remove(one)
+    return found
 
 
 def assign_ranges(log_dirs: LogDirs, described: GroupDescription) -> Iterator[RangeAssignment]:

@@ -35,6 +35,7 @@ def sampled_bits(log: SmallLog) -> list[int]:
     return headers + [rng.randrange(8 * len(log.data)) for _ in range(SAMPLE - len(headers))]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("log", LOGS, ids=lambda log: log.name)
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: options[-1])
 def test_what_is_left_out_is_told(log: SmallLog, options: tuple[str, ...]) -> None:
@@ -52,6 +53,7 @@ def test_what_is_left_out_is_told(log: SmallLog, options: tuple[str, ...]) -> No
     assert told > SAMPLE // 4
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("log", LOGS, ids=lambda log: log.name)
 def test_a_log_that_was_cut_off(log: SmallLog) -> None:
     """Every batch before the cut is shown."""

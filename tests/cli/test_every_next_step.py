@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.change.publishing.new_partitions import staged_name
+from kafkalog_cli.change.new_partitions import staged_name
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import place_outside
 from kafkalog_cli.format import producer_snapshot
@@ -563,9 +563,9 @@ def _(corpus):
     """As a run leaves it that is killed after its commit, by what it wrote of its command line."""
     pytest.importorskip("pyspark")
     from kafkalog_cli.change.new_partition import make_partition
-    from kafkalog_cli.change.publishing.new_partitions import NewPartitions, StagedPartition
+    from kafkalog_cli.change.new_partitions import NewPartitions, StagedPartition
     from kafkalog_cli.disk.fs import RealFilesystem
-    from kafkalog_cli.ops.importing.request import ImportRequest, command_of
+    from kafkalog_cli.ops.importing.sources import ImportRequest, command_of
 
     class CutOff(NewPartitions):
         def complete(self):
@@ -660,6 +660,7 @@ def test_every_kind_has_a_case_or_the_step_of_another():
         assert diagnosis.next_step or diagnosis.severity is Severity.INFO, kind
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("kind", "make"), ALL)
 def test_the_next_steps(corpus, tmp_path, monkeypatch, kind, make):
     home = tmp_path / "a home"

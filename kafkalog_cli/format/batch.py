@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalog_cli.format.columns import IntColumn, Integers, all_set, integers, rows_where
+from kafkalog_cli.format.columns import IntColumn, Integers, all_set, integers, least_and_largest, rows_where
 from kafkalog_cli.format.layout import Field, Layout
 
 RECORD_BATCH = Layout(
@@ -183,6 +183,17 @@ class BatchColumns:
         """Return the columns of consecutive batches, of which the first shall begin at `position`, in bytes."""
         shift = position - self.position[0]
         return BatchColumns.from_rows(batch._replace(position=batch.position + shift) for batch in self.rows())
+
+    def for_clients(self) -> BatchColumns:
+        """Return these batches as a client takes them: not valid if their magic is above 2 (ByteBufferLogInputStream).
+
+        A broker accepts such a batch if its CRC is right.
+        """
+        if not len(self) or least_and_largest(self.magic)[1] <= RECORD_BATCH_MAGIC:
+            return self
+        rows = (one._replace(valid=CRC_BAD) if one.magic > RECORD_BATCH_MAGIC else one for one in self.rows())
+        batches = BatchColumns.from_rows(rows)
+        return batches.arrays() if isinstance(self, BatchArrays) else batches
 
     def all_valid(self) -> bool:
         """Whether no batch has a bad CRC."""

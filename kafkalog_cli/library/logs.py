@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 OnDamage = Callable[[DamagedLog], None]
-_WARNED_OF = ("transaction-index", "no-marker")
+_WARNED_OF = ("transaction-index", "no-marker", "incomplete-message")
 
 
 class Offsets(NamedTuple):

@@ -263,9 +263,12 @@ def odd_records(batch, *options):
 
 MARKER = batch_v2([R2[1]._replace(key=b"\0")], base=4, producer=(1, 0, -1), bits=CONTROL | TRANSACTIONAL)
 SET = [R(4 + i, BASE_TIME_MS, b"k", b"value") for i in range(2)]
+NULL_VALUE = batch_v2([R2[0]._replace(value=None), R2[1]])
+case("negative-length")(odd_records(with_crc(NULL_VALUE.replace(b"\x02k\x01", b"\x02k\x03"))))
 case("packed-value")(odd_records(cleared(message_set(SET, 1, 1))))
 case("missing-offsets")(odd_records(message_set(SET[1:], 1, 1)))
 case("max-timestamp")(odd_records(batch_v2(R2, max_timestamp=BASE_TIME_MS + 5)))
+case("producer-fields")(odd_records(batch_v2(R2, producer=(7, 0, -1))))
 case("record-count")(odd_records(count_of(GOOD, 3)))
 case("invalid-record")(odd_records(with_crc(GOOD[:-40] + b"\xff" * 40)))
 case("decompression-failed")(odd_records(with_crc(GOOD[:22] + b"\x04" + GOOD[23:])))
@@ -657,6 +660,7 @@ def test_every_kind_has_a_case_or_the_step_of_another():
         assert diagnosis.next_step or diagnosis.severity is Severity.INFO, kind
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("kind", "make"), ALL)
 def test_the_next_steps(corpus, tmp_path, monkeypatch, kind, make):
     home = tmp_path / "a home"

@@ -62,6 +62,7 @@ def test_the_default_of_assignment_epochs_is_a_list():
         assert ("assignmentEpochs" in found["assignedPartitions"][0]) is told
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("name", "version"), VERSIONS)
 def test_encoded_messages_decode_to_themselves(name, version):
     @PER_VERSION
@@ -76,6 +77,7 @@ def test_encoded_messages_decode_to_themselves(name, version):
     check()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("name", "version"), VERSIONS)
 def test_no_message_survives_a_cut(name, version):
     @PER_VERSION

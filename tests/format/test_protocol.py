@@ -20,17 +20,28 @@ SCHEMAS = [
 ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("schema", "version"), SCHEMAS, ids=lambda value: getattr(value, "name", value))
 def test_messages_go_out_and_come_back(schema, version):
     @settings(max_examples=15, deadline=None)
     @given(fields_of(schema.fields, version))
-    def goes_round(message):
-        data = b"".join(encode_pieces(schema, version, message))
-        reader = WireReader(data)
-        assert same(read_fields(schema, version, reader), message)
-        assert reader.remaining == 0
+    def each_goes_round(message):
+        goes_round(schema, version, message)
 
-    goes_round()
+    each_goes_round()
+
+
+@given(st.data())
+def test_any_message_of_any_version_goes_out_and_comes_back(data):
+    schema, version = data.draw(st.sampled_from(SCHEMAS))
+    goes_round(schema, version, data.draw(fields_of(schema.fields, version)))
+
+
+def goes_round(schema, version, message):
+    data = b"".join(encode_pieces(schema, version, message))
+    reader = WireReader(data)
+    assert same(read_fields(schema, version, reader), message)
+    assert reader.remaining == 0
 
 
 def test_a_request_and_its_header():

@@ -153,6 +153,7 @@ def random_records(chance, topic):
                     yield None, head + value
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("topic", DECODERS)
 def test_every_message_prints_the_same(kafka, tmp_path, topic):
     """Those of the newest release too, which an older tool does not know all fields of."""

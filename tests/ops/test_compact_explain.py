@@ -40,6 +40,7 @@ def planned(log_dir, topic, config, *, compiled):
     return plan_compact(FS, partition, Roots(FS).state(str(log_dir), partition), request), request
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("stage", ["before", "before2"])
 def test_each_record_of_a_key(corpus, tmp_path, stage, compiled):

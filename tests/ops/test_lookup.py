@@ -63,6 +63,7 @@ def spoil(folder, seed):
             path.write_bytes(spoiled.get(kind, chance.randbytes(len(data))))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(25))
 @pytest.mark.parametrize("spoiled", [False, True])
 def test_every_offset_is_found(tmp_path, seed, spoiled):
@@ -82,6 +83,7 @@ def test_every_offset_is_found(tmp_path, seed, spoiled):
             lookup_offset(FS, partition, outside)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(25))
 @pytest.mark.parametrize("spoiled", [False, True])
 def test_every_time_is_found(tmp_path, seed, spoiled):

@@ -81,6 +81,7 @@ def counted(segments):
     }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(20))
 def test_random_logs_against_a_decoder_of_everything(seed, evidence):
     generator, logs_measured = random.Random(seed), 0

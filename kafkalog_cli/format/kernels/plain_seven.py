@@ -186,6 +186,19 @@ def problem_of_set(view: memoryview, batch: Batch) -> str:
     return f"{end - position} bytes follow the last message inside" if position < end else ""
 
 
+def incomplete_end(view: memoryview) -> int:
+    """Return how many bytes at the end of a decompressed set v0 or v1 are a part of a message."""
+    position, end = 0, len(view)
+    while position + LOG_OVERHEAD_BYTES <= end:
+        size = _OFFSET_AND_SIZE.unpack_from(view, position)[1]
+        if size < MINIMUM_ENTRY_SIZE:
+            return 0
+        if size > end - position - LOG_OVERHEAD_BYTES:
+            break
+        position += LOG_OVERHEAD_BYTES + size
+    return end - position
+
+
 def problem_of_seven_set(view: memoryview) -> str:
     """Return what is wrong with the messages of a decompressed set of 0.7, or ""."""
     position, number, end = 0, 0, len(view)

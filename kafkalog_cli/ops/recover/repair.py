@@ -401,6 +401,7 @@ class _Repair:
             self.draft.drop(report.path.rpartition("/")[2])
         try:
             snapshots = ProducerSnapshots(self.draft, self._settings)
+            snapshots.without_producers = frozenset(self._marks.without_producers)
             snapshots.rebuild(self._searched(), self.start_offset, self.end_offset, from_clean_stop=False)
         except LoadFailed as failure:
             raise self._impossible(failure) from failure

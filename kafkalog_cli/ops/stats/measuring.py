@@ -11,18 +11,18 @@ from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.metered_fs import EndingMeter, Meter, MeteredFilesystem
 from kafkalog_cli.errors import ExitCode, KafkalogError
-from kafkalog_cli.format.batch import CODEC_MASK, CONTROL_MASK, NO_TIMESTAMP, Batch, BatchColumns
+from kafkalog_cli.format.batch import CODEC_MASK, CONTROL_MASK, NO_TIMESTAMP, BatchColumns
 from kafkalog_cli.format.columns import Integers
 from kafkalog_cli.format.compression import codec_name
-from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import OUTSIDE, RecordBlock
 from kafkalog_cli.log.partition import Partition, Segment
-from kafkalog_cli.log.reading.scan import Chunk, Rows
+from kafkalog_cli.log.reading.scan import good_rows
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 from kafkalog_cli.ops.audit.keys import KeyStatistics
 from kafkalog_cli.ops.audit.statistics import LogStatistics, control_rows
-from kafkalog_cli.ops.damage import DamageSeen
+from kafkalog_cli.ops.damage import DamageSeen, refused_by_clients
 from kafkalog_cli.ops.engine import InOrder
 from kafkalog_cli.ops.stats.contents import CodecContents, LargeRecord, LogContents, ProducerCounts, TimeCounter
 
@@ -110,12 +110,13 @@ def _measure_segment(  # noqa: PLR0913, PLR0917
             file, DamagePolicy.RESYNC, limits=limits, kernels=choice, seven_base_offset=seven
         )  # fmt: skip
         for chain in reader.chains(deep=True):
-            for chunk, blocks in reader.ahead(chain, _rows_with_right_crc):
-                collector.batches(chunk.batches)
-                damage.batches(chunk.batches)
-                for batch in () if chunk.batches.all_valid() else chunk.batches.rows():
+            for chunk, blocks in reader.ahead(chain, lambda chunk: good_rows(chunk.batches.for_clients())):
+                batches = chunk.batches.for_clients()
+                collector.batches(batches)
+                damage.batches(batches)
+                for batch in () if batches.all_valid() else batches.rows():
                     if not batch.valid:
-                        found.add_damage(path, _wrong_crc(batch))
+                        found.add_damage(path, refused_by_clients(batch, "not counted"))
                 for block in blocks:
                     collector.records(block)
                     for fault in block.faults.values():
@@ -125,21 +126,6 @@ def _measure_segment(  # noqa: PLR0913, PLR0917
                 damage.fault(chain.fault)
                 found.add_damage(path, chain.fault)
         return damage.exit_code(fs, file, reader.end_position, limits)
-
-
-def _wrong_crc(batch: Batch) -> Fault:
-    message = f"its CRC does not match: offsets {batch.base_offset} to {batch.last_offset} are not counted"
-    return Fault(
-        FaultKind.CRC_MISMATCH, batch.position, message, batch.size_bytes,
-        base_offset=batch.base_offset, last_offset=batch.last_offset,
-    )  # fmt: skip
-
-
-def _rows_with_right_crc(chunk: Chunk) -> list[Rows]:
-    batches = chunk.batches
-    if batches.all_valid():
-        return [(0, len(batches))] if len(batches) else []
-    return [(row, row + 1) for row in range(len(batches)) if batches.valid[row]]
 
 
 KEPT = 200

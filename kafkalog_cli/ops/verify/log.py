@@ -8,7 +8,16 @@ from typing import Any
 
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.errors import ExitCode, counted
-from kafkalog_cli.format.batch import HEADER_SIZE_UP_TO_MAGIC_BYTES, NO_OFFSET, RECORD_BATCH, Batch, BatchColumns
+from kafkalog_cli.format.batch import (
+    CONTROL_MASK,
+    HEADER_SIZE_UP_TO_MAGIC_BYTES,
+    NO_OFFSET,
+    RECORD_BATCH,
+    RECORD_BATCH_MAGIC,
+    TRANSACTIONAL_MASK,
+    Batch,
+    BatchColumns,
+)
 from kafkalog_cli.format.columns import integers, least_and_largest, rows_where
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.records import RecordBlock
@@ -25,6 +34,7 @@ from kafkalog_cli.ops.verify.gaps import Gaps, InnerGaps, cleaner_wrote, rows_be
 from kafkalog_cli.ops.verify.records import RecordsCheck
 
 MAX_INT32 = (1 << 31) - 1
+NO_PRODUCER_ID = -1
 
 Advance = Callable[[int, str], None]
 """A callback for progress: the number of bytes just checked, and the path of their file."""
@@ -94,6 +104,7 @@ class LogCheck:
         self._look_at_crcs(batches)
         self._times.see(batches.max_timestamp, batches.last_offset, batches.position)
         self._look_at_counts(batches)
+        self._look_at_producers(batches)
         self.was_cleaned = self.was_cleaned or cleaner_wrote(batches)
         self._look_at_epochs(batches)
         self._look_at_offsets(batch_run)
@@ -130,6 +141,7 @@ class LogCheck:
         self._records = RecordsCheck(self._now_ms, InnerGaps(self.inner_gaps, path, base_offset))
         self._bad: list[BadBatch] = []
         self._bad_count = 0
+        self._odd_producers = 0
         self._last_good = -1
         self._seen_bytes = 0
         self._disordered = 0
@@ -180,6 +192,33 @@ class LogCheck:
             self._find(
                 FindingKind.RECORD_COUNT, message, position=batch.position, expected=expected, got=got, offsets=offsets
             )
+
+    def _look_at_producers(self, batches: BatchColumns) -> None:
+        """Find batches that Kafka's clients refuse to write (MemoryRecordsBuilder).
+
+        A producer id comes with an epoch, and in data batches with a sequence. A transaction has a producer id.
+        """
+        odd = rows_where(
+            lambda producer, epoch, sequence, bits, magic, valid: (
+                (
+                    (producer < NO_PRODUCER_ID)
+                    | ((producer >= 0) & ((epoch < 0) | ((sequence < 0) & (bits & CONTROL_MASK == 0))))
+                    | ((producer < 0) & (bits & TRANSACTIONAL_MASK != 0))
+                )
+                & (magic == RECORD_BATCH_MAGIC)
+                & (valid != 0)
+            ),
+            batches.producer_id, batches.producer_epoch, batches.base_sequence, batches.attributes, batches.magic,
+            batches.valid,
+        )  # fmt: skip
+        for row in odd[: max(0, MAX_TOLD - self._odd_producers)]:
+            batch = batches.row(row)
+            what = "a transactional batch" if batch.is_transactional else "a batch"
+            got = f"producer id {batch.producer_id}, epoch {batch.producer_epoch}, sequence {batch.base_sequence}"
+            offsets = (batch.base_offset, max(batch.last_offset, batch.base_offset))
+            message = f"{what} has the {got}, which no client writes together"
+            self._find(FindingKind.PRODUCER_FIELDS, message, position=batch.position, got=got, offsets=offsets)
+        self._odd_producers += len(odd)
 
     def _look_at_epochs(self, batches: BatchColumns) -> None:
         """Check that leader epochs never decrease in a log; -1 means no epoch."""

@@ -102,7 +102,7 @@ class SevenCheck:
     def _look_into(self, chunk: Chunk, decoder: RecordReader, records: RecordsCheck) -> None:
         listener = self._listener
         wants_records = self._wants_records or (listener is not None and listener.wants_records)
-        for first, end in good_rows(chunk) if wants_records else ():
+        for first, end in good_rows(chunk.batches) if wants_records else ():
             for block in decoder.blocks(chunk, first, end):
                 if self._wants_records:
                     self.totals.records += len(block.records)

@@ -24,7 +24,7 @@ def by_librdkafka(served, isolation):
     consumer.assign([confluent.TopicPartition(*place, confluent.OFFSET_BEGINNING) for place in places])
     found, ended = Collected(), set()
     while len(ended) < len(places):
-        assert found.count <= served.count, set(places) - ended
+        assert found.count <= served.record_count, set(places) - ended
         for message in consumer.consume(1000, timeout=0.05):
             if message.error():
                 assert message.error().code() == confluent.KafkaError._PARTITION_EOF, message.error()

@@ -1,7 +1,8 @@
 """The data source `kafkalog-partials` of Spark: groups of records, which each task counts, sums and compares in Arrow.
 
 `queries/aggregates.py` makes its options of a query. A group has a row for each task that read records of it, or more.
-Expressions are lists in JSON: ["column", NAME], ["literal", TYPE, VALUE], or a name of `_FUNCTIONS` and its arguments.
+Expressions are lists in JSON: ["column", NAME], ["literal", TYPE, VALUE], ["floor", UNIT, TIMESTAMP], or a name of
+`_FUNCTIONS` and its arguments.
 The types are Spark's. Bytes are written in hexadecimal, and timestamps as microseconds since the epoch.
 """
 
@@ -113,6 +114,9 @@ def _value(expression: Expression, batch: Any) -> Any:
         kind, value = arguments
         scalar = pa.scalar(bytes.fromhex(value) if kind == "binary" else value, arrow_of(kind))
         return pa.repeat(scalar, batch.num_rows)
+    if name == "floor":
+        unit, value = arguments
+        return pc.floor_temporal(_value(value, batch), unit=unit)
     return pc.call_function(_FUNCTIONS[name], [_value(one, batch) for one in arguments])
 
 

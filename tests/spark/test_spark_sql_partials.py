@@ -69,6 +69,11 @@ def test_random_aggregates(spark, folder, monkeypatch, evidence):
         "select distinct topic, partition from orders where `offset` >= 10 and not (key is null or partition = 1)",
         "select Partition as p, count(*) from a where key = X'6b' group by Partition having count(*) > 1",
         "select count(*) from a where timestamp between '2001-01-01' and '2001-01-02'",
+        "select count(distinct key), count(*), avg(length(value)) from a",
+        "select partition, count(distinct key), max(`offset`) from a group by 1 having count(distinct key) > 1",
+        "select date_trunc('HOUR', timestamp), avg(partition) from a group by 1",
+        "select length(key), count(*) from a group by 1",
+        "select avg(length(value)), count(distinct key) from a where key = X'6e6f6e65'",
     ],
 )
 def test_aggregated_in_tasks(spark, folder, monkeypatch, text):
@@ -85,9 +90,12 @@ def test_aggregated_in_tasks(spark, folder, monkeypatch, text):
     "text",
     [
         "select sum(`offset`) from a",  # Spark reports an overflow
-        "select count(distinct key) from a",
+        "select count(distinct key), count(distinct value) from a",
+        "select count(distinct key, value) from a",
+        "select sum(distinct partition) from a",
         "select count(*) filter (where partition = 0) from a",
-        "select avg(partition) from a",
+        "select avg(`offset`) from a",  # Spark sums it as a fraction
+        "select date_trunc('week', timestamp), count(*) from a group by 1",
         "select min(key) from a",
         "select hour(timestamp), count(*) from a group by 1",
         "select count(*) from a where `offset` % 2 = 0",

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
+from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.spark.jobs import without_traceback
 from kafkalog_cli.spark.options import read_options
 from kafkalog_cli.spark.schema import arrow_of, arrow_schema_of
@@ -115,8 +116,13 @@ def _value(expression: Expression, batch: Any) -> Any:
         scalar = pa.scalar(bytes.fromhex(value) if kind == "binary" else value, arrow_of(kind))
         return pa.repeat(scalar, batch.num_rows)
     if name == "floor":
-        unit, value = arguments
-        return pc.floor_temporal(_value(value, batch), unit=unit)
+        unit, value = arguments[0], _value(arguments[1], batch)
+        floor = pc.floor_temporal(value, unit=unit)
+        if pc.any(pc.greater(floor, value)).as_py():  # Arrow does not report the overflow
+            raise KafkalogError(
+                reason=f"date_trunc: a timestamp is in the first {unit} that Spark has, which is not whole"
+            )
+        return floor
     return pc.call_function(_FUNCTIONS[name], [_value(one, batch) for one in arguments])
 
 

@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.spark import partials, sql
 from kafkalog_cli.spark.queries import query as query_module
 from kafkalog_cli.spark.queries.catalog import Catalog, Reading, SqlView
@@ -142,6 +143,24 @@ def test_groups_that_are_not_held(folder, monkeypatch):
     keys = [b"a", b"b", b"a", b"a", b"c", None, b"a", b"a"]
     rows = [row for part in made.rows(_of_two(keys), schema) for row in zip(*part.to_pydict().values(), strict=True)]
     assert rows == [(b"a", 1), (b"b", 1), (b"c", 1), (None, 1), (b"a", 4)]
+
+
+def test_the_first_hour_of_all(folder):
+    """Its start is before the smallest 64-bit number, where Arrow would give a time of the future."""
+    import pyarrow as pa
+
+    made = partials.Partials([], [["floor", "hour", ["column", "timestamp"]]], [("count", ["literal", "integer", 1])])
+    schema = pa.schema([("c0", pa.timestamp("us", "UTC")), ("c1", pa.int64())])
+
+    def rows(*micros):
+        times = pa.array(micros, pa.int64()).cast(pa.timestamp("us", "UTC"))
+        parts = made.rows(iter([pa.record_batch({"timestamp": times})]), schema)
+        columns = ((part.column(0).cast(pa.int64()), part.column(1)) for part in parts)
+        return [row for times, counts in columns for row in zip(times.to_pylist(), counts.to_pylist(), strict=True)]
+
+    assert rows(-1, -3_600_000_000, None) == [(-3_600_000_000, 2), (None, 1)]
+    with pytest.raises(KafkalogError, match="in the first hour that Spark has"):
+        rows(-(2**63) + 1000)
 
 
 def test_more_groups_than_a_task_holds(spark, folder, monkeypatch):

@@ -37,7 +37,7 @@ _TESTS = {"Not": "not", "IsNull": "is null", "IsNotNull": "is not null"}
 _SIZES = ("Length", "OctetLength")
 _CALLS = {"Count": "count", "Sum": "sum", "Min": "min", "Max": "max", "Average": "avg"}
 _FLOORS = {"MINUTE": "minute", "HOUR": "hour", "DAY": "day"}
-"""The units of `date_trunc`, and Arrow's names of them."""
+"""The units of date_trunc in SQL, and Arrow's names of them."""
 _CALL = "AggregateExpression"
 _ORDERED = ("integer", "long", "timestamp")
 """Types whose values Spark and Arrow compare alike with < and >."""

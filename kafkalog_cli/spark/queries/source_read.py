@@ -1,4 +1,4 @@
-"""Reads of this package's sources in a query. Spark plans them, or this process does."""
+"""Reads of this package's sources in a query. Either Spark or this process plans the tasks of a read."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSource, DataSourceReader
 
 
-class Scan(NamedTuple):
+class SourceRead(NamedTuple):
     """A read by a source of this package: the source's class, its options, and the columns as a StructType."""
 
     source: type[DataSource]
     options: Mapping[str, str]
     schema: Any
 
-    def of_partials(self, partials: Partials, schema: Any) -> Scan:
+    def of_partials(self, partials: Partials, schema: Any) -> SourceRead:
         """Return the read of groups of these records; `schema` has the columns of the groups."""
-        return Scan(PartialsDataSource, {**self.options, "partials": partials.to_json()}, schema)
+        return SourceRead(PartialsDataSource, {**self.options, "partials": partials.to_json()}, schema)
 
     def by_source(self, spark: SparkSession) -> DataFrame:
-        """Return the rows. Spark plans each use of them anew, in Python processes that it starts for that."""
+        """Return the rows. Spark plans the read at each use of them, in Python processes that it starts for that."""
         register_sources(spark)
         return spark.read.format(self.source.name()).options(**self.options).schema(self.schema).load()
 

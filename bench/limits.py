@@ -1,8 +1,9 @@
 """Measures what the rows of bench/compare.py are bound by: their CPU seconds, and the CPU seconds of each part alone.
 
-The parts are the start (the same command on a log of 8 KiB, so with all imports), reading the files from the page
-cache, their checksums and their codec. The limit is their sum. `limit wall s` has the parts after the start on all
-cores. For `recover` and `compact` the parts do not contain the files that they write.
+The parts are the start (the same command on a log of 8 KiB, so with all imports), the libraries that large logs need
+(NumPy, and the loader of machine code), reading the files from the page cache, their checksums and their codec,
+copying as many bytes as the command prints, and writing and syncing as many bytes as it writes to files. The limit is
+their sum. `limit wall s` has the parts after the start and the libraries on all cores.
 """
 
 from __future__ import annotations
@@ -10,25 +11,33 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import subprocess
 import sys
+import tempfile
+import time
 from collections import defaultdict
 from pathlib import Path
 from statistics import median
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from append_rows import append_rows
 from compact_rows import compact_rows
 from compare import kafkalog_command, publish
 from jvm import cache_directory
 from make_inputs import find, make, segments_of
-from measure import OUR_CODES, run
+from measure import OUR_CODES, ROOT, run
 from read_rows import read_rows
 from recover_rows import recover_rows
 from rows import SMALL_FILE, Row, rows
-from smoke import parts_of, warm_up
+from smoke import parts_of, reading_seconds, warm_up
 
 BEGIN, END = "<!-- limits -->", "<!-- end of limits -->"
-HEADINGS = ["Work", "CPU s", "start", "page cache", "CRC", "codec", "limit CPU s", "of CPU", "bound by", "limit wall s"]
+PARTS = ["start", "libraries", "page cache", "CRC", "codec", "output", "files"]
+HEADINGS = ["Work", "CPU s", *PARTS, "limit CPU s", "of CPU", "bound by", "limit wall s"]
+ROWS = "dump|default|deep|print|verify|NDJSON of|read,|recover|record builder|compact"
+CHANGES = ("recover", "compact", "append")
+BLOCK_BYTES = 1 << 20
 
 
 def files_of(arguments: list[str]) -> tuple[list[Path], list[str]]:
@@ -48,33 +57,78 @@ def files_of(arguments: list[str]) -> tuple[list[Path], list[str]]:
     return files, small
 
 
+def output_seconds(command: list[str]) -> float:
+    """Return the CPU seconds of copying as many bytes as a command prints, block by block."""
+    block, copied, printed = bytearray(BLOCK_BYTES), bytearray(BLOCK_BYTES), 0
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT) as child:
+        assert child.stdout is not None
+        while got := child.stdout.readinto(block):  # type: ignore[attr-defined]
+            printed += got
+    begin = time.process_time()
+    for _ in range(printed // BLOCK_BYTES):
+        copied[:] = block
+    return time.process_time() - begin
+
+
+def files_seconds(size_bytes: int, directory: Path) -> float:
+    """Return the CPU seconds of writing and syncing as many bytes to a new file in a directory."""
+    block = bytes(BLOCK_BYTES)
+    with tempfile.TemporaryFile(dir=directory) as file:
+        begin = time.process_time()
+        for _ in range(size_bytes // BLOCK_BYTES):
+            file.write(block)
+        os.fsync(file.fileno())
+        return time.process_time() - begin
+
+
+def libraries_seconds(runs: int) -> float:
+    """Return the CPU seconds of importing what the compiled kernels need."""
+    bare, full = (
+        median(run([sys.executable, "-c", code]).cpu_seconds for _ in range(runs))
+        for code in ("pass", "import ctypes, numpy, llvmlite.binding")
+    )
+    return full - bare
+
+
 def cells(row: Row, kafkalog: list[str], runs: int) -> list[str]:
-    """Return a row of the table; all figures but the parts are medians of `runs`."""
+    """Return a row of the table; all figures but the parts of the work are medians of `runs`."""
     row.prepare()
-    files, small = files_of(row.arguments)
+    files, small = files_of(row.arguments if row.command is None else row.command[2:])
+    is_change = row.arguments[0] in CHANGES
+    command = row.command or [*kafkalog, *row.arguments]
+    is_large = sum(file.stat().st_size for file in files) > BLOCK_BYTES
     times = 2 if row.arguments[0] == "compact" else 1
-    found = defaultdict[str, float](float)
+    parts = defaultdict[str, float](float)
     for file in files:
-        for part, seconds in (parts_of(file) if file.stat().st_size else {}).items():
-            found[part if part in ("page cache", "CRC") else "codec"] += times * seconds
-    changes = row.arguments[0] in ("recover", "compact")
-    of_start = [*kafkalog, *(["verify", str(SMALL_FILE.parent)] if changes else small)]
+        if file.suffix != ".log":
+            parts["page cache"] += reading_seconds(file)
+        elif file.stat().st_size:
+            for part, seconds in parts_of(file).items():
+                parts[part if part in PARTS else "codec"] += times * seconds
+    if not is_change:
+        parts["output"] = output_seconds(command)
     ours = []
     for _ in range(runs):
         row.prepare()
-        ours.append(run([*kafkalog, *row.arguments], OUR_CODES).cpu_seconds)
-    start = median(run(of_start, OUR_CODES).cpu_seconds for _ in range(runs))
-    parts = {"start": start, "page cache": found["page cache"], "CRC": found["CRC"], "codec": found["codec"]}
+        ours.append(run(command, OUR_CODES))
+    seconds = median(one.cpu_seconds for one in ours)
+    if is_change:
+        parts["files"] = files_seconds(ours[-1].written_bytes, files[0].parent)
+    of_start = [*kafkalog, *(["verify", str(SMALL_FILE.parent)] if is_change else small)]
+    parts["start"] = median(run(of_start, OUR_CODES).cpu_seconds for _ in range(runs))
+    if is_large:
+        parts["libraries"] = libraries_seconds(runs)
     limit = sum(parts.values())
-    wall = start + (limit - start) / (os.cpu_count() or 1)
-    return [row.work, f"{median(ours):.3f}", *(f"{one:.3f}" for one in parts.values()), f"{limit:.3f}",
-            f"{limit / median(ours):.0%}", max(parts, key=parts.__getitem__), f"{wall:.3f}"]  # fmt: skip
+    single = parts["start"] + parts["libraries"]
+    wall = single + (limit - single) / (os.cpu_count() or 1)
+    return [row.work, f"{seconds:.3f}", *(f"{parts[part]:.3f}" for part in PARTS), f"{limit:.3f}",
+            f"{limit / seconds:.0%}", max(parts, key=parts.__getitem__), f"{wall:.3f}"]  # fmt: skip
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", choices=("full", "small"), default="full", help="of the logs that are made")
-    parser.add_argument("--only", default="dump|default|deep|print|verify|read,|recover|compact", metavar="REGEX")
+    parser.add_argument("--only", default=ROWS, metavar="REGEX")
     parser.add_argument("--runs", type=int, default=3, help="of each command")
     parser.add_argument("--publish", action="store_true", help="write the table into docs/bench.md")
     options = parser.parse_args()
@@ -86,9 +140,10 @@ def main() -> int:
         *rows(inputs, None),
         *read_rows(inputs),
         *recover_rows(inputs, cache_directory() / f"bench-recover-{options.size}", kafkalog)[:2],
+        *append_rows(inputs, cache_directory() / f"bench-append-{options.size}", kafkalog),
         *compact_rows(cache_directory() / "bench-compact", options.size),
     ]
-    lines = [HEADINGS, ["---", *["---:"] * 7, "---", "---:"]]
+    lines = [HEADINGS, ["---", *["---:"] * (len(HEADINGS) - 3), "---", "---:"]]
     for row in table_of_rows:
         if re.search(options.only, row.work):
             lines.append(cells(row, kafkalog, options.runs))

@@ -36,6 +36,8 @@ class Run(NamedTuple):
     peak_bytes: int
     cpu_seconds: float
     """User and system."""
+    written_bytes: int
+    """Bytes that it made dirty in the page cache of files, as Linux counts them."""
 
 
 @dataclass(slots=True)
@@ -83,7 +85,7 @@ def run(command: Sequence[str], codes: Sequence[int] = (0,)) -> Run:
         errors.seek(0)
         if child.returncode not in codes:
             raise Failed(f"exit {child.returncode}: {_last_line(errors.read())}")
-    return Run(seconds, usage.ru_maxrss << 10, usage.ru_utime + usage.ru_stime)
+    return Run(seconds, usage.ru_maxrss << 10, usage.ru_utime + usage.ru_stime, usage.ru_oublock << 9)
 
 
 def run_pairs(

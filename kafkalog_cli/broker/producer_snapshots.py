@@ -17,12 +17,14 @@ from kafkalog_cli.format.fault import FaultKind
 class ProducerSnapshots:
     """The producer state up to `end_offset`, and the snapshot files by offset as they were last listed.
 
-    A broker lists the files when it creates a ProducerStateManager, and then trusts its list.
+    A broker lists the files when it creates a ProducerStateManager, and then trusts its list. `without_producers` has
+    the base offsets of segments that need not be read: it is known that none of their batches has a producer id.
     """
 
     def __init__(self, draft: Draft, settings: LoadSettings) -> None:
         self.state = ProducerState(draft.directory)
         self.end_offset = 0
+        self.without_producers: frozenset[int] = frozenset()
         self._draft = draft
         self._settings = settings
         self._last_snapshot_offset = 0
@@ -134,7 +136,8 @@ class ProducerSnapshots:
             if segment.base_offset == holder:
                 last = segment.find(last_offset)
                 end_position = end_position if last is None else last.position
-            segment.replay(self.state, self.end_offset, end_position)
+            if segment.base_offset not in self.without_producers:
+                segment.replay(self.state, self.end_offset, end_position)
 
     def _remove(self, offset: int) -> None:
         self._draft.drop(self._names.pop(offset))

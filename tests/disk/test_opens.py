@@ -10,9 +10,11 @@ import pytest
 from kafkalog_cli.change import draft
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.fs import RealFile, RealFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode
+from tests.support.commands import kafkalog
+from tests.support.logs import R, batch_v2, write_segment
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example"
 PARTITION = "mixed-0"
@@ -76,3 +78,29 @@ def test_a_log_too_large_to_be_remembered_is_opened_at_most_three_times(monkeypa
     monkeypatch.setattr(draft, "READ_ONCE_BYTES", 0)
     found = opened_by(monkeypatch, command_line(example(tmp_path, is_clean=False), *arguments))
     assert found["00000000000000000000.log"] in range(1, MOST_LOG_OPENS + 1), found
+
+
+@pytest.mark.parametrize("verb", ["verify", "recover"])
+def test_a_log_without_producers_is_read_once(monkeypatch, tmp_path, verb):
+    """`verify` needs the format of the last batch, for which it read the log again; `recover` looked for producers."""
+    monkeypatch.setattr(draft, "READ_ONCE_BYTES", 0)
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    records = [R(offset, 1_795_000_000_000 + offset, None, bytes(10_000)) for offset in range(400)]
+    write_segment(folder, 0, [(batch_v2([record], epoch=0), record.offset, record.timestamp) for record in records])
+    log = folder / f"{0:020}.log"
+    size = log.stat().st_size
+    if verb == "recover":
+        log.write_bytes(log.read_bytes() + bytes(100))
+        (folder / FileKind.LEADER_EPOCH_CHECKPOINT.value).write_text("0\n1\n0 0\n")
+    read = 0
+    read_into = RealFile.read_into
+
+    def counted(file, position, buffer):
+        nonlocal read
+        read += len(buffer) if file.path.endswith(".log") else 0
+        return read_into(file, position, buffer)
+
+    monkeypatch.setattr(RealFile, "read_into", counted)
+    assert kafkalog(verb, folder)[0] in (ExitCode.OK, ExitCode.WARNINGS)
+    assert size <= read < 1.5 * size

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kafkalog_cli.disk import kernels
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import BadInput
+from kafkalog_cli.format.kernels.compiled import NDJSON_NAMES
 from kafkalog_cli.format.records import field_bytes, read_headers
 from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle, blocks
 from kafkalog_cli.ops.append.columns import NdjsonReader, RecordRun
@@ -151,6 +152,26 @@ def test_lines_as_we_print_them_are_not_left_to_python():
     ]
 
 
+PASSED_OVER = [word[:-1].decode() for word in NDJSON_NAMES[NDJSON_NAMES.index(b'schema"') :].split()]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_fields_in_any_order(seed):
+    """All fields that appending does not need, in any order; and with a name twice or a byte of a name changed."""
+    chance = random.Random(seed)
+    names = ["value", *chance.sample(PASSED_OVER, len(PASSED_OVER))]
+    spelled = [json.dumps(name).encode() for name in names]
+    line = b"{%b}\n" % b",".join(b"%b:null" % name for name in spelled)
+    (run,) = arriving(COMPILED, [line])
+    assert list(rows(run)) == [NewRecord(None, None, (), NOW_MS)]
+    for name in spelled:
+        twice = line.replace(b"{", b"{%b:null," % name, 1)
+        assert outcome(COMPILED, [twice]) == outcome(PLAIN, [twice])
+        for at in range(len(name)):
+            odd = line.replace(name, name[:at] + b"z" + name[at + 1 :], 1)
+            assert outcome(COMPILED, [odd]) == outcome(PLAIN, [odd])
+
+
 def test_what_a_pipe_gives_is_compiled_too(monkeypatch):
     """Little at a time, but much in all."""
     monkeypatch.setattr(kernels, "is_warm", lambda: True)
@@ -227,6 +248,7 @@ def test_any_batches(made, batch_bytes, most_records, size, data):
     assert max(those) <= max(most_records, len(made) * (most_records == 1 << 14))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("batch_bytes", [200, 16_384, 4 << 20])
 def test_many_batches(batch_bytes):

@@ -184,8 +184,10 @@ class SegmentChunks:
 
     def __iter__(self) -> Iterator[Chunk]:
         with self._log.fs.open_read(self._segment.log.path) as file:
-            for chain in self._reader(file).chains(deep=True):
-                yield from self._checked(chain)
+            reader = self._reader(file)
+            for chain in reader.chains(deep=True):
+                for chunk, _ in reader.ahead(chain, None, chosen=self._checked):
+                    yield chunk
 
     def begins_below(self, offset: int) -> bool:
         """Whether the segment, with a base offset of at least `offset`, may begin with records below `offset`."""

@@ -39,10 +39,12 @@ _TIMESTAMP, _CONTROL = NAMES.index(b'timestamp_ms" '), NAMES.index(b'control" ')
 
 _FIELDS = (_KEY, _VALUE, _HEADERS, _TYPE, _TIMESTAMP, _CONTROL)
 _IS_KEY, _IS_VALUE, _IS_HEADERS, _IS_TYPE, _IS_TIMESTAMP, _IS_CONTROL = range(6)
-_UNKNOWN = np.int64(-1)
 _CONTENTS = np.int64(1 << _IS_KEY | 1 << _IS_VALUE | 1 << _IS_HEADERS)
 
 _FIRST_PASSED_OVER = NAMES.index(b'schema" ')
+_NAMES_END = len(NAMES.rstrip()) + 1
+_LEAST_WORD_BYTES = 4
+"""No two of these words begin closer together, and all begin within 57 times as many bytes: each has its own bit."""
 _OUR_SCHEMAS = NAMES.index(b"kafkalog. ")
 _PASSED_OVER = tuple(
     NAMES.index(b" " + word) + 1
@@ -198,26 +200,29 @@ def _kind(text, at, names):
 
 
 @kernel
-def _named(text, at, names):
-    """Return (the position after the name, its index in _FIELDS), or (`at`, _UNKNOWN) for any other name."""
-    char, field = text[at], np.int64(0)
-    for word in _FIELDS:
-        if char == names[word]:
-            after = behind(text, at, names, word)
-            if after >= 0:
-                return after, field
-        field += 1
-    return np.int64(at), _UNKNOWN
+def _named(text, at, names, expected):
+    """Read the name of a field: return (the position after it or ODD, its number, the name expected next).
 
-
-@kernel
-def _is_passed_over(text, at, names):
-    """Whether the name at a position is a field of a record that appending does not need."""
-    char = text[at]
-    for word in _PASSED_OVER:  # noqa: SIM110  (a kernel has no generators)
-        if char == names[word] and behind(text, at, names, word) >= 0:
-            return True
-    return False
+    The number is the index in _FIELDS, or larger for a field that appending does not need. Most lines have the latter
+    fields in the order of `names`, so the word after the last match is tried first.
+    """
+    word, after = expected, behind(text, at, names, expected)
+    if after < 0:
+        char, field = text[at], np.int64(0)
+        for candidate in _FIELDS:
+            if char == names[candidate]:
+                after = behind(text, at, names, candidate)
+                if after >= 0:
+                    return after, field, expected
+            field += 1
+        for candidate in _PASSED_OVER:
+            if after < 0 and char == names[candidate]:
+                word, after = np.int64(candidate), behind(text, at, names, candidate)
+        if after < 0:
+            return ODD, field, expected
+    number_of_word = len(_FIELDS) + (word - _FIRST_PASSED_OVER) // _LEAST_WORD_BYTES
+    word += after - at + 1
+    return after, number_of_word, word if word < _NAMES_END else np.int64(_FIRST_PASSED_OVER)
 
 
 @kernel
@@ -238,22 +243,15 @@ def _line(text, at, names, out, to, rows, row):
 
     Returns (the position after it or ODD, the position in `out`, whether it is a record).
     """
-    is_record, seen, begin = True, np.int64(0), at
+    is_record, seen, begin, expected = True, np.int64(0), at, np.int64(_FIRST_PASSED_OVER)
     at = behind_blanks(text, at + 1)
     while True:
         if text[at] != QUOTE:
             return ODD, to, False
-        at, field = _named(text, at + 1, names)
-        if field == _UNKNOWN:
-            if not _is_passed_over(text, at, names):
-                return ODD, to, False
-            at = _skipped(text, at - 1, names)  # the name
-            if at < 0:
-                return ODD, to, False
-        elif seen >> field & 1:
+        at, field, expected = _named(text, at + 1, names, expected)
+        if at < 0 or seen >> field & 1:
             return ODD, to, False
-        else:
-            seen |= np.int64(1) << field
+        seen |= np.int64(1) << field
         at = behind_char(text, at, COLON)
         if at < 0:
             return ODD, to, False

@@ -27,15 +27,22 @@ def behind_blanks(text, at):
     return at
 
 
-@inlined
+@kernel
 def behind(text, at, names, word):
-    """Return the position after the word at `word` in `names`; ODD if the text has another word."""
-    while names[word] != 32:
-        if text[at] != names[word]:
+    """Return the position after the word at `word` in `names`; ODD if the text has another word.
+
+    A space ends each word. Eight bytes are compared at a time: a difference counts only before that space.
+    """
+    while True:
+        here = load_u64_le(names, word)
+        blanks = here ^ _BLANKS
+        size = np.int64(trailing_zeros((blanks - _EACH) & ~blanks & _HIGH) >> np.uint64(3))
+        if np.int64(trailing_zeros(here ^ load_u64_le(text, at)) >> np.uint64(3)) < size:
             return ODD
-        at += 1
-        word += 1
-    return np.int64(at)
+        at += size
+        if size < 8:
+            return np.int64(at)
+        word += 8
 
 
 @inlined

@@ -15,10 +15,10 @@ from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.checkpoint import EpochEntry
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
+from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition, Segment, directory_name, open_partition
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.checks.file_report import FileNote, FileReport, closed_note, fault_note
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.log_questions import EpochRuns, LogObserver, ProducerTrail, ReadProducers, Watch
@@ -76,6 +76,7 @@ class PartitionReports:
             found = None
         self._watch = Watch(found or UNKNOWN_RANGE, observer=observer)
         self._log_end: int | None = None
+        self._last_walk: SegmentWalk | None = None
         self._ask()
 
     @property
@@ -184,6 +185,8 @@ class PartitionReports:
             message = f"no segment covers offsets {self._log_end} to {last}: lost, or removed by compaction"
             reports.say(FileNote(message, kind=FindingKind.OFFSET_GAP, offsets=(self._log_end, last)))
         yield from reports
+        if segment.log.size_bytes:
+            self._last_walk = reports.walk
         self._log_end = _end_of(segment, reports.walk)
 
     def _leftovers(self, files: list[SidecarFile]) -> Iterator[FileReport]:
@@ -275,6 +278,9 @@ class PartitionReports:
 
     def _ends_in_old_format(self) -> bool:
         """Whether the last batch has no epoch: a broker configured to write format 0 or 1 removes the checkpoint."""
+        walk = self._last_walk
+        if walk is not None and walk.last_magic is not None and walk.first_bad is None:
+            return walk.last_magic < 2
         magic = 2
         for base in sorted(self._segments, reverse=True):
             log = self._segments[base].log

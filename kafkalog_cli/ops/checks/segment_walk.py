@@ -20,10 +20,10 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.log.log_end import LogBounds, last_entries
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.segment_reader import DamagedBytes, DamagePolicy, SegmentReader
-from kafkalog_cli.log.segments.log_end import LogBounds, last_entries
 from kafkalog_cli.ops.damage import DamageSeen
 
 MAX_MAGIC = 2
@@ -155,10 +155,10 @@ class SegmentWalk:
     """Walks the batches of a segment from byte `start` on, across damage, as a `SegmentReader` with HOLD reads them.
 
     Iterate for runs of batches, in ascending positions. Afterwards `end_position` is the end of the last batch, and
-    `last_offset` the largest offset (None: no batch), `largest_timestamp` the largest timestamp. `fault` ended the
-    last chain. `damaged` and `damaged_count` are the breaks before it, as in the reader. `disordered_at` and
-    `unknown_magic_at` are the positions of the first batches with these faults, None without. `next_offset` is the base
-    offset of the next segment: a batch that reaches it is out of order, too.
+    `last_offset` the largest offset (None: no batch), `last_magic` the magic of the last batch, and `largest_timestamp`
+    the largest timestamp. `fault` ended the last chain. `damaged` and `damaged_count` are the breaks before it, as in
+    the reader. `disordered_at` and `unknown_magic_at` are the positions of the first batches with these faults, None
+    without. `next_offset` is the base offset of the next segment: a batch that reaches it is out of order, too.
     """
 
     def __init__(  # noqa: PLR0913
@@ -174,6 +174,7 @@ class SegmentWalk:
         self.file = file
         self.end_position = start
         self.last_offset: int | None = None
+        self.last_magic: int | None = None
         self.largest_timestamp = NO_TIMESTAMP
         self.disordered_at: int | None = None
         self.unknown_magic_at: int | None = None
@@ -238,6 +239,7 @@ class SegmentWalk:
         if beyond is not None:
             self.disordered_at = int(batch_run.batches.position[beyond])
         magic = batch_run.batches.magic
+        self.last_magic = int(magic[len(magic) - 1])
         if self.unknown_magic_at is None and least_and_largest(magic)[1] > MAX_MAGIC:
             row = next(row for row, value in enumerate(magic) if value > MAX_MAGIC)
             self.unknown_magic_at = batch_run.position[row]

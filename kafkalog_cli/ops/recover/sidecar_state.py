@@ -68,6 +68,7 @@ class BatchMarks:
     """Which segments contain producers' control batches, and whether the leader epochs of batches decrease.
 
     `without_entry`: segments with an aborted transaction that their transaction index does not contain.
+    `without_producers`: undamaged segments in which no batch has a producer id.
     """
 
     wants_records = False
@@ -75,21 +76,25 @@ class BatchMarks:
     def __init__(self, fs: Filesystem) -> None:
         self.in_segments: set[int] = set()
         self.without_entry: set[int] = set()
+        self.without_producers: set[int] = set()
         self._aborted = AbortedCheck(fs)
         self.epochs_go_down = False
         self._epoch = -1
         self._segment = 0
+        self._has_producers = False
 
     def begin(self, segment: Segment, next_offset: int | None) -> bool:
         """See LogObserver."""
         del next_offset
         self._segment = segment.base_offset
+        self._has_producers = False
         return True
 
     def see(self, batch_run: BatchRun) -> None:
         """See LogObserver."""
         self._aborted.see(batch_run)
         batches = batch_run.batches
+        self._has_producers |= least_and_largest(batches.producer_id)[1] >= 0
         if any_row(
             lambda bits, producer, magic: (bits & CONTROL_MASK != 0) & (producer >= 0) & (magic >= 2),
             batches.attributes, batches.producer_id, batches.magic,
@@ -111,3 +116,5 @@ class BatchMarks:
         """See LogObserver."""
         if any(self._aborted.findings(walk.file)):
             self.without_entry.add(self._segment)
+        if code is ExitCode.OK and not self._has_producers:
+            self.without_producers.add(self._segment)

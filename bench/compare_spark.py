@@ -1,7 +1,8 @@
 """Runs the same queries by our source, by the core alone and by Spark's own Kafka source, and prints a table.
 
 The peer reads the logs from a real broker on this machine, whose log directory ours reads. Its connector comes through
-Maven; it runs on the PySpark that is installed, as ours does.
+Maven; it runs on the PySpark that is installed, as ours does. DuckDB (`pip install duckdb`) and Spark read the same
+records from Parquet files.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ sys.path.append(str(Path(__file__).resolve().parent.parent))
 
 from compare import publish
 from jvm import cache_directory, java_version
-from spark_inputs import KEYED, PLAIN, ServedLogs
+from spark_inputs import IMPORTED, KEYED, KEYED_RECORDS, PLAIN, WIDE, WIDE_RECORDS, ServedLogs
+from spark_limits import NAMES
 from spark_queries import FIXED
 
 from tests.interop.spark_connector import CONNECTOR, connector_jars
@@ -49,6 +51,8 @@ BARS = {
     "time range by options": Bar(0.9, 1),
     "group by key, lz4": Bar(2, 4),
     "write Parquet": Bar(5, 8),
+    "write Parquet, 16 partitions": Bar(5, 8),
+    "import of Parquet": Bar(1, 3),
 }
 
 
@@ -56,7 +60,13 @@ def run(whose: str, options: argparse.Namespace, given: dict[str, Any]) -> dict[
     """The seconds and the answer of each query, in a process of its own."""
     python = sys.executable
     words = [python, str(_BENCH / "spark_queries.py"), whose, str(options.runs), json.dumps(given)]
-    environment = {**os.environ, "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
+    path = [str(_BENCH), *filter(None, [os.environ.get("PYTHONPATH")])]  # workers import the source of the limits
+    environment = {
+        **os.environ,
+        "PYSPARK_PYTHON": python,
+        "PYSPARK_DRIVER_PYTHON": python,
+        "PYTHONPATH": os.pathsep.join(path),
+    }
     done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, env=environment)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -79,29 +89,39 @@ def middle_times(data: Path) -> tuple[int, int, int]:
     return int(millis[len(millis) // 2]), int(millis[len(millis) * 51 // 100]), len(millis)
 
 
+COPIES = {"parquet": "Spark of Parquet s", "duckdb": "DuckDB of Parquet s"}
+
+
 def table(found: dict[str, dict[str, Any]]) -> str:
     """A row a query: medians, and how many times as fast as the peer; floors and moonshots beside them.
 
-    The limit is the time of the core alone and that of a query of almost no records: what Spark takes by itself.
+    The limit is that of spark_limits.py. Other rows have the time of the core alone and that of a query of almost no
+    records, which Spark takes by itself. "of limit" is the limit's share of our time.
     """
     lines = [
-        "| Query | Kafka source s | kafkalog s | ratio | floor | moonshot | core alone s | limit s | | measured |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---|---|",
+        "| Query | Kafka source s | kafkalog s | ratio | floor | moonshot | core alone s | limit s | of limit"
+        + "".join(f" | {of}" for of in (*COPIES.values(), "", "measured |")),
+        f"|---|---:|---:|---:|---:|---:|---:|---:|---:|{'---:|' * len(COPIES)}---|---|",
     ]
-    fixed = median(found["ours"][FIXED][0]) if FIXED in found["ours"] else None
     for name, bar in BARS.items():
         if name not in found["ours"]:
             continue
         seconds = {whose: median(found[whose][name][0]) for whose in found if name in found[whose]}
+        if "limit" not in seconds and "core" in seconds and FIXED in found["ours"]:
+            seconds["limit"] = seconds["core"] + median(found["ours"][FIXED][0])
         ratio = seconds["peer"] / seconds["ours"]
-        verdict = "met" if ratio >= bar.floor else "missed"
-        core = f"{seconds['core']:.3g}" if "core" in seconds else "-"
-        limit = f"{seconds['core'] + fixed:.3g}" if "core" in seconds and fixed is not None else "-"
+        share = f"{seconds['limit'] / seconds['ours']:.0%}" if "limit" in seconds else "-"
+        core, limit, *copies = (_seconds(seconds.get(whose)) for whose in ("core", "limit", *COPIES))
         lines.append(
             f"| {name} | {seconds['peer']:.3g} | {seconds['ours']:.3g} | **{ratio:.2f}** | {bar.floor:g} times"
-            f" | {bar.moonshot:g} times | {core} | {limit} | {verdict} | {dt.date.today().isoformat()} |"
+            f" | {bar.moonshot:g} times | {core} | {limit} | {share} | {' | '.join(copies)}"
+            f" | {'met' if ratio >= bar.floor else 'missed'} | {dt.date.today().isoformat()} |"
         )
     return "\n".join(lines)
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
 
 
 def parse_options() -> argparse.Namespace:
@@ -123,10 +143,15 @@ def main() -> int:
         given = {
             "data": str(logs.data), "address": logs.address, "jars": jars, "plain": PLAIN, "keyed": KEYED,
             "since_ms": since_ms, "until_ms": until_ms, "records": records, "only": options.only,
-            "scratch": str(directory / "scratch"),
+            "scratch": str(directory / "scratch"), "copies": str(directory / "copies"), "wide": WIDE,
+            "imported": IMPORTED, "wide_records": WIDE_RECORDS[options.size],
+            "keyed_records": KEYED_RECORDS[options.size],
         }  # fmt: skip
         found = {"peer": run("peer", options, given)}
-    found |= {whose: run(whose, options, given) for whose in ("ours", "core")}  # as the broker left it when it stopped
+    of_copies = ("limit", *COPIES) if not options.only or not NAMES.isdisjoint(options.only) else ()
+    for whose in ("ours", "core", *of_copies):  # the logs are as the broker left them when it stopped
+        found[whose] = run(whose, options, given)
+    shutil.rmtree(directory / "copies", ignore_errors=True)
     for name in found["ours"]:
         answers = {whose: found[whose][name][1] for whose in found if name in found[whose]}
         if len({json.dumps(one) for one in answers.values()}) > 1:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 from functools import partial
 from pathlib import Path
 
@@ -16,13 +15,14 @@ RECORDS = 3_200
 """So many make 1 MiB."""
 MOST_LINKS = 30_000
 """The links that one file gets: ext4 allows 65,000."""
+FIRST = f"{0:020}.log"
 
 
 def partition_rows(directory: Path, size: str, jvm: list[str] | None) -> list[Row]:
     """List and verify all partitions, and audit them with Spark; only `verify` has a peer, which reads as much."""
     count = PARTITIONS[size]
     data, what = directory / f"{count}" / "data", f"{count:,} partitions of 1 MiB"
-    logs = ",".join(str(data / partition_name(number) / f"{0:020}.log") for number in range(count))
+    logs = ",".join(str(data / partition_name(number) / FIRST) for number in range(count))
     peer = None if jvm is None else [*jvm, "--files", logs]
     make = partial(_make, data, count)
     return [
@@ -35,7 +35,7 @@ def partition_rows(directory: Path, size: str, jvm: list[str] | None) -> list[Ro
 
 def _make(data: Path, count: int) -> None:
     if not data.is_dir():
-        link_partitions(data.parent, RECORDS, count)
+        Partitions(data.parent, RECORDS).add(count)
 
 
 def partition_name(number: int) -> str:
@@ -43,20 +43,29 @@ def partition_name(number: int) -> str:
     return f"t{number // 100:04}-{number % 100}"
 
 
-def link_partitions(directory: Path, records: int, partitions: int) -> int:
-    """Make a log directory of equal partitions; return the bytes of their segments."""
-    shutil.rmtree(directory, ignore_errors=True)
-    data, size = directory / "data", 0
-    data.mkdir(parents=True)
-    log = Log("none", "none", 0, 16_000, json_record(250, 350, keyed=True))
-    for number in range(partitions):
-        source = directory / str(number // MOST_LINKS) / f"{0:020}.log"
-        if number % MOST_LINKS == 0:
-            source.parent.mkdir()
-            write_segment(log, source, records, random.Random(1))
-            size = source.stat().st_size
-        partition = data / partition_name(number)
-        partition.mkdir()
-        for file in source.parent.iterdir():
-            os.link(file, partition / file.name)
-    return size * partitions
+class Partitions:
+    """A log directory of equal partitions, to which more are added. `directory` must not exist yet."""
+
+    def __init__(self, directory: Path, records: int) -> None:
+        self.data = directory / "data"
+        self.data.mkdir(parents=True)
+        self._sources = directory
+        self._log = Log("none", "none", 0, 16_000, json_record(250, 350, keyed=True))
+        self._records = records
+        self._count = 0
+        self.add(1)
+        self.size_bytes = (self.data / partition_name(0) / FIRST).stat().st_size
+        """The bytes of a partition's segment."""
+
+    def add(self, until: int) -> None:
+        """Add partitions until there are so many."""
+        for number in range(self._count, until):
+            source = self._sources / str(number // MOST_LINKS)
+            if number % MOST_LINKS == 0:
+                source.mkdir()
+                write_segment(self._log, source / FIRST, self._records, random.Random(1))
+            partition = self.data / partition_name(number)
+            partition.mkdir()
+            for file in source.iterdir():
+                os.link(file, partition / file.name)
+        self._count = max(self._count, until)

@@ -1,7 +1,8 @@
 """Measures whether costs stay in proportion: CPU seconds per GiB of logs, and CPU time and memory per partition.
 
 Partitions are hard links of one log, so that 64 GiB take the room of one partition and come from the page cache. The
-plan is that of a read by Spark, without Spark: its driver lists the partitions and cuts them into tasks.
+plan is that of a read by Spark, without Spark: its driver lists the partitions and cuts them into tasks. The count is
+by Spark, with its start, in two threads.
 """
 
 from __future__ import annotations
@@ -17,21 +18,38 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from compare import kafkalog_command, publish
 from measure import OUR_CODES, ROOT, run
-from partition_rows import link_partitions
+from partition_rows import Partitions
 
 BEGIN, END = "<!-- scale -->", "<!-- end of scale -->"
 PLOT = ROOT / "docs" / "scale.svg"
 LARGE_RECORDS, SMALL_RECORDS = 200_000, 8
+GIB = 1 << 30
+COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd")
 PLAN = """
 import sys
 from kafkalog_cli.spark.source import KafkalogDataSource
 source = KafkalogDataSource({"path": sys.argv[1], "columns": "partition"})
 print(len(source.reader(source.schema()).partitions()))
 """
+COUNT = """
+import sys
+from kafkalog_cli.spark import session
+spark = session("local[2]")
+records = spark.read.format("kafkalog").option("columns", "_records").load(sys.argv[1])
+print(records.selectExpr("sum(_records)").first())
+gateway = spark.sparkContext._gateway
+spark.stop()
+gateway.shutdown()
+gateway.proc.stdin.close()
+gateway.proc.wait()
+"""
 
 
 class Point(NamedTuple):
-    """One measured command: how much it read (GiB or partitions), its CPU seconds and its largest resident set."""
+    """One measured command: how much it read (GiB or partitions), and its CPU seconds.
+
+    `peak_bytes` is the largest resident set of its processes, which is Java's with Spark.
+    """
 
     work: str
     amount: float
@@ -49,23 +67,29 @@ def measured(work: str, amount: float, command: list[str]) -> Point:
 
 
 def of_bytes(directory: Path, most_gib: int, kafkalog: list[str]) -> list[Point]:
-    """Verify 1, 2, 4 … GiB."""
-    points = []
-    one = link_partitions(directory, LARGE_RECORDS, 1)
-    for power in range(int(math.log2(most_gib)) + 1):
-        size = link_partitions(directory, LARGE_RECORDS, round(2**power * (1 << 30) / one))
-        points.append(measured("verify", size / (1 << 30), [*kafkalog, "verify", str(directory / "data")]))
+    """Verify 1, 4, 16 … GiB."""
+    partitions, points = Partitions(directory, LARGE_RECORDS), []
+    for power in range(0, int(math.log2(most_gib)) + 1, 2):
+        count = round(2**power * GIB / partitions.size_bytes)
+        partitions.add(count)
+        size = count * partitions.size_bytes / GIB
+        points.append(measured("verify", size, [*kafkalog, "verify", str(partitions.data)]))
     return points
 
 
 def of_partitions(directory: Path, most: int, kafkalog: list[str]) -> list[Point]:
-    """List, and plan a read by Spark, of 10, 100, 1000 … partitions."""
-    points = []
+    """List, check, plan and count 10, 100, 1000 … partitions."""
+    partitions, points = Partitions(directory, SMALL_RECORDS), []
+    data = str(partitions.data)
+    works = {
+        "ls": [*kafkalog, "ls", data],
+        "verify --level quick": [*kafkalog, "verify", "--level", "quick", data],
+        "plan of a read by Spark": [sys.executable, "-c", PLAN, data],
+        "count by Spark": [sys.executable, "-c", COUNT, data],
+    }
     for power in range(1, int(math.log10(most)) + 1):
-        link_partitions(directory, SMALL_RECORDS, 10**power)
-        data = str(directory / "data")
-        points.append(measured("ls", 10**power, [*kafkalog, "ls", data]))
-        points.append(measured("plan of a read by Spark", 10**power, [sys.executable, "-c", PLAN, data]))
+        partitions.add(10**power)
+        points += [measured(work, 10**power, command) for work, command in works.items()]
     return points
 
 
@@ -100,7 +124,9 @@ def _panel(left: int, unit: str, points: list[Point]) -> str:
         return start + length * (math.log10(value) - low) / (high - low or 1)
 
     parts = [f'<text x="{left + 210}" y="290" font-size="12" text-anchor="middle">{unit} (CPU seconds above)</text>']
-    for color, work in zip(("#1f77b4", "#d62728", "#2ca02c"), dict.fromkeys(p.work for p in points), strict=False):
+    for color, work in zip(
+        ("#1f77b4", "#d62728", "#2ca02c", "#9467bd"), dict.fromkeys(p.work for p in points), strict=False
+    ):
         line = []
         for point in (p for p in points if p.work == work):
             x = place(point.amount, amounts, left + 50, 320)
@@ -124,10 +150,9 @@ def main() -> int:
     options = parser.parse_args()
     kafkalog = kafkalog_command()
     with tempfile.TemporaryDirectory() as folder:
-        directory = Path(folder) / "scale"
         groups = {
-            "GiB": of_bytes(directory, options.gib, kafkalog),
-            "partitions": of_partitions(directory, options.partitions, kafkalog),
+            "GiB": of_bytes(Path(folder) / "large", options.gib, kafkalog),
+            "partitions": of_partitions(Path(folder) / "many", options.partitions, kafkalog),
         }
     text = "\n\n".join(table(points, unit) for unit, points in groups.items())
     print(text)

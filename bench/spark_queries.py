@@ -1,7 +1,8 @@
 """Runs the queries of bench/compare_spark.py one after the other in one process; prints seconds and answers as JSON.
 
-`spark_queries.py ours|peer|core RUNS JSON`: ours are by the source `kafkalog` and by `kafkalog_cli.spark.sql`, the
-peer's by Spark's Kafka source, the core's by the library without Spark. FIXED is a query of 250 records.
+`spark_queries.py WHOSE RUNS JSON`, with a name of the table WHOSE: ours are by the source `kafkalog` and by
+`kafkalog_cli.spark.sql`, the peer's by Spark's Kafka source, the core's by the library without Spark. The others are
+in spark_limits.py. FIXED is a query of 250 records.
 The session is started, and each query run once and once more, before it is measured.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -16,6 +18,8 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from spark_limits import duckdb_queries, limit_queries, parquet_queries
 
 MASTER = "local[2]"
 FIXED = "count(*) of 250 records"
@@ -44,12 +48,14 @@ def kafkalog_queries(given: dict[str, Any]) -> dict[str, Query]:
 
     between = f"timestamp >= timestamp_millis({since}) and timestamp < timestamp_millis({until})"
     return {
-        **_of_dataframes(f, read, given, columns="partition,offset"),
+        **of_dataframes(f, read, given, columns="partition,offset"),
         "count(*)": lambda: rows(f"select count(*) from {plain}").first()[0],
         "sum(length(value))": lambda: rows(f"select sum(length(value)) from {plain}").first()[0],
         "time range, 1 %": lambda: rows(f"select count(*) from {plain} where {between}").first()[0],
         "group by key, lz4": groups,
-        "write Parquet": lambda: _exported(given, spark),
+        "write Parquet": lambda: _written(given, spark, plain),
+        "write Parquet, 16 partitions": lambda: _written(given, spark, given["wide"]),
+        "import of Parquet": lambda: _imported(given, spark),
         FIXED: lambda: rows("select count(*) from mixed", str(EXAMPLE)).first()[0],
     }
 
@@ -68,11 +74,19 @@ def peer_queries(given: dict[str, Any]) -> dict[str, Query]:
         found = spark.read.format("kafka").option("kafka.bootstrap.servers", given["address"])
         return found.option("subscribe", topic).options(**options).load()
 
-    def write() -> int:
+    def write(topic: str, records: int) -> int:
         with tempfile.TemporaryDirectory(dir=given["scratch"]) as out:
             wanted = ("key", "value", "partition", "offset", "timestamp", "timestampType")
-            read(plain, includeHeaders="true").select(*wanted, "headers").write.parquet(f"{out}/parquet")
-        return int(given["records"])
+            read(topic, includeHeaders="true").select(*wanted, "headers").write.parquet(f"{out}/parquet")
+        return records
+
+    def produce() -> int:
+        files = Path(given["scratch"], "keyed-parquet")
+        if not files.exists():
+            read(given["keyed"], includeHeaders="true").select("key", "value", "headers").write.parquet(str(files))
+        to = spark.read.parquet(str(files)).write.format("kafka").option("kafka.bootstrap.servers", given["address"])
+        to.option("topic", given["imported"]).option("includeHeaders", "true").save()
+        return int(given["keyed_records"])
 
     def groups() -> tuple[int, int]:
         counted = read(given["keyed"]).groupBy("key").count()
@@ -84,17 +98,19 @@ def peer_queries(given: dict[str, Any]) -> dict[str, Query]:
         f.col("timestamp") < f.timestamp_millis(f.lit(until))
     )
     return {
-        **_of_dataframes(f, read, given),
+        **of_dataframes(f, read, given),
         "count(*)": lambda: read(plain).count(),
         "sum(length(value))": lambda: read(plain).select(f.sum(f.length("value"))).first()[0],
         "time range, 1 %": lambda: read(plain).where(between).count(),
         "group by key, lz4": groups,
-        "write Parquet": write,
+        "write Parquet": lambda: write(plain, given["records"]),
+        "write Parquet, 16 partitions": lambda: write(given["wide"], given["wide_records"]),
+        "import of Parquet": produce,
     }
 
 
-def _of_dataframes(f: Any, read: Callable[..., Any], given: dict[str, Any], **columns: str) -> dict[str, Query]:
-    """Queries of DataFrames, the same of both sources. `columns`: the option by which a source reads these alone."""
+def of_dataframes(f: Any, read: Callable[..., Any], given: dict[str, Any], **columns: str) -> dict[str, Query]:
+    """Return queries of DataFrames, the same of all sources. `columns`: an option, to read these columns alone."""
     plain = given["plain"]
     times = {"startingTimestamp": str(given["since_ms"]), "endingTimestamp": str(given["until_ms"])}
 
@@ -110,20 +126,35 @@ def _of_dataframes(f: Any, read: Callable[..., Any], given: dict[str, Any], **co
     }
 
 
-def _exported(given: dict[str, Any], spark: Any) -> int:
+def _written(given: dict[str, Any], spark: Any, topic: str) -> int:
+    with tempfile.TemporaryDirectory(dir=given["scratch"]) as out:
+        return exported(given, spark, topic, f"{out}/parquet")
+
+
+def exported(given: dict[str, Any], spark: Any, topic: str, out: str) -> int:
+    """Export a topic to Parquet files in a new directory; return the number of records."""
     from contextlib import nullcontext
 
     from kafkalog_cli.disk.fs import RealFilesystem
     from kafkalog_cli.log.partition import open_partition
-    from kafkalog_cli.ops.export.request import ExportRequest, FileFormat
+    from kafkalog_cli.ops.export_request import ExportRequest, FileFormat
     from kafkalog_cli.spark.export.job import Export
 
     fs, now_ms = RealFilesystem(), time.time_ns() // 1_000_000
-    folders = sorted(Path(given["data"]).glob(f"{given['plain']}-*"))
+    folders = [open_partition(fs, str(one)) for one in sorted(Path(given["data"]).glob(f"{topic}-*"))]
+    work = Export(fs, folders, ExportRequest(FileFormat.PARQUET), out, None, now_ms)
+    return sum(one.records for one in work.run(lambda: nullcontext(spark)).files)
+
+
+def _imported(given: dict[str, Any], spark: Any) -> int:
+    """Build four partitions of new Parquet files by the command, with its start; return the number of records."""
+    files = Path(given["scratch"], "keyed-parquet")
+    if not files.exists():
+        exported(given, spark, given["keyed"], str(files))
     with tempfile.TemporaryDirectory(dir=given["scratch"]) as out:
-        request = ExportRequest(FileFormat.PARQUET)
-        work = Export(fs, [open_partition(fs, str(one)) for one in folders], request, f"{out}/parquet", None, now_ms)
-        return sum(one.records for one in work.run(lambda: nullcontext(spark)).files)
+        words = ["import", str(files), "--log-dir", out, "--topic", "imported", "--partitions", "4"]
+        subprocess.run([sys.executable, "-m", "kafkalog_cli", *words], check=True, stdout=subprocess.DEVNULL)
+        return int(given["keyed_records"])
 
 
 def core_queries(given: dict[str, Any]) -> dict[str, Query]:  # noqa: C901 six queries
@@ -174,7 +205,10 @@ def core_queries(given: dict[str, Any]) -> dict[str, Query]:  # noqa: C901 six q
     }  # fmt: skip
 
 
-WHOSE = {"ours": kafkalog_queries, "peer": peer_queries, "core": core_queries}
+WHOSE = {
+    "ours": kafkalog_queries, "peer": peer_queries, "core": core_queries, "limit": limit_queries,
+    "parquet": parquet_queries, "duckdb": duckdb_queries,
+}  # fmt: skip
 
 
 def main() -> None:

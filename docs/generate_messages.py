@@ -236,9 +236,8 @@ def _calls(texts: Texts) -> Iterator[tuple[Module, ast.Call, Function | None]]:
             yield module, call, function
 
 
-def render() -> str:
+def render(texts: Texts) -> str:
     """Return the whole page."""
-    texts = Texts(PACKAGE)
     parts = [HEADER, FINDINGS, *_finding_rows(texts), FAULTS]
     parts += _rows((one.kind, one.text) for one in sorted(found_faults(texts), key=lambda one: one.kind))
     parts += [REFUSALS, *_refusal_rows(texts), ERRORS, *_error_tables(texts), SYSTEM, *_system_rows(), WARNINGS]
@@ -320,7 +319,7 @@ def _code(text: str) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Write the page, or compare it."""
-    page = render()
+    page = render(Texts(PACKAGE))
     if "--check" in arguments:
         return int(TARGET.read_text(encoding="utf-8") != page)
     TARGET.write_text(page, encoding="utf-8")

@@ -7,7 +7,8 @@ that is there in some cases only stands in square brackets.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+import gc
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -29,11 +30,12 @@ class Module:
     def __init__(self, name: str, source: str) -> None:
         self.name = name
         self.tree = ast.parse(source)
-        for node in ast.walk(self.tree):
-            for field, value in ast.iter_fields(node):
-                for child in value if isinstance(value, list) else [value]:
-                    if isinstance(child, ast.AST):
-                        child.parent, child.place = node, (id(node), field)  # type: ignore[attr-defined]
+        self.functions: dict[str, list[Function]] = {}
+        """The functions and methods by name."""
+        self.calls: list[tuple[ast.Call, Function | None]] = []
+        """The calls in the order of the source, each with the function that it stands in."""
+        self._note(self.tree, None)
+        self.calls.sort(key=lambda found: (found[0].lineno, found[0].col_offset))
         self.subject = (ast.get_docstring(self.tree) or name).partition("\n")[0].rstrip(".")
 
     @cached_property
@@ -47,26 +49,19 @@ class Module:
                 found[node.target.id] = node.value
         return found
 
-    @cached_property
-    def functions(self) -> dict[str, list[Function]]:
-        """The functions and methods by name."""
-        found: dict[str, list[Function]] = {}
-        for node in ast.walk(self.tree):
-            if isinstance(node, Function):
-                found.setdefault(node.name, []).append(node)
-        return found
-
-    @cached_property
-    def calls(self) -> list[tuple[ast.Call, Function | None]]:
-        """The calls in the order of the source, each with the function that it stands in."""
-        return sorted(_calls(self.tree, None), key=lambda found: (found[0].lineno, found[0].col_offset))
-
-
-def _calls(node: ast.AST, function: Function | None) -> Iterator[tuple[ast.Call, Function | None]]:
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Call):
-            yield child, function
-        yield from _calls(child, child if isinstance(child, Function) else function)
+    def _note(self, node: ast.AST, function: Function | None) -> None:
+        """Note the calls and functions below a node of `function`, and tell each node its parent and place."""
+        for field, value in ast.iter_fields(node):
+            for child in value if isinstance(value, list) else [value]:
+                if not isinstance(child, ast.AST):
+                    continue
+                child.parent, child.place = node, (id(node), field)  # type: ignore[attr-defined]
+                if isinstance(child, ast.Call):
+                    self.calls.append((child, function))
+                is_function = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef))
+                if is_function:
+                    self.functions.setdefault(child.name, []).append(child)
+                self._note(child, child if is_function else function)
 
 
 def called_name(call: ast.Call) -> str:
@@ -79,7 +74,9 @@ class Texts:
 
     def __init__(self, package: Path) -> None:
         names = sorted(package.rglob("*.py"))
+        gc.disable()  # it would look at all nodes again and again, and none of them is garbage
         self.modules = [Module(str(path.relative_to(package)), path.read_text(encoding="utf-8")) for path in names]
+        gc.enable()
         self._constants: dict[str, tuple[Module, ast.expr]] = {}
         self._functions: dict[str, tuple[Module, Function]] = {}
         several: set[str] = set()
@@ -177,7 +174,14 @@ class Assignment(NamedTuple):
 
 def _assigned(name: str, function: Function) -> list[Assignment]:
     """Return the values of a local name; of several names, assigned from a tuple, the value at the same place."""
-    found = []
+    if not hasattr(function, "assigned"):
+        function.assigned = _assignments(function)  # type: ignore[attr-defined]
+    return function.assigned.get(name, [])
+
+
+def _assignments(function: Function) -> dict[str, list[Assignment]]:
+    """Return what `_assigned` does of all names, each in the order of the lines."""
+    found: dict[str, list[Assignment]] = {}
     for node in ast.walk(function):
         pairs: list[tuple[ast.expr, ast.expr]] = []
         if isinstance(node, ast.Assign):
@@ -185,11 +189,16 @@ def _assigned(name: str, function: Function) -> list[Assignment]:
         elif isinstance(node, (ast.NamedExpr, ast.AnnAssign)) and node.value is not None:
             pairs = [(node.target, node.value)]
         for target, value in pairs:
-            if isinstance(target, ast.Name) and target.id == name:
-                found.append(Assignment(value, node))
-            elif isinstance(target, ast.Tuple) and name in (names := [getattr(one, "id", "") for one in target.elts]):
-                found += [Assignment(one, node) for one in _at(value, names.index(name))]
-    return sorted(found, key=lambda one: one.statement.lineno)
+            if isinstance(target, ast.Name):
+                found.setdefault(target.id, []).append(Assignment(value, node))
+            elif isinstance(target, ast.Tuple):
+                names = [getattr(one, "id", "") for one in target.elts]
+                for name in dict.fromkeys(names):
+                    values = _at(value, names.index(name))
+                    found.setdefault(name, []).extend(Assignment(one, node) for one in values)
+    for assignments in found.values():
+        assignments.sort(key=lambda one: one.statement.lineno)
+    return found
 
 
 def _at(value: ast.expr, place: int) -> list[ast.expr]:

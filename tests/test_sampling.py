@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.evidence import PAGE
-from tests.support.sampling import RUN, SHARES, sampled
+from tests.support.sampling import PART, RUN, SHARES, sampled, some_of
 from tests.support.scheduling import pytest_xdist_make_scheduler
 
 TESTS = """
@@ -53,7 +53,8 @@ COUNT = 30 + 3 + 1 + 30 + 4 + TURNS
 @pytest.fixture
 def suite(pytester, monkeypatch):
     monkeypatch.delenv("TEST_SHARE", raising=False)  # `.ci/run` sets it
-    monkeypatch.setitem(RUN, "is whole", RUN["is whole"])  # the suite runs in this process: it is put back at the end
+    for name, value in RUN.items():  # the suite runs in this process: it is put back at the end
+        monkeypatch.setitem(RUN, name, value)
     pytester.makeini("[pytest]\nmarkers =\n  exhaustive: very many cases\n")
     pytester.makeconftest(
         "from tests.support.sampling import pytest_addoption, pytest_collection_modifyitems, pytest_configure"
@@ -79,6 +80,19 @@ def test_the_shares_together_are_all_cases(function, count):
     assert set().union(*shares) == set(names)
     assert all(shares)
     assert max(map(len, shares)) <= -(-count // SHARES)
+
+
+@pytest.mark.parametrize("count", [1, 2, PART - 1, PART, PART + 1, 50])
+def test_the_eighths_of_a_loop_together_are_all_cases(monkeypatch, count):
+    cases, found = list(range(count)), []
+    for share in range(SHARES):
+        monkeypatch.setitem(RUN, "share", share)
+        monkeypatch.setitem(RUN, "is whole", True)
+        assert some_of(cases) == cases
+        monkeypatch.setitem(RUN, "is whole", False)
+        assert 1 <= len(some_of(cases)) <= -(-count // PART)
+        found += some_of(cases)
+    assert set(found) == set(cases)
 
 
 def test_a_share_has_some_cases_of_each_function(suite):
@@ -155,17 +169,60 @@ def test_the_tests_of_a_file_or_group_go_to_one_worker(pytester):
     assert pytest_xdist_make_scheduler(pytester.parseconfig("--tx=popen", "--dist=load"), None) is None
 
 
-def rows_of_tests():
-    """(row of docs/reliability.md, whether the test is exhaustive) of each test that tells how much it tried."""
+class Node:
+    """A worker, as its scheduler sees it."""
+
+    shutting_down = False
+
+    def __init__(self):
+        self.sent = []
+
+    def send_runtest_some(self, indexes):
+        self.sent += indexes
+
+    def shutdown(self):
+        self.shutting_down = True
+
+
+def test_groups_and_then_long_files_are_handed_out_first(pytester):
+    config = pytester.parseconfig("--tx=popen", "--dist=loadgroup")
+    scheduler, node = pytest_xdist_make_scheduler(config, None), Node()
+    names = ["a.py::test", *(f"b.py::test[{n}]" for n in range(2)), "c.py::test@spark"]
+    scheduler.add_node(node)
+    scheduler.add_node_collection(node, names)
+    scheduler.schedule()
+    assert [names[at] for at in node.sent] == [names[3], *names[1:3]]
+    scheduler.mark_test_complete(node, 3)
+    assert [names[at] for at in node.sent] == [names[3], *names[1:3], names[0]]
+    assert not scheduler.workqueue
+
+
+def files_of_tests():
+    """(path, each function with its marks and those of its file) of each file of tests."""
     for path in Path(__file__).parent.rglob("test_*.py"):
         body = ast.parse(path.read_text()).body
         functions = [each for each in body if isinstance(each, ast.FunctionDef)]
         marks = " ".join(ast.unparse(each) for each in body if "pytestmark" in ast.unparse(each).partition("=")[0])
-        exhaustive = [
-            each
-            for each in functions
-            if "pytest.mark.exhaustive" in f"{[*map(ast.unparse, each.decorator_list)]} {marks}"
-        ]
+        yield path, [(each, f"{[*map(ast.unparse, each.decorator_list)]} {marks}") for each in functions]
+
+
+def test_spark_is_started_in_few_workers():
+    """A test that takes the session belongs to a group: else its worker would start a Spark for it alone."""
+    alone = [
+        f"{path.name}::{function.name}"
+        for path, functions in files_of_tests()
+        for function, marks in functions
+        if function.name.startswith("test_") and "spark" in {one.arg for one in function.args.args}
+        if "xdist_group" not in marks
+    ]
+    assert alone == []
+
+
+def rows_of_tests():
+    """(row of docs/reliability.md, whether the test is exhaustive) of each test that tells how much it tried."""
+    for _, marked in files_of_tests():
+        functions = [function for function, _ in marked]
+        exhaustive = [function for function, marks in marked if "pytest.mark.exhaustive" in marks]
         sampled_names = {each.name for each in exhaustive} | {name for each in exhaustive for name in called(each)}
         for function in functions:
             for call in ast.walk(function):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.disk.names import FileKind, WorkState, classify_file
 from kafkalog_cli.errors import DamagedLog, ExitCode, KafkalogError
-from kafkalog_cli.format.batch import BatchColumns
+from kafkalog_cli.format.batch import RECORD_BATCH_MAGIC, Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.limits import Limits
 
@@ -28,6 +28,18 @@ def damaged_log(path: str, fault: Fault) -> DamagedLog:
         path=path, position=fault.position, kind=fault.kind.value, message=fault.message,
         first_offset=fault.base_offset, last_offset=fault.last_offset,
     )  # fmt: skip
+
+
+def refused_by_clients(batch: Batch, outcome: str) -> Fault:
+    """Return the fault of a batch that is not valid for clients; `outcome`: its records are left out or not counted."""
+    first, last = batch.base_offset, batch.last_offset
+    if batch.magic > RECORD_BATCH_MAGIC:
+        message = f"clients refuse its magic {batch.magic}: the records of offsets {first} to {last} are {outcome}"
+        return Fault(
+            FaultKind.INVALID_MAGIC, batch.position, message, batch.size_bytes, "0 to 2", str(batch.magic), first, last
+        )
+    message = f"its CRC does not match: the records of offsets {first} to {last} are {outcome}"
+    return Fault(FaultKind.CRC_MISMATCH, batch.position, message, batch.size_bytes, base_offset=first, last_offset=last)
 
 
 class DamageSeen:

@@ -23,6 +23,9 @@ Expression = list[Any]
 MOST_GROUPS = 1 << 17
 """The most groups that a task holds. With more groups, a group has several rows."""
 
+LEAST_ALONE = 1 << 12
+"""From so many groups on, the groups of a RecordBatch are not held if they are more than half of its records."""
+
 _FUNCTIONS = {
     "and": "and_kleene", "or": "or_kleene", "not": "invert", "is null": "is_null", "is not null": "is_valid",
     "=": "equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal",
@@ -57,10 +60,14 @@ class Partials(NamedTuple):
         """Iterate over RecordBatches of `schema`: the groups of some RecordBatches, held until they are MOST_GROUPS."""
         held: list[Any] = []
         for batch in batches:
-            held.append(self._grouped([call for call, _ in self.calls], *self._values(batch), schema))
+            found = self._grouped([call for call, _ in self.calls], *self._values(batch), schema)
+            if found.num_rows > max(batch.num_rows // 2, LEAST_ALONE):  # combining helps little here
+                yield from found.to_batches()
+                continue
+            held.append(found)
             if sum(part.num_rows for part in held) > MOST_GROUPS:
                 held = [self._combined(held, schema)]
-                if held[0].num_rows > MOST_GROUPS // 2:  # combining helps little here
+                if held[0].num_rows > MOST_GROUPS // 2:
                     yield from held.pop().to_batches()
         if held:
             yield from self._combined(held, schema).to_batches()

@@ -31,6 +31,7 @@ Sessions = Callable[[], "AbstractContextManager[SparkSession]"]
 """Starts a session; called only if there is work."""
 
 DEFAULT_MASTER = "local[*]"
+_NAME = "kafkalog"
 
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
@@ -45,7 +46,7 @@ LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0
 
 
 def session(
-    master: str = DEFAULT_MASTER, *, name: str = "kafkalog", settings: Mapping[str, str] | None = None
+    master: str = DEFAULT_MASTER, *, name: str = _NAME, settings: Mapping[str, str] | None = None
 ) -> SparkSession:
     """Return the running session unchanged, else start one; the source `kafkalog` is registered in it.
 
@@ -136,7 +137,6 @@ def _beside(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[SparkS
     for key, value in {"spark.sql.session.timeZone": SETTINGS["spark.sql.session.timeZone"], **of_session}.items():
         own.conf.set(key, value)
     with _active(own):
-        register_sources(own)
         yield own
 
 
@@ -176,6 +176,8 @@ def command_session(
     master: str = DEFAULT_MASTER, *, settings: Mapping[str, str] | None = None, is_small: bool = True
 ) -> Iterator[SparkSession]:
     """Yield a session for one command: output of Java and Spark is suppressed, failures are raised as KafkalogErrors.
+
+    It has no sources: to register them, Spark starts a Python that searches for others.
 
     `is_small`: Spark's Java has little to compute, because the rows are few or do not go through Java.
     A session that this function started is stopped afterwards. Raises KafkalogError if Spark does not start.
@@ -222,7 +224,7 @@ def _unlogged() -> Iterator[None]:
         logging.disable(silenced)
 
 
-def _silently_started(master: str, settings: Mapping[str, str] | None, talk: IO[bytes]) -> SparkSession:
+def _silently_started(master: str, settings: Mapping[str, str], talk: IO[bytes]) -> SparkSession:
     """Start a session with Java's output redirected into `talk`: Java inherits the descriptors of this process."""
     sys.stdout.flush()
     sys.stderr.flush()
@@ -231,7 +233,7 @@ def _silently_started(master: str, settings: Mapping[str, str] | None, talk: IO[
         for number in kept:
             os.dup2(talk.fileno(), number)
         with outside_working_directory():
-            spark = session(master, settings=settings)
+            spark = _started(master, _NAME, settings)
     except KafkalogError:
         raise
     except Exception as error:

@@ -39,9 +39,10 @@ class KafkalogDataSource(DataSource):
         """Return the columns that the options select, as a StructType."""
         fs, options = RealFilesystem(), self._of_either()
         if any(column.is_struct for column in options.columns):
-            from kafkalog_cli.spark.structs.columns import typed_columns
+            from kafkalog_cli.spark.structs.columns import StructTypes
 
-            return spark_schema(typed_columns(fs, options.columns, options.decoding, partitions_of(fs, options)))
+            types = StructTypes(fs, options.decoding, partitions_of(fs, options))
+            return spark_schema(map(types.typed, options.columns))
         return spark_schema(options.columns)
 
     def _of_either(self) -> SourceOptions:

@@ -77,6 +77,7 @@ ODD = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("when", ["before the plan", "before the tasks"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("odd", ODD)
@@ -147,6 +148,7 @@ NAMED = [
 ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("where", "name"), NAMED)
 def test_a_hostile_name_makes_nothing_elsewhere(input_, where, name, evidence):
     """A name is refused, or is a partition in the log directory; no traceback, nothing beside it."""

@@ -91,6 +91,7 @@ LINES = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("what", LINES)
 def test_lines_of_other_partitions_stay(place, what, evidence):
     tried = 0
@@ -192,6 +193,7 @@ def fields(place):
 FORMS = [*KINDS, "done"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", FORMS)
 def test_no_field_of_another_type_is_followed(place, kind, evidence):
     """Every field by every absurd value, for each kind of change; the sound document is refused or undone alike."""

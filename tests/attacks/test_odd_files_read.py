@@ -308,6 +308,7 @@ NASTY = (
 )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("nasty", NASTY)
 def test_names_with_codes(both, nasty, evidence):
     partition = both / "ld" / PARTITION

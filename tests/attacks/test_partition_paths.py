@@ -47,6 +47,7 @@ def files(directory):
     return {str(path): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("command", WRITERS)
 def test_a_broker_is_noticed(place, command, path):

@@ -73,6 +73,7 @@ def large(path):
     os.truncate(path, SIZE_BYTES)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ROOT)
 def test_a_large_file_of_a_log_directory(place, name, evidence):
     large(place / "ld" / name)
@@ -95,6 +96,7 @@ def test_a_large_file_of_settings(place, evidence):
     evidence("R33", 1, len(ROOT) + 3)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ["ndjson", "lines"])
 def test_a_long_line_of_an_input(place, kind, evidence):
     large(place / "in")

@@ -80,6 +80,7 @@ def test_spark_runs_nothing_of_the_working_directory(here, command, evidence):
 SETTINGS = {"without yaml": "", "with yaml": "def safe_load(file):\n    file.read()\n    raise SystemExit(7)\n"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", SETTINGS)
 def test_numba_follows_no_settings_of_the_working_directory(here, case, evidence):
     """`.numba_config.yaml` could turn compilation off, name a processor, and have code printed."""

@@ -38,6 +38,7 @@ def outputs_by_entry(log: SmallLog, *options: str) -> list[str]:
     return [dump(log, log.data[:end], *options).out.partition(tail)[0] for end in log.starts]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("log", LOGS, **ids)
 @pytest.mark.parametrize("options", MODES, ids=" ".join)
 def test_output_up_to_the_damage_is_that_of_the_whole_file(log, options):

@@ -171,6 +171,7 @@ def test_a_batch_that_is_being_written_is_no_corruption(fs):
     assert len(positions(done)) == 99
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("path", [*SIDECARS, FIRST_LOG, LAST_LOG])
 @pytest.mark.parametrize(
     "argv",

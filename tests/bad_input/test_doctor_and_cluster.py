@@ -112,6 +112,7 @@ def test_a_batch_of_metadata_that_claims_too_much(tmp_path):
                 assert code in {0, 3, 4, 12}, (api, command)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(6))
 def test_damaged_metadata(tmp_path, seed):
     """Random flips, cuts and doubled parts of a log that a controller could write, and of its snapshot."""

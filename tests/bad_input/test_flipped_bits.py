@@ -8,9 +8,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from kafkalog_cli.format.batch import RECORD_BATCH
+from kafkalog_cli.format.batch import MESSAGE_SEVEN_MAGIC1, MESSAGE_V0, RECORD_BATCH
 from kafkalog_cli.format.layout import Layout
-from kafkalog_cli.format.legacy import MESSAGE_SEVEN_MAGIC1, MESSAGE_V0
 from tests.bad_input.makers import LOGS, SmallLog
 from tests.bad_input.reading import Outcome, deadline, read
 
@@ -70,7 +69,7 @@ def test_the_undamaged_log_is_clean(log):
     }
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.parametrize("log", LOGS, **ids)
 def test_every_bit_is_seen_or_on_the_list(log):
     whole = read(log.data, seven=log.is_seven)
@@ -109,6 +108,7 @@ def twins_agree(log: SmallLog, bits: Iterable[int]) -> None:
         assert read(data, compiled=True) == read(data), bit
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("log", [log for log in LOGS if not log.is_seven], **ids)
 def test_compiled_kernels_agree_on_a_sample(log):
     pytest.importorskip("numba")

@@ -107,6 +107,7 @@ def check(folder: Path, label: str) -> int:
     return seen
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", LOGS)
 def test_damaged_logs(tmp_path: Path, name: str) -> None:
     seen = 0

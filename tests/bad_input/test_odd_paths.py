@@ -168,6 +168,7 @@ ODD_NAMES = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ODD_NAMES)
 @pytest.mark.parametrize("argv", [*COMMANDS, ("lookup-offset",), ("lookup-time",)], ids=" ".join)
 def test_odd_names_of_directories(tmp_path, name, argv):

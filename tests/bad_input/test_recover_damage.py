@@ -84,6 +84,7 @@ def test_zeros_from_a_byte_on(log, evidence):
     evidence("R8", len(places(log)), PARTS)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("log", SINCE_EIGHT, **ids)
 def test_a_zeroed_header_and_the_batches_behind_it(log, evidence):
     for entry, (start, end) in enumerate(pairwise(log.starts)):

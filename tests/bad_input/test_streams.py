@@ -39,6 +39,7 @@ def shell(command, **options):
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "command", ["dump-log --print-data-log {}", "dump-log --format json {}", "dump-log {} --strict --resync"]
 )
@@ -65,6 +66,7 @@ def test_closed_pipes_on_both_streams(large):
     assert "Traceback" not in done.stdout + done.stderr
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "command", ["dump-log {}", "dump-log --print-data-log {}", "dump-log --format json {}", "--version", "dump-log --help", "--help",
                 "ls {0.parent}", "dump-index {0.parent}", "lookup-offset {0.parent} 5", "lookup-time {0.parent} --latest"]

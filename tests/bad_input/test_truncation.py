@@ -54,6 +54,7 @@ def test_a_zeroed_header_ends_the_chain_where_it_stands(log):
         assert outcome.chain_fault == Fact("size-too-small", start, 0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("log", SINCE_EIGHT, **ids)
 def test_compiled_kernels_agree_on_truncations_and_zeros(log):
     pytest.importorskip("numba")

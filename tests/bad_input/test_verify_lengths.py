@@ -7,11 +7,25 @@ import tracemalloc
 
 import pytest
 
+from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind as Kind
 from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.verify.partition import Level
-from tests.bad_input.makers import GZIP, NONE, PACK, START_MS, ZSTD, batch, message, record, wrapper
+from tests.bad_input.makers import (
+    CONTROL,
+    GZIP,
+    NONE,
+    PACK,
+    START_MS,
+    TRANSACTIONAL,
+    ZSTD,
+    batch,
+    message,
+    record,
+    varint,
+    wrapper,
+)
 from tests.bad_input.reading import deadline
 from tests.bad_input.test_lying_lengths import INT32, LIES, counted  # noqa: F401 counts its tests too
 from tests.bad_input.verifying import verified
@@ -241,3 +255,45 @@ def test_large_garbage_is_looked_at_in_linear_time():
         junk = (filler * (1 << 20))[: 1 << 20]
         found = found_in({LOG: FIRST + junk + SECOND, **EPOCHS}, spare_bytes=64 << 20)
         assert Severity.CORRUPTION in {one.severity for one in found if one.path.endswith(LOG)}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("codec", [NONE, ZSTD])
+@pytest.mark.parametrize(("place", "size"), [("key", -2), ("value", -7)])
+def test_a_length_below_null(place: str, size: int, codec: int, *, compiled: bool) -> None:
+    """Java's consumer takes it as null, so no record is lost. One of several such records of a batch is reported."""
+    key_and_value = varint(size) + b"\x02v" if place == "key" else b"\x02k" + varint(size)
+    odd = b"\0" + varint(0) + b"%c" + key_and_value + b"\0"
+    records = [record(0, b"a", b"b"), *(varint(len(odd) - 1) + odd % (2 * at) for at in (1, 2)), record(3, None, None)]
+    lying = batch(1, records, codec=codec, max_ms=START_MS)
+    found = verified({LOG: FIRST + lying + good(5), **EPOCHS}, choice=KernelChoice(forced=compiled)).findings
+    [told] = [one for one in found if one.path.endswith(LOG)]
+    assert (told.kind, told.severity, told.position) == (Kind.NEGATIVE_LENGTH, Severity.WARNING, len(FIRST))
+    assert told.message == f"at offset 2 the length of the {place} is {size}"
+
+
+PRODUCERS = {
+    "an epoch below 0": {"producer": (7, -2, 0)},
+    "no sequence": {"producer": (7, 0, -1)},
+    "a negative producer id": {"producer": (-5, -1, -1)},
+    "a transaction without a producer": {"attributes": TRANSACTIONAL},
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("what", PRODUCERS)
+def test_fields_of_a_producer_that_no_client_writes(what: str, *, compiled: bool) -> None:
+    log = FIRST + good(1, **PRODUCERS[what]) + good(2, producer=(7, 0, 3))
+    found = verified({LOG: log, **EPOCHS}, Level.NORMAL, KernelChoice(forced=compiled)).findings
+    [told] = [one for one in found if one.path.endswith(LOG)]
+    assert (told.kind, told.severity, told.position) == (Kind.PRODUCER_FIELDS, Severity.WARNING, len(FIRST))
+
+
+def test_batches_of_producers_and_markers_are_sound() -> None:
+    """A marker has no sequence, and a batch without a producer may have a sequence: sarama writes 0."""
+    data = good(1, producer=(7, 0, 0), attributes=TRANSACTIONAL)
+    marker = batch(
+        2, [record(0, b"\0\0\0\1", b"\0\0\0\0\0\5")], producer=(7, 0, -1), attributes=TRANSACTIONAL | CONTROL
+    )
+    log = FIRST + data + marker + batch(3, [record(0, b"k", b"v")], producer=(-1, -1, 0), max_ms=START_MS)
+    assert Kind.PRODUCER_FIELDS not in kinds_in(log, **EPOCHS)

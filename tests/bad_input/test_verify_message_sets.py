@@ -208,6 +208,7 @@ def test_messages(magic: int) -> None:
     assert (changed > 20, silent) == (True, [])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("magic", "codec"), [*product((0, 1), (1, 2, 3))])
 def test_message_sets(magic: int, codec: int) -> None:
     good = message_set(RECORDS, magic, codec) + message(R(9, START_MS + 9, b"k", b"v"), magic)

@@ -102,7 +102,7 @@ def test_truncations(log):
     truncations(log, 1 if log.name in ALL_BYTES else 9)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.parametrize("log", SINCE_EIGHT, **ids)
 def test_zeros_from_a_byte_on(log):
     zeros(log, 1 if log.name in ALL_BYTES else 9)
@@ -124,6 +124,7 @@ def test_every_byte(log):
         windows(log, 1)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("log", SINCE_EIGHT, **ids)
 def test_a_truncated_log_is_told_as_one_torn_tail_that_begins_with_the_last_good_entry(log):
     for cut in range(1, len(log.data), 29):

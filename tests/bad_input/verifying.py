@@ -46,11 +46,11 @@ def beside(log: SmallLog) -> dict[str, bytes]:
     }
 
 
-def verified(files: dict[str, bytes], level: Level = Level.DEEP) -> Verification:
+def verified(files: dict[str, bytes], level: Level = Level.DEEP, choice: KernelChoice = PLAIN) -> Verification:
     """What is found in a partition of such files."""
     fs = FaultyFilesystem({f"{FOLDER}/{name}": data for name, data in files.items()})
     task = VerifyTask(open_partition(fs, FOLDER), level, NOW_MS)
-    return verify_partition(ReadContext(fs, choice=PLAIN), task)
+    return verify_partition(ReadContext(fs, choice=choice), task)
 
 
 def bad(findings: tuple[Finding, ...]) -> set[Told]:

@@ -33,6 +33,7 @@ def sides(corpus, tmp_path):
     return tmp_path / "a", tmp_path / "b"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["orders-0.bak", "backup", "orders-0-2026-11-22.old", "orders-0"])
 def test_a_backup_under_another_name(sides, tmp_path, name):
     backup = tmp_path / "elsewhere" / name

@@ -80,6 +80,7 @@ def json_line(record):
 RECORDS = st.lists(st.tuples(timestamps, contents, contents, headers), min_size=1, max_size=12)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 @settings(max_examples=12, suppress_health_check=list(HealthCheck), deadline=None)
 @given(made=RECORDS, batch_bytes=st.sampled_from([1, 200, 16384]))

@@ -68,6 +68,7 @@ def rising_epochs(lines):
 # -- any records
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 @settings(max_examples=10, suppress_health_check=list(HealthCheck), deadline=None, phases=(Phase.generate,))
 @given(made=logs(), batch_bytes=st.sampled_from([1, 200, 16384]))

@@ -38,6 +38,7 @@ def data(partition):
     return {name: found[0] for name, found in tree(partition).items()}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("piped", [False, True])
 def test_the_same_bytes(two, text, tmp_path, piped):
     source = tmp_path / "records"

@@ -202,6 +202,7 @@ def logs(root):
     return found | {CHECKPOINT: sorted(files[CHECKPOINT][0].splitlines())}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", ["compact-tx", "compact-plain", "compact-edge"])
 def test_many_passes_are_as_many_runs(corpus, tmp_path, case):
     """Each run once more over the cleaned part, which is what the real cleaner's fuzz is about."""

@@ -58,6 +58,7 @@ def output_of(command, environment):
     return done.stdout.splitlines()
 
 
+@pytest.mark.exhaustive
 @needs("bash")
 @pytest.mark.parametrize(("asked", "wanted"), ASKED)
 def test_bash(place, environment, asked, wanted):
@@ -71,6 +72,7 @@ def test_bash(place, environment, asked, wanted):
     assert found == wanted
 
 
+@pytest.mark.exhaustive
 @needs("fish")
 @pytest.mark.parametrize(("asked", "wanted"), ASKED)
 def test_fish(place, environment, asked, wanted):
@@ -79,6 +81,7 @@ def test_fish(place, environment, asked, wanted):
     assert found == wanted
 
 
+@pytest.mark.exhaustive
 @needs("zsh")
 @pytest.mark.parametrize(("asked", "wanted"), ASKED)
 def test_zsh(place, environment, asked, wanted):

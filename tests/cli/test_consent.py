@@ -162,6 +162,7 @@ def at_a_terminal(argv, typed):
     return code, shown.decode()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("typed", "code"), [(b"n\n", 1), (b"y\n", 0), (b"\x04", 1)])
 def test_a_real_terminal(disk, typed, code):
     root = disk("retention")

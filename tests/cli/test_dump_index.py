@@ -462,6 +462,7 @@ def test_a_file_of_another_topic_is_not_selected():
 SMALL = [name for name, data in log_directory().items() if data and not name.endswith(".log") and "__" not in name]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", SMALL)
 def test_every_truncation_of_a_small_file_ends_with_an_answer(name):
     files = log_directory()
@@ -471,6 +472,7 @@ def test_every_truncation_of_a_small_file_ends_with_an_answer(name):
         assert f"{name}: " in out
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", SMALL)
 def test_every_flipped_bit_of_a_small_file_ends_with_an_answer(name):
     files = {path: data for path, data in log_directory().items() if path == name or path.endswith(".log")}

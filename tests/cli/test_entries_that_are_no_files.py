@@ -95,3 +95,30 @@ def test_a_file_of_kafka_07_beside_a_log(partition):
     [command] = commands_of(line)
     execute(command)
     assert kafkalog("retain", partition, "--config", "retention.ms=1", "--config", "cleanup.policy=delete").code == 0
+
+
+def test_a_link_as_the_only_file(tmp_path):
+    """After the advised step the directory has no file of Kafka, so no step asks for another look."""
+    folder = tmp_path / "log" / "t-0"
+    folder.mkdir(parents=True)
+    (folder / LOG).symlink_to("/etc/passwd")
+    code, found = findings(folder)
+    assert code == 3
+    [(step, command)] = [(line["next_step"], command) for line in found for command in commands_of(line)]
+    execute(command)
+    assert [path.name for path in folder.iterdir()] == [f"{LOG}.aside"]
+    assert "a broker starts an empty partition in it" in step
+    assert kafkalog("verify", folder).code == 10
+
+
+def test_a_link_as_the_only_file_below_a_log_directory(tmp_path):
+    """`verify` finds the partition there by its name, and the steps go on."""
+    folder = tmp_path / "log" / "t-0"
+    folder.mkdir(parents=True)
+    (tmp_path / "log" / "meta.properties").write_text("version=0\nbroker.id=1\n")
+    (folder / LOG).symlink_to("/etc/passwd")
+    _, found = findings(folder)
+    away, look = dict.fromkeys(command for line in found for command in commands_of(line))
+    assert look == f"kafkalog verify {folder}"
+    execute(away)
+    assert kafkalog("verify", folder).code == 0

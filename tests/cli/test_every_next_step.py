@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.change.publishing.new_partitions import staged_name
+from kafkalog_cli.change.new_partitions import staged_name
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import place_outside
 from kafkalog_cli.format import producer_snapshot
@@ -263,9 +263,12 @@ def odd_records(batch, *options):
 
 MARKER = batch_v2([R2[1]._replace(key=b"\0")], base=4, producer=(1, 0, -1), bits=CONTROL | TRANSACTIONAL)
 SET = [R(4 + i, BASE_TIME_MS, b"k", b"value") for i in range(2)]
+NULL_VALUE = batch_v2([R2[0]._replace(value=None), R2[1]])
+case("negative-length")(odd_records(with_crc(NULL_VALUE.replace(b"\x02k\x01", b"\x02k\x03"))))
 case("packed-value")(odd_records(cleared(message_set(SET, 1, 1))))
 case("missing-offsets")(odd_records(message_set(SET[1:], 1, 1)))
 case("max-timestamp")(odd_records(batch_v2(R2, max_timestamp=BASE_TIME_MS + 5)))
+case("producer-fields")(odd_records(batch_v2(R2, producer=(7, 0, -1))))
 case("record-count")(odd_records(count_of(GOOD, 3)))
 case("invalid-record")(odd_records(with_crc(GOOD[:-40] + b"\xff" * 40)))
 case("decompression-failed")(odd_records(with_crc(GOOD[:22] + b"\x04" + GOOD[23:])))
@@ -560,9 +563,9 @@ def _(corpus):
     """As a run leaves it that is killed after its commit, by what it wrote of its command line."""
     pytest.importorskip("pyspark")
     from kafkalog_cli.change.new_partition import make_partition
-    from kafkalog_cli.change.publishing.new_partitions import NewPartitions, StagedPartition
+    from kafkalog_cli.change.new_partitions import NewPartitions, StagedPartition
     from kafkalog_cli.disk.fs import RealFilesystem
-    from kafkalog_cli.ops.importing.request import ImportRequest, command_of
+    from kafkalog_cli.ops.importing.sources import ImportRequest, command_of
 
     class CutOff(NewPartitions):
         def complete(self):
@@ -657,6 +660,7 @@ def test_every_kind_has_a_case_or_the_step_of_another():
         assert diagnosis.next_step or diagnosis.severity is Severity.INFO, kind
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("kind", "make"), ALL)
 def test_the_next_steps(corpus, tmp_path, monkeypatch, kind, make):
     home = tmp_path / "a home"

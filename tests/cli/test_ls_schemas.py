@@ -36,6 +36,7 @@ def objects(corpus):
     return [json.loads(line) for line in lines]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NAMES)
 def test_every_object_is_as_its_schema_says(schemas, objects, name):
     schema = schemas[f"kafkalog.{name}/1"]

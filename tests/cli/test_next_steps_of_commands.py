@@ -408,6 +408,7 @@ def test_every_rule_has_a_case_or_a_reason():
     assert not with_commands & set(NOT_COMMANDS)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_printed_leads_to_a_clean_verify(corpus, tmp_path, monkeypatch, name):
     home = tmp_path / "a home" / "of logs"  # with room outside the log directory, and blanks

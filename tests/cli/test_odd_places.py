@@ -156,6 +156,7 @@ def test_the_commands_have_work_where_nothing_is_odd(place, tmp_path, name):
     assert out
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex"])
 @pytest.mark.parametrize("kind", ODD_FILES)
 def test_odd_files(place, tmp_path, kind, suffix, evidence):
@@ -189,6 +190,7 @@ ODD_NAMES = {
 }  # fmt: skip
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_odd_names(place, tmp_path, name, evidence, monkeypatch):
     """All goes as with any other name, and nothing of it reaches a terminal raw."""

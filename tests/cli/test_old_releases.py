@@ -122,6 +122,7 @@ def test_committed_offsets(old, case):
     assert int(re.findall(pattern, out)[-1]) == (40 * (STAGES.index(case) + 1) if case in STAGES else 90)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", CASES)
 def test_there_is_nothing_to_recover(old, case):
     before = {path: path.stat().st_mtime_ns for path in (old / case).rglob("*")}

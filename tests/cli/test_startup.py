@@ -56,6 +56,7 @@ def test_a_right_command_line_imports_no_pydantic(options):
     assert "pydantic" not in modules_after("dump-log", str(EXAMPLE), *options)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("command", ["dump-log", "verify", "ls", "read", "find", "--help"])
 def test_a_right_command_line_imports_no_typer(command):
     """Its import and its parser were a third of a small dump's time: `plain_parser.py` stands in for it."""

@@ -29,6 +29,7 @@ def kafkalog(*argv, **variables):
     return done.stdout
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("mode", ["force", "auto", "never", "none", "garbage", ""])
 def test_the_variable_of_the_crc_package_is_for_others(mode):
     command = ("dump-log", "--deep-iteration", LOG)

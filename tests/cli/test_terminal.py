@@ -93,6 +93,7 @@ def test_damage_is_coloured_and_words_are_whole(torn):
     assert same[0] == same[1]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("command", ["ls", "stats", "find", "read"])
 def test_a_torn_tail_is_yellow_and_damage_in_the_log_red(corpus, torn, command):
     paths = [path for path in torn.iterdir() if path.name.endswith("-0") and not path.name.startswith("__")]

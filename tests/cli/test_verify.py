@@ -37,6 +37,7 @@ def schemas():
     return found
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("level", ["quick", "normal", "deep"])
 def test_every_object_is_as_its_schema_says(corpus, schemas, level):
     seen = {}

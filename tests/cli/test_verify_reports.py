@@ -6,6 +6,7 @@ import re
 import shutil
 import stat
 import xml.etree.ElementTree as ET
+from functools import cache
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -30,6 +31,12 @@ def results(*argv):
     """Findings and targets of the JSON output."""
     lines = [json.loads(line) for line in verify(*argv, "--format", "json")[1].splitlines()]
     return ([line for line in lines if line["type"] == type_] for type_ in ("finding", "verification"))
+
+
+@cache
+def results_of(case):
+    """The same of a directory that stays as it is, for each report of it."""
+    return [*results(case)]
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +78,7 @@ def test_junit_of_each_case(cases, junit_schemas):
     for case in cases:
         code, text, _ = verify(case, "--report", "junit")
         (suite,) = valid_junit(text, junit_schemas)
-        findings, targets = results(case)
+        findings, targets = results_of(case)
         tests = suite.findall("testcase")
         assert [test.get("name") for test in tests] == [target["path"] for target in targets]
         assert [test.get("classname") for test in tests] == [f"kafkalog.verify.{t['target']}" for t in targets]
@@ -98,7 +105,7 @@ def test_sarif_of_each_case(cases, sarif_schema):
         document = json.loads(text)
         sarif_schema.validate(document)
         (sarif,) = document["runs"]
-        findings, _ = results(case)
+        findings, _ = results_of(case)
         rules = sarif["tool"]["driver"]["rules"]
         for result, found in zip(sarif["results"], findings, strict=True):
             seen += 1
@@ -140,7 +147,7 @@ def test_annotations_of_each_case(cases):
     seen = 0
     for case in cases:
         found = list(annotations(verify(case, "--report", "github")[1]))
-        findings, _ = results(case)
+        findings, _ = results_of(case)
         for (name, properties, message), one in zip(found, findings, strict=True):
             seen += 1
             assert name == ANNOTATIONS[one["severity"]]

@@ -73,7 +73,7 @@ def check(where, disk, outcome):
     return True
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize(("writer", "fixture"), CASES, ids=IDS)
 def test_what_is_told_of_the_marker_is_true(writer, fixture, fault):

@@ -41,10 +41,10 @@ class Outcome(NamedTuple):
 
 
 def kafkalog(fs: object, *argv: str, now_ms: int = NOW_MS, token: str = "0001", stdin: bytes = b"") -> Outcome:
-    """Run a command line. Its run is named by the time and `token`: two runs at one time need two."""
+    """Run a command line. Its run is named by the time and `token`: two runs at one time need two. It looks again without a pause."""
     out, err = io.BytesIO(), io.BytesIO()
     streams = {"stdout": out, "stderr": err, "stdin": io.BytesIO(stdin)}
-    environment = Environment(**streams, fs=fs, now_ms=lambda: now_ms, kernels=_PLAIN)
+    environment = Environment(**streams, fs=fs, now_ms=lambda: now_ms, kernels=_PLAIN, sleep=lambda _: None)
     with (
         mock.patch("secrets.token_hex", return_value=token),
         mock.patch.object(journal, "_orders", count(1)),  # a process for each command

@@ -41,6 +41,7 @@ def test_readme_and_other_pages_have_examples():
     assert {"demo", "verify", "recover", "undo"} <= set(verbs)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("page", PAGES)
 def test_examples_print_what_is_shown(page, fresh):
     check(page, with_spark=False)

@@ -30,14 +30,19 @@ def section(page, title):
 
 
 @pytest.fixture(scope="module")
-def errors(generator):
-    """The errors that the generator finds, which takes eight seconds."""
-    return list(generator.found_errors(generator.Texts(ROOT / "kafkalog_cli")))
+def texts(generator):
+    return generator.Texts(ROOT / "kafkalog_cli")
 
 
-def test_messages_md_is_current(generator, page, errors, monkeypatch):
+@pytest.fixture(scope="module")
+def errors(generator, texts):
+    """The errors that the generator finds, which takes seconds."""
+    return list(generator.found_errors(texts))
+
+
+def test_messages_md_is_current(generator, page, texts, errors, monkeypatch):
     monkeypatch.setattr(generator, "found_errors", lambda _: errors)
-    assert page == generator.render(), "run: python docs/generate_messages.py"
+    assert page == generator.render(texts), "run: python docs/generate_messages.py"
 
 
 def test_every_finding_and_rule_has_a_row(page):

@@ -36,6 +36,7 @@ def check(name):
     assert shown == printed, f"run: python docs/generate_screens.py {name}"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", WITHOUT_SPARK)
 def test_a_picture_is_current(name, tmp_path):
     (tmp_path / "small").write_bytes(b"x")
@@ -51,6 +52,7 @@ def test_a_picture_of_spark_is_current(name, spark):
     check(name)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", [name for name in WITHOUT_SPARK if name != "progress"])
 def test_words_are_whole(name):
     """The terminal breaks a line that is too long; only a typed command may be broken, and progress is cut."""

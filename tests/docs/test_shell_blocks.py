@@ -82,6 +82,7 @@ def on_the_disk(word):
     return word
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("page", sorted({page for page, words in CALLS if words[0] not in LATER}))
 def test_commands_run(page, disk, tmp_path, monkeypatch):
     """In their order, on a fresh copy: no usage error, nothing that is not there, and nothing that fails."""

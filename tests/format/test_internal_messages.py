@@ -7,9 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkalog_cli.format.internal_topics.decode import Decoded, Malformed, decode_message, encode_message, read_message
+from kafkalog_cli.format.internal_topics.decode import (
+    Decoded,
+    Malformed,
+    WireReader,
+    decode_message,
+    encode_message,
+    read_message,
+)
 from kafkalog_cli.format.internal_topics.schema import definitions, is_in, message_schema
-from kafkalog_cli.format.internal_topics.wire import WireReader
 from tests.format.internal_messages import NAMES, VERSIONS, messages, same
 
 PER_VERSION = settings(max_examples=max(5, settings().max_examples // 10), deadline=None)
@@ -62,6 +68,7 @@ def test_the_default_of_assignment_epochs_is_a_list():
         assert ("assignmentEpochs" in found["assignedPartitions"][0]) is told
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("name", "version"), VERSIONS)
 def test_encoded_messages_decode_to_themselves(name, version):
     @PER_VERSION
@@ -76,6 +83,7 @@ def test_encoded_messages_decode_to_themselves(name, version):
     check()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("name", "version"), VERSIONS)
 def test_no_message_survives_a_cut(name, version):
     @PER_VERSION

@@ -15,6 +15,8 @@ PROZESS, BIGNUM = "0.7.0", "0.13.1"
 """A client of Kafka 0.7, and the first version of its library of large numbers that compiles today."""
 KAFKA_08 = "0.8.2.2"
 SECONDS = 90
+MANY_SECONDS = 480
+"""For a program that reads all topics of the corpus."""
 
 
 def run(*command, cwd=None, seconds=300):
@@ -45,20 +47,69 @@ def records_of(*command, cwd=None):
     """{partition: [(offset, key, value)]} of a program that prints JSON lists, keys and values in hex."""
     code, out, errors = run(*command, cwd=cwd, seconds=SECONDS)
     assert code == 0, errors
+    return by_partition(map(json.loads, out.splitlines()))
+
+
+def by_partition(records):
+    found = []
+    for partition, offset, *fields in records:
+        found.append((partition, offset, *(None if field is None else bytes.fromhex(field) for field in fields)))
+    return sorted_by_partition(found)
+
+
+def sorted_by_partition(records):
     found = {}
-    for line in out.splitlines():
-        partition, offset, key, value = json.loads(line)
-        fields = (None if field is None else bytes.fromhex(field) for field in (key, value))
-        found.setdefault(partition, []).append((offset, *fields))
-    return {partition: sorted(found[partition], key=lambda one: one[0]) for partition in found}
+    for partition, *record in sorted(records, key=lambda one: one[:2]):
+        found.setdefault(partition, []).append(tuple(record))
+    return found
 
 
-def by_kafkajs(address, topic, isolation, count, group):
+def by_kafkajs(folder, jobs):
+    """A dictionary as of `records_of` for each of (address, topic, isolation, number of records)."""
     need("node", "npm")
     install = ("npm", "install", "--no-audit", "--no-fund", f"kafkajs@{KAFKAJS}")
-    folder = fetched(CACHE / f"kafkajs-{KAFKAJS}", [install])
-    shutil.copy(PROGRAMS / "kafkajs.js", folder)
-    return records_of("node", "kafkajs.js", address, topic, isolation, count, group, cwd=folder)
+    home = fetched(CACHE / f"kafkajs-{KAFKAJS}", [install])
+    shutil.copy(PROGRAMS / "kafkajs.js", home)
+    lines = [json.dumps([*job, f"g-{number}"]) for number, job in enumerate(jobs)]
+    (folder / "jobs").write_text("\n".join(lines))
+    code, out, errors = run("node", "kafkajs.js", folder / "jobs", cwd=home, seconds=MANY_SECONDS)
+    assert code == 0, errors
+    found = [[] for _ in jobs]
+    for line in out.splitlines():
+        number, *record = json.loads(line)
+        found[number].append(record)
+    return [*map(by_partition, found)]
+
+
+_FIELD, _LINE, _NULL = "<<field>>", "<<line>>", "<<null>>"
+
+
+def by_console_consumer(folder, class_path, jobs):
+    """The same through kafka-console-consumer, in one Java process."""
+    shared = ["--from-beginning", "--timeout-ms", str(SECONDS * 1000)]
+    for name, value in {
+        "print.partition": "true", "print.offset": "true", "print.key": "true", "key.separator": _FIELD,
+        "line.separator": _LINE, "null.literal": _NULL,
+    }.items():  # fmt: skip
+        shared += ["--formatter-property", f"{name}={value}"]
+    lines = []
+    for number, (address, topic, isolation, count) in enumerate(jobs):
+        words = [str(folder / f"out-{number}"), "--bootstrap-server", address, "--topic", topic, "--isolation-level"]
+        lines.append("\t".join([*words, isolation, "--max-messages", str(count), *shared]))
+    (folder / "jobs").write_text("\n".join(lines))
+    program = PROGRAMS / "ConsoleConsumers.java"
+    code, _, errors = run(*JAVA, "-cp", class_path, program, folder / "jobs", seconds=MANY_SECONDS)
+    assert code == 0, errors[-3000:]
+    return [printed_records((folder / f"out-{number}").read_bytes()) for number in range(len(jobs))]
+
+
+def printed_records(out):
+    found = []
+    for line in out.split(_LINE.encode())[:-1]:
+        partition, offset, key, value = line.split(_FIELD.encode(), 3)
+        fields = (None if field == _NULL.encode() else field for field in (key, value))
+        found.append((int(partition.removeprefix(b"Partition:")), int(offset.removeprefix(b"Offset:")), *fields))
+    return sorted_by_partition(found)
 
 
 def go_program(name, folder, module):
@@ -94,7 +145,18 @@ def by_kcat(address, topic, isolation, count, group):
     """kcat prints null as a size of -1, and %s is empty then; sizes come first, so any byte may be in a value."""
     del count, group
     need("kcat")
-    words = ("-e", "-q", "-o", "beginning", "-X", f"isolation.level={isolation}", "-f", "%p %o %K %S %k%s\n")
+    words = (
+        "-e",
+        "-q",
+        "-o",
+        "beginning",
+        "-X",
+        f"isolation.level={isolation}",
+        "-X",
+        "fetch.wait.max.ms=20",
+        "-f",
+        "%p %o %K %S %k%s\n",
+    )
     code, out, errors = run("kcat", "-C", "-b", address, "-t", topic, *words, seconds=SECONDS)
     assert code == 0, errors
     found, at = {}, 0

@@ -1,9 +1,12 @@
 """Marks what needs the real Kafka, and skips it aloud where that is not to be had."""
 
+import os
 from pathlib import Path
 
 import pytest
 
+from tests.interop.change_cases import RealLogs
+from tests.interop.fuzz_changes import settled_logs
 from tests.interop.real_kafka import NEWEST, VERSION, NoRealKafka, real_kafka_here
 
 HERE = Path(__file__).parent
@@ -23,6 +26,19 @@ def real_kafka():
 @pytest.fixture(scope="session")
 def newest_kafka():
     return kafka_or_skip(NEWEST)
+
+
+@pytest.fixture(scope="session")
+def real_logs(real_kafka):
+    with RealLogs(real_kafka.class_path) as logs:
+        yield logs
+
+
+@pytest.fixture(scope="session")
+def settled(real_logs, corpus, tmp_path_factory):
+    """The logs that random changes and appends start from; more of them for KAFKALOG_TEST_CHANGE_CASES."""
+    count = int(os.environ.get("KAFKALOG_TEST_CHANGE_CASES", "0"))
+    return settled_logs(count, 1, real_logs, corpus, tmp_path_factory.mktemp("settled"))
 
 
 def kafka_or_skip(version):

@@ -144,6 +144,11 @@ class BusyBrokers:
         """How often a follower has truncated a partition of a topic that is moved, by what the brokers log."""
         return sum(len(TRUNCATED.findall(one.log())) for one in self.brokers)
 
+    def check_client(self):
+        """Raise if the client has ended: the brokers would be idle."""
+        if (code := self._client.poll()) is not None:
+            raise RuntimeError(f"the client that keeps the brokers busy has ended with {code}: see its messages")
+
     def _lead(self, broker_id):
         self._client.stdin.write(f"lead {broker_id}\n")
         self._client.stdin.flush()
@@ -172,7 +177,11 @@ def busy_brokers(folder, kafka, count=1):
             yield BusyBrokers([first, *others], client)
         finally:
             client.stdin.close()
-            client.wait(20)
+            try:
+                client.wait(60)
+            except subprocess.TimeoutExpired:  # all that it still has to do is to print a number
+                client.kill()
+                client.wait()
 
 
 @contextmanager
@@ -218,16 +227,18 @@ def run_slowly(begin, arguments, folder, is_slow, bound_seconds=BOUND_SECONDS):
 
 
 class Readers:
-    """Runs readers, and counts them by exit code; `wrong` is what was wrong."""
+    """Runs readers, and counts them by exit code; `reasons` are the last lines of those that failed, `wrong` the false alarms."""
 
     def __init__(self, begin, folder):
         self._begin, self._folder = begin, folder
-        self.counts, self.wrong = Counter(), []
+        self.counts, self.reasons, self.wrong = Counter(), Counter(), []
 
     def attempt(self, name, arguments, is_slow, bound_seconds=BOUND_SECONDS):
         """Runs a reader once."""
         code, out, err = run_slowly(self._begin, arguments, self._folder, is_slow, bound_seconds)
         self.counts[name, code] += 1
+        if code not in (0, 3):
+            self.reasons[name, code, re.sub(r"/\S+/|\d+", "N", err.strip().rpartition("\n")[2])] += 1
         reason = false_alarm(name, code, err) or (not code and wrong_offsets(arguments, out))
         if reason:
             self.wrong.append((name, code, reason, arguments, out[-2000:], err[-2000:]))
@@ -246,6 +257,7 @@ def loop(busy, reading, seconds, seed, only="", with_spark=False):
     deadline = time.monotonic() + seconds
     chance = SPARK_CHANCE if with_spark else 0
     while time.monotonic() < deadline:
+        busy.check_client()
         data = rng.choice(busy.data)
         if rng.random() < chance:
             reading.attempt(*rng.choice([*spark_commands(data)]), False, SPARK_BOUND_SECONDS)
@@ -303,6 +315,8 @@ def wrong_offsets(arguments, out):
 def show(reading):
     for (name, code), count in sorted(reading.counts.items()):
         print(f"{name}: {count} runs with exit code {code}")
+    for (name, code, reason), count in sorted(reading.reasons.items()):
+        print(f"{name}: exit code {code}, {count} times: {reason}")
     for name, code, reason, arguments, out, err in reading.wrong:
         print("FALSE ALARM", name, code, reason, arguments, out, err, sep="\n")
 

@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from tests.interop.change_cases import VERBS, Changed, RealLogs, compare_killed, differences, make_change
-from tests.interop.fuzz_changes import fuzz_changes, killed_logs, settled_logs
+from tests.interop.change_cases import VERBS, Changed, compare_killed, differences, make_change
+from tests.interop.fuzz_changes import fuzz_changes, killed_logs
 from tests.support.sampling import part_of
 
 pytestmark = pytest.mark.xdist_group("loader")  # the same JVM's classes are made once
@@ -16,24 +16,13 @@ pytestmark = pytest.mark.xdist_group("loader")  # the same JVM's classes are mad
 CASES = int(os.environ.get("KAFKALOG_TEST_CHANGE_CASES") or part_of(200))
 
 
-@pytest.fixture(scope="module")
-def real(real_kafka):
-    with RealLogs(real_kafka.class_path) as logs:
-        yield logs
-
-
-@pytest.fixture(scope="module")
-def logs(real, corpus, tmp_path_factory):
-    return settled_logs(CASES, 1, real, corpus, tmp_path_factory.mktemp("settled"))
-
-
-def test_the_same_files(real, logs, tmp_path, capsys):
+def test_the_same_files(real_logs, settled, tmp_path, capsys):
     different = []
     tally = fuzz_changes(
-        real, logs, tmp_path, seed=1, count=CASES, show=lambda case, found: different.append(f"{case}: {found}")
+        real_logs, settled, tmp_path, seed=1, count=CASES, show=lambda case, found: different.append(f"{case}: {found}")
     )
     with capsys.disabled():
-        print(f" {len(logs)} logs, {tally} ", end="")
+        print(f" {len(settled)} logs, {tally} ", end="")
     assert not different, "\n".join(different)
     assert tally.tried == CASES
     for verb in VERBS:
@@ -42,11 +31,11 @@ def test_the_same_files(real, logs, tmp_path, capsys):
 
 @pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.slow
-def test_the_same_logs_where_a_broker_was_killed(real, tmp_path):
+def test_the_same_logs_where_a_broker_was_killed(real_logs, tmp_path):
     """Ours looks at headers only, and leaves a log that a broker recovers to what it would have made of it itself."""
-    killed, different = killed_logs(0, 1, real, tmp_path), []
+    killed, different = killed_logs(0, 1, real_logs, tmp_path), []
     tally = fuzz_changes(
-        real,
+        real_logs,
         killed,
         tmp_path,
         seed=2,
@@ -59,8 +48,8 @@ def test_the_same_logs_where_a_broker_was_killed(real, tmp_path):
     assert tally.outcomes["truncate", "changed"] > 1
 
 
-def test_differences_are_seen(logs):
-    case = make_change(0, logs)
+def test_differences_are_seen(settled):
+    case = make_change(0, settled)
     one = Changed({"a.log": b"x", "9.snapshot": b"y"}, (0, 9, 9))
     assert differences(case, one, one) == []
     assert differences(case, one, one._replace(offsets=(0, 8, 9))) != []

@@ -9,6 +9,8 @@ from kafkalog_cli.format.compression import Codec, compress, decompress
 from kafkalog_cli.format.limits import Limits
 from tests.interop.real_kafka import JAVA
 
+pytestmark = pytest.mark.exhaustive(in_turn=True, together=True)
+
 GZIP_LEVELS = ("default", -1, 1, 3, 6, 9)
 LZ4_LEVELS = ("default", 1, 3, 9, 12, 17)
 ZSTD_LEVELS = ("default", -5, 1, 3, 9, 19)

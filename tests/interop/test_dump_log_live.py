@@ -32,7 +32,7 @@ def compare(real_kafka, folder, logs, modes=MODES, forced=False):
     return len(commands), failed
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.parametrize("forced", [False, True])
 def test_well_formed_logs(real_kafka, tmp_path, forced):
     chance = random.Random(1)
@@ -40,7 +40,7 @@ def test_well_formed_logs(real_kafka, tmp_path, forced):
     assert (tried, failed) == (300, 0)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.parametrize("forced", [False, True])
 def test_damaged_logs(real_kafka, tmp_path, forced):
     chance = random.Random(2)
@@ -50,6 +50,7 @@ def test_damaged_logs(real_kafka, tmp_path, forced):
     assert failed > 50
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_malformed_utf8_everywhere(real_kafka, tmp_path):
     chance = random.Random(3)
     pieces = [

@@ -54,6 +54,7 @@ def lines_of(metadata):
     return sorted(lines)
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_random_logs(load, tmp_path):
     chance = random.Random(7)
     cases, folders, facts = [], [], 0

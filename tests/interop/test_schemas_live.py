@@ -12,7 +12,7 @@ import pytest
 from kafkalog_cli.format.internal_topics.decode import encode_message
 from kafkalog_cli.format.internal_topics.records import API_MESSAGE_TOPICS, COORDINATOR_TOPICS
 from kafkalog_cli.format.internal_topics.schema import definitions, is_in, message_schema
-from kafkalog_cli.format.kafka_uuid import uuid_text
+from kafkalog_cli.format.java_text import uuid_text
 from kafkalog_cli.format.varint import encode_unsigned
 from tests.interop.agreement import assert_agree, run_ours
 from tests.interop.real_kafka import CACHE
@@ -153,6 +153,7 @@ def random_records(chance, topic):
                     yield None, head + value
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("topic", DECODERS)
 def test_every_message_prints_the_same(kafka, tmp_path, topic):
     """Those of the newest release too, which an older tool does not know all fields of."""

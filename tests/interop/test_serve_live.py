@@ -34,6 +34,7 @@ def test_the_console_consumer_prints_all_records(newest_kafka, corpus, case, top
     assert sorted(b"".join(value + b"\n" for value in values)) == sorted(out)
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_offsets_and_groups(newest_kafka, corpus):
     with serving(corpus / "txn" / "data") as server:
         address = ("--bootstrap-server", server.bootstrap)
@@ -49,6 +50,7 @@ def test_offsets_and_groups(newest_kafka, corpus):
         assert ["made", "idem", "0", "7", "180", "173"] in [line.split()[:6] for line in text.decode().splitlines()]
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_the_new_consumer_protocol(newest_kafka, corpus):
     log_dir = corpus / "txn" / "data"
     wanted = read_records(log_dir, "tx2")
@@ -69,6 +71,7 @@ def test_the_new_consumer_protocol(newest_kafka, corpus):
         assert sorted(rows) == [["tx2", str(n), str(end), str(end), "0"] for n, end in sorted(ends.items())]
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_admin_tools(newest_kafka, corpus):
     with serving(corpus / "txn" / "data") as server:
         address = ("--bootstrap-server", server.bootstrap)
@@ -88,6 +91,7 @@ def test_admin_tools(newest_kafka, corpus):
         tool(newest_kafka, "TopicCommand", *address, *words, code=1)
 
 
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.parametrize(
     ("name", "api"),
     [

@@ -1,4 +1,4 @@
-"""Unmodified clients of other languages read from `serve` what `kafkalog read` prints: each topic, both isolations."""
+"""Unmodified clients of other languages read from `serve` what `kafkalog read` prints: the corpus, both isolations."""
 
 import json
 import subprocess
@@ -9,57 +9,66 @@ import pytest
 
 from tests.interop import client_programs
 from tests.interop.broker import JAVA, broker
-from tests.interop.client_programs import by_franz_go, by_kafkajs, by_kcat, by_sarama
+from tests.interop.client_programs import (
+    MANY_SECONDS,
+    by_console_consumer,
+    by_franz_go,
+    by_kafkajs,
+    by_kcat,
+    by_partition,
+    by_sarama,
+)
 from tests.interop.real_kafka import NoRealKafka
 from tests.interop.spark_connector import connector_jars
 from tests.interop.test_serve_live import tool
-from tests.support.commands import json_of
+from tests.support.served_corpus import ALL_CODECS, CODECS, ISOLATIONS, served_corpus
 from tests.support.serving import read_records, serving
 
 pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.exhaustive(in_turn=True, together=True)]
 
-TOPICS = {
-    "txn": ("idem", "tx", "tx2"),
-    "upgraded": ("upgraded",),
-    "v2-mixed": ("mixed",),
-    "v0": None,
-    "v1": None,
-    "client-kafkajs": None,
+
+def one_by_one(client):
+    """A function of jobs for a client that reads a topic per process."""
+
+    def each(_folder, _kafka, jobs):
+        return [client(*job, f"g-{number}") for number, job in enumerate(jobs)]
+
+    return each
+
+
+CLIENTS = {
+    "kcat": one_by_one(by_kcat),
+    "franz-go": one_by_one(by_franz_go),
+    "sarama": one_by_one(by_sarama),
+    "kafkajs": lambda folder, _kafka, jobs: by_kafkajs(folder, jobs),
+    "console consumer": lambda folder, kafka, jobs: by_console_consumer(folder, kafka.class_path, jobs),
+    "Spark": lambda folder, _kafka, jobs: by_spark(folder, jobs),
 }
-ISOLATIONS = ("read_uncommitted", "read_committed")
-LZ4_OF_FORMAT_0 = ("v0-lz4", "v0-mixed", "py09-lz4", "upgraded")
-"""Topics with LZ4 in message format 0, whose frames have another checksum (KAFKA-3160): franz-go refuses them."""
+"""Functions of a folder, a Kafka and jobs: (address, topic, isolation, number of records)."""
 
 
-def topics_of(corpus, case):
-    names = {path.name.rpartition("-")[0] for path in (corpus / case / "data").glob("*-[0-9]*")}
-    return TOPICS[case] or sorted(name for name in names if not name.startswith("__"))
-
-
-def codecs_of(log_dir, topic):
-    _, found, _ = json_of("read", log_dir, "--topic", topic)
-    return {one["codec"] for one in found if one["type"] == "record"}
+DECODED = {"franz-go": CODECS, "sarama": CODECS, "kafkajs": {"none", "gzip"}}
+"""The codecs of clients that do not have all, of LZ4 without its first form (KAFKA-3160)."""
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
-@pytest.mark.parametrize("client", [by_kcat, by_franz_go, by_sarama, by_kafkajs])
-@pytest.mark.parametrize("case", TOPICS)
-def test_clients_read_all_records(corpus, case, client, isolation):
-    log_dir = corpus / case / "data"
-    with serving(log_dir) as server:
-        for topic in topics_of(corpus, case):
-            if client in (by_franz_go, by_sarama) and topic in LZ4_OF_FORMAT_0:
-                continue
-            if client is by_kafkajs and not codecs_of(log_dir, topic) <= {"none", "gzip"}:
-                continue  # it has no other codecs
-            wanted = read_records(log_dir, topic, committed=isolation == "read_committed")
-            count = sum(map(len, wanted.values()))
-            try:
-                found = client(server.bootstrap, topic, isolation, count, f"{topic}-{isolation}")
-            except NoRealKafka as reason:
-                pytest.skip(str(reason))
-            assert found == wanted
-            assert count
+@pytest.mark.parametrize("client", CLIENTS)
+def test_all_records_of_the_corpus(newest_kafka, corpus, tmp_path, client, isolation, evidence):
+    """All topics of the log directories without damage, except for codecs that the client does not have."""
+    jobs, wanted = [], []
+    with served_corpus(corpus, isolation) as all_served:
+        for served in all_served:
+            for topic, records in served.with_codecs(DECODED.get(client, ALL_CODECS)).records.items():
+                jobs.append((served.server.bootstrap, topic, isolation, sum(map(len, records.values()))))
+                wanted.append(records)
+        try:
+            found = CLIENTS[client](tmp_path, newest_kafka, jobs)
+        except NoRealKafka as reason:
+            pytest.skip(str(reason))
+    assert len(found) == len(wanted)
+    for job, one, other in zip(jobs, found, wanted, strict=True):
+        assert one == other, job
+    evidence("R67", sum(job[-1] for job in jobs), 2 * len(CLIENTS))
 
 
 def test_three_members_of_franz_go_share_a_topic(corpus):
@@ -81,43 +90,44 @@ def test_three_members_of_franz_go_share_a_topic(corpus):
     assert found == {number: {offset for offset, _, _ in records} for number, records in wanted.items()}
 
 
-@pytest.mark.spark
-@pytest.mark.parametrize("isolation", ISOLATIONS)
-def test_sparks_kafka_source_reads_all_records(corpus, tmp_path, isolation):
+def by_spark(folder, jobs):
+    """All topics through Spark's Kafka source, in one session: a query reads the topics of many servers."""
     pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
-    try:
-        jars = connector_jars(SPARK_CONNECTOR)
-    except NoRealKafka as reason:
-        pytest.skip(str(reason))
-    log_dir = corpus / "txn" / "data"
-    with serving(log_dir) as server:
-        script = tmp_path / "read.py"
-        script.write_text(SPARK.format(jars=jars, address=server.bootstrap, isolation=isolation, out=tmp_path / "out"))
-        done = subprocess.run([sys.executable, script], capture_output=True, timeout=240, check=False)
-        assert done.returncode == 0, done.stderr.decode()[-2000:]
-    found = {}
-    for line in (tmp_path / "out").read_text().splitlines():
-        topic, partition, offset, *fields = json.loads(line)
-        key, value = (None if field is None else bytes.fromhex(field) for field in fields)
-        found.setdefault(topic, {}).setdefault(partition, []).append((offset, key, value))
-    is_committed = isolation == "read_committed"
-    assert found == {topic: read_records(log_dir, topic, committed=is_committed) for topic in TOPICS["txn"]}
+    (folder / "jobs").write_text(json.dumps(jobs))
+    script = folder / "read.py"
+    script.write_text(SPARK.format(jars=connector_jars(SPARK_CONNECTOR), jobs=folder / "jobs", out=folder / "out"))
+    done = subprocess.run([sys.executable, script], capture_output=True, timeout=MANY_SECONDS, check=False)
+    assert done.returncode == 0, done.stderr.decode()[-2000:]
+    found = [[] for _ in jobs]
+    for line in (folder / "out").read_text().splitlines():
+        number, *record = json.loads(line)
+        found[number].append(record)
+    return [*map(by_partition, found)]
 
 
 SPARK_CONNECTOR = "4.2.0"
 """Of Spark 4.3 there is none on Maven yet."""
 SPARK = """
 import json
+from functools import reduce
 from pyspark.sql import SparkSession
-spark = SparkSession.builder.master("local[1]").config("spark.jars", "{jars}").config("spark.ui.enabled", "false")
-spark = spark.config("spark.sql.shuffle.partitions", "1").getOrCreate()
-source = spark.read.format("kafka").option("kafka.bootstrap.servers", "{address}").option("subscribe", "idem,tx,tx2")
-rows = source.option("startingOffsets", "earliest").option("kafka.isolation.level", "{isolation}").load()
-rows = rows.select("topic", "partition", "offset", "key", "value").orderBy("topic", "partition", "offset").collect()
+from pyspark.sql.functions import lit
+spark = SparkSession.builder.master("local[2]").config("spark.jars", "{jars}").config("spark.ui.enabled", "false")
+spark = spark.getOrCreate()
+with open("{jobs}") as file:
+    jobs = json.load(file)
+
+def rows_of(number, address, topic, isolation):
+    source = spark.read.format("kafka").option("kafka.bootstrap.servers", address).option("subscribe", topic)
+    source = source.option("startingOffsets", "earliest").option("kafka.isolation.level", isolation)
+    return source.load().select(lit(number), "partition", "offset", "key", "value")
+
 with open("{out}", "w") as out:
-    for topic, partition, offset, *fields in rows:
-        fields = [None if field is None else bytes(field).hex() for field in fields]
-        out.write(json.dumps([topic, partition, offset, *fields]) + "\\n")
+    for first in range(0, len(jobs), 20):
+        parts = [rows_of(first + more, *job[:3]) for more, job in enumerate(jobs[first : first + 20])]
+        for *place, key, value in reduce(lambda one, other: one.union(other), parts).collect():
+            fields = [None if field is None else bytes(field).hex() for field in (key, value)]
+            out.write(json.dumps([*place, *fields]) + "\\n")
 spark.stop()
 """
 

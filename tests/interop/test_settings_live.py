@@ -22,6 +22,8 @@ from kafkalog_cli.log.settings.topic_config import (
 from kafkalog_cli.log.settings.topic_config_table import BROKER_KEYS, TOPIC_KEYS
 from tests.interop.real_kafka import JAVA
 
+pytestmark = pytest.mark.exhaustive(in_turn=True, together=True)
+
 FS = RealFilesystem()
 SINCE_4_4 = {"errors.deadletterqueue.group.enable", "max.decompressed.message.bytes", "remote.copy.lag.bytes", "remote.copy.lag.ms"}  # fmt: skip
 

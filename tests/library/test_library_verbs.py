@@ -162,6 +162,7 @@ def test_several_paths_and_a_selection(tmp_path):
 
 
 def test_a_server_runs_during_a_block_and_its_notes_are_warnings(tmp_path):
+    from kafkalog_cli.format.protocol.messages import apis_for_old_clients
     from tests.support.kafka_client import KafkaClient
 
     def ask(server):
@@ -174,8 +175,16 @@ def test_a_server_runs_during_a_block_and_its_notes_are_warnings(tmp_path):
     logs = shutil.copytree(EXAMPLE, tmp_path / "logs")
     with kl.serve(logs, topics=["mixed"]) as server:
         assert (ask(server)["errorCode"], ask(server)["highWatermark"]) == (0, 125)
+        assert server.old_clients is None
     with pytest.raises(ConnectionRefusedError):
         ask(server)
+    with kl.serve(logs, old_clients=0) as server:
+        host, port = server.old_clients.split(":")
+        with KafkaClient((host, int(port)), apis=apis_for_old_clients()) as client:
+            found = client.ask(
+                "ListOffsets", 0, topics=[{"name": "mixed", "partitions": [{"partitionIndex": 1, "timestamp": -1}]}]
+            )
+        assert found["topics"][0]["partitions"][0]["oldStyleOffsets"] == [125]
     with kl.serve(logs, at=datetime(2001, 1, 1)) as server:
         assert ask(server)["highWatermark"] == 0
     log = logs / "mixed-1" / "00000000000000000000.log"

@@ -248,6 +248,7 @@ def test_any_batches(made, batch_bytes, most_records, size, data):
     assert max(those) <= max(most_records, len(made) * (most_records == 1 << 14))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("batch_bytes", [200, 16_384, 4 << 20])
 def test_many_batches(batch_bytes):

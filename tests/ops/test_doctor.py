@@ -164,6 +164,7 @@ def of_type(lines, name):
     return [line for line in lines if line["type"] == name]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", WAYS)
 def test_the_right_command_is_named_and_helps(name, kafka):
     make, action, command, loses, options, mends = WAYS[name]
@@ -206,6 +207,7 @@ def test_the_lines_of_many_pages():
     assert len({slug for slug, _, _ in LINES}) >= 28
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("slug", "command", "line"), LINES, ids=lambda word: word[:40])
 def test_a_line_leads_to_its_page_and_its_command(slug, command, line, kafka):
     Path("server.properties").write_text("node.id=1\n")

@@ -131,6 +131,7 @@ def search(files, *options, compiled=False, folder="/logs"):
     return code, found, summary, [json.loads(line) for line in err.getvalue().splitlines()]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(30))
 def test_random_searches_against_a_decoder_of_everything(seed, evidence):
     generator = random.Random(seed)

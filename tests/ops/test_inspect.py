@@ -18,7 +18,7 @@ import kafkalog_cli as kl
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.ops.inspect.log_walk import MOST_HOLES
+from kafkalog_cli.ops.inspect import MOST_HOLES
 from kafkalog_cli.output.inspect_page import inspect_page
 from tests.ops.test_find import some_logs
 from tests.support.commands import kafkalog
@@ -97,6 +97,7 @@ def test_the_corpus_against_a_decoder_of_everything(corpus, case):
     assert summary["segments"] == sum(len(one["segments"]) for one in found.values())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(12))
 def test_random_logs_against_a_decoder_of_everything(seed, tmp_path, evidence):
     """With holes between segments and in them, in plain and compiled kernels."""
@@ -325,6 +326,7 @@ def browse(page, *options):
     return done.stdout.decode()
 
 
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.skipif(BROWSER is None, reason="no browser is here: apt-get install chromium")
 def test_the_page_in_a_real_browser(corpus, tmp_path):
     """Its script runs, the table has each partition, and the charts have the colours of the parts."""

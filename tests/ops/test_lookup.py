@@ -9,8 +9,8 @@ import pytest
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.lookup.by_offset import lookup_offset
-from kafkalog_cli.ops.lookup.by_time import lookup_max_timestamp, lookup_time
+from kafkalog_cli.ops.lookup_offset import lookup_offset
+from kafkalog_cli.ops.lookup_time import lookup_max_timestamp, lookup_time
 from tests.support.commands import kafkalog
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, message_set, write_segment
 
@@ -63,6 +63,7 @@ def spoil(folder, seed):
             path.write_bytes(spoiled.get(kind, chance.randbytes(len(data))))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(25))
 @pytest.mark.parametrize("spoiled", [False, True])
 def test_every_offset_is_found(tmp_path, seed, spoiled):
@@ -82,6 +83,7 @@ def test_every_offset_is_found(tmp_path, seed, spoiled):
             lookup_offset(FS, partition, outside)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(25))
 @pytest.mark.parametrize("spoiled", [False, True])
 def test_every_time_is_found(tmp_path, seed, spoiled):

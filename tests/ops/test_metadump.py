@@ -173,6 +173,7 @@ def test_a_copy_is_complete_or_not_there(tmp_path, monkeypatch):
         metadump(FS, [str(source)], str(tmp_path / "out"))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
 @pytest.mark.parametrize("seed", range(3))
 def test_streams_of_an_exact_size(codec, seed):

@@ -219,6 +219,7 @@ def runs_until_done(disk, asked, end, seconds):
     return cluster, is_killed
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seconds", [0, 1])
 def test_a_kill_at_any_call_loses_and_doubles_nothing(disk, evidence, seconds):
     """At each acknowledgement, each record that is sent, each system call of the state, each request of the cluster."""

@@ -106,6 +106,7 @@ def reports(folder, compiled):
     ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(12))
 def test_both_tell_the_same(tmp_path, seed):
     pytest.importorskip("numba")

@@ -38,6 +38,7 @@ def printed(*argv):
     return objects_in(ran.out)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(12))
 def test_each_range_has_the_records_of_the_whole(tmp_path, seed):
     folder = tmp_path / "orders-0"

@@ -67,6 +67,7 @@ def test_a_base_offset_that_reaches_into_the_next_segment(tmp_path, level, step)
     assert offsets_in(tmp_path / "copy" / "topic-0") == [*range(8), *range(10, 30)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("magic", "codec"), [(2, 0), (2, 4), (1, 1), (0, 2)])
 @pytest.mark.parametrize("names", [*itertools.permutations(BASES), (0, 10, 5), (0, 15, 20), (25, 10, 20), (0, 29, 3)])
 def test_segments_under_other_names(tmp_path, names, magic, codec):

@@ -415,6 +415,7 @@ def test_the_first_difference_is_that_of_all_records_compared(tmp_path_factory, 
     assert (DIVERGED in kinds(result)) == (result.diverged_at is not None)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("differs_at", [None, 40_001])
 def test_compiled_kernels_agree(tmp_path, differs_at):
     pytest.importorskip("numba")

@@ -84,6 +84,7 @@ def decided(batches, as_matrix, first, end, segment, ends, with_control):
     return kinds, back, visible
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("as_matrix", [False, True], ids=["rows", "matrix"])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_consumer_gets_the_offsets_that_are_left(as_matrix, seed):

@@ -67,6 +67,7 @@ def by_aiokafka(address, topic, isolation):
     return asyncio.run(consume())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
 @pytest.mark.parametrize("client", [by_librdkafka, by_kafka_python, by_aiokafka])
 @pytest.mark.parametrize(("case", "topic"), CASES)

@@ -22,7 +22,7 @@ from tests.support.kafka_client import KafkaClient
 from tests.support.logs import BASE_TIME_MS, write_segment
 from tests.support.serving import serving
 
-UNKNOWN_SERVER_ERROR, TIMED_OUT = -1, 7
+NOT_AVAILABLE, NOT_COORDINATOR = 15, 16
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_a_group_of_another_partition_is_refused(log_dir, copy):  # noqa: F811
         "c": 0,
         "h": 0,
     }  # 99 and 104 are 4 modulo 5
-    assert set(found.values()) == {0, UNKNOWN_SERVER_ERROR}
+    assert set(found.values()) == {0, NOT_COORDINATOR}
     assert set(offsets_in(copy)) == {"c", "h", "old"}
 
 
@@ -131,18 +131,35 @@ class FullDisk(RealFilesystem):
 
 
 def test_a_full_disk_refuses_commits_and_loses_none(log_dir, copy):  # noqa: F811
-    """The append is taken back as a whole. The next commit writes the commits before it once more."""
+    """The append is taken back as a whole. Its answered commits are written again as soon as there is room."""
     fs = FullDisk()
     with serving(log_dir, commit_to=str(copy), context=Context(fs)) as server:  # noqa: SIM117
         with KafkaClient(server.server.address) as client:
             assert commit(client, "g", 1) == 0
             fs.is_full = True
-            assert [commit(client, group, 2) for group in ("g", "h")] == [UNKNOWN_SERVER_ERROR] * 2
+            assert [commit(client, group, 2) for group in ("g", "h")] == [NOT_COORDINATOR] * 2
             assert committed(client, "g") == [("orders", [1])]
             assert [note.exit_code for note in server.notes] == [ExitCode.NO_SPACE]
+            assert offsets_in(copy) == {"old": (3, "m")}
             fs.is_full = False
+            until = time.monotonic() + 20
+            while offsets_in(copy) == {"old": (3, "m")}:  # without another commit
+                assert time.monotonic() < until
+                time.sleep(0.05)
+            assert offsets_in(copy) == {"g": (1, "m"), "old": (3, "m")}
             assert commit(client, "h", 3) == 0
             assert offsets_in(copy) == {"g": (1, "m"), "h": (3, "m"), "old": (3, "m")}
+
+
+def test_commits_that_were_taken_back_are_written_when_the_server_ends(log_dir, copy):  # noqa: F811
+    fs = FullDisk()
+    with serving(log_dir, commit_to=str(copy), context=Context(fs)) as server:  # noqa: SIM117
+        with KafkaClient(server.server.address) as client:
+            assert commit(client, "g", 1) == 0
+            fs.is_full = True
+            assert commit(client, "g", 2) == NOT_COORDINATOR
+            fs.is_full = False
+    assert offsets_in(copy) == {"g": (1, "m"), "old": (3, "m")}
 
 
 def test_a_commit_that_takes_too_long_is_answered(log_dir, copy, monkeypatch):  # noqa: F811
@@ -151,7 +168,7 @@ def test_a_commit_that_takes_too_long_is_answered(log_dir, copy, monkeypatch):  
     with serving(log_dir, commit_to=str(copy), context=Context(fs)) as server:  # noqa: SIM117
         with KafkaClient(server.server.address) as client:
             fs.seconds = 1.0
-            assert commit(client, "g", 1) == TIMED_OUT
+            assert commit(client, "g", 1) == NOT_AVAILABLE
             assert committed(client, "g") == []
 
 
@@ -168,7 +185,7 @@ def test_answered_commits_survive_kill_9(log_dir, copy):  # noqa: F811
     assert offsets_in(copy) == {"g": (3, "m"), "old": (3, "m")}
     with serving(log_dir, commit_to=str(copy)) as again, KafkaClient(again.server.address) as client:
         assert committed(client, "g") == [("orders", [3])]
-        assert commit(client, "g", 4) == UNKNOWN_SERVER_ERROR, "the index of the new segment was never written"
+        assert commit(client, "g", 4) == NOT_COORDINATOR, "the index of the new segment was never written"
         assert f"kafkalog recover {copy}" in again.notes[0].message
     assert kafkalog("recover", copy / "__consumer_offsets-0").code == 0
     with serving(log_dir, commit_to=str(copy)) as again, KafkaClient(again.server.address) as client:

@@ -5,7 +5,8 @@ import random
 import pytest
 
 from kafkalog_cli.format.protocol.errors import ApiError
-from kafkalog_cli.ops.serve.consumer_groups import ConsumerGroupCoordinator, ConsumerState, Heartbeat
+from kafkalog_cli.ops.group_assignment import uniform_of
+from kafkalog_cli.ops.serve.consumer_groups import ASSIGNORS, ConsumerGroupCoordinator, ConsumerState, Heartbeat
 from tests.serve.test_serve_fetch import log_dir  # noqa: F401 fixture
 from tests.support.kafka_client import KafkaClient
 from tests.support.serving import serving
@@ -22,9 +23,9 @@ class Group:
         self.now = 0.0
         self.coordinator = ConsumerGroupCoordinator(lambda: self.now, TOPICS.get)
 
-    def beat(self, member, epoch, topics=None, owned=None, instance=None, rebalance=10_000):
+    def beat(self, member, epoch, topics=None, owned=None, instance=None, rebalance=10_000, assignor=None):
         topics, owned = (None if one is None else frozenset(one) for one in (topics, owned))
-        asked = Heartbeat("g", member, epoch, instance, None, "client", "host", rebalance, topics, owned)
+        asked = Heartbeat("g", member, epoch, instance, None, "client", "host", rebalance, topics, owned, assignor)
         return self.coordinator.beat(asked)
 
     def join(self, member, topics="a", **more):
@@ -106,6 +107,54 @@ def test_epochs_fence(group):
     assert group.coordinator.may_commit("other", 2, "m2") is None
 
 
+@pytest.mark.parametrize(
+    ("assignor", "both"), [("range", [3, 2, 2, 1]), (None, [2, 2, 2, 2]), ("uniform", [2, 2, 2, 2])]
+)
+def test_the_assignor_that_members_name(group, assignor, both):
+    """Range divides each topic by itself, and uniform all partitions together."""
+    for name in ("m1", "m2", "m3", "m4"):
+        group.join(name, "ab", assignor=assignor)
+    targets = [one.target for one in group.group.members.values()]
+    assert sorted(map(len, targets), reverse=True) == both
+    assert group.group.assignor == (assignor or "uniform")
+
+
+def test_a_member_that_names_another_assignor_changes_the_assignment(group):
+    group.join("m1", "ab", assignor="uniform")
+    group.join("m2", "ab")
+    assert group.group.assignor == "uniform"
+    epoch = group.group.epoch
+    group.beat("m1", 1, assignor="range")
+    assert (group.group.assignor, group.group.epoch) == ("range", epoch + 1)
+    assert group.group.members["m2"].target == {("id-a", 3), ("id-a", 4), ("id-b", 2)}
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_uniform_assignments(seed):
+    """All partitions are assigned; the balance cannot be better; with the same topics, the least number moves."""
+    chance = random.Random(seed)
+    numbers = {topic: [(topic, number) for number in range(chance.randrange(1, 9))] for topic in "abc"}
+    is_same, topics = chance.random() < 0.5, chance.choice(["a", "ab", "abc"])
+    names = [f"m{number}" for number in range(chance.randrange(1, 6))]
+    of = {name: topics if is_same else chance.choice(["a", "b", "ab", "bc", "abc"]) for name in names}
+    wanted = {name: [place for topic in of[name] for place in numbers[topic]] for name in names}
+    places = sorted({place for one in wanted.values() for place in one})
+    before = {name: set() for name in names}
+    for place in places:
+        before[chance.choice(names)] |= {place} if chance.random() < 0.7 else set()
+    found = uniform_of(wanted, before)
+    assert sorted(place for one in found.values() for place in one) == places
+    for name, one in found.items():
+        assert one <= {*wanted[name]}
+        for place in one:
+            assert all(len(found[other]) + 1 >= len(one) for other in names if place in wanted[other])
+    if is_same:
+        each, rest = divmod(len(places), len(names))
+        loads = sorted((len(one) for one in before.values()), reverse=True)
+        kept = sum(min(load, each + (at < rest)) for at, load in enumerate(loads))
+        assert sum(len(found[name] & before[name]) for name in names) == kept, (places, before, found)
+
+
 def test_static_members(group):
     owned = group.join("m1", instance="one").assignment
     assert group.join("m2", instance="one").error is ApiError.UNRELEASED_INSTANCE_ID
@@ -137,7 +186,7 @@ class Member:
         elif self.owned <= self.told:
             self.owned = self.told
         if self.epoch == 0:
-            found = self.group.join(self.name, topics)
+            found = self.group.join(self.name, topics, assignor=chance.choice([None, *ASSIGNORS]))
         else:
             full = chance.random() < 0.6
             found = self.group.beat(self.name, self.epoch, topics, self.owned if full else None)
@@ -192,7 +241,7 @@ def test_the_answers(log_dir):  # noqa: F811
         assert (found["memberEpoch"], found["assignment"]["topicPartitions"][0]["partitions"]) == (1, [0])
         assert beat(client, epoch=1)["assignment"] is None
         (group,) = client.ask("ConsumerGroupDescribe", 1, groupIds=["g"])["groups"]
-        assert (group["groupState"], group["assignorName"], group["groupEpoch"]) == ("Stable", "range", 1)
+        assert (group["groupState"], group["assignorName"], group["groupEpoch"]) == ("Stable", "uniform", 1)
         (member,) = group["members"]
         (owned,) = member["assignment"]["topicPartitions"]
         assert (owned["topicId"], owned["topicName"], owned["partitions"]) == (TOPIC_ID, "orders", [0])
@@ -209,7 +258,10 @@ def test_the_answers(log_dir):  # noqa: F811
             asked = {"groupId": "g", "memberId": "m", "generationIdOrMemberEpoch": epoch, "topics": offsets}
             (topic,) = client.ask("OffsetCommit", 9, **asked)["topics"]
             assert topic["partitions"][0]["errorCode"] == error
-        assert beat(client, serverAssignor="uniform")["errorCode"] == 112
+        assert beat(client, serverAssignor="range")["errorCode"] == 0
+        (group,) = client.ask("ConsumerGroupDescribe", 1, groupIds=["g"])["groups"]
+        assert group["assignorName"] == "range"
+        assert beat(client, serverAssignor="other")["errorCode"] == 112
         assert beat(client, subscribedTopicRegex="o.*")["errorCode"] == 128
         assert client.ask("ConsumerGroupDescribe", 0, groupIds=["none"])["groups"][0]["errorCode"] == 69
 

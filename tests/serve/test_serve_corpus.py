@@ -1,72 +1,85 @@
-"""All records of the corpus through `serve` and librdkafka are those of `kafkalog read`, in both isolation levels."""
+"""All records of the corpus through `serve` and clients in Python are those of `kafkalog read`, in both isolation levels."""
 
-import time
+import asyncio
 
 import pytest
 
-from tests.support.commands import json_of
-from tests.support.serving import in_records, serving
+from tests.support.served_corpus import CODECS, ISOLATIONS, Collected, served_corpus
 
 confluent = pytest.importorskip("confluent_kafka", reason="the extra `replay` is not installed")
 
 pytestmark = pytest.mark.exhaustive(in_turn=True, together=True)
 
-SECONDS = 60
-LEAST = 20
-"""Log directories without damage."""
-LEFT_OUT = {"format-0.7", "crash-flip-magic"}
-"""Logs of 0.7, and a batch of magic 7: a broker and `read` take it as format 2, and clients refuse it."""
-ISOLATIONS = ("read_uncommitted", "read_committed")
+
+def places_of(served):
+    return [(topic, number) for topic, one in served.server.catalog.topics.items() for number in one.partitions]
 
 
-def consumed(server, isolation):
-    """{(topic, partition): [(offset, key, value)]} of all partitions that are served."""
-    settings = {"bootstrap.servers": server.bootstrap, "group.id": "g", "isolation.level": isolation}
-    consumer = confluent.Consumer({**settings, "enable.partition.eof": True, "enable.auto.commit": False})
-    places = [(topic, number) for topic, one in server.catalog.topics.items() for number in one.partitions]
-    starts = [confluent.TopicPartition(*place, confluent.OFFSET_BEGINNING) for place in places]
-    consumer.assign(starts)
-    found, ended, until = {}, set(), time.monotonic() + SECONDS
+def by_librdkafka(served, isolation):
+    settings = {"bootstrap.servers": served.server.bootstrap, "group.id": "g", "isolation.level": isolation}
+    consumer = confluent.Consumer(
+        {**settings, "enable.auto.commit": False, "enable.partition.eof": True, "fetch.wait.max.ms": 20}
+    )
+    places = places_of(served)
+    consumer.assign([confluent.TopicPartition(*place, confluent.OFFSET_BEGINNING) for place in places])
+    found, ended = Collected(), set()
     while len(ended) < len(places):
-        assert time.monotonic() < until, set(places) - ended
-        for message in consumer.consume(1000, timeout=0.5):
-            place = message.topic(), message.partition()
+        assert found.count <= served.record_count, set(places) - ended
+        for message in consumer.consume(1000, timeout=0.05):
             if message.error():
                 assert message.error().code() == confluent.KafkaError._PARTITION_EOF, message.error()
-                ended.add(place)
+                ended.add((message.topic(), message.partition()))
             else:
-                found.setdefault(place, []).append((message.offset(), message.key(), message.value()))
+                found.add(message.topic(), message.partition(), message.offset(), message.key(), message.value())
     consumer.close()
     return found
 
 
-def printed(log_dir, topics, isolation):
-    """The same by `kafkalog read`; None if a batch is damaged or a broker would cut it off."""
-    found = {}
-    for topic in topics:
-        code, objects, _ = json_of("read", log_dir, "--topic", topic, "--isolation", isolation)
-        if code:
-            return None
-        found |= in_records((one for one in objects if one["type"] == "record"), "topic", "partition")
+def by_kafka_python(served, isolation):
+    kafka = pytest.importorskip("kafka")
+    consumer = kafka.KafkaConsumer(bootstrap_servers=served.server.bootstrap, isolation_level=isolation)
+    consumer.assign([kafka.TopicPartition(*place) for place in places_of(served) if place[0] in served.records])
+    consumer.seek_to_beginning()
+    found, is_last = Collected(), False
+    while not is_last:
+        is_last = found.is_enough(served)
+        for messages in consumer.poll(timeout_ms=50 if is_last else 500).values():
+            for one in messages:
+                found.add(one.topic, one.partition, one.offset, one.key, one.value)
+    consumer.close()
     return found
 
 
-def log_dirs_of(corpus):
-    """The log directories of the corpus."""
-    folders = (one / name for one in sorted(corpus.iterdir()) for name in ("data", "before", "after"))
-    return [one for one in folders if one.is_dir() and one.parent.name not in LEFT_OUT]
+def by_aiokafka(served, isolation):
+    return asyncio.run(through_aiokafka(served, isolation))
 
 
+async def through_aiokafka(served, isolation):
+    aiokafka = pytest.importorskip("aiokafka")
+    consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=served.server.bootstrap, isolation_level=isolation)
+    await consumer.start()
+    consumer.assign([aiokafka.TopicPartition(*place) for place in places_of(served) if place[0] in served.records])
+    await consumer.seek_to_beginning()
+    found, is_last = Collected(), False
+    while not is_last:
+        is_last = found.is_enough(served)
+        for messages in (await consumer.getmany(timeout_ms=50 if is_last else 500)).values():
+            for one in messages:
+                found.add(one.topic, one.partition, one.offset, one.key, one.value)
+    await consumer.stop()
+    return found
+
+
+@pytest.mark.parametrize("client", [by_librdkafka, by_kafka_python, by_aiokafka])
 @pytest.mark.parametrize("isolation", ISOLATIONS)
-def test_all_records_of_the_corpus(corpus, isolation, evidence):
-    """Of the log directories without damage; `--on-damage` has tests of its own."""
-    records = directories = 0
-    for log_dir in log_dirs_of(corpus):
-        with serving(log_dir) as server:
-            wanted = printed(log_dir, server.catalog.topics, isolation)
-            if wanted:
-                found = consumed(server, isolation)
-                assert found == wanted, log_dir
-                records, directories = records + sum(map(len, found.values())), directories + 1
-    assert directories >= LEAST
-    evidence("R66", records, 2)
+def test_all_records_of_the_corpus(corpus, isolation, client, evidence):
+    count = 0
+    with served_corpus(corpus, isolation) as all_served:
+        for each in all_served:
+            served = each.with_codecs(CODECS) if client is by_aiokafka else each
+            if not served.records:
+                continue
+            found = client(served, isolation)
+            assert found.records == served.records, served.server.catalog.log_dirs.paths
+            count += found.count
+    evidence("R66", count, 6)

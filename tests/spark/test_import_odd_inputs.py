@@ -210,6 +210,8 @@ def test_keys_that_are_all_null(tmp_path):
     assert sum(len(records(new / name)) for name in seen(new)) == 2
 
 
+@pytest.mark.xdist_group("spark")
+@pytest.mark.spark
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("times", ["INT96", "TIMESTAMP_MICROS"])
 def test_what_spark_writes_of_its_kafka_source(spark, tmp_path, times):

@@ -56,6 +56,7 @@ def until(condition, seconds=300):
 # ---- a task that is tried again
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_a_compaction_that_died_half_way_is_taken_back_by_the_next_try(corpus, tmp_path, spark):
     del spark  # where it is skipped, so is this
     logs = tmp_path / "logs"

@@ -32,6 +32,7 @@ def in_spark(spark):
     return spark
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "query",
     ["select * from orders", "select max(key) from orders", "select count(*) from orders a join orders b using (key)"],
@@ -95,6 +96,7 @@ USES = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("use", USES)
 def test_a_job_of_spark_at_damage(spark, damaged, said, use, tmp_path):
     """Spark's own words are first, then ours: no traceback of a worker, no stack of Java."""

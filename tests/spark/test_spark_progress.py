@@ -165,6 +165,7 @@ def test_an_import_tells_of_both_its_steps(tmp_path):
     assert [line.partition(":")[0] for line in lines if ": 100 %, " in line] == ["sort", "import"], lines
 
 
+@pytest.mark.exhaustive(in_turn=True)
 @pytest.mark.slow
 def test_a_line_goes_when_the_run_is_interrupted(tmp_path):
     many(tmp_path / "log", 4000)

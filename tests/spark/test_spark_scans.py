@@ -146,9 +146,9 @@ def at(ms):
 def test_what_a_view_is_asked_for(spark, folder, monkeypatch, text, partitions, records):
     asked, real = [], SqlView.dataframe
 
-    def dataframe(view, spark, used, reading, wanted=None):
+    def dataframe(view, rows_of, used, reading, wanted=None):
         asked.append(wanted)
-        return real(view, spark, used, reading, wanted)
+        return real(view, rows_of, used, reading, wanted)
 
     monkeypatch.setattr(SqlView, "dataframe", dataframe)
     monkeypatch.setattr(

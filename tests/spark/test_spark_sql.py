@@ -110,9 +110,9 @@ def test_only_the_columns_that_a_query_uses_are_read(shop, spark, query, wanted,
 
     made, real = {}, SqlView.dataframe
 
-    def dataframe(view, spark, used, reading, wanted):
+    def dataframe(view, rows_of, used, reading, wanted):
         made[view.name] = set(used)
-        return real(view, spark, used, reading, wanted)
+        return real(view, rows_of, used, reading, wanted)
 
     monkeypatch.setattr(SqlView, "dataframe", dataframe)
     monkeypatch.setattr(module, "with_partials", lambda *_: None)  # the views, also of aggregates

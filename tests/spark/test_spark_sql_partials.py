@@ -8,12 +8,15 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.spark import partials, sql
 from kafkalog_cli.spark.queries import query as query_module
 from kafkalog_cli.spark.queries.catalog import Catalog, Reading, SqlView
+from kafkalog_cli.spark.queries.source_read import SourceRead
 from tests.spark.sql_cases import Chooser, make_logs, oracle_of
 from tests.spark.sql_fuzz import answer_of, plain
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
-QUERIES = 24
+QUERIES = 8
+"""So many of each seed."""
+SEEDS = (31_000, 31_008, 31_016)
 READ_IN_TASKS = "kafkalog-partials"
 
 
@@ -25,8 +28,13 @@ def folder(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def many_tasks(monkeypatch):
     """Each task reads a few offsets, so that groups have rows of several tasks."""
-    reader = SqlView.reader
-    monkeypatch.setattr(SqlView, "reader", lambda *given: reader(*given).option("maxRecordsPerPartition", "9"))
+    real = SqlView.scan
+
+    def scan(*given):
+        found = real(*given)
+        return found._replace(options={**found.options, "maxRecordsPerPartition": "9"})
+
+    monkeypatch.setattr(SqlView, "scan", scan)
 
 
 def asked(spark, folder, text):
@@ -37,19 +45,24 @@ def asked(spark, folder, text):
 
 
 @pytest.mark.exhaustive
-def test_random_aggregates(spark, folder, monkeypatch, evidence):
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_aggregates(spark, folder, monkeypatch, evidence, seed):
     database, in_tasks = oracle_of(folder), 0
-    nodes = [Chooser(31_000 + seed).totals() for seed in range(QUERIES)]
+    nodes = [Chooser(seed + number).totals() for number in range(QUERIES)]
     rewritten = [asked(spark, folder, node.sql("spark")) for node in nodes]
+    with monkeypatch.context() as patched:
+        patched.setattr(SourceRead, "planned_here", SourceRead.by_source)
+        assert rewritten == [asked(spark, folder, node.sql("spark")) for node in nodes]
     monkeypatch.setattr(query_module, "with_partials", lambda *_: None)
     for node, (rows, is_in_tasks) in zip(nodes, rewritten, strict=True):
         assert (rows, False) == asked(spark, folder, node.sql("spark")), node.sql("spark")
         assert rows == answer_of(database, node), node.sql("spark")
         in_tasks += is_in_tasks
     assert in_tasks > QUERIES // 3
-    evidence("R73", QUERIES)
+    evidence("R73", QUERIES, len(SEEDS))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "text",
     [
@@ -93,6 +106,38 @@ def test_aggregated_in_tasks(spark, folder, monkeypatch, text):
 )
 def test_not_aggregated_in_tasks(spark, folder, text):
     assert not asked(spark, folder, text)[1]
+
+
+def test_groups_are_combined_once(spark, folder):
+    """After the shuffle only: a row of a task is a group already."""
+    for text, tasks in (("select key, count(*) from b group by 1", 1), ("select topic, count(*) from b group by 1", 1)):
+        with query_module.query(spark, Catalog(RealFilesystem(), [str(folder)]), text, Reading()) as result:
+            plan = result._dataframe._jdf.queryExecution().executedPlan().toString()
+        assert f", {tasks}), REPARTITION_BY_NUM" in plan or "SinglePartition, REPARTITION_BY_NUM" in plan, plan
+        assert "ENSURE_REQUIREMENTS" not in plan
+
+
+def test_who_plans_a_read(spark, folder):
+    """A DataFrame that is kept is planned by Spark at each use; the command plans small logs itself, and once."""
+    text = "select key from b"
+    with query_module.query(spark, Catalog(RealFilesystem(), [str(folder)]), text, Reading()) as result:
+        assert "MapInArrow kafkalog(" in result._dataframe._jdf.queryExecution().toString()
+        rows = result._dataframe.count()
+    kept = sql(spark, folder, text)
+    assert "BatchScan kafkalog[" in kept._jdf.queryExecution().toString()
+    assert kept.count() == rows
+
+
+def test_groups_that_are_not_held(folder, monkeypatch):
+    """A batch whose records are nearly all groups goes on at once, and the others are combined."""
+    import pyarrow as pa
+
+    monkeypatch.setattr(partials, "LEAST_ALONE", 1)
+    made = partials.Partials([], [["column", "key"]], [("count", ["literal", "integer", 1])])
+    schema = pa.schema([("c0", pa.binary()), ("c1", pa.int64())])
+    keys = [b"a", b"b", b"a", b"a", b"c", None, b"a", b"a"]
+    rows = [row for part in made.rows(_of_two(keys), schema) for row in zip(*part.to_pydict().values(), strict=True)]
+    assert rows == [(b"a", 1), (b"b", 1), (b"c", 1), (None, 1), (b"a", 4)]
 
 
 def test_more_groups_than_a_task_holds(spark, folder, monkeypatch):

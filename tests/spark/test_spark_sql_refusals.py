@@ -76,6 +76,7 @@ def test_a_query_leaves_no_view(shop, spark):
     ] == []  # those stand in any
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_a_process_of_its_own_says_nothing_else(shop, tmp_path):
     """Java, Spark and PySpark are silent, and leave nothing where it runs."""
     done = in_a_process(tmp_path, shop, "select count(*) from orders")

@@ -8,15 +8,18 @@ from decimal import Decimal
 
 import pytest
 
+from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import KafkalogError, UsageError
 from kafkalog_cli.format.values.avro_value import AvroNames
 from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded, ValueDecoder
 from kafkalog_cli.format.values.schema_set import SchemaSet, StoredSchema
 from kafkalog_cli.format.values.value_format import ValueFormat
+from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.ops.values import Decoding
 from kafkalog_cli.spark.queries.dataframe import sql
 from kafkalog_cli.spark.schema import STRUCT_COLUMNS, arrow_type
 from kafkalog_cli.spark.structs.avro import MOST_CELLS, AvroShape
-from kafkalog_cli.spark.structs.columns import StructColumn
+from kafkalog_cli.spark.structs.columns import StructColumn, StructTypes
 from kafkalog_cli.spark.structs.protobuf import ProtobufShape
 from tests.cli.test_read_values import framed, log_dir, partition, registered
 from tests.format.test_decoded_values import Random, types_of
@@ -367,6 +370,18 @@ def shop(log_dir):
         log_dir / "words-0", [R(0, 1, b"k", framed(6, word)), R(1, 2, b"k", framed(6, b"\x02")), R(2, 2, None, b"x")]
     )
     return log_dir
+
+
+def test_the_schemas_of_a_topic_are_read_once(shop, monkeypatch):
+    fs, reads, real = RealFilesystem(), [], Decoding.decoder
+    monkeypatch.setattr(Decoding, "decoder", lambda *given: reads.append(given) or real(*given))
+    decoding = Decoding(ValueFormat.AUTO, ValueFormat.AUTO, str(shop / "more"))
+    types = StructTypes(fs, decoding, [open_partition(fs, str(shop / "orders-0"))])
+    key, value = STRUCT_COLUMNS
+    with pytest.raises(UsageError, match="there is no schema orders-key"):
+        types.typed(key)
+    assert [one["name"] for one in types.typed(value).spark["fields"]] == ["id", "to", "note"]
+    assert len(reads) == 1
 
 
 @pytest.mark.spark

@@ -23,7 +23,7 @@ import pytest
 
 SHARES = 24
 PART = 8
-RUN = {"is whole": True}
+RUN = {"is whole": True, "share": 0}
 IN_TURN = "in turn"
 FORM = re.compile(r"(\d+)/([1-9]\d*)")
 
@@ -53,12 +53,18 @@ def share_of(config):
 
 
 def pytest_configure(config):
-    RUN["is whole"] = share_of(config)[1] == 1
+    RUN["share"], shares = share_of(config)
+    RUN["is whole"] = shares == 1
 
 
 def part_of(count):
     """How many random cases of so many a run has: an eighth, or all where it has all shares."""
     return count if RUN["is whole"] else -(-count // PART)
+
+
+def some_of(cases):
+    """An eighth of the cases of a loop in a test, in each share another, or all where a run has all shares."""
+    return cases if RUN["is whole"] else cases[RUN["share"] % min(PART, len(cases)) :: PART]
 
 
 def sampled(names, key, share, shares):

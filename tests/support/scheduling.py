@@ -2,6 +2,9 @@
 
 With `--dist loadgroup` alone, xdist gives each other test to any worker. Both workers then make the fixtures of a file, and they wait for xdist
 before each of 12,000 tests.
+
+Groups are handed out first, as they start brokers and Spark, which take long; the others follow by their number of tests. So no worker
+has a long group left when the others have ended.
 """
 
 from __future__ import annotations
@@ -19,5 +22,10 @@ def pytest_xdist_make_scheduler(config, log):
         def _split_scope(self, nodeid):
             group = super()._split_scope(nodeid)
             return nodeid.partition("::")[0] if group == nodeid else group
+
+        def _assign_work_unit(self, node):
+            longest = max(self.workqueue, key=lambda scope: (not scope.endswith(".py"), len(self.workqueue[scope])))
+            self.workqueue.move_to_end(longest, last=False)
+            super()._assign_work_unit(node)
 
     return ByFile(config, log)

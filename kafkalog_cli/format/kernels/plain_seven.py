@@ -9,22 +9,20 @@ from typing import NamedTuple
 from kafkalog_cli.format import crc as checksums
 from kafkalog_cli.format.batch import (
     CODEC_MASK,
+    KEY_LENGTH_OFFSET,
     LOG_OVERHEAD_BYTES,
+    MESSAGE_SEVEN_MAGIC0,
+    MESSAGE_SEVEN_MAGIC1,
     MINIMUM_ENTRY_SIZE,
+    MINIMUM_SEVEN_SIZE,
     NO_TIMESTAMP,
+    SEVEN_CODEC_MASK,
     Batch,
     BatchColumns,
 )
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.kernels import Scanned
 from kafkalog_cli.format.kernels.plain import Row
-from kafkalog_cli.format.legacy import (
-    KEY_LENGTH_OFFSET,
-    MESSAGE_SEVEN_MAGIC0,
-    MESSAGE_SEVEN_MAGIC1,
-    MINIMUM_SEVEN_SIZE,
-    SEVEN_CODEC_MASK,
-)
 from kafkalog_cli.format.limits import Limits
 
 _SIZE_BYTES = 4
@@ -184,6 +182,19 @@ def problem_of_set(view: memoryview, batch: Batch) -> str:
             return f"message {number} inside: {problem}"
         position, number = entry_end, number + 1
     return f"{end - position} bytes follow the last message inside" if position < end else ""
+
+
+def incomplete_end(view: memoryview) -> int:
+    """Return how many bytes at the end of a decompressed set v0 or v1 are a part of a message."""
+    position, end = 0, len(view)
+    while position + LOG_OVERHEAD_BYTES <= end:
+        size = _OFFSET_AND_SIZE.unpack_from(view, position)[1]
+        if size < MINIMUM_ENTRY_SIZE:
+            return 0
+        if size > end - position - LOG_OVERHEAD_BYTES:
+            break
+        position += LOG_OVERHEAD_BYTES + size
+    return end - position
 
 
 def problem_of_seven_set(view: memoryview) -> str:

@@ -10,11 +10,10 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from kafkalog_cli.format.internal_topics.decode import Spliced, encode_pieces, read_fields
+from kafkalog_cli.format.internal_topics.decode import Spliced, Undecodable, WireReader, encode_pieces, read_fields
 from kafkalog_cli.format.internal_topics.schema import Message, MessageSchema, Versions, schema_of
-from kafkalog_cli.format.internal_topics.wire import Undecodable, WireReader
 
-PRODUCE, FETCH, LIST_OFFSETS, API_VERSIONS = 0, 1, 2, 18
+PRODUCE, FETCH, LIST_OFFSETS, OFFSET_COMMIT, OFFSET_FETCH, API_VERSIONS = 0, 1, 2, 8, 9, 18
 _INT32 = struct.Struct(">i")
 
 
@@ -55,8 +54,9 @@ def apis() -> Mapping[int, Api]:
 
 @cache
 def apis_for_old_clients() -> Mapping[int, Api]:
-    """Return the served APIs with the versions of Fetch and ListOffsets that clients of Kafka 0.8 to 0.10 request."""
-    return MappingProxyType({**apis(), **{key: _api(key, apis()[key].name, first=0) for key in (FETCH, LIST_OFFSETS)}})
+    """Return the served APIs with the first versions of four, which clients of Kafka 0.8 to 0.10 request."""
+    old = (FETCH, LIST_OFFSETS, OFFSET_COMMIT, OFFSET_FETCH)
+    return MappingProxyType({**apis(), **{key: _api(key, apis()[key].name, first=0) for key in old}})
 
 
 def _api(key: int, name: str, first: int | None = None) -> Api:
@@ -103,12 +103,12 @@ def read_request(api: Api, version: int, reader: WireReader) -> Message:
 
 
 def response_pieces(api: Api, version: int, correlation_id: int, message: Message) -> list[bytes | Spliced]:
-    """Return the frame of a response: its size, header and body. Neighbouring bytes are joined.
+    """Return the frame of a response: its size, header and body. Neighbouring bytes are joined, and bytes come first.
 
     The header of a flexible version ends with tagged fields. ApiVersions has none, so that a client can read the answer
     to a version that the broker does not know.
     """
-    joined = bytearray(_INT32.pack(correlation_id))
+    joined = bytearray(_INT32.size) + _INT32.pack(correlation_id)
     if version in api.response.flexible and api.key != API_VERSIONS:
         joined += b"\0"
     pieces: list[bytes | Spliced] = []
@@ -120,7 +120,9 @@ def response_pieces(api: Api, version: int, correlation_id: int, message: Messag
             joined = bytearray()
     pieces.append(bytes(joined))
     size = sum(len(piece) if isinstance(piece, bytes) else piece.size_bytes for piece in pieces)
-    return [_INT32.pack(size), *pieces]
+    first = pieces[0]
+    assert isinstance(first, bytes)
+    return [_INT32.pack(size - _INT32.size) + first[_INT32.size :], *pieces[1:]]
 
 
 def _skip_tags(reader: WireReader) -> None:

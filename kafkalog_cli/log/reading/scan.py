@@ -346,11 +346,11 @@ GATHERED_ROWS = 4_000
 """The number of batches at which checks of whole columns reach full speed; a chunk may have only 200."""
 
 
-def good_rows(chunk: Chunk) -> list[Rows]:
-    """Return runs of batches with right CRCs."""
-    valid = chunk.batches.valid
-    if chunk.batches.all_valid():
-        return [(0, len(valid))]
+def good_rows(batches: BatchColumns) -> list[Rows]:
+    """Return runs of valid batches."""
+    valid = batches.valid
+    if batches.all_valid():
+        return [(0, len(valid))] if len(valid) else []
     runs: list[Rows] = []
     for row, good in enumerate(valid):
         if good and runs and runs[-1][1] == row:

@@ -327,7 +327,7 @@ def _columns(
 def _rows_to_read(base_offset: int | None, chunk: Chunk) -> list[Rows]:
     """Return runs of batches with right CRCs, up to where the chain goes astray."""
     astray = _first_astray(chunk.batches, base_offset)
-    runs = good_rows(chunk)
+    runs = good_rows(chunk.batches)
     return runs if astray is None else [run for run in runs if run[1] <= astray]
 
 

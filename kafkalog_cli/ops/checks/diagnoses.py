@@ -399,6 +399,12 @@ LOG_DIAGNOSES = {
         _READABLE,
     ),
     FindingKind.RECORD_COUNT: Diagnosis(_CORRUPTION, _CONSUMERS_FAIL, _OF_CONTENTS),
+    FindingKind.PRODUCER_FIELDS: Diagnosis(
+        _WARNING,
+        "a broker does not check these fields in its log, and serves the batch. If they were damaged, it may take the"
+        " producer's next batch for a duplicate, or show records of an aborted transaction",
+        f"no client of Kafka writes such a batch: if another replica is in sync, {REPLICATE}",
+    ),
     FindingKind.INVALID_RECORD: Diagnosis(_CORRUPTION, _CONSUMERS_FAIL, _OF_CONTENTS),
     FindingKind.DECOMPRESSION: Diagnosis(
         _CORRUPTION,
@@ -420,6 +426,11 @@ LOG_DIAGNOSES = {
         " inside",
         "ask the owner of the producers: if values are meant to be such sets, nothing has to be done. Else, if another"
         f" replica is in sync, {REPLICATE}",
+    ),
+    FindingKind.NEGATIVE_LENGTH: Diagnosis(
+        _WARNING,
+        "a broker serves it, and Java's consumer takes the key or value as null; other clients may fail",
+        f"no client of Kafka writes such a length: if another replica is in sync, {REPLICATE}",
     ),
     FindingKind.RECORD_OFFSET: Diagnosis(
         _CORRUPTION,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.format.batch import Batch, BatchColumns
+from kafkalog_cli.errors import ExitCode, counted
+from kafkalog_cli.format.batch import RECORD_BATCH_MAGIC, Batch, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.kernels.plain import Row
+from kafkalog_cli.format.kernels.plain_seven import incomplete_end
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.records import OUTSIDE, RecordBlock, RecordColumns
 from kafkalog_cli.log.open_transactions import SegmentPart
@@ -20,7 +22,7 @@ from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.read_ahead import Work
 from kafkalog_cli.log.reading.scan import Chunk, Rows
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
-from kafkalog_cli.ops.damage import DamageSeen
+from kafkalog_cli.ops.damage import DamageSeen, refused_by_clients
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.ranges import Range, begins_below, cut, rows_in_range, window
 from kafkalog_cli.ops.read.request import NO_END, Isolation, ReadRange, ReadRequest, read_range
@@ -144,6 +146,7 @@ class SegmentRead:
         self._log = log
         self._limits = log.request.limits
         self._damage = DamageSeen()
+        self._incomplete_sets = array("q")
 
     def blocks(self, work: Work | None = None) -> Generator[RecordBlock | Fault, None, None]:
         """Yield the records; `work` is done on blocks in the reading thread, unless blocks must be cut.
@@ -240,11 +243,7 @@ class SegmentRead:
         self._damage.batches(chunk.seen)
         for batch in _invalid(chunk.seen):
             if batch.last_offset >= self._log.range.first and batch.base_offset < self._log.range.end:
-                message = f"its CRC does not match: the records of offsets {batch.base_offset} to {batch.last_offset}"
-                yield Fault(
-                    FaultKind.CRC_MISMATCH, batch.position, f"{message} are left out", batch.size_bytes,
-                    base_offset=batch.base_offset, last_offset=batch.last_offset,
-                )  # fmt: skip
+                yield refused_by_clients(batch, "left out")
 
         yield from self._out_of_order(chunk.seen, chunk.out_of_order)
 
@@ -271,6 +270,8 @@ class SegmentRead:
             if OUTSIDE in block.records.value_position:
                 yield self._bad_messages(block, "a message is shorter than the length of its value", _lacks_value)
                 block = _without(block, _lacks_value)
+            if not self.segment.is_seven and _ends_incomplete(block):
+                self._incomplete_sets.append(int(block.batches.position[block.first_row]))
         if must_cut:
             wanted = Range(log.range.first, log.range.end, request.since_ms, request.until_ms, request.key)
             most = None if request.max_records is None else request.max_records - log.shown_records
@@ -309,6 +310,13 @@ class SegmentRead:
         return fault._replace(message=f"{fault.message}: what cannot be read is left out")
 
     def _end(self, file: ReadableFile, valid_bytes: int) -> None:
+        if self._incomplete_sets:
+            sets = counted(len(self._incomplete_sets), "compressed message set ends", "compressed message sets end")
+            message = (
+                f"{sets} with an incomplete message, the first at byte {self._incomplete_sets[0]}."
+                " A consumer skips such messages without an error"
+            )
+            self._log.notes.append(ReadNote("incomplete-message", file.path, message))
         if self._log.is_stuck:
             self._log.codes.append(ExitCode.FAILURE)
         else:
@@ -325,6 +333,20 @@ def _has_bad_crc(row: Row) -> bool:
 
 def _lacks_value(row: Row) -> bool:
     return row[5] == OUTSIDE
+
+
+def _ends_incomplete(block: RecordBlock) -> bool:
+    """Whether the block ends a compressed set v0 or v1, and the set ends within a message.
+
+    Kafka's iterator ends quietly there (AbstractLegacyRecordBatch.DeepRecordsIterator).
+    """
+    batch, records = block.batches.row(block.first_row), block.records
+    if batch.magic >= RECORD_BATCH_MAGIC or not batch.codec or block.goes_on or not len(records):
+        return False
+    last = len(records) - 1
+    if records.value_position[last] + max(records.value_size[last], 0) == len(block.buffer):
+        return False
+    return incomplete_end(block.buffer) > 0
 
 
 def _without(block: RecordBlock, is_bad: Callable[[Row], bool]) -> RecordBlock:

@@ -93,7 +93,7 @@ class Visibility:
             chunks.close()
 
     def _parts(self, chunk: Chunk) -> Iterator[VisibleChunk]:
-        batches = chunk.batches
+        batches = chunk.batches.for_clients()
         self._out_of_order = []
         kinds = self._of_arrays(batches) if isinstance(batches, BatchArrays) else self._by_row(batches)
         told = tuple(self._out_of_order)

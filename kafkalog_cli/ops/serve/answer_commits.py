@@ -34,15 +34,16 @@ def commit(broker: Broker, request: Request) -> Message:
             metadata = one["committedMetadata"] or ""
             errors[key] = refused if refused is not ApiError.NONE else _commit_error(broker, key, metadata)
             if errors[key] is ApiError.NONE:
-                epoch = one.get("committedLeaderEpoch", NO_EPOCH)
-                taken[key] = Commit(one["committedOffset"], epoch, metadata, broker.now_ms())
+                epoch, time_ms = one.get("committedLeaderEpoch", NO_EPOCH), one.get("commitTimestamp", -1)
+                time_ms = broker.now_ms() if time_ms < 0 else time_ms
+                taken[key] = Commit(one["committedOffset"], epoch, metadata, time_ms)
     if taken:
         try:
             broker.committed.commit(taken)
         except TimeoutError:
-            errors |= dict.fromkeys(taken, ApiError.REQUEST_TIMED_OUT)
-        except (KafkalogError, OSError):
-            errors |= dict.fromkeys(taken, ApiError.UNKNOWN_SERVER_ERROR)
+            errors |= dict.fromkeys(taken, ApiError.COORDINATOR_NOT_AVAILABLE)
+        except (KafkalogError, OSError):  # as a broker whose log of commits is elsewhere, or fails: clients try again
+            errors |= dict.fromkeys(taken, ApiError.NOT_COORDINATOR)
     return {
         "topics": [
             {
@@ -74,6 +75,10 @@ def offset_fetch(broker: Broker, request: Request) -> Message:
     error = ApiError.COORDINATOR_LOAD_IN_PROGRESS if broker.committed.is_loading else ApiError.NONE
     if request.version < _SEVERAL_GROUPS:
         topics = _offsets(broker, body["groupId"], body["topics"], error)
+        if request.version == 0:  # of clients that committed to ZooKeeper, which had no offset of -1
+            for one in (one for topic in topics for one in topic["partitions"]):
+                if one["committedOffset"] == NO_OFFSET:
+                    one["errorCode"] = error or ApiError.UNKNOWN_TOPIC_OR_PARTITION
         return {"errorCode": error, "topics": topics}
     groups = [
         {

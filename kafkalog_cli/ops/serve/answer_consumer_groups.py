@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.serve.broker import Broker, Request
-from kafkalog_cli.ops.serve.consumer_groups import ASSIGNOR, HEARTBEAT_MS, ConsumerMember, Heartbeat, Place
+from kafkalog_cli.ops.serve.consumer_groups import ASSIGNORS, HEARTBEAT_MS, ConsumerMember, Heartbeat, Place
 
 _CONSUMER_PROTOCOL = 1
 """The type of a member that uses the new protocol."""
@@ -16,8 +16,9 @@ _CONSUMER_PROTOCOL = 1
 def heartbeat(broker: Broker, request: Request) -> Message:
     """Take a heartbeat, which may join or leave the group; the answer has the member's partitions if they changed."""
     body, caller = request.body, request.caller
-    if body["serverAssignor"] not in (None, ASSIGNOR):
-        return {"errorCode": ApiError.UNSUPPORTED_ASSIGNOR, "errorMessage": f"the only assignor is {ASSIGNOR}"}
+    if body["serverAssignor"] not in (None, *ASSIGNORS):
+        message = f"the assignors are {' and '.join(ASSIGNORS)}"
+        return {"errorCode": ApiError.UNSUPPORTED_ASSIGNOR, "errorMessage": message}
     if body.get("subscribedTopicRegex"):
         message = "kafkalog serve takes no regular expressions from clients"
         return {"errorCode": ApiError.INVALID_REGULAR_EXPRESSION, "errorMessage": message}
@@ -33,6 +34,7 @@ def heartbeat(broker: Broker, request: Request) -> Message:
             None if topics is None else frozenset(topics),
             None if owned is None
             else frozenset((one["topicId"], number) for one in owned for number in one["partitions"]),
+            body["serverAssignor"],
         )
     )  # fmt: skip
     return {
@@ -55,7 +57,7 @@ def _described(broker: Broker, group_id: str) -> Message:
         return {"groupId": group_id, "errorCode": ApiError.GROUP_ID_NOT_FOUND, "errorMessage": message}
     return {
         "groupId": group_id, "groupState": group.state.value, "groupEpoch": group.epoch,
-        "assignmentEpoch": group.epoch, "assignorName": ASSIGNOR,
+        "assignmentEpoch": group.epoch, "assignorName": group.assignor,
         "members": [_member(broker, one) for one in list(group.members.values())],
     }  # fmt: skip
 

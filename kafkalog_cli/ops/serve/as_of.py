@@ -17,7 +17,7 @@ from kafkalog_cli.format.columns import rows_where
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.partition import Segment, directory_name, open_partition
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
-from kafkalog_cli.ops.lookup.by_time import TimeSearch
+from kafkalog_cli.ops.lookup_time import TimeSearch
 
 
 class _Cut(NamedTuple):
@@ -34,6 +34,7 @@ class CutFile:
         self.path = file.path
         self.size_bytes = size_bytes
         self._file = file
+        self._sendable = file if isinstance(file, SendableFile) else None
 
     def read_into(self, position: int, buffer: memoryview) -> int:
         """See ReadableFile. Later bytes, also bytes that were appended since the file was opened, are not read."""
@@ -42,9 +43,9 @@ class CutFile:
 
     def send_to(self, descriptor: int, position: int, size_bytes: int) -> int:
         """See SendableFile. Raises NotImplementedError if the file cannot be sent without reading it."""
-        if not isinstance(self._file, SendableFile):
+        if self._sendable is None:
             raise NotImplementedError
-        return self._file.send_to(descriptor, position, max(0, min(size_bytes, self.size_bytes - position)))
+        return self._sendable.send_to(descriptor, position, max(0, min(size_bytes, self.size_bytes - position)))
 
     def close(self) -> None:
         """Close the file."""

@@ -26,6 +26,8 @@ from kafkalog_cli.ops.session.work import Changed
 
 _SECONDS = 5.0
 """How long a commit may take (offsets.commit.timeout.ms)."""
+_AGAIN_SECONDS = 1.0
+"""The time between two tries to append commits again that an error has taken back."""
 _SETTINGS = ("flush.ms=0", f"message.timestamp.after.max.ms={(1 << 63) - 1}")
 """Each commit is synced before its reply, however long the server runs."""
 _KEY, _VALUE = b"\0\1", b"\0\3"
@@ -62,9 +64,8 @@ class CommitCopy:
             raise Refused(
                 path=self.path, reason=f"there is no copy of {CONSUMER_OFFSETS}-{number}, which has this group"
             )
-        if number not in self._appenders or self._appenders[number].is_over:
-            again = self._appenders[number].taken_back if number in self._appenders else {}
-            self._appenders[number] = _Appender(self._session, f"{self.path}/{CONSUMER_OFFSETS}-{number}", again)
+        if number not in self._appenders:
+            self._appenders[number] = _Appender(self._session, f"{self.path}/{CONSUMER_OFFSETS}-{number}")
         self._appenders[number].append(commits)
 
     def close(self) -> None:
@@ -106,25 +107,21 @@ class _Failures(SilentObserver):
 
 
 class _Appender:
-    """One append to a partition, in a thread, which ends with the server or with an error.
+    """Appends to a partition, in a thread, which ends with the server.
 
-    An error takes the whole append back: `taken_back` are its commits, with which the next append has to begin.
+    There is one append, unless an error takes it back as a whole. The next append begins at once with the commits that
+    were answered, and is tried again until it succeeds.
     """
 
-    def __init__(self, session: Callable[[SilentObserver], Session], path: str, again: dict[OffsetKey, Commit]) -> None:
-        self.taken_back = dict(again)
+    def __init__(self, session: Callable[[SilentObserver], Session], path: str) -> None:
         self._path = path
-        self._failures = _Failures()
-        self._session = session(self._failures)
+        self._make_session = session
         self._waiting: SimpleQueue[_Request | None] = SimpleQueue()
+        self._answered: dict[OffsetKey, Commit] = {}
         self._current: _Request | None = None
-        self._thread = Thread(target=self._run, args=(again,), name="kafkalog-commit", daemon=True)
+        self._ending = Event()
+        self._thread = Thread(target=self._run, name="kafkalog-commit", daemon=True)
         self._thread.start()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the append has ended by an error."""
-        return not self._thread.is_alive()
 
     def append(self, commits: dict[OffsetKey, Commit]) -> None:
         """Append commits, and wait until they are on the disk. Raises TimeoutError and KafkalogError."""
@@ -137,37 +134,49 @@ class _Appender:
 
     def end(self) -> None:
         """End the append, and wait for it."""
+        self._ending.set()
         self._waiting.put(None)
         self._thread.join()
 
-    def _run(self, again: dict[OffsetKey, Commit]) -> None:
-        error: KafkalogError = Refused(path=self._path, reason="nothing can be appended to it")
-        try:
-            partition = open_partition(self._session.fs, self._path)
-            appending = Appending(self._session, AppendOptions(Writing()), ProgramRecords(self._records(again)))
-            appending.take(partition, is_new=False)
-            self._session.settings([partition])
-            self._session.run(appending, [partition])
-            error = self._failures.error or error
-        except KafkalogError as failed:
-            error = failed
-        waiting = [self._current]  # the request that failed, and requests that have come since
-        while not self._waiting.empty():
-            waiting.append(self._waiting.get())
-        for request in waiting:
-            if request is not None:
-                request.error = error
-                request.done.set()
+    def _run(self) -> None:
+        while (error := self._append()) is not None:
+            waiting = [self._current]  # the request that failed, and requests that have come since
+            self._current = None
+            while not self._waiting.empty():
+                waiting.append(self._waiting.get())
+            for request in waiting:
+                if request is not None:
+                    request.error = error
+                    request.done.set()
+            if self._ending.wait(_AGAIN_SECONDS):
+                self._waiting.put(None)  # the last try
 
-    def _records(self, again: dict[OffsetKey, Commit]) -> Iterator[NewRecord | None]:
+    def _append(self) -> KafkalogError | None:
+        """Append until the server ends, or an error takes the append back; return the error."""
+        failures = _Failures()
+        is_last = self._ending.is_set()
+        try:
+            session = self._make_session(failures)
+            partition = open_partition(session.fs, self._path)
+            appending = Appending(session, AppendOptions(Writing()), ProgramRecords(self._records()))
+            appending.take(partition, is_new=False)
+            session.settings([partition])
+            session.run(appending, [partition])
+        except KafkalogError as error:
+            failures.error = error
+        return None if is_last else failures.error
+
+    def _records(self) -> Iterator[NewRecord | None]:
         """Yield the records of requests. After None, the append writes and syncs them before it asks for the next."""
-        yield from map(_record, again.items())
+        if self._answered:
+            yield from map(_record, self._answered.items())
+            yield None
         while (request := self._waiting.get()) is not None:
             self._current = request
             yield from map(_record, request.commits.items())
             yield None
             self._current = None
-            self.taken_back |= request.commits
+            self._answered |= request.commits
             request.done.set()
 
 

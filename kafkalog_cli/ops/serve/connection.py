@@ -17,6 +17,8 @@ from kafkalog_cli.ops.serve.served_partition import RecordsPart
 _SIZE = struct.Struct(">i")
 _PIECE_BYTES = 64 << 10
 _SEND_BYTES = 4 << 20
+_CORK: int = getattr(socket, "TCP_CORK", getattr(socket, "TCP_NOPUSH", 4))
+"""The option that holds back incomplete packets, by its name on Linux or on BSD."""
 MOST_REQUEST_BYTES = 1 << 20
 """The largest request. Clients of a broker without writers send far smaller requests."""
 _REQUEST_SECONDS = 30.0
@@ -95,11 +97,15 @@ class Connection:
             pieces = self._dialect(self._broker, Caller("", self.peer_host, self._host, self._port), frame)
         except BadRequest as error:
             raise Gone(f"a request is not answered: {error}") from error
+        records = [piece for piece in pieces if isinstance(piece, RecordsPart)]
+        if records:  # the client wakes up for full packets only, not for each piece
+            self._client.setsockopt(socket.IPPROTO_TCP, _CORK, 1)
         for piece in pieces:
             self._send(piece)
-        for piece in pieces:  # while the client is busy with these records
-            if isinstance(piece, RecordsPart):
-                piece.read_ahead()
+        if records:
+            self._client.setsockopt(socket.IPPROTO_TCP, _CORK, 0)
+        for part in records:  # while the client is busy with these records
+            part.read_ahead()
 
     def _send(self, piece: bytes | Spliced) -> None:
         if isinstance(piece, RecordsPart):

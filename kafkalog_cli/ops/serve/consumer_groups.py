@@ -1,12 +1,13 @@
 """Groups of the new consumer protocol (KIP-848) in memory: the server assigns partitions, and members reconcile.
 
 A heartbeat says what a member owns. It first gives up what the target assignment lacks, and then gets what others have
-given up. Epochs and errors follow Kafka's GroupMetadataManager. The only assignor is range.
+given up. Epochs and errors follow Kafka's GroupMetadataManager.
 """
 
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, unique
@@ -14,11 +15,13 @@ from threading import Lock
 from typing import NamedTuple
 
 from kafkalog_cli.format.protocol.errors import ApiError
-from kafkalog_cli.ops.groups.assignment import ranges_of
+from kafkalog_cli.ops.group_assignment import ranges_of, uniform_of
 
 HEARTBEAT_MS = 5_000
 """The interval in which members send heartbeats (group.consumer.heartbeat.interval.ms)."""
-ASSIGNOR = "range"
+UNIFORM, RANGE = "uniform", "range"
+ASSIGNORS = (UNIFORM, RANGE)
+"""The assignors of the server. The first is that of a group whose members name none (group.consumer.assignors)."""
 _SESSION_SECONDS = 45.0
 _JOINING, _LEAVING, _AWAY = 0, -1, -2
 """Epochs of requests: to join, to leave, and of a static member that will come back."""
@@ -53,6 +56,7 @@ class Heartbeat(NamedTuple):
     rebalance_ms: int
     topics: frozenset[str] | None
     owned: frozenset[Place] | None
+    assignor: str | None = None
 
 
 class Beaten(NamedTuple):
@@ -93,6 +97,12 @@ class ConsumerGroup:
     group_id: str
     epoch: int = 0
     members: dict[str, ConsumerMember] = field(default_factory=dict)
+
+    @property
+    def assignor(self) -> str:
+        """The assignor that most members name."""
+        named = Counter(one.asked.assignor for one in self.members.values() if one.asked.assignor is not None)
+        return max(ASSIGNORS, key=lambda one: named[one])
 
     @property
     def state(self) -> ConsumerState:
@@ -193,6 +203,9 @@ class ConsumerGroupCoordinator:
         if asked.topics is not None and asked.topics != member.topics:
             member.topics = asked.topics
             self._retarget(group)
+        if asked.assignor not in (None, member.asked.assignor):
+            member.asked = member.asked._replace(assignor=asked.assignor)
+            self._retarget(group)
         return self._beaten(group, member, asked.owned, is_whole=asked.owned is not None)
 
     def _leave(self, asked: Heartbeat) -> Beaten:
@@ -240,15 +253,27 @@ class ConsumerGroupCoordinator:
             self._groups.pop(group.group_id, None)
             return
         group.epoch += 1
-        targets: dict[str, set[Place]] = {member_id: set() for member_id in group.members}
-        for name in sorted({name for one in group.members.values() for name in one.topics}):
+        members = sorted(group.members.values(), key=lambda one: one.order)
+        places: dict[str, list[Place]] = {}
+        for name in sorted({name for one in members for name in one.topics}):
             found = self._topics(name)
-            if found is None:
-                continue
-            topic_id, numbers = found
-            members = sorted((one for one in group.members.values() if name in one.topics), key=lambda one: one.order)
-            for member, given in zip(members, ranges_of(sorted(numbers), len(members)), strict=True):
-                targets[member.asked.member_id] |= {(topic_id, number) for number in given}
+            if found is not None:
+                places[name] = [(found[0], number) for number in sorted(found[1])]
+        targets: dict[str, set[Place]] = {one.asked.member_id: set() for one in members}
+        if group.assignor == RANGE:
+            for name, of_topic in places.items():
+                subscribed = [one.asked.member_id for one in members if name in one.topics]
+                for member_id, numbers in zip(
+                    subscribed, ranges_of(range(len(of_topic)), len(subscribed)), strict=True
+                ):
+                    targets[member_id] |= {of_topic[number] for number in numbers}
+        else:
+            wanted = {
+                one.asked.member_id: dict.fromkeys(
+                    place for name in sorted(one.topics) for place in places.get(name, ())
+                ) for one in members
+            }  # fmt: skip
+            targets = uniform_of(wanted, {one.asked.member_id: one.target for one in members})
         for member_id, target in targets.items():
             group.members[member_id].target = frozenset(target)
 

@@ -22,7 +22,7 @@ from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 
 _STEP_BYTES = 16 << 10
 """Distance of two places in the map: more places need more memory, fewer need longer walks over headers."""
-_PART_BYTES = 4 << 20
+_PART_BYTES = 1 << 20
 """Bytes that are read at a time: a client that reads a segment from its start does not wait for its end."""
 
 

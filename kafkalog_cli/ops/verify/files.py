@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkalog_cli.change.manifest import odd_entries
-from kafkalog_cli.change.publishing.new_partitions import is_staged
+from kafkalog_cli.change.new_partitions import is_staged
+from kafkalog_cli.disk.directory_contents import holds_partition
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
+from kafkalog_cli.disk.lock import log_dir_of
 from kafkalog_cli.disk.names import (
     SEGMENT_KINDS,
     DirectoryKind,
@@ -37,6 +39,11 @@ _MARKED = {
 
 
 _READ_SEVEN = "nothing has to be done; `kafkalog dump-log FILE --print-data-log` prints its records"
+
+_NOTHING_REMAINS = (
+    "find out who made it; `mv -nT FILE FILE_ASIDE` moves it away. The directory then has no file of Kafka: a broker"
+    " starts an empty partition in it"
+)
 
 
 def file_findings(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
@@ -69,8 +76,19 @@ def _others(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
         elif other.name.kind is FileKind.SEVEN_LOG:
             message = "a segment of Kafka 0.7 beside segments of later versions: its records do not belong to this log"
             yield finding(FindingKind.UNKNOWN_FILE, other.status.path, message, next_step=_READ_SEVEN)
-    for odd in odd_files(fs, partition.path):
-        yield finding(FindingKind.ODD_FILE, odd.path, f"{odd.what}, with the name of a file of Kafka")
+    odd_ones = [*odd_files(fs, partition.path)]
+    step = _NOTHING_REMAINS if odd_ones and _is_nothing_else(fs, partition, {odd.path for odd in odd_ones}) else ""
+    for odd in odd_ones:
+        message = f"{odd.what}, with the name of a file of Kafka"
+        yield finding(FindingKind.ODD_FILE, odd.path, message, next_step=step)
+
+
+def _is_nothing_else(fs: Filesystem, partition: Partition, odd: set[str]) -> bool:
+    """Whether the directory no longer looks like a partition once the `odd` files are moved away."""
+    if partition.directory.topic is not None and log_dir_of(fs, partition.path) is not None:
+        return False
+    rest = [entry for entry in fs.list_directory(partition.path) if entry.path not in odd]
+    return not holds_partition(fs, partition.path, rest)
 
 
 def _odd_entries(fs: Filesystem, directory: str) -> Iterator[Finding]:

@@ -58,6 +58,8 @@ class RecordsCheck:
                     continue
                 self._tell(kind, block.batches.row(row), message)
             self.times.see(block.records.timestamp, block.records.offset, None, partial(_batch_timestamp, block))
+            for row, message in _negative_lengths(block):
+                self._tell(FindingKind.NEGATIVE_LENGTH, block.batches.row(row), message)
             for row, message in packed_values(block) if self._has_offsets else ():
                 self._tell(FindingKind.PACKED_VALUE, block.batches.row(row), message)
         if self._gaps is not None:
@@ -235,6 +237,18 @@ _INNER_CRC = "a message inside has a CRC that does not match"
 def _timestamp_message(largest: int, header: int) -> str:
     told = "none" if header == NO_TIMESTAMP else header
     return f"the largest timestamp of its records is {largest}, its header says {told}"
+
+
+def _negative_lengths(block: RecordBlock) -> Iterator[tuple[int, str]]:
+    """Yield the row of each batch v2 with a key or value whose length is below -1, and a description of the first."""
+    records, told = block.records, NO_OFFSET
+    for number in rows_where(lambda key, value: (key < -1) | (value < -1), records.key_size, records.value_size):
+        row = block.first_row + bisect_right(block.record_ends, number)
+        if row != told and block.batches.magic[row] >= RECORD_BATCH_MAGIC:
+            told = row
+            key_size, value_size = int(records.key_size[number]), int(records.value_size[number])
+            what = f"key is {key_size}" if key_size < -1 else f"value is {value_size}"
+            yield row, f"at offset {int(records.offset[number])} the length of the {what}"
 
 
 _MAGIC_OF_CODEC = ((1, b"\x1f\x8b\x08"), (2, b"\x82SNAPPY\0"), (3, b"\x04\x22\x4d\x18"))

@@ -7,6 +7,7 @@ A plan with an expression below it that is not listed here stays as a whole.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,8 +18,16 @@ from kafkalog_cli.spark.schema import RECORDS
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-Load = Callable[[str, list[str]], Any]
-"""Returns Spark's reader of a view, given the view's name and the columns to read; None if it is not to be read."""
+Load = Callable[[str, list[str], Partials, Any], "LoadedGroups | None"]
+"""Returns groups of a view's records, given the view's name, the columns to read, and the groups with their schema.
+
+None if the view is not to be read.
+"""
+
+_BYTES_OF_SHUFFLE = 8 << 20
+"""The bytes of logs whose groups one task of Spark combines: its table of groups then mostly fits a core's cache."""
+_FEW = frozenset(("topic", "partition", "timestampType", "codec", "transactional", "control"))
+"""The columns with so few values that one task of Spark combines all groups of them."""
 
 _COMPARISONS = {
     "And": "and", "Or": "or", "EqualTo": "=", "LessThan": "<", "LessThanOrEqual": "<=", "GreaterThan": ">",
@@ -36,6 +45,13 @@ _ONE: Expression = ["literal", "integer", 1]
 
 class _NotListed(Exception):
     """A plan has a node or an expression that tasks do not compute."""
+
+
+class LoadedGroups(NamedTuple):
+    """The groups that the tasks make, and the size of the logs that they read."""
+
+    rows: DataFrame
+    size_bytes: int
 
 
 class _Call(NamedTuple):
@@ -113,19 +129,32 @@ class _Rewriting:
         if not columns:  # a row of the source stands for many records then
             columns = [RECORDS.name]
             in_tasks = [_of_rows(call) for call in calls]
-        reader = load(self._view, columns)
-        if reader is None:
-            raise _NotListed
         types = [_type(key) for key in keys] + [call.type for call in calls]
-        partials = Partials(self._conditions, groups, in_tasks)
-        rows = reader.format("kafkalog-partials").option("partials", partials.to_json()).schema(_schema(types)).load()
-        grouped = _grouped_again(rows, len(keys), calls)._jdf.queryExecution().analyzed()
+        loaded = load(self._view, columns, Partials(self._conditions, groups, in_tasks), _schema(types))
+        if loaded is None:
+            raise _NotListed
+        has_few = _FEW.issuperset(_columns(groups))
+        tasks = 1 if has_few else math.ceil(loaded.size_bytes / _BYTES_OF_SHUFFLE)
+        grouped = self._grouped_again(loaded.rows, len(keys), calls, tasks)._jdf.queryExecution().analyzed()
         made = list(elements(grouped.output()))
         new = {key.exprId().id(): made[at] for at, key in enumerate(keys)}
         waiting = iter(made[len(keys) :])
         replaced = [self._alias(self._replaced(result, new, waiting), result) for result in results]
         plans: Any = self._spark._jvm.org.apache.spark.sql.catalyst.plans.logical
         return plans.Project(_sequence(self._spark, replaced), grouped)
+
+    def _grouped_again(self, rows: DataFrame, keys: int, calls: list[_Call], tasks: int) -> DataFrame:
+        """Return groups without their parts: the columns of `rows` in their order.
+
+        The rows are distributed first. Spark then combines them once, and not before the shuffle too, which would
+        combine little: each row is a group of a task already.
+        """
+        names = rows.columns
+        found = [_again(call, name).alias(name) for name, call in zip(names[keys:], calls, strict=True)]
+        if not keys:
+            return rows.agg(*found)
+        most = int(str(self._spark.conf.get("spark.sql.shuffle.partitions")))
+        return rows.repartition(min(max(tasks, 1), most), *names[:keys]).groupBy(*names[:keys]).agg(*found)
 
     def _calls_in(self, expression: Any) -> Iterator[_Call]:
         """Iterate over the calls in an expression, in the order in which `_replaced` finds them."""
@@ -241,13 +270,6 @@ def _schema(types: list[str]) -> Any:
 
     fields = [{"name": f"c{at}", "type": kind, "nullable": True, "metadata": {}} for at, kind in enumerate(types)]
     return StructType.fromJson({"type": "struct", "fields": fields})
-
-
-def _grouped_again(rows: DataFrame, keys: int, calls: list[_Call]) -> DataFrame:
-    """Return groups without their parts: the columns of `rows` in their order."""
-    names = rows.columns
-    found = [_again(call, name).alias(name) for name, call in zip(names[keys:], calls, strict=True)]
-    return rows.groupBy(*names[:keys]).agg(*found)
 
 
 def _again(call: _Call, name: str) -> Column:

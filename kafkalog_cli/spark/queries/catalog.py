@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
@@ -16,10 +16,11 @@ from kafkalog_cli.format.values.value_format import ValueFormat
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.read.request import Isolation
-from kafkalog_cli.ops.values.decoded_columns import Decoding
+from kafkalog_cli.ops.values import Decoding
 from kafkalog_cli.spark.offsets import check_unique, served_partitions
 from kafkalog_cli.spark.options import Mode
 from kafkalog_cli.spark.queries.ranges import ScanRange
+from kafkalog_cli.spark.queries.source_read import SourceRead
 from kafkalog_cli.spark.schema import (
     BATCH_COLUMNS,
     FAULT,
@@ -32,11 +33,16 @@ from kafkalog_cli.spark.schema import (
     SourceColumn,
     spark_schema,
 )
+from kafkalog_cli.spark.source import KafkalogDataSource
 from kafkalog_cli.spark.starting import SMALL_BYTES
+from kafkalog_cli.spark.table_source import TableDataSource
 from kafkalog_cli.spark.tables import TABLES, Table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql import DataFrame
+
+RowsOf = Callable[[SourceRead], "DataFrame"]
+"""Returns the rows of a read."""
 
 TABLE_DATABASE = "kafkalog"
 """The database of the tables, whatever the topics are called: Spark's database of global temporary views."""
@@ -78,12 +84,6 @@ class SqlView(NamedTuple):
     structs: tuple[SourceColumn, ...] = ()
     """The columns of STRUCT_COLUMNS, with the types of this topic."""
 
-    def with_struct(self, fs: Filesystem, column: SourceColumn, decoding: Decoding) -> SqlView:
-        """Return the view with a column of structs. Raises UsageError if the topic has no schema for it."""
-        from kafkalog_cli.spark.structs.columns import typed_columns
-
-        return self._replace(structs=(*self.structs, *typed_columns(fs, (column,), decoding, self.partitions)))
-
     def schema(self, reading: Reading) -> Any:
         """Return all columns as a StructType."""
         from pyspark.sql.types import StructType
@@ -109,7 +109,7 @@ class SqlView(NamedTuple):
         return frozenset(one.number for one in self.partitions)
 
     def dataframe(
-        self, spark: SparkSession, used: frozenset[str], reading: Reading, wanted: ScanRange | None = None
+        self, rows_of: RowsOf, used: frozenset[str], reading: Reading, wanted: ScanRange | None = None
     ) -> DataFrame:
         """Return all columns, of which only the columns in `used` are read; the others are null.
 
@@ -119,13 +119,11 @@ class SqlView(NamedTuple):
         if self.table is not None:
             check_unique(self.partitions)
             options = {"table": self.table.name, "paths": self._paths(self.numbers), "mode": reading.mode.value}
-            return spark.read.format("kafkalog-table").options(**options).schema(self.table.ddl).load()
-        return self._of_topic(spark, used, reading, wanted)
+            return rows_of(SourceRead(TableDataSource, options, self.schema(reading)))
+        return self._of_topic(rows_of, used, reading, wanted)
 
-    def reader(
-        self, spark: SparkSession, columns: Sequence[SourceColumn], reading: Reading, wanted: ScanRange | None = None
-    ) -> DataFrameReader:
-        """Return Spark's reader of some columns of a topic; the parameters and errors are those of `dataframe`."""
+    def scan(self, columns: Sequence[SourceColumn], reading: Reading, wanted: ScanRange | None = None) -> SourceRead:
+        """Return the read of some columns of a topic; the parameters and errors are those of `dataframe`."""
         check_unique(self.partitions)
         wanted = wanted or ScanRange(self.numbers)
         options = {
@@ -134,18 +132,16 @@ class SqlView(NamedTuple):
             **reading.decoding.options(),
             **(wanted.records.options() if reading.mode is Mode.FAILFAST else {}),  # else damage could be missed
         }  # fmt: skip
-        return spark.read.format("kafkalog").options(**options).schema(spark_schema(columns))
+        return SourceRead(KafkalogDataSource, options, spark_schema(columns))
 
     def _paths(self, numbers: frozenset[int]) -> str:
         return json.dumps([one.path for one in self.partitions if one.number in numbers])
 
-    def _of_topic(
-        self, spark: SparkSession, used: frozenset[str], reading: Reading, wanted: ScanRange | None
-    ) -> DataFrame:
+    def _of_topic(self, rows_of: RowsOf, used: frozenset[str], reading: Reading, wanted: ScanRange | None) -> DataFrame:
         known = self._of_record(reading)
         columns = tuple(one for one in known if one.name in used or one == FAULT) or (RECORDS,)
         names = [one.name for one in columns if one != RECORDS]
-        read = self.reader(spark, columns, reading, wanted).load()
+        read = rows_of(self.scan(columns, reading, wanted))
         if not names:  # the number of records is enough: Spark generates the rows, none comes from a worker
             read = read.selectExpr(f"explode(sequence(1, {RECORDS.name}))")
         fields = spark_schema(known).fields

@@ -9,9 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.errors import KafkalogError, UsageError
+from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.spark.jobs import is_of_a_worker, without_state
 from kafkalog_cli.spark.options import Mode
-from kafkalog_cli.spark.queries.aggregates import with_partials
+from kafkalog_cli.spark.partials import Partials
+from kafkalog_cli.spark.queries.aggregates import LoadedGroups, with_partials
 from kafkalog_cli.spark.queries.catalog import TABLE_DATABASE, Catalog, Reading, SqlView, with_named
 from kafkalog_cli.spark.queries.confinement import Allowed, check_analysed, check_parsed
 from kafkalog_cli.spark.queries.plans import (
@@ -24,11 +26,12 @@ from kafkalog_cli.spark.queries.plans import (
     used_columns,
 )
 from kafkalog_cli.spark.queries.ranges import used_ranges
+from kafkalog_cli.spark.queries.source_read import SourceRead
 from kafkalog_cli.spark.schema import arrow_of, columns_named
-from kafkalog_cli.spark.sessions import register_sources
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame, SparkSession
 
 _DATABASE = "spark.sql.globalTempDatabase"
 
@@ -81,8 +84,20 @@ class Result:
         # mapInArrow does the same but needs pandas, which kafkalog does not.
         batches = RDD(rows._jdf.toArrowBatchRdd().toJavaRDD(), self._context, NoOpSerializer())
         made = batches.mapPartitions(partial(_rendered, render, self.arrow_schema))
-        with _caused():
+        with _caused(), _one_python(self._context):
             yield from made.toLocalIterator()
+
+
+@contextmanager
+def _one_python(context: SparkContext) -> Iterator[None]:
+    """Let reads and `rendered` share a Python daemon: by default, one variable differs, and Spark starts two."""
+    name = "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled"
+    before: Any = context.getLocalProperty(name)
+    context.setLocalProperty(name, "false")
+    try:
+        yield
+    finally:
+        context.setLocalProperty(name, before)
 
 
 @contextmanager
@@ -135,9 +150,8 @@ def query_rows(  # noqa: PLR0913
     Raises UsageError for text that Spark does not understand, for anything but a query, for a query that needs more
     than `allowed`, and for topics found twice.
     """
-    register_sources(spark)
     catalog.case_sensitive = spark.conf.get("spark.sql.caseSensitive") == "true"
-    views = _Views(spark, with_named(reading, text))
+    views = _Views(spark, with_named(reading, text), is_planned_here=not is_kept and catalog.is_small)
     try:
         with _plainly(catalog):
             session = spark._jsparkSession
@@ -193,9 +207,10 @@ def _planned(spark: SparkSession, parsed: Any, allowed: frozenset[Allowed]) -> A
 class _Views:
     """The views of one query in a session, by their identifiers in SQL."""
 
-    def __init__(self, spark: SparkSession, reading: Reading) -> None:
+    def __init__(self, spark: SparkSession, reading: Reading, *, is_planned_here: bool) -> None:
         self._spark = spark
         self._reading = reading
+        self._is_planned_here = is_planned_here
         self._found: dict[tuple[str, ...], SqlView] = {}
         self._without_structs: dict[str, UsageError] = {}
 
@@ -220,12 +235,17 @@ class _Views:
 
     def _with_structs(self, view: SqlView, catalog: Catalog) -> SqlView:
         """Return the view with its columns of structs, and remember why it has none."""
+        if not self._reading.structs:
+            return view
+        from kafkalog_cli.spark.structs.columns import StructTypes
+
+        types, typed = StructTypes(catalog.fs, self._reading.decoding, view.partitions), []
         for column in self._reading.structs:
             try:
-                view = view.with_struct(catalog.fs, column, self._reading.decoding)
+                typed.append(types.typed(column))
             except UsageError as error:
                 self._without_structs[column.name] = error
-        return view
+        return view._replace(structs=tuple(typed))
 
     def check_structs(self) -> None:
         """Raise UsageError if the query names a column of structs that no topic of the query has."""
@@ -268,11 +288,13 @@ class _Views:
         topics = {_identifier(key): view for key, view in self._found.items() if view.table is None}
         ranges = used_ranges(plan, {name: view.numbers for name, view in topics.items()})
 
-        def load(name: str, columns: Sequence[str]) -> DataFrameReader | None:
+        def load(name: str, columns: Sequence[str], partials: Partials, schema: Any) -> LoadedGroups | None:
             wanted = ranges.get(name)
             if name not in topics or wanted is None or wanted.is_empty:
                 return None
-            return topics[name].reader(self._spark, columns_named(columns), self._reading, wanted)
+            view = topics[name]
+            scan = view.scan(columns_named(columns), self._reading, wanted).of_partials(partials, schema)
+            return LoadedGroups(self._rows_of(scan), sum(map(log_bytes, view.partitions)))
 
         rows = with_partials(self._spark, plan, load)
         return None if rows is None else rows.toDF(*execution.analyzed().schema().fieldNames())
@@ -289,7 +311,10 @@ class _Views:
             name = _identifier(key)
             wanted = ranges.get(name)
             if name in columns and (wanted is None or not wanted.is_empty):
-                self._create(key, view.dataframe(self._spark, frozenset(columns[name]), self._reading, wanted))
+                self._create(key, view.dataframe(self._rows_of, frozenset(columns[name]), self._reading, wanted))
+
+    def _rows_of(self, scan: SourceRead) -> DataFrame:
+        return scan.planned_here(self._spark) if self._is_planned_here else scan.by_source(self._spark)
 
     def drop(self) -> None:
         for key in self._found:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any
 
 from kafkalog_cli.disk.fs import Filesystem
@@ -11,7 +12,7 @@ from kafkalog_cli.format.values.avro_value import AvroNode
 from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded, ValueDecoder
 from kafkalog_cli.format.values.schema_set import StoredSchema
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.values.decoded_columns import DecodedColumns, Decoding
+from kafkalog_cli.ops.values import DecodedColumns, Decoding
 from kafkalog_cli.spark.schema import SourceColumn, arrow_type
 from kafkalog_cli.spark.structs.avro import AvroShape
 from kafkalog_cli.spark.structs.protobuf import ProtobufShape
@@ -20,36 +21,45 @@ _MOST_CELLS = 1 << 21
 """The most fields of all rows that are converted at a time."""
 
 
-def typed_columns(
-    fs: Filesystem, columns: Sequence[SourceColumn], decoding: Decoding, partitions: Iterable[Partition]
-) -> tuple[SourceColumn, ...]:
-    """Return the columns, those of structs with the type of the newest schema of the partitions' topics.
+class StructTypes:
+    """The types of columns of structs in the records of some partitions; the schemas are read once, when needed."""
 
-    Raises UsageError if a topic has no such schema, or if the types of topics differ.
-    """
-    chosen = list(partitions)
-    decoder, _ = decoding.decoder(fs, [one.path for one in chosen])
-    topics = sorted({one.topic for one in chosen})
-    return tuple(_typed(column, decoder, topics) if column.is_struct else column for column in columns)
+    def __init__(self, fs: Filesystem, decoding: Decoding, partitions: Iterable[Partition]) -> None:
+        self._fs = fs
+        self._decoding = decoding
+        self._partitions = list(partitions)
 
+    @cached_property
+    def _decoder(self) -> ValueDecoder | None:
+        return self._decoding.decoder(self._fs, [one.path for one in self._partitions])[0]
 
-def _typed(column: SourceColumn, decoder: ValueDecoder | None, topics: Sequence[str]) -> SourceColumn:
-    types: dict[str, Any] = {}
-    for topic in topics:
-        subject = _subject(column, topic)
+    def typed(self, column: SourceColumn) -> SourceColumn:
+        """Return a column of structs with the type of the newest schema of the partitions' topics; others unchanged.
+
+        Raises UsageError if a topic has no such schema, or if the types of topics differ.
+        """
+        if not column.is_struct:
+            return column
+        types = {topic: self._type(column, topic) for topic in sorted({one.topic for one in self._partitions})}
+        first = next(iter(types.values()))
+        if any(kind != first for kind in types.values()):
+            raise UsageError(
+                reason=f"the column {column.name} has other fields in each topic: read one topic at a time"
+            )
+        return column._replace(spark=first)
+
+    def _type(self, column: SourceColumn, topic: str) -> Any:
+        subject, decoder = _subject(column, topic), self._decoder
         newest = None if decoder is None or not _is_read(column, decoder) else decoder.schemas.latest(subject)
         if decoder is None or newest is None:
             places = "" if decoder is None else f" in {' or '.join(decoder.schemas.places) or 'any place'}"
             raise UsageError(reason=f"{topic} has no column {column.name}: there is no schema {subject}{places}")
         try:
-            types[topic] = _shape(decoder, newest).type
+            return _shape(decoder, newest).type
         except ValueError as error:
             raise UsageError(
                 reason=f"{topic} has no column {column.name}: {error}. {column.core}_json has the values as JSON"
             ) from error
-    if any(kind != types[topics[0]] for kind in types.values()):
-        raise UsageError(reason=f"the column {column.name} has other fields in each topic: read one topic at a time")
-    return column._replace(spark=types[topics[0]])
 
 
 class StructColumn:

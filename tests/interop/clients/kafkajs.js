@@ -1,23 +1,33 @@
-// kafkajs: prints the records of a topic, an object a line, until there are COUNT of them.
-// Arguments: ADDRESS TOPIC read_committed|read_uncommitted COUNT GROUP
+// kafkajs: prints the records of topics, a list a line that begins with the number of the job.
+// Argument: a file with a JSON list a line: ADDRESS, TOPIC, read_committed|read_uncommitted, COUNT of records, GROUP
 const { Kafka, logLevel } = require("kafkajs");
+const fs = require("fs");
 
-const [address, topic, isolation, count, groupId] = process.argv.slice(2);
-const kafka = new Kafka({ brokers: [address], logLevel: logLevel.ERROR });
-const consumer = kafka.consumer({ groupId, readUncommitted: isolation === "read_uncommitted" });
 const hex = (data) => (data === null ? null : data.toString("hex"));
-let left = Number(count);
 
-async function main() {
+async function read(number, [address, topic, isolation, count, groupId]) {
+  const kafka = new Kafka({ brokers: [address], logLevel: logLevel.ERROR });
+  const consumer = kafka.consumer({ groupId, readUncommitted: isolation === "read_uncommitted", maxWaitTimeInMs: 50 });
+  let left = count;
   await consumer.connect();
   await consumer.subscribe({ topic, fromBeginning: true });
-  await consumer.run({
-    eachMessage: async ({ partition, message }) => {
-      console.log(JSON.stringify([partition, Number(message.offset), hex(message.key), hex(message.value)]));
-      left -= 1;
-      if (left === 0) setTimeout(() => consumer.disconnect().then(() => process.exit(0)), 300);
-    },
-  });
+  await new Promise((done) =>
+    consumer.run({
+      eachMessage: async ({ partition, message }) => {
+        const fields = [partition, Number(message.offset), hex(message.key), hex(message.value)];
+        console.log(JSON.stringify([number, ...fields]));
+        left -= 1;
+        if (left === 0) setTimeout(done, 100);
+      },
+    }),
+  );
+  await consumer.disconnect();
+}
+
+async function main() {
+  const jobs = fs.readFileSync(process.argv[2], "utf8").trim().split("\n").map(JSON.parse);
+  for (let number = 0; number < jobs.length; number += 1) await read(number, jobs[number]);
+  process.exit(0);
 }
 
 main();

@@ -142,7 +142,7 @@ public final class BusyClient {
     }
 
     private Admin controllerAdmin() {
-        return Admin.create(Map.of("bootstrap.controllers", controller));
+        return Admin.create(Map.of("bootstrap.controllers", controller, "default.api.timeout.ms", "600000"));
     }
 
     private void create(String topic, Map<String, String> settings) throws Exception {
@@ -161,6 +161,7 @@ public final class BusyClient {
         config.put("bootstrap.servers", address);
         config.put("linger.ms", "0");
         config.put("max.block.ms", "600000");
+        config.put("delivery.timeout.ms", "600000");
         config.putIfAbsent("acks", "all");
         return new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer());
     }

@@ -1,0 +1,130 @@
+"""R52: bombs and sizes that lie in the topics that `groups`, `transactions` and `serve` read, and for `find` and `inspect`."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from kafkalog_cli.format.limits import MEBIBYTE
+from kafkalog_cli.ops import coordinators
+from tests.bad_input.log_directory import run_command
+from tests.bad_input.makers import CODEC_NAMES, GZIP, LZ4, SNAPPY, START_MS, ZSTD, batch, record
+from tests.bad_input.peaks import peaks
+from tests.bad_input.test_bombs import SIZES_THAT_LIE, zeros
+from tests.support.faulty_fs import FaultyFilesystem
+
+pytestmark = [
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is in KiB on Linux"),
+    pytest.mark.exhaustive,
+]
+
+MOST_MEBIBYTES = 300
+GROUPS, TRANSACTIONS, DATA = "__consumer_offsets", "__transaction_state", "t"
+COMMANDS = {
+    GROUPS: (["groups"], ["groups", "--history"]),
+    TRANSACTIONS: (["transactions"],),
+    DATA: (["find", "--key", "k"], ["find", "--regex", "nothing", "-C", "3"], ["inspect"]),
+}
+
+
+def text(data: bytes) -> bytes:
+    return struct.pack(">h", len(data)) + data
+
+
+def sized(data: bytes) -> bytes:
+    return struct.pack(">i", len(data)) + data
+
+
+OFFSET_KEY = struct.pack(">h", 1) + text(b"g") + text(b"t") + struct.pack(">i", 0)
+OFFSET_VALUE = struct.pack(">hqi", 3, 5, -1) + text(b"") + struct.pack(">q", START_MS)
+GROUP_KEY = struct.pack(">h", 2) + text(b"g")
+TRANSACTION_KEY = struct.pack(">h", 0) + text(b"a")
+TRANSACTION = struct.pack(">hqhib", 0, 7, 1, 60_000, 0) + struct.pack(">iqq", 0, START_MS, START_MS)
+FIRST = {GROUPS: (OFFSET_KEY, OFFSET_VALUE), TRANSACTIONS: (TRANSACTION_KEY, TRANSACTION), DATA: (b"k", b"first")}
+
+
+def group(subscription: bytes, assignment: bytes) -> bytes:
+    """A generation of a group with one member."""
+    member = text(b"m") + struct.pack(">h", -1) + text(b"c") + text(b"h") + struct.pack(">ii", 1, 1)
+    head = struct.pack(">h", 3) + text(b"consumer") + struct.pack(">i", 1) + text(b"range") + text(b"m")
+    return head + struct.pack(">qi", START_MS, 1) + member + sized(subscription) + sized(assignment)
+
+
+LARGE = bytes(100 * MEBIBYTE)
+
+
+def of_zeros(codec: int) -> Callable[[str], bytes]:
+    return lambda topic: batch(1, b"\0", codec=codec, packed=zeros(codec, 160 * MEBIBYTE))
+
+
+def of_lie(lie: str) -> Callable[[str], bytes]:
+    codec, packed = SIZES_THAT_LIE[lie]
+    return lambda topic: batch(1, b"\0", codec=codec, packed=packed)
+
+
+BOMBS: dict[str, Callable[[str], bytes]] = {
+    **{f"zeros {CODEC_NAMES[codec]}": of_zeros(codec) for codec in (GZIP, SNAPPY, LZ4, ZSTD)},
+    **{lie: of_lie(lie) for lie in SIZES_THAT_LIE},
+    "a large value": lambda topic: batch(1, [record(0, FIRST[topic][0], LARGE)], codec=GZIP),
+    "a large key": lambda topic: batch(1, [record(0, LARGE, b"v")], codec=LZ4),
+    "a large header": lambda topic: batch(1, [record(0, FIRST[topic][0], b"v", [(b"h", LARGE)])], codec=GZIP),
+    "a large key that is not compressed": lambda topic: batch(1, [record(0, LARGE, b"v")]),
+    "a large member": lambda topic: batch(1, [record(0, GROUP_KEY, group(LARGE[: len(LARGE) // 2], b""))], codec=GZIP),
+}
+"""Makers of batches for offset 1 of a topic."""
+CASES = [(topic, name) for topic, name in product(COMMANDS, BOMBS) if topic == GROUPS or name != "a large member"]
+TESTS = len(CASES) + 4
+
+
+def log_dir(folder: Path, topic: str, bomb: bytes) -> Path:
+    (folder / f"{topic}-0").mkdir(parents=True)
+    whole = batch(0, [record(0, *FIRST[topic])]) + bomb + batch(2, [record(0, *FIRST[topic])])
+    (folder / f"{topic}-0" / f"{0:020}.log").write_bytes(whole)
+    return folder
+
+
+@pytest.mark.parametrize(("topic", "name"), CASES)
+def test_commands(topic, name, tmp_path, evidence):
+    path = log_dir(tmp_path / "logs", topic, BOMBS[name](topic))
+    done = peaks([[command, str(path), *options] for command, *options in COMMANDS[topic]])
+    assert all(code in (0, 1, 3, 4) and mebibytes < MOST_MEBIBYTES for code, mebibytes in done), done
+    evidence("R52", len(done), TESTS)
+
+
+def test_records_around_a_match(tmp_path, evidence):
+    """`find` keeps the places of the records before a match, not the records."""
+    large = [batch(at, [record(0, b"k", bytes(100 * MEBIBYTE))], codec=GZIP) for at in range(1, 7)]
+    path = log_dir(tmp_path / "logs", DATA, b"".join(large))
+    commands = [["find", str(path), "--value", "first", "-C", "5"], ["find", str(path), "--last", "6"]]
+    done = peaks(commands)
+    assert all(code == 0 and mebibytes < MOST_MEBIBYTES for code, mebibytes in done), done
+    evidence("R52", len(done), TESTS)
+
+
+def many(topic: str, count: int, keys: int) -> dict[str, bytes]:
+    """A log of `count` records of a coordinator with so many different keys."""
+    names = [text(b"g%d" % (at % keys)) for at in range(count)]
+    if topic == GROUPS:
+        pairs = [(struct.pack(">h", 1) + name + text(b"t") + struct.pack(">i", 0), OFFSET_VALUE) for name in names]
+    else:
+        pairs = [(struct.pack(">h", 0) + name, TRANSACTION) for name in names]
+    data = batch(0, [record(at, *pair) for at, pair in enumerate(pairs)])
+    return {f"/logs/{topic}-0/{0:020}.log": data}
+
+
+@pytest.mark.parametrize("command", ["groups", "groups --history", "transactions"])
+def test_more_keys_than_fit_into_memory(command, monkeypatch, evidence):
+    """With the limit of 256 MiB, 1,500,000 transactional ids were refused at 155 MiB. They took 1,466 MiB before."""
+    monkeypatch.setattr(coordinators, "MOST_HELD_BYTES", MEBIBYTE)
+    name, *options = command.split()
+    topic = TRANSACTIONS if name == "transactions" else GROUPS
+    for count, keys, is_refused in ((2000, 2000, True), (2000, 100, False), (300, 300, False)):
+        done = run_command([name, "/logs", *options], FaultyFilesystem(many(topic, count, keys)))
+        assert ("need more than 1 MiB of memory" in done.errors) == is_refused, done
+        assert done.code == (1 if is_refused else 0), done
+    evidence("R52", 3, TESTS)

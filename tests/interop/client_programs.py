@@ -145,7 +145,18 @@ def by_kcat(address, topic, isolation, count, group):
     """kcat prints null as a size of -1, and %s is empty then; sizes come first, so any byte may be in a value."""
     del count, group
     need("kcat")
-    words = ("-e", "-q", "-o", "beginning", "-X", f"isolation.level={isolation}", "-X", "fetch.wait.max.ms=20", "-f", "%p %o %K %S %k%s\n")
+    words = (
+        "-e",
+        "-q",
+        "-o",
+        "beginning",
+        "-X",
+        f"isolation.level={isolation}",
+        "-X",
+        "fetch.wait.max.ms=20",
+        "-f",
+        "%p %o %K %S %k%s\n",
+    )
     code, out, errors = run("kcat", "-C", "-b", address, "-t", topic, *words, seconds=SECONDS)
     assert code == 0, errors
     found, at = {}, 0

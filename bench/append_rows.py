@@ -1,4 +1,7 @@
-"""The rows of append: NDJSON and Arrow in, against a broker with a Java producer, and kafka-python's record builder."""
+"""The rows of append and import: NDJSON, Arrow and Parquet in.
+
+The peers are a broker with a Java producer, and kafka-python's record builder.
+"""
 
 from __future__ import annotations
 
@@ -21,24 +24,28 @@ BROKER, BUILDER = "a broker and a Java producer", "kafka-python's record builder
 
 
 class _Inputs:
-    """The records of a log as NDJSON and as an Arrow file, made when they are first needed."""
+    """The records of a log as NDJSON, and as files of Arrow and Parquet, made when they are first needed."""
 
     def __init__(self, directory: Path, log: Input, kafkalog: list[str]) -> None:
         self.directory = directory
         self.lines, self.arrow = directory / f"{log.size_bytes}.ndjson", directory / f"{log.size_bytes}.arrow"
-        self.target = directory / "t-0"
+        self.parquet = self.arrow.with_suffix(".parquet")
+        self.target, self.imported = directory / "t-0", directory / "imported"
         self._partition = log.segments[0].parent
         self._kafkalog = kafkalog
         self._broker = RealBroker(directory / "broker")
 
     def make(self) -> None:
-        """What is not there yet, and an empty partition."""
+        """What is not there yet, an empty partition, and an empty log directory."""
         self.directory.mkdir(parents=True, exist_ok=True)
         if not self.lines.exists():
             _write(self.lines, [*self._kafkalog, "read", "--format", "json", str(self._partition)])
-        if not self.arrow.exists():
-            writer = [sys.executable, str(_BENCH / "write_arrow.py"), str(self._partition), str(self.arrow)]
-            (self.directory / "count").write_bytes(subprocess.run(writer, check=True, cwd=ROOT, stdout=-1).stdout)
+        for path in (self.arrow, self.parquet):
+            if not path.exists():
+                writer = [sys.executable, str(_BENCH / "write_arrow.py"), str(self._partition), str(path)]
+                (self.directory / "count").write_bytes(subprocess.run(writer, check=True, cwd=ROOT, stdout=-1).stdout)
+        shutil.rmtree(self.imported, ignore_errors=True)
+        self.imported.mkdir()
         shutil.rmtree(self.target, ignore_errors=True)
         self.target.mkdir()
         for suffix in _FILES:
@@ -69,6 +76,7 @@ def append_rows(found: dict[str, Input], directory: Path, kafkalog: list[str]) -
     arguments = ["append", str(inputs.target), str(inputs.lines), "--single-replica", "--config", f"segment.ms={2**62}"]
     library = [sys.executable, str(_BENCH / "append_arrow.py"), str(inputs.arrow), str(inputs.target)]
     builder = [sys.executable, str(_BENCH / "build_kafka_python.py"), str(inputs.lines), str(directory / "batches")]
+    importing = ["import", str(inputs.parquet), "--log-dir", str(inputs.imported), "--topic", "imported"]
     jars = kafka_jars()
     producer = None if jars is None else [sys.executable, str(_BENCH / "produce.py"), str(directory), str(jars)]
 
@@ -83,4 +91,6 @@ def append_rows(found: dict[str, Input], directory: Path, kafkalog: list[str]) -
         row("NDJSON in", None, BROKER, producer, inputs.make_for_a_broker),
         row("Arrow in", library, BUILDER, builder, inputs.make),
         row("Arrow in", library, BROKER, producer, inputs.make_for_a_broker),
-    ]
+        Row(f"import, Parquet in, against {BROKER}, {described(log)}", [*importing, "--partitions", "1"], BROKER,
+            producer, 1, 10, prepare=inputs.make_for_a_broker),
+    ]  # fmt: skip

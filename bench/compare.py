@@ -20,6 +20,7 @@ from compact_rows import compact_rows
 from jvm import KAFKA_VERSION, cache_directory, dump_command, java_version
 from make_inputs import find
 from measure import ROOT, Failed, Pairs, run, run_pairs, same_output, smallest_peak_bytes
+from partition_rows import partition_rows
 from read_rows import FORMATTER, read_rows
 from recover_rows import recover_rows
 from rows import MOST_PEAK_BYTES, Measure, Row, rows
@@ -167,6 +168,7 @@ def main() -> int:
         *recover_rows(found, cache_directory() / f"bench-recover-{options.size}", kafkalog),
         *append_rows(found, cache_directory() / f"bench-append-{options.size}", kafkalog),
         *compact_rows(cache_directory() / "bench-compact", options.size),
+        *partition_rows(cache_directory() / "bench-partitions", options.size, jvm),
     ]
     chosen = [row for row in table_of_rows if re.search(options.only, row.work)]
     results = [measure_row(row, kafkalog, options) for row in chosen]

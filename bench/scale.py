@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
-import random
 import sys
 import tempfile
 from pathlib import Path
@@ -19,16 +17,13 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from compare import kafkalog_command, publish
-from logs import Log, json_record, write_segment
 from measure import OUR_CODES, ROOT, run
+from partition_rows import Partitions
 
 BEGIN, END = "<!-- scale -->", "<!-- end of scale -->"
 PLOT = ROOT / "docs" / "scale.svg"
 LARGE_RECORDS, SMALL_RECORDS = 200_000, 8
 GIB = 1 << 30
-FIRST = f"{0:020}.log"
-MOST_LINKS = 30_000
-"""The links that one file gets: ext4 allows 65,000."""
 COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd")
 PLAN = """
 import sys
@@ -60,34 +55,6 @@ class Point(NamedTuple):
     amount: float
     cpu_seconds: float
     peak_bytes: int
-
-
-class Partitions:
-    """A log directory of equal partitions, to which more are added. `directory` must not exist yet."""
-
-    def __init__(self, directory: Path, records: int) -> None:
-        self.data = directory / "data"
-        self.data.mkdir(parents=True)
-        self._sources = directory
-        self._log = Log("none", "none", 0, 16_000, json_record(250, 350, keyed=True))
-        self._records = records
-        self._count = 0
-        self.add(1)
-        self.size_bytes = (self.data / "t0000-0" / FIRST).stat().st_size
-        """The bytes of a partition's segment."""
-
-    def add(self, until: int) -> None:
-        """Add partitions until there are so many."""
-        for number in range(self._count, until):
-            source = self._sources / str(number // MOST_LINKS)
-            if number % MOST_LINKS == 0:
-                source.mkdir()
-                write_segment(self._log, source / FIRST, self._records, random.Random(1))
-            partition = self.data / f"t{number // 100:04}-{number % 100}"
-            partition.mkdir()
-            for file in source.iterdir():
-                os.link(file, partition / file.name)
-        self._count = max(self._count, until)
 
 
 def measured(work: str, amount: float, command: list[str]) -> Point:

@@ -1,8 +1,9 @@
-"""Writes the records of a partition into an Arrow IPC file."""
+"""Writes the records of a partition into an Arrow IPC file, or a Parquet file."""
 
 import sys
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import kafkalog_cli as kl
 
@@ -11,8 +12,9 @@ COLUMNS = ["timestamp", "key", "value", "headers"]
 
 def write(partition: str, target: str) -> int:
     """How many records there are."""
-    count = 0
-    with pa.OSFile(target, "wb") as out, pa.ipc.new_file(out, kl.record_schema(COLUMNS)) as parts:
+    count, schema = 0, kl.record_schema(COLUMNS)
+    writer = pq.ParquetWriter if target.endswith(".parquet") else pa.ipc.new_file
+    with pa.OSFile(target, "wb") as out, writer(out, schema) as parts:
         for part in kl.open_partition(partition).records(columns=COLUMNS):
             parts.write_batch(part)
             count += part.num_rows

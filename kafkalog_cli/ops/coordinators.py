@@ -9,7 +9,8 @@ from typing import NamedTuple, TypeVar
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.names import METADATA_TOPIC, DirectoryKind, DirectoryName, FileKind
-from kafkalog_cli.errors import DamagedLog, ExitCode, NothingSelected
+from kafkalog_cli.errors import DamagedLog, ExitCode, NothingSelected, Unreadable
+from kafkalog_cli.format.internal_topics.records import CoordinatorRecord
 from kafkalog_cli.format.java_text import string_hash
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, metadata_log_in
 from kafkalog_cli.ops.partition_facts import topic_id_on_disk
@@ -31,6 +32,10 @@ _ReplayT = TypeVar("_ReplayT")
 _MIN_INT = -(1 << 31)
 _MOST_DAMAGE = 10
 """Damaged places of a partition that are reported one by one."""
+MOST_HELD_BYTES = 256 << 20
+"""The most memory that the replays of a topic's partitions may take, by this estimate."""
+_ENTRY_BYTES, _BYTES_EACH = 800, 12
+"""Measured: an offset or a transactional id takes 1.0 KiB, a group 2.3 KiB, a list of numbers 10 times its size."""
 
 
 class Loaded(NamedTuple):
@@ -164,6 +169,35 @@ class _Reading:
             self.first.append(damage)
 
 
+class _Held:
+    """Estimates the memory of the last record of each key, which a replay keeps, over all partitions of a topic."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+        self._sizes: dict[int, int] = {}
+
+    def counted(self, entries: Iterator[CoordinatorEntry], path: str) -> Iterator[CoordinatorEntry]:
+        """Yield the entries. Raises Unreadable once they would take more than the limit."""
+        for entry in entries:
+            if entry.record is not None:
+                self._take(entry.record, entry.size_bytes)
+                if self._bytes > MOST_HELD_BYTES:
+                    what = "its offsets, groups or transactional ids need"
+                    limit = f"{MOST_HELD_BYTES >> 20} MiB of memory"
+                    reason = f"{what} more than {limit}; give one partition of the topic as the path"
+                    raise Unreadable(path=path, reason=reason)
+            yield entry
+
+    def _take(self, record: CoordinatorRecord, size_bytes: int) -> None:
+        key = hash((record.name, *record.key.values()))
+        before = self._sizes.pop(key, None)
+        if before is not None:
+            self._bytes -= _ENTRY_BYTES + _BYTES_EACH * before
+        if record.value is not None:
+            self._sizes[key] = size_bytes
+            self._bytes += _ENTRY_BYTES + _BYTES_EACH * size_bytes
+
+
 class CoordinatorTopic:
     """The partitions of a coordinator's topic (`__consumer_offsets`, …) in some log directories."""
 
@@ -171,6 +205,7 @@ class CoordinatorTopic:
         """Raises PathNotFound, NotKafkaLayout, Unreadable."""
         self.topic = topic
         self._log_dirs = log_dirs
+        self._held = _Held()
 
         def takes(name: DirectoryName) -> bool:
             return name.topic == topic and name.kind is DirectoryKind.PARTITION
@@ -197,20 +232,24 @@ class CoordinatorTopic:
     def load(self, number: int, replay: Callable[[Iterator[CoordinatorEntry]], _ReplayT]) -> tuple[Loaded, _ReplayT]:
         """Replay the best copy of a partition; of equal copies, the first without damage.
 
-        Raises NothingSelected if no copy can be read.
+        Raises NothingSelected if no copy can be read; Unreadable for more than fits into memory.
         """
-        reading, found = _undamaged(self._readings(number), replay)
+
+        def counted_replay(entries: Iterator[CoordinatorEntry]) -> _ReplayT:
+            return replay(self._held.counted(entries, f"{self.topic}-{number}"))
+
+        reading, found = _undamaged(self._readings(number), counted_replay)
         self._tell(reading)
         return reading.loaded, found
 
     def stream(self, number: int) -> Iterator[CoordinatorEntry]:
         """Yield the entries of the best copy of a partition, for a reader that does not keep them.
 
-        Equal copies are first read to find one without damage. Raises NothingSelected if no copy can be read.
+        Equal copies are first read to find one without damage. Raises as `load`.
         """
         readings = self._readings(number)
         reading = readings[0] if len(readings) == 1 else _undamaged(readings, _read_through)[0]
-        yield from reading.entries()
+        yield from self._held.counted(reading.entries(), f"{self.topic}-{number}")
         self._tell(reading)
 
     def _readings(self, number: int) -> list[_Reading]:

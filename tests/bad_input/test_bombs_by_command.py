@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 
 from kafkalog_cli.format.limits import MEBIBYTE
+from kafkalog_cli.ops import coordinators
+from tests.bad_input.log_directory import run_command
 from tests.bad_input.makers import CODEC_NAMES, GZIP, LZ4, SNAPPY, START_MS, ZSTD, batch, record
 from tests.bad_input.peaks import peaks
 from tests.bad_input.test_bombs import SIZES_THAT_LIE, zeros
+from tests.support.faulty_fs import FaultyFilesystem
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is in KiB on Linux"),
@@ -75,7 +78,7 @@ BOMBS: dict[str, Callable[[str], bytes]] = {
 }
 """Makers of batches for offset 1 of a topic."""
 CASES = [(topic, name) for topic, name in product(COMMANDS, BOMBS) if topic == GROUPS or name != "a large member"]
-TESTS = len(CASES) + 1
+TESTS = len(CASES) + 4
 
 
 def log_dir(folder: Path, topic: str, bomb: bytes) -> Path:
@@ -101,3 +104,27 @@ def test_records_around_a_match(tmp_path, evidence):
     done = peaks(commands)
     assert all(code == 0 and mebibytes < MOST_MEBIBYTES for code, mebibytes in done), done
     evidence("R52", len(done), TESTS)
+
+
+def many(topic: str, count: int, keys: int) -> dict[str, bytes]:
+    """A log of `count` records of a coordinator with so many different keys."""
+    names = [text(b"g%d" % (at % keys)) for at in range(count)]
+    if topic == GROUPS:
+        pairs = [(struct.pack(">h", 1) + name + text(b"t") + struct.pack(">i", 0), OFFSET_VALUE) for name in names]
+    else:
+        pairs = [(struct.pack(">h", 0) + name, TRANSACTION) for name in names]
+    data = batch(0, [record(at, *pair) for at, pair in enumerate(pairs)])
+    return {f"/logs/{topic}-0/{0:020}.log": data}
+
+
+@pytest.mark.parametrize("command", ["groups", "groups --history", "transactions"])
+def test_more_keys_than_fit_into_memory(command, monkeypatch, evidence):
+    """With the limit of 256 MiB, 1,500,000 transactional ids were refused at 155 MiB. They took 1,466 MiB before."""
+    monkeypatch.setattr(coordinators, "MOST_HELD_BYTES", MEBIBYTE)
+    name, *options = command.split()
+    topic = TRANSACTIONS if name == "transactions" else GROUPS
+    for count, keys, is_refused in ((2000, 2000, True), (2000, 100, False), (300, 300, False)):
+        done = run_command([name, "/logs", *options], FaultyFilesystem(many(topic, count, keys)))
+        assert ("need more than 1 MiB of memory" in done.errors) == is_refused, done
+        assert done.code == (1 if is_refused else 0), done
+    evidence("R52", 3, TESTS)

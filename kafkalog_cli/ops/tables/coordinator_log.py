@@ -30,7 +30,7 @@ OnDamage = Callable[[DamagedLog], None]
 class CoordinatorEntry(NamedTuple):
     """A record of a coordinator, or the end of a transaction of `producer_id` if `record` is None.
 
-    `producer_id` is -1 for a record outside of transactions.
+    `producer_id` is -1 for a record outside of transactions. `size_bytes` is the size of its key and value.
     """
 
     offset: int
@@ -39,6 +39,7 @@ class CoordinatorEntry(NamedTuple):
     producer_epoch: int
     record: CoordinatorRecord | None
     is_commit: bool = False
+    size_bytes: int = 0
 
 
 def coordinator_entries(
@@ -91,7 +92,10 @@ def _entry(topic: str, record: Record) -> CoordinatorEntry | Fault | None:
     found = decode_coordinator(topic, record.key, record.value)
     if isinstance(found, UnreadableRecord):
         return None if found.unknown_type is not None else _fault(record, found.message)
-    return CoordinatorEntry(record.offset, record.timestamp, batch.producer_id, batch.producer_epoch, found)
+    size_bytes = len(record.key) + len(record.value or b"")
+    return CoordinatorEntry(
+        record.offset, record.timestamp, batch.producer_id, batch.producer_epoch, found, size_bytes=size_bytes
+    )
 
 
 def _fault(record: Record, message: str) -> Fault:

@@ -1,6 +1,6 @@
 """Writes docs/schemas and docs/output.md from the declarations of JSON objects; `--check` only prints old files.
 
-The declarations are the TypedDicts in kafkalog_cli/output; see `kafkalog_cli/output/records.py`.
+The declarations are the TypedDicts in kafkalog_cli/output; see `kafkalog_cli/output/ndjson.py`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from kafkalog_cli import output
-from kafkalog_cli.output.ndjson import BytesObject
-from kafkalog_cli.output.records import MAY_BE_ABSENT, Keywords, ObjectKind, PathText
+from kafkalog_cli.output.ndjson import MAY_BE_ABSENT, BytesObject, Keywords, ObjectKind, PathText
 
 ROOT = Path(__file__).resolve().parent.parent
 BASE64 = {"type": "string", "contentEncoding": "base64", "description": "the bytes; only if they are not UTF-8"}

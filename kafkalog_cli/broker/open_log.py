@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from enum import Enum, unique
 from typing import Any, NamedTuple
 
-from kafkalog_cli.broker.leader_epochs import LeaderEpochs
-from kafkalog_cli.broker.load_error import LoadFailed, cannot_read
+from kafkalog_cli.broker.load_error import LeaderEpochs, LoadFailed, cannot_read
 from kafkalog_cli.broker.loaded_segment import LoadedSegment, LoadSettings
 from kafkalog_cli.broker.producer_snapshots import ProducerSnapshots
 from kafkalog_cli.change.draft import Draft
@@ -22,8 +21,8 @@ from kafkalog_cli.format.index import (
     SegmentIndex,
     TimeIndex,
 )
+from kafkalog_cli.log.log_end import entries_in_use
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.log.segments.log_end import entries_in_use
 
 
 class OpenLog:

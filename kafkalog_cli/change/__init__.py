@@ -3,7 +3,8 @@
 A run is one command's work on one partition. Its directory `.kafkalog/<run id>/` keeps everything that `undo` needs.
 Only this package and `disk` change a log directory.
 
-- `changes`: the planned changes of files, in an order that is safe if a broker starts in between, and their check.
+- `changes`: the planned changes of files, in an order that is safe if a broker starts in between, their check, and the
+  end of a run's directory.
 - `draft`: the files of a partition as they would be after the changes.
 - `journal`, `journal_undo`: apply the changes of a plan, and undo them.
 - `manifest`, `manifest_form`: the record of a run in JSON, and the state of the files that it is compared with.
@@ -11,6 +12,11 @@ Only this package and `disk` change a log directory.
 - `clean_marker`: keeps `.kafka_cleanshutdown` away while runs change a log directory, and puts it back.
 - `growing_run`: a run that appends to a partition. Its manifest lists each file before the file is touched.
 - `new_partition`: a partition that is not visible until it is complete, and so needs no journal.
-- `publishing`: directories of results, of which nothing is visible before all of it is on the disk.
-- `removal`: the end of a run's directory.
+- `new_partitions`, `output_directory`: the results of imports and exports, as partitions and as files.
+- `run_record`: the small file that commits a run of these.
+
+An import or export writes its files under staged names: in kafkalog's own directory, or as partition directories with
+a `-delete` name. It is committed when its record is written in one step. Then the staged files are moved to their
+places. A run that was interrupted before the commit leaves nothing visible; the next run removes its files. A run that
+was interrupted after the commit is completed by the next run, which moves the remaining files.
 """

@@ -2,7 +2,7 @@
 
 - `app.py`: the `kafkalog` command and its exit codes. `commands.py`: the module of each subcommand.
 - `COMMAND.py`: a subcommand's options and help text (the docstring of its function); `COMMAND_run.py`: one run of it.
-- `options.py`, `spark_options.py`, `groups.py`: options that subcommands share.
+- `options.py`, `groups.py`: options that subcommands share.
 - `verbs.py`: runs a verb (a subcommand that changes logs) in a session, and prints its results.
 - `environment.py`: the disk, streams, clock and terminal of a command, which tests replace.
 - `declared.py`: declares commands and options. `plain_parser.py` parses command lines that are clearly right, for a

@@ -145,7 +145,7 @@ def append(  # noqa: PLR0913
     from kafkalog_cli.ops.append.batching import Writing
     from kafkalog_cli.ops.append.inputs import AppendInputs, parse_skipped, paths_and_files
     from kafkalog_cli.ops.append.verb import APPEND, Appending, AppendOptions
-    from kafkalog_cli.output.append_view import append_view
+    from kafkalog_cli.output.log_change_views import append_view
 
     environment = context.environment
     more_paths, records = paths_and_files(environment.fs, files or ())
@@ -194,7 +194,7 @@ def _append(environment: "Environment", run: "VerbRun", appending: "Appending", 
 
 def _report_how_to_go_on(environment: "Environment", run: "VerbRun", appending: "Appending") -> None:
     from kafkalog_cli.ops.session.observer import Note
-    from kafkalog_cli.output.append_view import command_that_goes_on, interrupted_words
+    from kafkalog_cli.output.log_change_views import command_that_goes_on, interrupted_words
 
     if run.session.options.dry_run:
         return

@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kafkalog_cli import __version__
-from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.times import now_of, time_of
-from kafkalog_cli.disk.named_places import check_named_directory, check_new_file
-from kafkalog_cli.disk.staged_file import new_file
+from kafkalog_cli.cli.environment import Environment, now_of, time_of
+from kafkalog_cli.disk.named_places import check_named_directory, check_new_file, new_file
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.ops.audit.audit import Audited, Failed

@@ -4,11 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from kafkalog_cli.cli.completions import complete_topics
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
-from kafkalog_cli.cli.environment import Environment, shown_reading
+from kafkalog_cli.cli.environment import Environment, shown_reading, time_of
 from kafkalog_cli.cli.options import SELECTION_PANEL, TIME_HELP, Format, LogDirs, MetadataOption, Now, OutputFormat
-from kafkalog_cli.cli.times import time_of
 from kafkalog_cli.errors import combined_exit_code
-from kafkalog_cli.ops.cluster.entries import ClusterPart
+from kafkalog_cli.ops.cluster_entries import ClusterPart
 
 if TYPE_CHECKING:
     from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
@@ -42,7 +41,7 @@ def cluster(  # noqa: PLR0913, PLR0917 options
     Partitions on disk that the cluster does not give to this broker or log directory are listed. Without a metadata
     log, as in ZooKeeper clusters, meta.properties and the checkpoints are printed. Nothing is locked or changed.
     """
-    from kafkalog_cli.ops.cluster.describe import describe_cluster
+    from kafkalog_cli.ops.cluster import describe_cluster
     from kafkalog_cli.output.messages import Messages
     from kafkalog_cli.output.stream import ResultStream
 

@@ -47,7 +47,7 @@ def _partitions(ctx: Any) -> set[tuple[str, int]]:
 def _groups(paths: list[str]) -> Iterator[str]:
     from kafkalog_cli.disk.fs import RealFilesystem
     from kafkalog_cli.ops.coordinators import LogDirs
-    from kafkalog_cli.ops.groups.describe import GroupsRequest, consumer_offsets, describe_groups
+    from kafkalog_cli.ops.groups import GroupsRequest, consumer_offsets, describe_groups
 
     log_dirs = LogDirs(RealFilesystem(), paths)
     topic = consumer_offsets(log_dirs)

@@ -9,7 +9,7 @@ from enum import Enum, unique
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, combined_exit_code
 from kafkalog_cli.ops.coordinators import LogDirs
-from kafkalog_cli.ops.groups.describe import GroupDescription, GroupsRequest, describe_groups, offsets_retention
+from kafkalog_cli.ops.groups import GroupDescription, GroupsRequest, describe_groups, offsets_retention
 from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.output.groups_view import GroupsText
 from kafkalog_cli.output.human import TextTable, write_table
@@ -71,7 +71,7 @@ class GroupsRun:
         return self._end(log_dirs, code)
 
     def _history(self, log_dirs: LogDirs, request: GroupsRequest) -> int:
-        from kafkalog_cli.ops.groups.history import group_history
+        from kafkalog_cli.ops.group_history import group_history
         from kafkalog_cli.output.groups_view import OFFSET_CHANGE, change_line, change_object
 
         lines = None
@@ -93,7 +93,7 @@ class GroupsRun:
         return self._end(log_dirs, code)
 
     def _assignment(self, log_dirs: LogDirs, groups: Sequence[GroupDescription]) -> int:
-        from kafkalog_cli.ops.groups.assignment import assign_ranges
+        from kafkalog_cli.ops.group_assignment import assign_ranges
         from kafkalog_cli.output.groups_view import (
             ASSIGNMENT_COLUMNS,
             RANGE_ASSIGNMENT,

@@ -3,9 +3,8 @@
 from typing import Annotated
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext
-from kafkalog_cli.cli.environment import shown_reading
+from kafkalog_cli.cli.environment import now_of, shown_reading
 from kafkalog_cli.cli.options import BrokerConfigOption, Format, MetadataOption, Now, OutputFormat
-from kafkalog_cli.cli.times import now_of
 from kafkalog_cli.cli.verify import LevelChoice, LevelOption
 
 

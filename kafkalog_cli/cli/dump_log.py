@@ -25,7 +25,7 @@ from kafkalog_cli.cli.options import (
     wanted_range,
 )
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.format.kafka_version import NEWEST, kafka_version_of
+from kafkalog_cli.format.internal_topics.schema import NEWEST, kafka_version_of
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:

@@ -15,14 +15,14 @@ from kafkalog_cli.disk.names import FileKind, classify_file
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
 from kafkalog_cli.format.java_text import parse_long
-from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.ops.dump.segment import MAX_INT32, DumpOptions, SegmentDump
+from kafkalog_cli.ops.dump import MAX_INT32, DumpOptions, SegmentDump
 from kafkalog_cli.ops.selection import Selection, select_files
 from kafkalog_cli.ops.session.observer import LockWarnings
-from kafkalog_cli.ops.values.decoded_columns import Decoding
+from kafkalog_cli.ops.values import Decoding
 from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
 from kafkalog_cli.output.dump_printer import DumpReports, SegmentPrinter, SevenPrinter, SevenText, TextPrinter
 from kafkalog_cli.output.dump_text import ClassDecoder, KeyValueDecoder, LogText, java_absolute_path, java_path
@@ -187,7 +187,7 @@ class DumpLogRun:
 
     def _dump_sidecar(self, path: str, name: str, suffix: str) -> None:
         from kafkalog_cli.cli.dump_sidecar_run import SidecarDump, SidecarOptions
-        from kafkalog_cli.ops.dump.sidecar import GivesUp
+        from kafkalog_cli.ops.dump import GivesUp
 
         if self._sidecars is None:
             request = self._request

@@ -5,23 +5,24 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from kafkalog_cli.cli.configuration import Configuration
-from kafkalog_cli.disk.clocks import wall_clock_ms
 from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.errors import NotChanged
+from kafkalog_cli.errors import NotChanged, UsageError, as_typed
 from kafkalog_cli.format.surroundings import restored_variables
+from kafkalog_cli.ops.option_values import wall_clock_ms
 from kafkalog_cli.output.stream import has_styles, terminal_columns
 
 if TYPE_CHECKING:
     from kafkalog_cli.cli.declared import CommandContext
     from kafkalog_cli.ops.session.options import Context
+
 
 POLL_SECONDS = 0.1
 
@@ -152,3 +153,61 @@ def shown_reading_into_files(context: CommandContext) -> Iterator[Environment]:
     """Yield as `shown_reading` for a command that prints while it reads."""
     with shown_reading(context, prints_while_reading=True) as environment:
         yield environment
+
+
+def time_of(environment: Environment, text: str, now: str | None) -> int:
+    """Return a time option in epoch ms; warn if an integer seems to have another unit. Raises UsageError."""
+    from kafkalog_cli.ops.option_values import parse_time_ms
+
+    clock_ms = environment.now_ms() if now is None else now_of(environment, now)
+    reading = _other_reading(text, environment.argv)
+    if reading is not None:
+        from kafkalog_cli.output.messages import Messages
+
+        Messages(environment.stderr, as_json=environment.wants_json).warn("time-unit", reading)
+    return parse_time_ms(text, clock_ms)
+
+
+def now_of(environment: Environment, text: str) -> int:
+    """Return the time of --now in epoch ms. Raises UsageError, also for an integer that seems to have another unit.
+
+    A wrong unit is an error here: by a clock of the year 55000 every record is old.
+    """
+    from kafkalog_cli.ops.option_values import parse_time_ms
+
+    reading = _other_reading(text, environment.argv)
+    if reading is not None:
+        raise UsageError(reason=f"--now: {reading}")
+    return parse_time_ms(text, environment.now_ms())
+
+
+def _other_reading(text: str, argv: Sequence[str]) -> str | None:
+    """Return a message with an integer's time in ms and its probable meaning; None if no other unit is probable."""
+    from kafkalog_cli.ops.option_values import as_if_milliseconds
+    from kafkalog_cli.output.human import iso_time
+
+    found = as_if_milliseconds(text)
+    if found is None:
+        return None
+    number, unit, meant_ms = found
+    time = iso_time(number)
+    when = "a time after the year 9999" if time == str(number) else time
+    return (
+        f"{text} is taken as milliseconds since 1970, which is {when}. It seems to be {unit}, which is"
+        f" {iso_time(meant_ms)}: {_again(argv, text, meant_ms)}"
+    )
+
+
+def _again(argv: Sequence[str], text: str, meant_ms: int) -> str:
+    """Return what to write: the command line with the time in milliseconds, or that time alone."""
+    words = [_replaced(word, text, str(meant_ms)) for word in argv]
+    if words == [*argv]:
+        return f"write {meant_ms}"
+    return f"`{' '.join(map(as_typed, ['kafkalog', *words]))}`"
+
+
+def _replaced(word: str, text: str, instead: str) -> str:
+    option, equals, value = word.partition("=")
+    if word == text:
+        return instead
+    return f"{option}={instead}" if equals and option.startswith("--") and value == text else word

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.environment import Environment, time_of
 from kafkalog_cli.cli.options import selection_of
 from kafkalog_cli.cli.read_run import RecordOutput, decoder_of, fields_of, start_of
-from kafkalog_cli.cli.times import time_of
 from kafkalog_cli.errors import ExitCode, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.partition import Partition, Segment
@@ -28,7 +27,7 @@ from kafkalog_cli.ops.find.partition_search import (
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.selection import select_partitions
 from kafkalog_cli.ops.session.observer import LockWarnings
-from kafkalog_cli.ops.values.decoded_columns import Decoding
+from kafkalog_cli.ops.values import Decoding
 from kafkalog_cli.output.decoded_values import DecodedValues
 from kafkalog_cli.output.find_text import FoundText
 from kafkalog_cli.output.kcat_text import parse_kcat_format

@@ -8,6 +8,7 @@ from typing import Any
 
 from kafkalog_cli.cli.command_facts import EXAMPLES, SUMMARIES, exit_codes_of
 from kafkalog_cli.cli.declared import Command, Parameter
+from kafkalog_cli.cli.groups import SPARK_PANEL
 from kafkalog_cli.cli.options import (
     LIMITS_PANEL,
     OUTPUT_PANEL,
@@ -16,7 +17,6 @@ from kafkalog_cli.cli.options import (
     SELECTION_PANEL,
     SETTINGS_PANEL,
 )
-from kafkalog_cli.cli.spark_options import SPARK_PANEL
 from kafkalog_cli.output.help_text import HelpEntry, HelpExample, HelpGroup, HelpPage
 from kafkalog_cli.output.progress import sized
 

@@ -54,7 +54,7 @@ def import_(  # noqa: PLR0913
     plain records, and control records are left out. Needs the extra `spark`.
     """
     from kafkalog_cli.cli.import_run import ImportOptions, ImportRun
-    from kafkalog_cli.ops.importing.request import ImportRequest, topic_ids
+    from kafkalog_cli.ops.importing.sources import ImportRequest, topic_ids
 
     request = ImportRequest(
         topic, topic_ids(topic_id or ()), partitions, new_offsets, None if codec is None else codec.value, level,

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from shlex import join
 
-from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.environment import Environment, now_of
 from kafkalog_cli.cli.groups import Printing, Safety, SettingSources
-from kafkalog_cli.cli.times import now_of
 from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.errors import Refused
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings, read_broker_properties
-from kafkalog_cli.ops.importing.inputs import input_files
 from kafkalog_cli.ops.importing.planning import ImportResult
-from kafkalog_cli.ops.importing.request import ImportRequest, command_of
+from kafkalog_cli.ops.importing.sources import ImportRequest, command_of, input_files
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.output.import_view import IMPORTED, import_lines, imported_objects
 from kafkalog_cli.output.messages import Messages

@@ -31,7 +31,7 @@ def inspect(  # noqa: PLR0913
     """
     from kafkalog_cli.cli.verbs import begin
     from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
-    from kafkalog_cli.ops.inspect.inspecting import INSPECT, inspect_request
+    from kafkalog_cli.ops.inspect import INSPECT, inspect_request
     from kafkalog_cli.output.inspect_view import InspectListener, inspect_view
 
     environment, listener = context.environment, InspectListener()

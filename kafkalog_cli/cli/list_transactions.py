@@ -3,9 +3,8 @@
 from typing import Annotated
 
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
-from kafkalog_cli.cli.environment import shown_reading
+from kafkalog_cli.cli.environment import now_of, shown_reading
 from kafkalog_cli.cli.options import SELECTION_PANEL, Format, LogDirs, MetadataOption, Now, OutputFormat
-from kafkalog_cli.cli.times import now_of
 from kafkalog_cli.errors import combined_exit_code
 
 

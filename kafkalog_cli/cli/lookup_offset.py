@@ -22,12 +22,12 @@ def lookup_offset(  # noqa: PLR0913, PLR0917 options
     an index, or with a wrong one, the segment is read from its start, and the answer reports that.
     """
     from kafkalog_cli.cli.lookup_run import LookupPrinter
-    from kafkalog_cli.ops.lookup import by_offset as lookup
+    from kafkalog_cli.ops.lookup_offset import lookup_offset as find_offset
     from kafkalog_cli.ops.selection import select_one
 
     environment = context.environment
     chosen = select_one(environment.fs, path, selection_of(topic, partition, None))
-    found = lookup.lookup_offset(environment.fs, chosen, offset, batch_only=batch)
+    found = find_offset(environment.fs, chosen, offset, batch_only=batch)
     printer = LookupPrinter(environment, chosen, as_json=output.is_json)
     printer.found(found)
     return printer.end(ExitCode.OK)

@@ -7,11 +7,11 @@ from typing import Any
 
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, KafkalogError, NoRecordAtTime, NoTimestamps, combined_exit_code
+from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.log.segments.log_end import LogBounds
-from kafkalog_cli.ops.lookup import by_offset as lookup
-from kafkalog_cli.ops.lookup import by_time as lookup_time
-from kafkalog_cli.ops.lookup.by_time import joined_errors
+from kafkalog_cli.ops import lookup_time
+from kafkalog_cli.ops.lookup_offset import Found
+from kafkalog_cli.ops.lookup_time import joined_errors
 from kafkalog_cli.ops.option_values import time_words
 from kafkalog_cli.ops.partition_state import log_bounds
 from kafkalog_cli.ops.session.observer import LockWarnings
@@ -43,7 +43,7 @@ class LookupPrinter:
         self._as_json = as_json
         self._answers = 0
 
-    def found(self, found: lookup.Found) -> None:
+    def found(self, found: Found) -> None:
         """Print a record or batch."""
         if self._as_json:
             from kafkalog_cli.output.lookup_json import found_object
@@ -53,7 +53,7 @@ class LookupPrinter:
         for piece in found_lines(found):
             self._out.write(piece)
 
-    def found_by_time(self, answer: lookup_time.TimeFound, found: lookup.Found) -> None:
+    def found_by_time(self, answer: lookup_time.TimeFound, found: Found) -> None:
         """Print a record, and a broker's answer if it differs; `found` is that of `answer`."""
         notes = answer.notes if answer.broker is None else (*answer.notes, broker_note(answer.broker))
         found = found.noted(*notes)

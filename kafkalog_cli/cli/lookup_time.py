@@ -4,8 +4,8 @@ import re
 from typing import Annotated
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
+from kafkalog_cli.cli.environment import now_of, time_of
 from kafkalog_cli.cli.options import TIME_HELP, Format, Now, OutputFormat, PartitionOption, TopicOption, selection_of
-from kafkalog_cli.cli.times import now_of, time_of
 from kafkalog_cli.errors import UsageError
 
 

@@ -5,14 +5,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
-from kafkalog_cli.cli.environment import Environment, shown_reading
+from kafkalog_cli.cli.environment import Environment, now_of, shown_reading
 from kafkalog_cli.cli.groups import Safety, SettingSources, Topics, session_options
 from kafkalog_cli.cli.options import Format, Now, OutputFormat, PathsArgument, selection_of
-from kafkalog_cli.cli.times import now_of
 from kafkalog_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from kafkalog_cli.cli.ls_usage import UsageOptions
+    from kafkalog_cli.cli.ls_run import UsageOptions
     from kafkalog_cli.ops.session.options import SessionOptions
 
 USAGE_PANEL = "Space on the disk"
@@ -119,7 +118,7 @@ def _planning(
 def _usage_options(paths: list[str], space: Space, planning: "SessionOptions | None") -> "UsageOptions | None":
     if not (space.by_topic or space.freeable) and space.sort is None:
         return None
-    from kafkalog_cli.cli.ls_usage import UsageOptions
+    from kafkalog_cli.cli.ls_run import UsageOptions
     from kafkalog_cli.ops.listing.usage import SortKey
 
     if space.sort is SortName.FREEABLE and planning is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from kafkalog_cli.cli.completions import complete_partitions, complete_topics
 from kafkalog_cli.cli.declared import Argument, CommandContext, Option
-from kafkalog_cli.cli.times import time_of
+from kafkalog_cli.cli.environment import time_of
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.values.value_format import ValueFormat
 

@@ -7,22 +7,20 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.environment import Environment, time_of
 from kafkalog_cli.cli.options import selection_of
-from kafkalog_cli.cli.times import time_of
 from kafkalog_cli.errors import ExitCode, KafkalogError, NoRecordAtTime, UsageError, combined_exit_code
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.ops.damage import is_torn_tail
-from kafkalog_cli.ops.lookup.by_time import joined_errors
+from kafkalog_cli.ops.lookup_time import joined_errors
 from kafkalog_cli.ops.read.log_read import Fetches, LogRead, SegmentRead
-from kafkalog_cli.ops.read.merged import merged_by_time
-from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start
+from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start, merged_by_time
 from kafkalog_cli.ops.selection import select_of_topics
 from kafkalog_cli.ops.session.observer import LockWarnings
-from kafkalog_cli.ops.values.decoded_columns import Decoding
+from kafkalog_cli.ops.values import Decoding
 from kafkalog_cli.output.kcat_text import KcatText, Token, parse_kcat_format
 from kafkalog_cli.output.kernels import JSON_LINES, READ_RECORDS
 from kafkalog_cli.output.messages import Messages

@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING, Annotated
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
-from kafkalog_cli.cli.groups import Pacing, Printing, Safety, SettingSources, Spark, Topics, session_options
-from kafkalog_cli.cli.spark_options import EngineName
+from kafkalog_cli.cli.groups import EngineName, Pacing, Printing, Safety, SettingSources, Spark, Topics, session_options
 from kafkalog_cli.errors import UsageError
 
 if TYPE_CHECKING:

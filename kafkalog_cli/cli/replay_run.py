@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.environment import Environment, time_of
 from kafkalog_cli.cli.options import selection_of
 from kafkalog_cli.cli.read_run import start_of
-from kafkalog_cli.cli.times import time_of
 from kafkalog_cli.disk.fs import read_all
 from kafkalog_cli.errors import ClusterError, ExitCode, UsageError, combined_exit_code
 from kafkalog_cli.format.java_text import parse_properties

@@ -75,8 +75,8 @@ def serve(  # noqa: PLR0913, PLR0917 options
     log directories may have copies of a partition: the copy with the last leader epoch, and of these the longest, is
     served.
     """
+    from kafkalog_cli.cli.environment import time_of
     from kafkalog_cli.cli.serve_run import run_server
-    from kafkalog_cli.cli.times import time_of
     from kafkalog_cli.ops.serve.served_partition import DamageAnswer
     from kafkalog_cli.ops.serve.server import ServerLimits
     from kafkalog_cli.ops.serve.serving import ServeOptions

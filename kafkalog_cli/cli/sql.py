@@ -4,7 +4,7 @@ from enum import Enum
 from typing import Annotated
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
-from kafkalog_cli.cli.groups import Contents
+from kafkalog_cli.cli.groups import DEFAULT_MASTER, Conf, Contents, Master, spark_settings
 from kafkalog_cli.cli.options import (
     OUTPUT_PANEL,
     SELECTION_PANEL,
@@ -13,7 +13,6 @@ from kafkalog_cli.cli.options import (
     IsolationOption,
     OutputFormat,
 )
-from kafkalog_cli.cli.spark_options import DEFAULT_MASTER, Conf, Master, spark_settings
 
 
 class ModeOption(Enum):

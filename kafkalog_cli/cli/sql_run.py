@@ -14,7 +14,7 @@ from kafkalog_cli.errors import ExitCode, PathNotFound, Refused, UsageError
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.selection import expand
 from kafkalog_cli.ops.session.work import of_the_system
-from kafkalog_cli.ops.values.decoded_columns import Decoding
+from kafkalog_cli.ops.values import Decoding
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.progress import Waiting
 from kafkalog_cli.output.sql_output import (
@@ -79,7 +79,7 @@ class SqlRun:
         catalog = Catalog(self._environment.fs, [os.path.abspath(path) for path in paths])  # noqa: PTH100 - workers
         if options.output is not None:
             self._check_output(options.output, paths)
-        from kafkalog_cli.cli.spark_options import shown_session
+        from kafkalog_cli.cli.groups import shown_session
         from kafkalog_cli.spark.queries.confinement import Allowed, settings_of
         from kafkalog_cli.spark.queries.early import check_names
         from kafkalog_cli.spark.queries.query import SETTINGS, query
@@ -106,8 +106,7 @@ class SqlRun:
         else:
             written = self._write_table(result)
         if self._options.is_json:
-            from kafkalog_cli.output.ndjson import JsonLines
-            from kafkalog_cli.output.records import PathText
+            from kafkalog_cli.output.ndjson import JsonLines, PathText
 
             file = {} if self._options.output is None else {"path": PathText(self._options.output)}
             JsonLines(self._out).summary(ExitCode.OK, rows=written.rows, more_rows=written.more, **file)
@@ -134,7 +133,7 @@ class SqlRun:
         return write_lines(self._out.write_bytes, parts, most)
 
     def _write_file(self, result: Result, path: str) -> Written:
-        from kafkalog_cli.disk.staged_file import new_file
+        from kafkalog_cli.disk.named_places import new_file
 
         names, most = _names(result), self._options.max_rows
         full_path = os.path.abspath(path)  # noqa: PTH100

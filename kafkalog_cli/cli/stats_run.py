@@ -11,10 +11,10 @@ from kafkalog_cli.errors import ExitCode, combined_exit_code
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.ops.damage import is_torn_tail
 from kafkalog_cli.ops.engine import log_bytes
+from kafkalog_cli.ops.log_contents import LogContents, together
 from kafkalog_cli.ops.selection import select_partitions
 from kafkalog_cli.ops.session.observer import LockWarnings
-from kafkalog_cli.ops.stats.contents import LogContents, together
-from kafkalog_cli.ops.stats.measuring import MeasuredPartition, StatsRequest, measure_partitions
+from kafkalog_cli.ops.stats import MeasuredPartition, StatsRequest, measure_partitions
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stats_view import StatsRow, write_stats

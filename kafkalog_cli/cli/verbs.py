@@ -18,9 +18,8 @@ from kafkalog_cli.ops.session.runner import Interruptions
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Summary, Verb
 from kafkalog_cli.output.messages import Messages
-from kafkalog_cli.output.ndjson import JsonLines
+from kafkalog_cli.output.ndjson import JsonLines, PathText
 from kafkalog_cli.output.progress import Progress
-from kafkalog_cli.output.records import PathText
 from kafkalog_cli.output.stream import ResultStream, Undisturbed, paint_of, printable
 from kafkalog_cli.output.views import FAILED, FAILURES, Detail, RunCounts, View
 
@@ -56,7 +55,7 @@ class VerbRun:
         return int(summary.code)
 
     def _write_metrics(self, path: str, summary: Summary, partitions: int) -> None:
-        from kafkalog_cli.output.metrics import RunMetrics, metrics_text
+        from kafkalog_cli.output.views import RunMetrics, metrics_text
 
         session, context = self.session, self.session.context
         counts = self.printer.counts(partitions)

@@ -6,6 +6,7 @@ from typing import Annotated
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
 from kafkalog_cli.cli.groups import (
     DecodingLimits,
+    EngineName,
     Pacing,
     Printing,
     Safety,
@@ -15,7 +16,6 @@ from kafkalog_cli.cli.groups import (
     session_options,
 )
 from kafkalog_cli.cli.options import OUTPUT_PANEL, Format, Jobs, Now, OutputFormat, PathsArgument, default_jobs
-from kafkalog_cli.cli.spark_options import EngineName
 from kafkalog_cli.errors import UsageError
 
 

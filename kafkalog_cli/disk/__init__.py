@@ -6,8 +6,8 @@ another disk in their place, reach all of them. Bytes are decoded by the package
 - `names`, `directory_contents`: the names of files and directories, and what they show of a directory.
 - `held_directories`, `followed_links`, `named_places`: paths that another user cannot redirect.
 - `lock`, `posix_lock`: locks against brokers, other processes and other threads.
-- `durable`, `staged_file`: writing and removing files so that the result survives a power cut.
+- `durable`: writing and removing files so that the result survives a power cut.
 - `page_cache`, `metered_fs`: caution beside a broker, progress and limits.
 - `kernels`: the choice between plain and compiled kernels, and the cache of compiled kernels.
-- `clocks`, `pair_spool`: the time as an argument, and pairs of bytes that do not fit in memory.
+- `pair_spool`: pairs of bytes that do not fit in memory.
 """

@@ -1,11 +1,25 @@
-"""Checks of files and directories that options name for writing. No file is written through a symbolic link."""
+"""Checks of files and directories that options name for writing, and files that replace them in one step.
+
+No file is written through a symbolic link.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from kafkalog_cli.disk.directory_contents import is_name_of_kafka
-from kafkalog_cli.disk.durable import is_link, is_no_room, replace_file
+from kafkalog_cli.disk.durable import (
+    check_replaceable,
+    is_link,
+    is_no_room,
+    replace_file,
+    sync,
+    sync_directory,
+    temporary_of,
+    try_to_remove,
+)
 from kafkalog_cli.disk.fs import FileAttributes, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.lock import check_link, log_dir_of
 from kafkalog_cli.disk.names import moved_aside
@@ -109,3 +123,88 @@ def check_named_directory(fs: WritableFilesystem, path: str) -> None:
                 raise Refused(path=place, reason="it is a symbolic link to nothing; give the directory by its own path")
             check_link(fs, place, real)
         place = os.path.dirname(place)  # noqa: PTH120
+
+
+_GATHERED_BYTES = 128 << 10
+
+
+class StagedFile:
+    """A file that is written in large pieces; `finish` syncs its bytes, but not its name, and `drop` removes it."""
+
+    def __init__(self, fs: WritableFilesystem, path: str, attributes: FileAttributes | None = None) -> None:
+        self.path = path
+        self.closed = False
+        self._fs = fs
+        self._file = fs.create(path, attributes)
+        self._gathered = bytearray()
+        self._position = 0
+
+    def write(self, data: bytes | bytearray | memoryview) -> int:
+        """Append `data` and return its number of bytes. Raises OSError."""
+        size = len(data)
+        if size >= _GATHERED_BYTES:
+            self._drain()
+            self._file.write(self._position, memoryview(data))
+            self._position += size
+            return size
+        self._gathered += data
+        if len(self._gathered) >= _GATHERED_BYTES:
+            self._drain()
+        return size
+
+    def tell(self) -> int:
+        """Return the number of bytes written so far."""
+        return self._position + len(self._gathered)
+
+    def flush(self) -> None:
+        """Do nothing: nobody reads the file before `finish`, so pending bytes wait for more."""
+
+    def isatty(self) -> bool:
+        """Return False."""
+        return False
+
+    def finish(self) -> int:
+        """Sync all written bytes to the disk, close the file, and return its size. Raises OSError, SyncFailed."""
+        self._drain()
+        sync(self._file)
+        self.close()
+        return self._position
+
+    def drop(self) -> None:
+        """Close and remove the file."""
+        self.close()
+        try_to_remove(self._fs, self.path)
+
+    def close(self) -> None:
+        """Close the file descriptor."""
+        if not self.closed:
+            self.closed = True
+            self._file.close()
+
+    def _drain(self) -> None:
+        if self._gathered:
+            with memoryview(self._gathered) as gathered:
+                self._file.write(self._position, gathered)
+            self._position += len(self._gathered)
+            self._gathered.clear()
+
+
+@contextmanager
+def new_file(fs: WritableFilesystem, path: str) -> Iterator[StagedFile]:
+    """Open a stream for the content of the file at `path`. An existing file is replaced when the block ends.
+
+    After an error nothing of the new file is left. Raises OSError (ELOOP for a link, EINVAL if `path` is not a
+    regular file), SyncFailed.
+    """
+    check_replaceable(fs, path)
+    beside = temporary_of(path)
+    file = StagedFile(fs, beside)
+    try:
+        yield file
+        file.finish()
+        fs.rename(beside, path)
+    except BaseException:
+        file.close()
+        try_to_remove(fs, beside)
+        raise
+    sync_directory(fs, path.rpartition("/")[0] or ".")

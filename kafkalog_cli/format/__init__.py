@@ -1,8 +1,8 @@
 """The formats of every file in a Kafka log directory: decode bytes to values, encode values to bytes.
 
 The package is pure: it opens no files and reads no clock. It has one module per file format: `batch` and `records`
-(segments, v2), `legacy` and `seven` (older message formats), `index`, `timeindex`, `txnindex`, `producer_snapshot`,
-`checkpoint`, `partition_metadata`, `meta_properties`, `quorum_state` and `clean_shutdown`.
+(segments), `index`, `txnindex`, `producer_snapshot`, `checkpoint`, `partition_metadata`, `meta_properties`, and
+`json_files` (quorum-state and `.kafka_cleanshutdown`).
 
 Fixed binary structures are tables (`layout`), from which docs/format.md is generated. `compression` contains the
 codecs, `kernels` the hot loops, and `internal_topics` the record schemas of Kafka's own topics.

@@ -1,4 +1,4 @@
-"""Record batches v2 (DefaultRecordBatch): the header as a table, its bits, and batches as columns.
+"""Record batches v2 (DefaultRecordBatch) and older messages: the header as a table, its bits, and batches as columns.
 
 The columns contain batches of every generation. A row is a record batch v2, an entry of a message set v0 or v1
 (LegacyRecord), or a message of Kafka 0.7.
@@ -288,3 +288,73 @@ def wrap_int32(value: int) -> int:
 def wrap_int64(value: int) -> int:
     """Wrap `value` to Java's long."""
     return ((value + (1 << 63)) & 0xFFFFFFFFFFFFFFFF) - (1 << 63)
+
+
+_ENTRY = (
+    Field("offset", "q", "offset; of the last inner message if the message is a compressed set"),
+    Field("message_size", "i", "bytes after this field"),
+    Field("crc", "I", "CRC-32 (IEEE) of the bytes from magic to the end"),
+    Field("magic", "b", "0 or 1"),
+    Field("attributes", "b", "bits 0-2 codec; bit 3 (v1) timestamp type"),
+)
+
+MESSAGE_V0 = Layout(
+    "Message v0, up to the key",
+    "org.apache.kafka.common.record.LegacyRecord",
+    *_ENTRY,
+    Field("key_length", "i", "-1 null; the key follows, then an int32 value length (-1 null) and the value"),
+)
+
+MESSAGE_V1 = Layout(
+    "Message v1, up to the key",
+    "org.apache.kafka.common.record.LegacyRecord",
+    *_ENTRY,
+    Field("timestamp", "q", "ms, -1 none"),
+    Field("key_length", "i", "-1 null; the key follows, then an int32 value length (-1 null) and the value"),
+)
+
+KEY_LENGTH_OFFSET = (MESSAGE_V0.offset["key_length"], MESSAGE_V1.offset["key_length"])
+"""Offset of the key length in an entry, by magic."""
+
+
+MESSAGE_SEVEN_MAGIC0 = Layout(
+    "Message of 0.7, magic 0",
+    "kafka.message.Message (0.7.2)",
+    Field("size", "i", "bytes after this field, at least 5"),
+    Field("magic", "b", "0"),
+    Field("crc", "I", "CRC-32 (IEEE) of the payload"),
+)
+
+MESSAGE_SEVEN_MAGIC1 = Layout(
+    "Message of 0.7, magic 1",
+    "kafka.message.Message (0.7.2)",
+    Field("size", "i", "bytes after this field, at least 6"),
+    Field("magic", "b", "1"),
+    Field("attributes", "b", "bits 0-1 codec: 0 none, 1 gzip, 2 snappy"),
+    Field("crc", "I", "CRC-32 (IEEE) of the payload"),
+)
+
+SEVEN_CODEC_MASK = 0x03
+MINIMUM_SEVEN_SIZE = 5
+
+
+MESSAGE_SET_SEND = Layout(
+    "Fetch response of 0.7, up to the messages",
+    "kafka.server.MessageSetSend (0.7.2)",
+    Field("size", "i", "bytes after this field: 2 and those of the messages; of several sets, of all their responses"),
+    Field("error_code", "h", "0 none, -1 unknown, 1 offset out of range, 2 invalid message, 3 wrong partition, 4 size"),
+)
+
+_AFTER_SIZE = MESSAGE_SET_SEND.size - MESSAGE_SET_SEND.offset["error_code"]
+MOST_BYTES = (1 << 31) - 1 - _AFTER_SIZE
+"""Largest size of the messages in one response, in bytes."""
+
+
+def encode_start(messages_bytes: int, error_code: int = 0) -> bytes:
+    """Return the bytes before `messages_bytes` bytes of messages, or of whole responses (MultiMessageSetSend).
+
+    Raises ValueError if that is more than a response can contain.
+    """
+    if not 0 <= messages_bytes <= MOST_BYTES:
+        raise ValueError(f"{messages_bytes} bytes do not fit into a fetch response")
+    return MESSAGE_SET_SEND.struct.pack(_AFTER_SIZE + messages_bytes, error_code)

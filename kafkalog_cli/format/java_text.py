@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import binascii
 import codecs
 import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
 
 _INTEGER = re.compile(r"([+-]?)(\d+)")
 _WHITE_SPACE = re.compile(r"[ \t\n\x0b\f\r]+")
@@ -202,3 +204,31 @@ def _malformed_four(first: int, rest: bytes) -> int:
 
 def _not_continuation(byte: int) -> bool:
     return byte & 0xC0 != 0x80
+
+
+_TEXT = re.compile(r"([A-Za-z0-9_-]{22})(==)?")
+_TO_URL = bytes.maketrans(b"+/", b"-_")
+_FROM_URL = bytes.maketrans(b"-_", b"+/")
+
+ZERO_UUID = "A" * 22
+"""The uuid that means "none" (Uuid.ZERO_UUID)."""
+
+RESERVED_DIRECTORY_IDS = 100
+"""Directory ids below this number are reserved for meanings such as lost or migrating (DirectoryId)."""
+
+
+def uuid_text(raw: bytes) -> str:
+    """Return the 22 characters for 16 bytes."""
+    return binascii.b2a_base64(raw, newline=False).translate(_TO_URL).rstrip(b"=").decode("ascii")
+
+
+def parse_uuid(text: str) -> bytes | None:
+    """Return the 16 bytes of a uuid as Uuid.fromString reads it, or None if that throws. Padding is legal."""
+    match = _TEXT.fullmatch(text)
+    return binascii.a2b_base64(match[1].encode("ascii").translate(_FROM_URL) + b"==") if match else None
+
+
+def canonical_uuid(text: str) -> str | None:
+    """Return the uuid in `text` as Kafka writes it, or None if `text` is not a uuid."""
+    raw = parse_uuid(text)
+    return None if raw is None else uuid_text(raw)

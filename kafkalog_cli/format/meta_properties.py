@@ -6,8 +6,14 @@ import re
 from dataclasses import dataclass
 
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.java_text import format_properties, parse_int, parse_properties
-from kafkalog_cli.format.kafka_uuid import RESERVED_DIRECTORY_IDS, canonical_uuid, parse_uuid
+from kafkalog_cli.format.java_text import (
+    RESERVED_DIRECTORY_IDS,
+    canonical_uuid,
+    format_properties,
+    parse_int,
+    parse_properties,
+    parse_uuid,
+)
 
 _MAX_BYTES = 1 << 20
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,22}")

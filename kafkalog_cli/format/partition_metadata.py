@@ -6,8 +6,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.java_text import lines, parse_int, split_colon
-from kafkalog_cli.format.kafka_uuid import ZERO_UUID, canonical_uuid
+from kafkalog_cli.format.java_text import ZERO_UUID, canonical_uuid, lines, parse_int, split_colon
 
 VERSION = 0
 

@@ -4,12 +4,8 @@ The files are:
 
 - `logs.py`: LogDirectory and PartitionLog, which read a partition, and the functions that open them.
 - `verbs.py`: the verbs of the command line (verify, recover, retain, compact, …) as functions that return a `Run`.
-- `finding.py`: find, which returns records one by one.
-- `measuring.py`: stats, which returns the contents of each partition, and inspect, which puts them on a time axis.
-- `serving.py`: serve, a read-only broker that runs during a `with` block.
-- `replaying.py`: replay, which sends records to a cluster.
+- `reading.py`: find, stats, inspect, replay, and serve, a read-only broker that runs during a `with` block.
 - `appending.py`: PartitionLog.append, with the plan, locks, refusals and journal of `kafkalog append`.
-- `times.py`: datetimes and epoch milliseconds.
 - `warning.py`: LogWarning, the library's only warning.
 
 A verb returns its results as values and never prints. Only `append` and the verbs that change logs take locks.
@@ -17,12 +13,9 @@ A verb returns its results as values and never prints. Only `append` and the ver
 
 from kafkalog_cli.errors import DamagedLog
 from kafkalog_cli.library.appending import Appended
-from kafkalog_cli.library.finding import FoundRecord, find
 from kafkalog_cli.library.logs import LogDirectory, Offsets, PartitionLog, new_partition, open_partition
 from kafkalog_cli.library.logs import open_logs as open  # noqa: A004
-from kafkalog_cli.library.measuring import inspect, stats
-from kafkalog_cli.library.replaying import replay
-from kafkalog_cli.library.serving import LogServer, serve
+from kafkalog_cli.library.reading import FoundRecord, LogServer, find, inspect, replay, serve, stats
 from kafkalog_cli.library.verbs import (
     Run,
     cluster,

@@ -23,7 +23,7 @@ from kafkalog_cli.ops.partition_state import log_bounds
 from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start
 from kafkalog_cli.ops.selection import Selection, select_partitions
-from kafkalog_cli.ops.values.decoded_columns import DECODED, NEEDED, DecodedColumns, Decoding
+from kafkalog_cli.ops.values import DECODED, NEEDED, DecodedColumns, Decoding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
-    from kafkalog_cli.ops.cluster.describe import ClusterDescription
+    from kafkalog_cli.ops.cluster import ClusterDescription
     from kafkalog_cli.ops.compact.plan import CompactPlan
     from kafkalog_cli.ops.coordinators import LogDirs
     from kafkalog_cli.ops.delete_records import DeleteRecordsPlan
     from kafkalog_cli.ops.doctor.examination import Examination
-    from kafkalog_cli.ops.groups.describe import GroupDescription
-    from kafkalog_cli.ops.groups.history import OffsetChange
+    from kafkalog_cli.ops.group_history import OffsetChange
+    from kafkalog_cli.ops.groups import GroupDescription
     from kafkalog_cli.ops.metadump.copying import Metadump
     from kafkalog_cli.ops.open_transactions import OpenInLog, TransactionalId
     from kafkalog_cli.ops.purge import PurgePlan
@@ -205,7 +205,7 @@ def cluster(
     `at` and `since` are points: an offset, below which all records count, or a time (without a zone: UTC). Raises
     NothingSelected, PathNotFound, NotKafkaLayout, Unreadable.
     """
-    from kafkalog_cli.ops.cluster.describe import describe_cluster
+    from kafkalog_cli.ops.cluster import describe_cluster
 
     found = describe_cluster(
         RealFilesystem(), path_texts(paths), None if metadata is None else fspath(metadata), _point(at), _point(since),
@@ -271,7 +271,7 @@ def groups(
     Unreadable.
     """
     from kafkalog_cli.ops.coordinators import LogDirs
-    from kafkalog_cli.ops.groups.describe import GroupsRequest, describe_groups, offsets_retention
+    from kafkalog_cli.ops.groups import GroupsRequest, describe_groups, offsets_retention
 
     log_dirs = LogDirs(RealFilesystem(), path_texts(paths), None if metadata is None else fspath(metadata))
     retention = offsets_retention(log_dirs.fs, None if broker_config is None else fspath(broker_config))
@@ -292,8 +292,8 @@ def group_history(
     `groups` and `topics` choose; empty: all. Raises as `groups`.
     """
     from kafkalog_cli.ops.coordinators import LogDirs
-    from kafkalog_cli.ops.groups.describe import GroupsRequest, offsets_retention
-    from kafkalog_cli.ops.groups.history import group_history as changes
+    from kafkalog_cli.ops.group_history import group_history as changes
+    from kafkalog_cli.ops.groups import GroupsRequest, offsets_retention
 
     log_dirs = LogDirs(RealFilesystem(), path_texts(paths), None if metadata is None else fspath(metadata))
     retention = offsets_retention(log_dirs.fs, None if broker_config is None else fspath(broker_config))

@@ -3,7 +3,8 @@
 - `partition`: listings of a log directory and of a partition.
 - `checkpoints`: the four offset checkpoints at the root of a log directory.
 - `reading`: from the bytes of a segment to columns of batches and of records.
-- `segments`: one segment by its indexes: its end, an offset, a time.
+- `log_end`, `segment_search`: one segment by its indexes: its end, an offset, a time. An index may be damaged or stale,
+  so an entry is used only if the log confirms it. The exception are functions that follow a broker.
 - `open_transactions`, `transaction_ends`: transactions without an end, and how transactions end.
 - `settings`: the settings of topics and brokers, and the metadata log that has them.
 """

@@ -14,9 +14,9 @@ from kafkalog_cli.format.fault import Fault, FaultKind, unreadable
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.limits import MOST_PRODUCERS
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
+from kafkalog_cli.log.log_end import entries_in_use
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.log.segments.log_end import entries_in_use
 
 _ResultT = TypeVar("_ResultT")
 

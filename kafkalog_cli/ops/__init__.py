@@ -3,13 +3,13 @@
 A verb (`roll`, `retain`, `recover`, `compact` and so on) plans the changes of one partition and then applies the plan.
 `session` runs a verb on several partitions. A verb is a module here (`roll`, `truncate`, `delete_records`, `purge`,
 `undo`) or a package (`append`, `compact`, `importing`, `recover`, `retain`). Packages for reading are `audit`,
-`checks`, `dump`, `export`, `listing`, `lookup`, `read`, `tables` and `verify`.
+`checks`, `doctor`, `find`, `listing`, `metadump`, `read`, `tables` and `verify`.
 
 Modules that the verbs share:
 
-- `change_plan`, `log_plan`, `apply_changes`: plans, and their application through the journal.
+- `plans`, `apply_changes`: plans, and their application through the journal.
 - `refusals`, `partition_facts`, `policy_rules`: when a partition must not be changed.
 - `partition_state`, `settings`: the state of a log directory, and the settings of topics and brokers.
 - `selection`, `ranges`: the choice of partitions and of records.
-- `engine`, `in_order`: where tasks run.
+- `engine`: where tasks run.
 """

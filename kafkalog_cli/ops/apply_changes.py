@@ -16,7 +16,7 @@ from kafkalog_cli.disk.durable import is_half_changed, is_of_a_sync, marker_kept
 from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, SyncFailed, shell_word
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.change_plan import ChangePlan, fingerprints_of
+from kafkalog_cli.ops.plans import ChangePlan, fingerprints_of
 
 if TYPE_CHECKING:
     from kafkalog_cli.broker.loaded_segment import LoadSettings

@@ -15,9 +15,8 @@ from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode, OffsetOutOfRange
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
-from kafkalog_cli.ops.change_plan import Remark
-from kafkalog_cli.ops.log_plan import LogPlan, LogRequest, PlannedLog, Unready, check_logs, refused, whole_end_of
 from kafkalog_cli.ops.partition_state import PartitionState
+from kafkalog_cli.ops.plans import LogPlan, LogRequest, PlannedLog, Remark, Unready, check_logs, refused, whole_end_of
 from kafkalog_cli.ops.purge import DELAY
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.retain.retain import line_edits

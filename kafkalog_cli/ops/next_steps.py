@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from kafkalog_cli.disk.names import place_outside
 from kafkalog_cli.errors import shell_word
-from kafkalog_cli.ops.change_plan import ChangePlan, Remark
 from kafkalog_cli.ops.partition_facts import Replication
+from kafkalog_cli.ops.plans import ChangePlan, Remark
 from kafkalog_cli.ops.settings import SettingsSource
 
 REPLICATE = (

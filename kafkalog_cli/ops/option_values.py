@@ -1,8 +1,10 @@
-"""Parses times and sizes on the command line: epoch milliseconds, ISO 8601 or a span before now; bytes with a unit."""
+"""Times and sizes on the command line: epoch ms, ISO 8601 or a span before now; bytes with a unit; the clock."""
 
 from __future__ import annotations
 
 import re
+import time
+from typing import NamedTuple
 
 from kafkalog_cli.errors import UsageError
 
@@ -115,3 +117,15 @@ def parse_size_bytes(text: str) -> int:
         )
     number = found[1]
     return int(number) * unit if number.isdigit() else int(float(number) * unit)
+
+
+def wall_clock_ms() -> int:
+    """Return the current time in epoch milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+class Clock(NamedTuple):
+    """The current time in epoch milliseconds, and whether the command line sets it (`--now`)."""
+
+    now_ms: int
+    is_given: bool = False

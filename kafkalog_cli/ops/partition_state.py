@@ -15,9 +15,9 @@ from kafkalog_cli.errors import NothingSelected, Unreadable
 from kafkalog_cli.format.checkpoint import BrokerReading
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.log.checkpoints import HighWatermark, RootCheckpoints, high_watermark, read_root_checkpoints
+from kafkalog_cli.log.log_end import LogBounds, segment_ends
 from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS, Partition, Segment
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.log.segments.log_end import LogBounds, segment_ends
 from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown, broker_root
 
 if TYPE_CHECKING:

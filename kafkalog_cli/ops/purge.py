@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, field
 from threading import Lock
 
+from kafkalog_cli.change.changes import partly, remove_directory, remove_files, remove_run_directory
 from kafkalog_cli.change.clean_marker import keep_marker_away
 from kafkalog_cli.change.journal_undo import is_ours
 from kafkalog_cli.change.manifest import (
@@ -17,9 +18,7 @@ from kafkalog_cli.change.manifest import (
     run_directory,
     run_ids,
 )
-from kafkalog_cli.change.publishing.new_partitions import import_leftovers, is_staged
-from kafkalog_cli.change.removal import partly, remove_directory, remove_files, remove_run_directory
-from kafkalog_cli.disk.clocks import Clock
+from kafkalog_cli.change.new_partitions import import_leftovers, is_staged
 from kafkalog_cli.disk.directory_contents import check_layout
 from kafkalog_cli.disk.durable import not_changed
 from kafkalog_cli.disk.fs import FileStatus, WritableFilesystem
@@ -28,6 +27,7 @@ from kafkalog_cli.disk.names import WorkState
 from kafkalog_cli.disk.posix_lock import import_owner
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused, shell_word
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.partition_facts import Places
 from kafkalog_cli.ops.refusals import Action, AppliedRule
 from kafkalog_cli.ops.session.verb import Verb

@@ -14,7 +14,7 @@ from kafkalog_cli.format.records import OUTSIDE, RecordArrays, RecordBlock, Reco
 from kafkalog_cli.log.partition import Segment, segment_of_file
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.log.segments.segment_search import SegmentIndexes, first_batch_reaching
+from kafkalog_cli.log.segment_search import SegmentIndexes, first_batch_reaching
 
 _FEW_RECORDS = 16
 

@@ -11,8 +11,8 @@ from kafkalog_cli.disk.names import is_topic_name, partition_directory_name
 from kafkalog_cli.errors import KafkalogError, NothingSelected
 from kafkalog_cli.format.fault import unreadable
 from kafkalog_cli.log.checkpoints import read_leader_epochs
+from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition, open_partition
-from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.listing.root import Shutdown
 from kafkalog_cli.ops.partition_state import BrokerViews, log_bounds
 

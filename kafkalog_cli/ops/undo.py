@@ -22,7 +22,6 @@ from kafkalog_cli.change.manifest import (
 )
 from kafkalog_cli.change.manifest_form import MANIFEST
 from kafkalog_cli.change.new_partition import retire_partition
-from kafkalog_cli.disk.clocks import Clock
 from kafkalog_cli.disk.durable import half_changed, marker_left_away, not_changed
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.disk.lock import log_dir_of, real_directory
@@ -39,6 +38,7 @@ from kafkalog_cli.errors import (
     shell_word,
 )
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.partition_facts import Places, gather_facts
 from kafkalog_cli.ops.refusals import Action, AppliedRule, Intent, RuleOutcome, judge, raise_refusals
 from kafkalog_cli.ops.session.session import Session

@@ -10,15 +10,14 @@ from typing import Annotated, Any, TypedDict, cast
 from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.ops.audit.audit import Audited, Failed, PartitionStatistics
 from kafkalog_cli.ops.audit.compare import AuditChange, AuditChangeKind
-from kafkalog_cli.ops.audit.keys import KeyCounts
+from kafkalog_cli.ops.audit.counting import KeyCounts
 from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
-from kafkalog_cli.output.ndjson import JsonLines
-from kafkalog_cli.output.progress import sized, spent
-from kafkalog_cli.output.records import (
+from kafkalog_cli.output.ndjson import (
     Count,
     DirectoryWord,
+    JsonLines,
     NotRequired,
     ObjectKind,
     PathText,
@@ -28,6 +27,7 @@ from kafkalog_cli.output.records import (
     keywords,
     same_fields,
 )
+from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 from kafkalog_cli.output.verify_view import CODES, FINDING, finding_lines, finding_object, verification_object
 

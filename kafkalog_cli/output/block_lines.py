@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kafkalog_cli.format.batch import BatchArrays
 from kafkalog_cli.format.columns import IntColumn, Integers, Octets
-from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
+from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
 from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.output.kernels import DUMP_BATCHES, DUMP_RECORDS, IS_PLAIN_DUMP

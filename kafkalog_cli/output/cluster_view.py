@@ -7,11 +7,10 @@ from typing import Annotated, Any, TypedDict
 
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
-from kafkalog_cli.ops.cluster.describe import ClusterDescription
-from kafkalog_cli.ops.cluster.entries import ClusterPart, Entry, EntryChange, text_of
+from kafkalog_cli.ops.cluster import ClusterDescription
+from kafkalog_cli.ops.cluster_entries import ClusterPart, Entry, EntryChange, text_of
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
-from kafkalog_cli.output.ndjson import JsonLines
-from kafkalog_cli.output.records import Count, ObjectKind, PathText, keywords, same_fields
+from kafkalog_cli.output.ndjson import Count, JsonLines, ObjectKind, PathText, keywords, same_fields
 from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 
 _TIMES = ("issued_ms", "expires_ms", "latest_ms")

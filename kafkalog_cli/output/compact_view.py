@@ -19,7 +19,7 @@ from kafkalog_cli.output.compact_text import (
 )
 from kafkalog_cli.output.human import write_table
 from kafkalog_cli.output.log_plan_view import PlanObject, Said, changed_lines, plan_object, remark_lines
-from kafkalog_cli.output.records import NotRequired, ObjectKind, PathText, same_fields
+from kafkalog_cli.output.ndjson import NotRequired, ObjectKind, PathText, same_fields
 from kafkalog_cli.output.retain_view import RemovalObject, removal_object, unlinked
 from kafkalog_cli.output.stream import ResultStream, printable
 from kafkalog_cli.output.views import View, change_counts, change_has_work, change_is_idle

@@ -8,9 +8,8 @@ from typing import Annotated, Any, TypedDict
 
 from kafkalog_cli.format.records import header_views, view_of
 from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded, ValueDecoder
-from kafkalog_cli.ops.values.undecoded import Failures, UndecodedCounts
-from kafkalog_cli.output.ndjson import json_text
-from kafkalog_cli.output.records import NotRequired
+from kafkalog_cli.ops.values import Failures, UndecodedCounts
+from kafkalog_cli.output.ndjson import NotRequired, json_text
 
 
 class DecodedContentsObject(TypedDict):

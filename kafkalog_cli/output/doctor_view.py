@@ -10,11 +10,9 @@ from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.doctor.broker_messages import Recognised
 from kafkalog_cli.ops.doctor.commands import Effect, NextCommand
-from kafkalog_cli.ops.doctor.examination import Examination
-from kafkalog_cli.ops.doctor.start import StartAction, StartStep
+from kafkalog_cli.ops.doctor.examination import Examination, StartAction, StartStep
 from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
-from kafkalog_cli.output.ndjson import JsonLines
-from kafkalog_cli.output.records import Count, ObjectKind, PathText, lower_names
+from kafkalog_cli.output.ndjson import Count, JsonLines, ObjectKind, PathText, lower_names
 from kafkalog_cli.output.stream import Paint, ResultStream, paint_of, printable
 from kafkalog_cli.output.verify_view import FINDING, finding_object
 

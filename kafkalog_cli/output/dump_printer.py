@@ -8,11 +8,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 from kafkalog_cli.disk.pair_spool import PairSpool
-from kafkalog_cli.format.batch import Batch, BatchArrays, BatchColumns
+from kafkalog_cli.format.batch import MESSAGE_SEVEN_MAGIC0, MESSAGE_SEVEN_MAGIC1, Batch, BatchArrays, BatchColumns
 from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
 from kafkalog_cli.format.java_text import java_string
-from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
-from kafkalog_cli.format.legacy import MESSAGE_SEVEN_MAGIC0, MESSAGE_SEVEN_MAGIC1
 from kafkalog_cli.format.records import RecordBlock, field_bytes
 from kafkalog_cli.output.dump_text import Abort, LogText
 from kafkalog_cli.output.large_fields import is_large, java_pieces

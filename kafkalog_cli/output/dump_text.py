@@ -6,13 +6,12 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
-from kafkalog_cli.format.batch import Batch
+from kafkalog_cli.format.batch import KEY_LENGTH_OFFSET, Batch
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.control import decode_control
 from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
 from kafkalog_cli.format.java_text import java_string
-from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
-from kafkalog_cli.format.legacy import KEY_LENGTH_OFFSET
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.format.records import OUTSIDE, RecordBlock, field_bytes, header_views, read_headers, view_of
 from kafkalog_cli.format.txnindex import AbortedTxn

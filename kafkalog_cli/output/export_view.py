@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.values.decoded_columns import DecodedColumns
+from kafkalog_cli.ops.values import DecodedColumns
 from kafkalog_cli.output.decoded_values import DecodedValues
+from kafkalog_cli.output.ndjson import ObjectKind, PathText, Positive, same_fields
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, topic_decode
 from kafkalog_cli.output.record_json_printer import JsonPrinter
-from kafkalog_cli.output.records import ObjectKind, PathText, Positive, same_fields
 from kafkalog_cli.output.stream import ResultStream, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafkalog_cli.ops.export.files import MadeFile
+    from kafkalog_cli.ops.export_files import MadeFile
 
 
 class ExportedPathObject(TypedDict):

@@ -6,8 +6,8 @@ from typing import Annotated, TypedDict
 
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.ops.find.partition_search import SearchedPartition
+from kafkalog_cli.output.ndjson import Count, ObjectKind, PathText
 from kafkalog_cli.output.record_json import RecordJson
-from kafkalog_cli.output.records import Count, ObjectKind, PathText
 from kafkalog_cli.output.stream import ResultStream
 
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal, TypedDict, cast
 
 from kafkalog_cli.errors import counted
-from kafkalog_cli.ops.groups.assignment import RangeAssignment
-from kafkalog_cli.ops.groups.describe import GroupDescription, GroupOffset, MemberDescription, OffsetsRetention
-from kafkalog_cli.ops.groups.history import OffsetChange, OffsetVerdict
+from kafkalog_cli.ops.group_assignment import RangeAssignment
+from kafkalog_cli.ops.group_history import OffsetChange, OffsetVerdict
+from kafkalog_cli.ops.groups import GroupDescription, GroupOffset, MemberDescription, OffsetsRetention
 from kafkalog_cli.ops.tables.groups import CLASSIC, GroupState
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
-from kafkalog_cli.output.records import ObjectKind, PathText
+from kafkalog_cli.output.ndjson import ObjectKind, PathText
 from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 
 OFFSET_COLUMNS = (

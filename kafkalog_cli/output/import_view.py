@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, TypedDict
 
+from kafkalog_cli.output.ndjson import ObjectKind, PathText, keywords
 from kafkalog_cli.output.progress import sized, spent
-from kafkalog_cli.output.records import ObjectKind, PathText, keywords
 from kafkalog_cli.output.stream import printable
 
 if TYPE_CHECKING:

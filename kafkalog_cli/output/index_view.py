@@ -10,8 +10,7 @@ from typing import Annotated, Any, TypedDict
 from kafkalog_cli.disk.names import FileKind, WorkState
 from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.ops.checks.file_report import ANY_STYLE, Entry, FileReport, Style, Verdict
-from kafkalog_cli.output.ndjson import JsonLines
-from kafkalog_cli.output.records import AnyExitCode, Count, ObjectKind, PathText, Positive, keywords
+from kafkalog_cli.output.ndjson import AnyExitCode, Count, JsonLines, ObjectKind, PathText, Positive, keywords
 from kafkalog_cli.output.stream import printable
 
 KIND_NAMES: dict[FileKind, str] = {

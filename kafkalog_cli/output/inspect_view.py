@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 from kafkalog_cli.broker.cleaning.choosing import UpTo
 from kafkalog_cli.broker.retention import RetentionPass
 from kafkalog_cli.errors import counted
-from kafkalog_cli.ops.inspect.inspecting import CleaningPart, InspectedPartition, InspectedSegment, common_span
+from kafkalog_cli.ops.inspect import CleaningPart, InspectedPartition, InspectedSegment, common_span
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, time_span, write_table
+from kafkalog_cli.output.ndjson import Count, ObjectKind, PathText, same_fields
 from kafkalog_cli.output.progress import sized
-from kafkalog_cli.output.records import Count, ObjectKind, PathText, same_fields
 from kafkalog_cli.output.stats_view import bars_text
 from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 from kafkalog_cli.output.views import View

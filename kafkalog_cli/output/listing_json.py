@@ -40,8 +40,7 @@ from kafkalog_cli.output.listing_records import (
     UsageObject,
     WhereObject,
 )
-from kafkalog_cli.output.ndjson import JsonLines, Rendered, json_text
-from kafkalog_cli.output.records import PathText, same_fields
+from kafkalog_cli.output.ndjson import JsonLines, PathText, Rendered, json_text, same_fields
 
 
 class ListingJson:

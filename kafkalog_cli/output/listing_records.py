@@ -7,8 +7,15 @@ from typing import Annotated, Literal, TypedDict
 from kafkalog_cli.disk.names import FileKind, WorkState
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.ops.listing.root import Shutdown
-from kafkalog_cli.output.ndjson import PathObject
-from kafkalog_cli.output.records import DirectoryWord, NotRequired, ObjectKind, PathText, keywords, lower_names
+from kafkalog_cli.output.ndjson import (
+    DirectoryWord,
+    NotRequired,
+    ObjectKind,
+    PathObject,
+    PathText,
+    keywords,
+    lower_names,
+)
 
 
 class ListedFaultObject(TypedDict):

@@ -11,16 +11,15 @@ from kafkalog_cli.errors import ExitCode, counted, shell_word
 from kafkalog_cli.log.checkpoints import HighWatermarkOrigin
 from kafkalog_cli.log.settings.topic_config import Origin, Setting
 from kafkalog_cli.ops.apply_changes import Applied
-from kafkalog_cli.ops.change_plan import Remark, describe
 from kafkalog_cli.ops.delete_records import DeleteRecordsPlan
-from kafkalog_cli.ops.log_plan import LogPlan
+from kafkalog_cli.ops.plans import LogPlan, Remark, describe
 from kafkalog_cli.ops.retain.plan import RetainPlan
 from kafkalog_cli.ops.roll import RollPlan
 from kafkalog_cli.ops.session.work import Changed
 from kafkalog_cli.ops.truncate import TruncatePlan
 from kafkalog_cli.output.human import setting_words, time_span
+from kafkalog_cli.output.ndjson import PathText, keywords
 from kafkalog_cli.output.progress import sized
-from kafkalog_cli.output.records import PathText, keywords
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.views import Detail
 

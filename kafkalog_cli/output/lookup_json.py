@@ -6,12 +6,11 @@ from typing import Annotated, Any, TypedDict
 
 from kafkalog_cli.format.batch import NO_OFFSET
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.lookup.by_offset import Found
-from kafkalog_cli.ops.lookup.by_time import BrokerAnswer
+from kafkalog_cli.ops.lookup_offset import Found
+from kafkalog_cli.ops.lookup_time import BrokerAnswer
 from kafkalog_cli.output.lookup_text import how
-from kafkalog_cli.output.ndjson import Rendered
+from kafkalog_cli.output.ndjson import Count, NotRequired, ObjectKind, PathText, Rendered
 from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext, topic_decode
-from kafkalog_cli.output.records import Count, NotRequired, ObjectKind, PathText
 
 
 class AskedPartitionObject(TypedDict):

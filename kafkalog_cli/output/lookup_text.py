@@ -8,8 +8,8 @@ from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.records import RecordBlock, header_views, view_of
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.lookup.by_offset import Found
-from kafkalog_cli.ops.lookup.by_time import BrokerAnswer
+from kafkalog_cli.ops.lookup_offset import Found
+from kafkalog_cli.ops.lookup_time import BrokerAnswer
 from kafkalog_cli.output.human import iso_time
 from kafkalog_cli.output.large_fields import java_pieces
 from kafkalog_cli.output.stream import printable

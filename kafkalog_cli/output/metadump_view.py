@@ -7,8 +7,8 @@ from typing import Annotated, TypedDict
 
 from kafkalog_cli.errors import counted, shell_word
 from kafkalog_cli.ops.metadump.copying import Metadump
+from kafkalog_cli.output.ndjson import Count, ObjectKind, PathText
 from kafkalog_cli.output.progress import sized, spent
-from kafkalog_cli.output.records import Count, ObjectKind, PathText
 from kafkalog_cli.output.stream import printable
 
 

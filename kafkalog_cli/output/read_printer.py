@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from kafkalog_cli.format.batch import Batch
+from kafkalog_cli.format.batch import Batch, encode_start
 from kafkalog_cli.format.columns import Integers, Octets
 from kafkalog_cli.format.java_text import java_string
 from kafkalog_cli.format.kernels import native
-from kafkalog_cli.format.legacy import encode_start
 from kafkalog_cli.format.records import Header, RecordBlock, field_bytes, header_views, read_headers, view_of
 from kafkalog_cli.log.reading.read_ahead import Read
 from kafkalog_cli.ops.read.log_read import Fetch

@@ -12,8 +12,19 @@ from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.control import CONTROL_TYPES, control_object
 from kafkalog_cli.format.records import OUTSIDE, RecordBlock, field_bytes, header_views, read_headers, view_of
 from kafkalog_cli.output.large_fields import is_large, json_pieces
-from kafkalog_cli.output.ndjson import BytesObject, json_bytes, json_quoted, json_text
-from kafkalog_cli.output.records import OPEN, CodecWord, Count, NotRequired, ObjectKind, PathText, keywords
+from kafkalog_cli.output.ndjson import (
+    OPEN,
+    BytesObject,
+    CodecWord,
+    Count,
+    NotRequired,
+    ObjectKind,
+    PathText,
+    json_bytes,
+    json_quoted,
+    json_text,
+    keywords,
+)
 from kafkalog_cli.output.redact import NO_REDACTION, Redaction, Showing, redacted_json
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Annotated, TypedDict
 
 from kafkalog_cli.errors import counted, shell_word
-from kafkalog_cli.ops.change_plan import Remark, describe
+from kafkalog_cli.ops.plans import Remark, describe
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.salvage import LostOffsets
 from kafkalog_cli.ops.recover.salvage_verb import Copied
@@ -27,8 +27,8 @@ from kafkalog_cli.output.log_plan_view import (
     remark_objects,
     setting_objects,
 )
+from kafkalog_cli.output.ndjson import Count, ObjectKind, PathText, same_fields
 from kafkalog_cli.output.progress import sized
-from kafkalog_cli.output.records import Count, ObjectKind, PathText, same_fields
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.views import FAILED, Detail, View
 

@@ -9,8 +9,8 @@ from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.ops.replay.plan import PlannedPartition, ReplayPlan
 from kafkalog_cli.ops.replay.sending import ReplayedPartition
 from kafkalog_cli.ops.replay.translation import ReplayedOffset
+from kafkalog_cli.output.ndjson import Count, ObjectKind, PathText, exit_codes
 from kafkalog_cli.output.progress import sized
-from kafkalog_cli.output.records import Count, ObjectKind, PathText, exit_codes
 from kafkalog_cli.output.stream import printable
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypedDict
 
 from kafkalog_cli.broker.retention import RetentionPass
 from kafkalog_cli.errors import counted
-from kafkalog_cli.log.segments.log_end import LargestTimestamp, TimestampOrigin
+from kafkalog_cli.log.log_end import LargestTimestamp, TimestampOrigin
 from kafkalog_cli.ops.retain.free import Freed
 from kafkalog_cli.ops.retain.plan import RetainPlan, SegmentFate, Stay
 from kafkalog_cli.ops.session.work import Changed
@@ -26,8 +26,8 @@ from kafkalog_cli.output.log_plan_view import (
     setting_objects,
     undo_words,
 )
+from kafkalog_cli.output.ndjson import Count, NotRequired, ObjectKind, PathText
 from kafkalog_cli.output.progress import sized
-from kafkalog_cli.output.records import Count, NotRequired, ObjectKind, PathText
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.views import FAILED, View, change_counts, change_has_work, change_is_idle
 

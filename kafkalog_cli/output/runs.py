@@ -10,8 +10,8 @@ from kafkalog_cli.errors import counted, shell_word
 from kafkalog_cli.ops.policy_rules import Action
 from kafkalog_cli.ops.purge import PurgePlan
 from kafkalog_cli.ops.undo import Undone, UndoPlan, UndoResult, UndoStep
+from kafkalog_cli.output.ndjson import ObjectKind, PathText, keywords, same_fields
 from kafkalog_cli.output.progress import sized
-from kafkalog_cli.output.records import ObjectKind, PathText, keywords, same_fields
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.views import Detail, View
 

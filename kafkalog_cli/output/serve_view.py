@@ -6,7 +6,7 @@ from typing import Annotated, TypedDict
 
 from kafkalog_cli.errors import counted
 from kafkalog_cli.ops.serve.serving import Serving
-from kafkalog_cli.output.records import Count, ObjectKind
+from kafkalog_cli.output.ndjson import Count, ObjectKind
 
 
 class ServingObject(TypedDict):

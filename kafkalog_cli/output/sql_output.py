@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Annotated, Any, NamedTuple, TypedDict
 
-from kafkalog_cli.disk.staged_file import StagedFile
+from kafkalog_cli.disk.named_places import StagedFile
 from kafkalog_cli.output.human import TextColumn, TextTable, write_table
-from kafkalog_cli.output.ndjson import json_text
-from kafkalog_cli.output.records import ObjectKind
+from kafkalog_cli.output.ndjson import ObjectKind, json_text
 from kafkalog_cli.output.stream import ResultStream, printable
 
 

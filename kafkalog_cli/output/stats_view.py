@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal, NamedTuple, TypedDict
 
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.audit.keys import KeyTotal
-from kafkalog_cli.ops.stats.contents import LogContents
+from kafkalog_cli.ops.audit.counting import KeyTotal
+from kafkalog_cli.ops.log_contents import LogContents
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
+from kafkalog_cli.output.ndjson import CodecWord, Count, ObjectKind, PathText, RawBytes, same_fields
 from kafkalog_cli.output.progress import sized
-from kafkalog_cli.output.records import CodecWord, Count, ObjectKind, PathText, RawBytes, same_fields
 from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 
 _BARS = " ▁▂▃▄▅▆▇█"

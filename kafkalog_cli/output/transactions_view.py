@@ -6,9 +6,8 @@ from typing import Annotated, TypedDict
 
 from kafkalog_cli.ops.open_transactions import IdState, InLog, OpenInLog, TransactionalId, Transactions
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
-from kafkalog_cli.output.ndjson import JsonLines
+from kafkalog_cli.output.ndjson import JsonLines, ObjectKind, PathText
 from kafkalog_cli.output.progress import spent
-from kafkalog_cli.output.records import ObjectKind, PathText
 from kafkalog_cli.output.stream import ResultStream, printable
 
 

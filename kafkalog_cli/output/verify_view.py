@@ -13,8 +13,8 @@ from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification
+from kafkalog_cli.output.ndjson import Count, ObjectKind, PathText, exit_codes
 from kafkalog_cli.output.progress import sized, spent
-from kafkalog_cli.output.records import Count, ObjectKind, PathText, exit_codes
 from kafkalog_cli.output.stream import NO_PAINT, Colour, Paint, ResultStream, paint_of, printable
 from kafkalog_cli.output.views import FAILURES, Listener, View
 

@@ -10,12 +10,12 @@ from typing import NamedTuple
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import DirectoryKind, DirectoryName
 from kafkalog_cli.errors import KafkalogError, NothingSelected, OffsetOutOfRange, UsageError
-from kafkalog_cli.format.murmur2 import partition_of_key
+from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition, Takes
-from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, metadata_log_in, read_cluster_metadata
+from kafkalog_cli.ops.append.partitioning import partition_of_key
 from kafkalog_cli.ops.listing.root import broker_root
-from kafkalog_cli.ops.lookup.by_time import lookup_time
+from kafkalog_cli.ops.lookup_time import lookup_time
 from kafkalog_cli.ops.partition_state import BrokerViews, PartitionState, log_bounds
 from kafkalog_cli.ops.read.request import Isolation, growing_end
 from kafkalog_cli.ops.selection import Selection, expand, in_its_log_dir, nothing_selected, partitions_taken

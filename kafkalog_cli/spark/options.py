@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.ops.read.request import Isolation
-from kafkalog_cli.ops.values.decoded_columns import Decoding
+from kafkalog_cli.ops.values import Decoding
 from kafkalog_cli.spark.offset_limits import (
     OF_RECORDS,
     LimitKind,

@@ -22,7 +22,7 @@ from kafkalog_cli.ops.partition_state import BrokerViews, log_bounds
 from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest
 from kafkalog_cli.ops.read.visible import VisibleChunk
-from kafkalog_cli.ops.values.decoded_columns import NEEDED, DecodedColumns, Decoding
+from kafkalog_cli.ops.values import NEEDED, DecodedColumns, Decoding
 from kafkalog_cli.spark.options import Mode
 from kafkalog_cli.spark.schema import (
     FAULT,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.ops.values.decoded_columns import DECODED
+from kafkalog_cli.ops.values import DECODED
 
 _HEADERS = {
     "type": "array",

@@ -13,7 +13,7 @@ from kafkalog_cli.format.batch import NO_OFFSET, Batch
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.log.segments.segment_search import SegmentIndexes
+from kafkalog_cli.log.segment_search import SegmentIndexes
 from kafkalog_cli.spark.offsets import OffsetRange
 
 SPLIT_BYTES = 128 << 20

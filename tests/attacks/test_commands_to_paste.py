@@ -16,7 +16,7 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import HalfChanged, MarkerKept, as_typed, shell_word
 from kafkalog_cli.ops.checks.diagnose import finding, with_path
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.importing.request import repeated_command
+from kafkalog_cli.ops.importing.sources import repeated_command
 from tests.attacks.test_links import PARTITION, PLAIN, facts, kafkalog, own, place, printed  # noqa: F401
 from tests.attacks.test_manifests import document, files_of
 

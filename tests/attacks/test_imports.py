@@ -11,12 +11,12 @@ import subprocess
 import pytest
 
 from kafkalog_cli.change.new_partition import make_partition
-from kafkalog_cli.change.publishing.new_partitions import NewPartitions, StagedPartition, staged_name
-from kafkalog_cli.change.publishing.output_directory import OutputDirectory
+from kafkalog_cli.change.new_partitions import NewPartitions, StagedPartition, staged_name
+from kafkalog_cli.change.output_directory import OutputDirectory
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.errors import BadInput, KafkalogError
-from kafkalog_cli.ops.importing.inputs import input_files
+from kafkalog_cli.ops.importing.sources import input_files
 from tests.attacks.test_links import PARTITION, facts, kafkalog, link_of_another_user, place, printed  # noqa: F401
 from tests.attacks.test_manifests import ABSENT, ABSURD, paths, put
 from tests.support.evidence import SCALE

@@ -12,11 +12,10 @@ from contextlib import closing
 
 import pytest
 
-from kafkalog_cli.change.publishing.output_directory import OutputDirectory
-from kafkalog_cli.change.publishing.record import ComingFile, RunRecord, record_bytes
+from kafkalog_cli.change.output_directory import OutputDirectory
+from kafkalog_cli.change.run_record import ComingFile, RunRecord, record_bytes
 from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem
-from kafkalog_cli.disk.named_places import check_named_file
-from kafkalog_cli.disk.staged_file import new_file
+from kafkalog_cli.disk.named_places import check_named_file, new_file
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.ops.replay.state import FORMAT, ReplayState
 from kafkalog_cli.ops.serve.committed import Commit, CommitFile, CommittedStore, OffsetKey

@@ -6,7 +6,7 @@ import pytest
 
 from kafkalog_cli.disk.durable import replace_file, temporary_of
 from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem
-from kafkalog_cli.disk.staged_file import new_file
+from kafkalog_cli.disk.named_places import new_file
 from tests.attacks.test_links import COMMANDS, PARTITION, kafkalog, place  # noqa: F401  (a fixture)
 
 

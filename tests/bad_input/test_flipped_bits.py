@@ -8,9 +8,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from kafkalog_cli.format.batch import RECORD_BATCH
+from kafkalog_cli.format.batch import MESSAGE_SEVEN_MAGIC1, MESSAGE_V0, RECORD_BATCH
 from kafkalog_cli.format.layout import Layout
-from kafkalog_cli.format.legacy import MESSAGE_SEVEN_MAGIC1, MESSAGE_V0
 from tests.bad_input.makers import LOGS, SmallLog
 from tests.bad_input.reading import Outcome, deadline, read
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from kafkalog_cli.change.new_partition import make_partition
-from kafkalog_cli.change.publishing.new_partitions import NewPartitions, StagedPartition, is_staged, staged_name
+from kafkalog_cli.change.new_partitions import NewPartitions, StagedPartition, is_staged, staged_name
 from kafkalog_cli.disk.names import DirectoryKind, classify_directory
 from kafkalog_cli.errors import ExitCode, HalfPublished, KafkalogError, Locked, Refused
 from tests.support.memory_fs import MemoryFilesystem

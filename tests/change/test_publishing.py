@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from kafkalog_cli.change.publishing.output_directory import OutputDirectory
-from kafkalog_cli.change.publishing.record import ComingFile, RunRecord, read_record
-from kafkalog_cli.disk.staged_file import StagedFile
+from kafkalog_cli.change.output_directory import OutputDirectory
+from kafkalog_cli.change.run_record import ComingFile, RunRecord, read_record
+from kafkalog_cli.disk.named_places import StagedFile
 from kafkalog_cli.errors import (
     ExitCode,
     HalfPublished,

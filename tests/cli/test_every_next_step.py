@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.change.publishing.new_partitions import staged_name
+from kafkalog_cli.change.new_partitions import staged_name
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import place_outside
 from kafkalog_cli.format import producer_snapshot
@@ -563,9 +563,9 @@ def _(corpus):
     """As a run leaves it that is killed after its commit, by what it wrote of its command line."""
     pytest.importorskip("pyspark")
     from kafkalog_cli.change.new_partition import make_partition
-    from kafkalog_cli.change.publishing.new_partitions import NewPartitions, StagedPartition
+    from kafkalog_cli.change.new_partitions import NewPartitions, StagedPartition
     from kafkalog_cli.disk.fs import RealFilesystem
-    from kafkalog_cli.ops.importing.request import ImportRequest, command_of
+    from kafkalog_cli.ops.importing.sources import ImportRequest, command_of
 
     class CutOff(NewPartitions):
         def complete(self):

@@ -13,7 +13,7 @@ import pytest
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.format.legacy import encode_start
+from kafkalog_cli.format.batch import encode_start
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, xerial
 from tests.support.naive_consumer import consume

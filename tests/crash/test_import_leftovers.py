@@ -6,7 +6,7 @@ from copy import deepcopy
 
 import pytest
 
-from kafkalog_cli.change.publishing.new_partitions import (
+from kafkalog_cli.change.new_partitions import (
     NewPartitions,
     StagedPartition,
     is_staged,

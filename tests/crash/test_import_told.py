@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather
 
-from kafkalog_cli.change.publishing.new_partitions import is_staged
+from kafkalog_cli.change.new_partitions import is_staged
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from tests.crash.log_directories import MARKER, ROOT, log_directory
@@ -23,7 +23,7 @@ from tests.support.watched_fs import FailingFilesystem
 pytest.importorskip("pyspark")
 
 from kafkalog_cli.cli import import_run
-from kafkalog_cli.ops.importing.inputs import input_files
+from kafkalog_cli.ops.importing.sources import input_files
 from kafkalog_cli.spark.importing import job, task
 
 LINES = b"0\n3\norders 0 90\nother 3 44\nt 0 0\n"

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
 
-from kafkalog_cli.output.records import OPEN, Count, NotRequired, ObjectKind, PathText, keywords
+from kafkalog_cli.output.ndjson import OPEN, Count, NotRequired, ObjectKind, PathText, keywords
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,7 +5,7 @@ import math
 from hypothesis import strategies as st
 
 from kafkalog_cli.format.internal_topics.schema import definitions, message_schema
-from kafkalog_cli.format.kafka_uuid import uuid_text
+from kafkalog_cli.format.java_text import uuid_text
 
 NAMES = sorted(definitions()["messages"])
 VERSIONS = [

@@ -7,9 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkalog_cli.format.internal_topics.decode import Decoded, Malformed, decode_message, encode_message, read_message
+from kafkalog_cli.format.internal_topics.decode import (
+    Decoded,
+    Malformed,
+    WireReader,
+    decode_message,
+    encode_message,
+    read_message,
+)
 from kafkalog_cli.format.internal_topics.schema import definitions, is_in, message_schema
-from kafkalog_cli.format.internal_topics.wire import WireReader
 from tests.format.internal_messages import NAMES, VERSIONS, messages, same
 
 PER_VERSION = settings(max_examples=max(5, settings().max_examples // 10), deadline=None)

@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkalog_cli.format import clean_shutdown, meta_properties, partition_metadata, quorum_state
-from kafkalog_cli.format.clean_shutdown import CleanShutdown
+from kafkalog_cli.format import meta_properties, partition_metadata
 from kafkalog_cli.format.fault import FaultKind
-from kafkalog_cli.format.kafka_uuid import ZERO_UUID, canonical_uuid, parse_uuid, uuid_text
+from kafkalog_cli.format.java_text import ZERO_UUID, canonical_uuid, parse_uuid, uuid_text
+from kafkalog_cli.format.json_files import CleanShutdown, QuorumState, decode_clean_shutdown, decode_quorum_state
 from kafkalog_cli.format.meta_properties import MetaProperties
 from kafkalog_cli.format.partition_metadata import PartitionMetadata
-from kafkalog_cli.format.quorum_state import QuorumState
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "sidecars"
 KRAFT, ZOOKEEPER = FIXTURES / "kraft", FIXTURES / "zookeeper"
@@ -21,7 +20,7 @@ DATE = "Sat Nov 21 02:30:54 UTC 2026"
 
 ints, longs = (st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (32, 64))
 uuids = st.binary(min_size=16, max_size=16).map(uuid_text)
-DECODERS = (meta_properties.decode, partition_metadata.decode, clean_shutdown.decode, quorum_state.decode)
+DECODERS = (meta_properties.decode, partition_metadata.decode, decode_clean_shutdown, decode_quorum_state)
 
 
 @settings(deadline=None)
@@ -57,7 +56,7 @@ def test_any_bytes_decode(data):
 
 @pytest.mark.parametrize("data", [b"[" * 100_000, b'{"a":' * 50_000, b'{"brokerEpoch":' + b"9" * 10_000 + b"}"])
 def test_hostile_json_is_a_fault(data):
-    for decode in (clean_shutdown.decode, quorum_state.decode):
+    for decode in (decode_clean_shutdown, decode_quorum_state):
         value, faults = decode(data)
         assert value is None
         assert len(faults) == 1
@@ -149,7 +148,7 @@ def test_partition_metadata_of_a_later_version_is_accepted():
 def test_real_clean_shutdown_markers():
     for root in (KRAFT, ZOOKEEPER):
         data = (root / ".kafka_cleanshutdown").read_bytes()
-        content, faults = clean_shutdown.decode(data)
+        content, faults = decode_clean_shutdown(data)
         assert faults == []
         assert content == (None if root is ZOOKEEPER else CleanShutdown(0, 87))
     assert data == b""
@@ -159,18 +158,18 @@ def test_real_clean_shutdown_markers():
 @given(st.builds(CleanShutdown, ints, longs))
 def test_clean_shutdown_markers_come_back(content):
     data = b'{"version":%d,"brokerEpoch":%d}' % content
-    assert clean_shutdown.decode(data) == (content, [])
+    assert decode_clean_shutdown(data) == (content, [])
 
 
 def test_a_marker_that_cannot_be_read_is_told():
-    content, (fault,) = clean_shutdown.decode(b'{"version":0}')
+    content, (fault,) = decode_clean_shutdown(b'{"version":0}')
     assert content is None
     assert fault.message.startswith("no broker epoch can be read")
 
 
 def test_real_quorum_state():
     data = (KRAFT / "quorum-state").read_bytes()
-    state, faults = quorum_state.decode(data)
+    state, faults = decode_quorum_state(data)
     assert faults == []
     assert (state.leader_id, state.leader_epoch, state.current_voters) == (1, 2, (1,))
 
@@ -188,27 +187,27 @@ def test_quorum_states_of_version_0_come_back(state):
         return
     voters = [{"voterId": voter} for voter in state.current_voters]
     more = {"clusterId": state.cluster_id, "appliedOffset": state.applied_offset, "currentVoters": voters}
-    assert quorum_state.decode(quorum_state_file(state, more)) == (state, [])
+    assert decode_quorum_state(quorum_state_file(state, more)) == (state, [])
 
 
 @settings(deadline=None)
 @given(st.builds(QuorumState, st.just(1), ints, ints, ints, voted_directory_id=uuids))
 def test_quorum_states_of_version_1_come_back(state):
     data = quorum_state_file(state, {"votedDirectoryId": state.voted_directory_id})
-    assert quorum_state.decode(data) == (state, [])
+    assert decode_quorum_state(data) == (state, [])
 
 
 @pytest.mark.parametrize("key", ["clusterId", "leaderId", "leaderEpoch", "votedId", "appliedOffset", "currentVoters"])
 def test_a_quorum_state_without_one_of_its_fields_is_refused(key):
     content = json.loads((KRAFT / "quorum-state").read_bytes())
     for value in (None, "x", 2**70, [1]):
-        state, faults = quorum_state.decode(json.dumps(content | {key: value}).encode())
+        state, faults = decode_quorum_state(json.dumps(content | {key: value}).encode())
         assert (state, len(faults)) == (None, 1) or (key, value) == ("clusterId", "x")
     del content[key]
-    _, (fault,) = quorum_state.decode(json.dumps(content).encode())
+    _, (fault,) = decode_quorum_state(json.dumps(content).encode())
     assert fault.message == f"field {key} is missing or of another type"
 
 
 def test_unknown_versions_of_quorum_state():
-    _, (fault,) = quorum_state.decode(b'{"data_version":2}')
+    _, (fault,) = decode_quorum_state(b'{"data_version":2}')
     assert fault.kind is FaultKind.INVALID_VERSION

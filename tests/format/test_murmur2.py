@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as twin
 
-from kafkalog_cli.format.murmur2 import murmur2, partition_of_key
+from kafkalog_cli.ops.append.partitioning import murmur2, partition_of_key
 
 KAFKAS = {
     b"21": -973932308,

@@ -8,12 +8,11 @@ import pytest
 
 from kafkalog_cli.format import (
     checkpoint,
-    clean_shutdown,
     index,
+    json_files,
     meta_properties,
     partition_metadata,
     producer_snapshot,
-    quorum_state,
     txnindex,
 )
 from kafkalog_cli.format.fault import FaultKind
@@ -111,12 +110,12 @@ def answer_pm(data):
 
 
 def answer_cs(data):
-    content, _ = clean_shutdown.decode(data)
+    content, _ = json_files.decode_clean_shutdown(data)
     return optional(content.broker_epoch if content else None)
 
 
 def answer_qs(data):
-    state, faults = quorum_state.decode(data)
+    state, faults = json_files.decode_quorum_state(data)
     if faults:
         return None
     return f"{state.leader_epoch} {optional(None if state.leader_id == -1 else state.leader_id, 'OptionalInt')}"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.format.kafka_version import NEWEST
+from kafkalog_cli.format.internal_topics.schema import NEWEST
 
 
 class Ran(NamedTuple):

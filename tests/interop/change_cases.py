@@ -18,8 +18,8 @@ from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.apply_changes import MarkerState
 from kafkalog_cli.ops.delete_records import DeleteRecordsRequest, apply_delete_records, plan_delete_records
-from kafkalog_cli.ops.log_plan import LogRequest
 from kafkalog_cli.ops.partition_state import Roots
+from kafkalog_cli.ops.plans import LogRequest
 from kafkalog_cli.ops.retain.plan import RetainRequest
 from kafkalog_cli.ops.retain.retain import apply_retain, plan_retain
 from kafkalog_cli.ops.roll import RollRequest, apply_roll, plan_roll

@@ -13,8 +13,7 @@ from kafkalog_cli.format import txnindex
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
-from kafkalog_cli.ops.compact.choose import plan_compact
-from kafkalog_cli.ops.compact.plan import CompactRequest
+from kafkalog_cli.ops.compact.plan import CompactRequest, plan_compact
 from kafkalog_cli.ops.compact.verb import apply_compact
 from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.settings import SettingsSource

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.lookup.by_time import lookup_time
+from kafkalog_cli.ops.lookup_time import lookup_time
 from tests.interop.broker import Client, broker
 from tests.interop.fuzzing import run_fuzz
 from tests.interop.real_kafka import real_kafka_here

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from kafkalog_cli.format.kafka_version import KafkaVersion
+from kafkalog_cli.format.internal_topics.schema import KafkaVersion
 from tests.interop.agreement import Ran
 from tests.interop.class_archives import archived
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kafkalog_cli.change.publishing.new_partitions import staged_name
+from kafkalog_cli.change.new_partitions import staged_name
 from tests.interop.broker import Client, broker
 from tests.interop.broker_records import our_lines, served_lines
 from tests.interop.recovering import complaints

@@ -11,8 +11,8 @@ import struct
 import pytest
 
 from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.log.log_end import segment_end
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.log.segments.log_end import segment_end
 from tests.crash.log_directories import batch
 from tests.interop import damage
 from tests.interop.fuzz_loader import fuzz, sources_for

@@ -3,7 +3,7 @@
 import random
 import subprocess
 
-from kafkalog_cli.format.murmur2 import murmur2, partition_of_key
+from kafkalog_cli.ops.append.partitioning import murmur2, partition_of_key
 from tests.interop.real_kafka import JAVA
 
 COUNT = 100_000

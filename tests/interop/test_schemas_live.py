@@ -12,7 +12,7 @@ import pytest
 from kafkalog_cli.format.internal_topics.decode import encode_message
 from kafkalog_cli.format.internal_topics.records import API_MESSAGE_TOPICS, COORDINATOR_TOPICS
 from kafkalog_cli.format.internal_topics.schema import definitions, is_in, message_schema
-from kafkalog_cli.format.kafka_uuid import uuid_text
+from kafkalog_cli.format.java_text import uuid_text
 from kafkalog_cli.format.varint import encode_unsigned
 from tests.interop.agreement import assert_agree, run_ours
 from tests.interop.real_kafka import CACHE

@@ -8,7 +8,7 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import NotKafkaLayout, PathNotFound
 from kafkalog_cli.format.fault import FaultKind
-from kafkalog_cli.format.kafka_uuid import ZERO_UUID
+from kafkalog_cli.format.java_text import ZERO_UUID
 from kafkalog_cli.log.settings.cluster_metadata import SnapshotId, read_cluster_metadata
 from kafkalog_cli.log.settings.metadata_image import PartitionRegistration
 from tests.support.logs import R, batch_v2

@@ -7,9 +7,9 @@ import pytest
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.format.fault import FaultKind
+from kafkalog_cli.log.log_end import segment_end
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.log.segments.log_end import segment_end
 
 FS = RealFilesystem()
 LOADED = re.compile(r"Completed load of Log\(dir=\S+/([^/,]+), .*logEndOffset=(\d+)\)")

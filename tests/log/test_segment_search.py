@@ -6,7 +6,7 @@ import pytest
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.log.segments.segment_search import SegmentIndexes, first_batch_reaching
+from kafkalog_cli.log.segment_search import SegmentIndexes, first_batch_reaching
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, message_set, write_segment
 
 FS = RealFilesystem()

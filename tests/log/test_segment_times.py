@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.log.log_end import TimestampOrigin, largest_timestamp
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.log.segments.log_end import TimestampOrigin, largest_timestamp
 from tests.support.logs import R, batch_v2, indexes
 
 FS = RealFilesystem()

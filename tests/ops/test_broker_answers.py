@@ -8,7 +8,7 @@ import pytest
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.lookup.by_time import lookup_max_timestamp, lookup_time
+from kafkalog_cli.ops.lookup_time import lookup_max_timestamp, lookup_time
 from kafkalog_cli.ops.partition_state import log_bounds
 from tests.support.commands import kafkalog
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment

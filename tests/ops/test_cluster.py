@@ -13,7 +13,7 @@ import kafkalog_cli as kl
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import NothingSelected
-from kafkalog_cli.ops.cluster.entries import ClusterPart, is_sensitive, text_of
+from kafkalog_cli.ops.cluster_entries import ClusterPart, is_sensitive, text_of
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.metadata_logs import directory, leader_change, partition, snapshot, topic_id, value
 

@@ -11,11 +11,10 @@ from kafkalog_cli.broker.producer_state import ProducerState
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.compact import choose
-from kafkalog_cli.ops.compact.choose import plan_compact
+from kafkalog_cli.ops.compact import plan as planning_module
 from kafkalog_cli.ops.compact.erasing import ErasureProof, _place_of, replication_words
 from kafkalog_cli.ops.compact.passes import marking_request
-from kafkalog_cli.ops.compact.plan import MOST_OFFSETS, Choice, CompactRequest, RecordPlace
+from kafkalog_cli.ops.compact.plan import MOST_OFFSETS, Choice, CompactRequest, RecordPlace, plan_compact
 from kafkalog_cli.ops.partition_facts import Replication
 from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.settings import SettingsSource
@@ -88,7 +87,7 @@ def test_the_end_of_a_round_stays_as_an_empty_batch_before_4_4(tmp_path, version
 
 
 def choice(dirt, *, first_base=0, **request):
-    planning = object.__new__(choose._CleanedLog)
+    planning = object.__new__(planning_module._CleanedLog)
     lags = {"min_compaction_lag_ms": 0, "max_compaction_lag_ms": 100}
     planning.__dict__["config"] = SimpleNamespace(min_cleanable_dirty_ratio=0.5, **lags)
     planning.__dict__["request"] = SimpleNamespace(**{"is_forced": False, "erased": None} | request)
@@ -118,7 +117,7 @@ def test_a_producers_last_offset_may_be_0():
     state = ProducerState()
     for producer_id, offset in ((7, -1), (8, 0), (9, 1)):
         state.producers[producer_id] = ProducerEntry(producer_id, 3, 0, offset, 0, 0, -1, -1)
-    assert choose.LastRecords(state.producers) == {7: (None, 3), 8: (0, 3), 9: (1, 3)}
+    assert planning_module.LastRecords(state.producers) == {7: (None, 3), 8: (0, 3), 9: (1, 3)}
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,12 @@ import pytest
 from kafkalog_cli.change.manifest import RunInfo
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.format.kafka_version import KafkaVersion
+from kafkalog_cli.format.internal_topics.schema import KafkaVersion
 from kafkalog_cli.format.producer_snapshot import decode as decode_snapshot
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Scan
-from kafkalog_cli.ops.compact.choose import plan_compact
-from kafkalog_cli.ops.compact.plan import CompactRequest
+from kafkalog_cli.ops.compact.plan import CompactRequest, plan_compact
 from kafkalog_cli.ops.compact.verb import apply_compact
 from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.settings import SettingsSource

@@ -8,8 +8,7 @@ import pytest
 from kafkalog_cli.broker.cleaning.explaining import Reason
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.compact.choose import plan_compact
-from kafkalog_cli.ops.compact.plan import CompactRequest
+from kafkalog_cli.ops.compact.plan import CompactRequest, plan_compact
 from kafkalog_cli.ops.compact.verb import explain
 from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.settings import SettingsSource

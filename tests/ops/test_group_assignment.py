@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.ops.coordinators import LogDirs
-from kafkalog_cli.ops.groups.assignment import assign_ranges, ranges_of
-from kafkalog_cli.ops.groups.describe import MemberDescription
+from kafkalog_cli.ops.group_assignment import assign_ranges, ranges_of
+from kafkalog_cli.ops.groups import MemberDescription
 from kafkalog_cli.ops.tables.groups import GroupMember
 from tests.support.commands import kafkalog
 

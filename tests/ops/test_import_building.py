@@ -8,7 +8,7 @@ from tests.support.watched_fs import every_fault
 pa = pytest.importorskip("pyarrow")
 
 from kafkalog_cli.change.new_partition import remove_all  # noqa: E402
-from kafkalog_cli.change.publishing.new_partitions import staged_name  # noqa: E402
+from kafkalog_cli.change.new_partitions import staged_name  # noqa: E402
 from kafkalog_cli.disk.kernels import KernelChoice  # noqa: E402
 from kafkalog_cli.errors import BadInput, KafkalogError  # noqa: E402
 from kafkalog_cli.ops.append.batching import Writing  # noqa: E402

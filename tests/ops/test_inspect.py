@@ -18,7 +18,7 @@ import kafkalog_cli as kl
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.ops.inspect.log_walk import MOST_HOLES
+from kafkalog_cli.ops.inspect import MOST_HOLES
 from kafkalog_cli.output.inspect_page import inspect_page
 from tests.ops.test_find import some_logs
 from tests.support.commands import kafkalog

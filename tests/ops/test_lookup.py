@@ -9,8 +9,8 @@ import pytest
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.lookup.by_offset import lookup_offset
-from kafkalog_cli.ops.lookup.by_time import lookup_max_timestamp, lookup_time
+from kafkalog_cli.ops.lookup_offset import lookup_offset
+from kafkalog_cli.ops.lookup_time import lookup_max_timestamp, lookup_time
 from tests.support.commands import kafkalog
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, message_set, write_segment
 

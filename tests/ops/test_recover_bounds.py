@@ -11,8 +11,8 @@ from kafkalog_cli.broker.log_loader import LoadedLog, StartState
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import FileKind
+from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.recover.plan import line_edits, watermark_remark
 from kafkalog_cli.ops.recover.recover import _line_edits
 from kafkalog_cli.ops.recover.repair import Scope, plan_repair

@@ -10,12 +10,12 @@ from kafkalog_cli.broker.retention import retain as retention_of
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import OffsetOutOfRange
+from kafkalog_cli.log.log_end import LargestTimestamp, TimestampOrigin
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.log.segments.log_end import LargestTimestamp, TimestampOrigin
 from kafkalog_cli.ops import delete_records, truncate
 from kafkalog_cli.ops.delete_records import DeleteRecordsRequest, plan_delete_records
-from kafkalog_cli.ops.log_plan import LogRequest
 from kafkalog_cli.ops.partition_state import PartitionState, Roots
+from kafkalog_cli.ops.plans import LogRequest
 from kafkalog_cli.ops.retain import free, retain
 from kafkalog_cli.ops.retain.free import FreeRequest, FreeSegment, oldest_first, plan_free
 from kafkalog_cli.ops.retain.plan import Retained, RetainRequest, Stay, fates_of

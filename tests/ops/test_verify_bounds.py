@@ -13,8 +13,8 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import DirectoryKind, classify_file
 from kafkalog_cli.format.control import ControlRecord
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
+from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, open_partition
-from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.checks.diagnose import finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.listing.root import Shutdown

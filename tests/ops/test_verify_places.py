@@ -6,7 +6,7 @@ import pytest
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import KafkalogError, NothingSelected, UnsupportedFormat
-from kafkalog_cli.format.kafka_uuid import uuid_text
+from kafkalog_cli.format.java_text import uuid_text
 from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.verify.partition import Level

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog_cli.format.kafka_version import NEWEST, KafkaVersion
+from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
 from kafkalog_cli.output.block_lines import OUT_BYTES, BlockLines, CompiledLogText
 from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
 from kafkalog_cli.output.dump_text import ClassDecoder, LogText

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog_cli.errors import ExitCode, PathNotFound
-from kafkalog_cli.output.ndjson import JsonLines, json_bytes, json_path, json_quoted, json_text
-from kafkalog_cli.output.records import ObjectKind
+from kafkalog_cli.output.ndjson import JsonLines, ObjectKind, json_bytes, json_path, json_quoted, json_text
 from kafkalog_cli.output.stream import ResultStream
 
 

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from kafkalog_cli.format.protocol.errors import ApiError
-from kafkalog_cli.ops.groups.assignment import uniform_of
+from kafkalog_cli.ops.group_assignment import uniform_of
 from kafkalog_cli.ops.serve.consumer_groups import ASSIGNORS, ConsumerGroupCoordinator, ConsumerState, Heartbeat
 from tests.serve.test_serve_fetch import log_dir  # noqa: F401 fixture
 from tests.support.kafka_client import KafkaClient

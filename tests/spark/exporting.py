@@ -14,7 +14,7 @@ import pyarrow.parquet as pq  # noqa: E402
 from pyspark.serializers import CloudPickleSerializer  # noqa: E402
 
 from kafkalog_cli.disk.fs import RealFilesystem  # noqa: E402
-from kafkalog_cli.ops.export.request import ExportRequest, FileFormat  # noqa: E402
+from kafkalog_cli.ops.export_request import ExportRequest, FileFormat  # noqa: E402
 from kafkalog_cli.ops.selection import Selection  # noqa: E402
 from kafkalog_cli.output.export_view import ExportLines  # noqa: E402
 from kafkalog_cli.spark.export import job  # noqa: E402

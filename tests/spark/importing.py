@@ -7,8 +7,7 @@ import pytest
 import kafkalog_cli as kl
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.lock import LockPolicy
-from kafkalog_cli.ops.importing.inputs import input_files
-from kafkalog_cli.ops.importing.request import ImportRequest, command_of
+from kafkalog_cli.ops.importing.sources import ImportRequest, command_of, input_files
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.spark.importing import job
 from tests.spark.exporting import PICKLER, no_session, pa, tasks_here

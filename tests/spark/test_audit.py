@@ -16,8 +16,7 @@ from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode, KafkalogError, NotKafkaLayout, PathNotFound, combined_exit_code
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.audit.audit import Failed
-from kafkalog_cli.ops.compact.choose import plan_compact
-from kafkalog_cli.ops.compact.plan import CompactRequest
+from kafkalog_cli.ops.compact.plan import CompactRequest, plan_compact
 from kafkalog_cli.ops.listing.paths import Lister
 from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.selection import Selection

@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kafkalog_cli as kl
-from kafkalog_cli.change.publishing.new_partitions import is_staged
+from kafkalog_cli.change.new_partitions import is_staged
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import BadInput, ExitCode, NothingSelected, NotSame, PathNotFound, Refused, UsageError
-from kafkalog_cli.ops.export.request import OnDamage
+from kafkalog_cli.ops.export_request import OnDamage
 from kafkalog_cli.ops.importing import planning
 from kafkalog_cli.ops.importing.building import build
 from kafkalog_cli.spark.importing import task

@@ -6,8 +6,7 @@ import random
 import pytest
 
 from kafkalog_cli.errors import BadInput, NothingSelected, UsageError
-from kafkalog_cli.format.murmur2 import partition_of_key
-from kafkalog_cli.ops.append.partitioning import Partitioner
+from kafkalog_cli.ops.append.partitioning import Partitioner, partition_of_key
 from kafkalog_cli.ops.append.reading import NewRecord
 from kafkalog_cli.ops.importing import scattering
 from tests.spark.exporting import FileFormat, export, pa, pq

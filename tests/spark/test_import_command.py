@@ -11,7 +11,7 @@ import time
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkalog_cli.change.publishing.new_partitions import is_staged
+from kafkalog_cli.change.new_partitions import is_staged
 from tests.spark.exporting import pa, pq
 from tests.spark.importing import new_log_dir, records, seen
 from tests.spark.test_export_command import ROOT, kafkalog, many

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from kafkalog_cli.change.publishing.new_partitions import is_staged, staged_name
+from kafkalog_cli.change.new_partitions import is_staged, staged_name
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import HalfPublished
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind

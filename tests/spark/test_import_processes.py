@@ -13,8 +13,8 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.disk.posix_lock import lock_owner
 from kafkalog_cli.errors import BadInput, NotChanged
-from kafkalog_cli.ops.importing.request import ImportRequest
 from kafkalog_cli.ops.importing.scattering import Places
+from kafkalog_cli.ops.importing.sources import ImportRequest
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.spark.importing import job
 from kafkalog_cli.spark.importing.task import BuildTask, Where, scattered

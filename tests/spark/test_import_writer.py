@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql import functions
 
-from kafkalog_cli.format.murmur2 import partition_of_key
+from kafkalog_cli.ops.append.partitioning import partition_of_key
 from tests.spark.importing import new_log_dir, records, seen
 from tests.spark.test_import import ID
 from tests.spark.test_spark_rows import log_dir

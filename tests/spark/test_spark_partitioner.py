@@ -6,7 +6,7 @@ import zlib
 import pytest
 
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.format.murmur2 import partition_of_key
+from kafkalog_cli.ops.append.partitioning import partition_of_key
 from tests.spark.spark_reading import rows, subset, tasks
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 

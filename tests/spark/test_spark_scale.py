@@ -6,7 +6,7 @@ import pytest
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.ops.export.request import ExportRequest
+from kafkalog_cli.ops.export_request import ExportRequest
 from kafkalog_cli.ops.listing.root import root_above
 from kafkalog_cli.ops.partition_state import BrokerViews, broker_view, state_in
 from kafkalog_cli.ops.ranges import Range

@@ -8,7 +8,7 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.spark import partials, sql
 from kafkalog_cli.spark.queries import query as query_module
 from kafkalog_cli.spark.queries.catalog import Catalog, Reading, SqlView
-from kafkalog_cli.spark.queries.scan import Scan
+from kafkalog_cli.spark.queries.source_read import SourceRead
 from tests.spark.sql_cases import Chooser, make_logs, oracle_of
 from tests.spark.sql_fuzz import answer_of, plain
 
@@ -52,7 +52,7 @@ def test_random_aggregates(spark, folder, monkeypatch, evidence, seed):
     nodes = [Chooser(seed + number).totals() for number in range(QUERIES)]
     rewritten = [asked(spark, folder, node.sql("spark")) for node in nodes]
     with monkeypatch.context() as patched:
-        patched.setattr(Scan, "planned_here", Scan.by_source)
+        patched.setattr(SourceRead, "planned_here", SourceRead.by_source)
         assert rewritten == [asked(spark, folder, node.sql("spark")) for node in nodes]
     monkeypatch.setattr(query_module, "with_partials", lambda *_: None)
     for node, (rows, is_in_tasks) in zip(nodes, rewritten, strict=True):

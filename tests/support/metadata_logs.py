@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kafkalog_cli.format.internal_topics.decode import encode_message
 from kafkalog_cli.format.internal_topics.schema import definitions
-from kafkalog_cli.format.kafka_uuid import uuid_text
+from kafkalog_cli.format.java_text import uuid_text
 from kafkalog_cli.format.varint import encode_unsigned
 from tests.support.logs import BASE_TIME_MS, CONTROL, R, batch_v2
 

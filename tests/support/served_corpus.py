@@ -27,7 +27,7 @@ class Served(NamedTuple):
     codecs: dict[str, set[str]]
 
     @property
-    def count(self) -> int:
+    def record_count(self) -> int:
         return sum(len(one) for partitions in self.records.values() for one in partitions.values())
 
     def with_codecs(self, codecs):
@@ -88,4 +88,4 @@ class Collected:
 
     def is_enough(self, served):
         """Whether the client has all records, or takes too long. The client may then ask once more for others."""
-        return self.count >= served.count or time.monotonic() > self._until
+        return self.count >= served.record_count or time.monotonic() > self._until

@@ -36,10 +36,10 @@ from kafkalog_cli.format.batch_encoder import BatchEncoder, EncodedBatches, Want
 from kafkalog_cli.format.columns import Octets, any_row
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.records import OUTSIDE, RecordBlock, RecordColumns
+from kafkalog_cli.log.log_end import segment_end
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Chunk
-from kafkalog_cli.log.segments.log_end import segment_end
 
 _NO_RECORDS = RecordColumns.from_rows([])
 

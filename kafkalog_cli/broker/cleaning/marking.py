@@ -29,10 +29,10 @@ from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.log.log_end import entries_in_use
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Chunk
-from kafkalog_cli.log.segments.log_end import entries_in_use
 
 MEMORY_BYTES = 128 << 20
 """Memory for keys and marks; a broker's cleaner threads share as much (log.cleaner.dedupe.buffer.size)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
-from kafkalog_cli.format.internal_topics.decode import read_message
+from kafkalog_cli.format.internal_topics.decode import OverLimit, Undecodable, WireReader, read_message
 from kafkalog_cli.format.internal_topics.schema import (
     NEWEST_RELEASE,
     Message,
@@ -14,7 +14,6 @@ from kafkalog_cli.format.internal_topics.schema import (
     is_in,
     message_schema,
 )
-from kafkalog_cli.format.internal_topics.wire import OverLimit, Undecodable, WireReader
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"

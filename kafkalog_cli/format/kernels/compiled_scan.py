@@ -6,10 +6,9 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from kafkalog_cli.format.batch import RECORD_BATCH
+from kafkalog_cli.format.batch import MESSAGE_V0, MESSAGE_V1, RECORD_BATCH
 from kafkalog_cli.format.kernels.compiling import BYTES, MATRIX, entry, inlined, kernel
 from kafkalog_cli.format.kernels.machine import crc32, crc32c, load_u32_be, load_u64_be
-from kafkalog_cli.format.legacy import MESSAGE_V0, MESSAGE_V1
 
 _EPOCH = RECORD_BATCH.offset["partition_leader_epoch"]
 _MAGIC = RECORD_BATCH.offset["magic"]

@@ -7,6 +7,8 @@ from kafkalog_cli.format.batch import (
     CODEC_MASK,
     HEADER_SIZE_UP_TO_MAGIC_BYTES,
     LOG_OVERHEAD_BYTES,
+    MESSAGE_V0,
+    MESSAGE_V1,
     MINIMUM_ENTRY_SIZE,
     NO_OFFSET,
     NO_TIMESTAMP,
@@ -16,7 +18,6 @@ from kafkalog_cli.format.batch import (
 )
 from kafkalog_cli.format.fault import Fault, FaultKind, incomplete_batch
 from kafkalog_cli.format.kernels import Scanned
-from kafkalog_cli.format.legacy import MESSAGE_V0, MESSAGE_V1
 from kafkalog_cli.format.limits import Limits
 
 Row = tuple[int, ...]

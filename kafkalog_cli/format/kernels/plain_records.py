@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from kafkalog_cli.format import crc as checksums
 from kafkalog_cli.format.batch import (
     CODEC_MASK,
+    KEY_LENGTH_OFFSET,
     LOG_OVERHEAD_BYTES,
+    MESSAGE_V0,
+    MESSAGE_V1,
     MINIMUM_ENTRY_SIZE,
     NO_SEQUENCE,
     NO_TIMESTAMP,
@@ -18,7 +21,6 @@ from kafkalog_cli.format.batch import (
 )
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.kernels.plain import PART_RECORDS, Part, Row
-from kafkalog_cli.format.legacy import KEY_LENGTH_OFFSET, MESSAGE_V0, MESSAGE_V1
 from kafkalog_cli.format.records import OUTSIDE
 
 

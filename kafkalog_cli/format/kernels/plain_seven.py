@@ -9,22 +9,20 @@ from typing import NamedTuple
 from kafkalog_cli.format import crc as checksums
 from kafkalog_cli.format.batch import (
     CODEC_MASK,
+    KEY_LENGTH_OFFSET,
     LOG_OVERHEAD_BYTES,
+    MESSAGE_SEVEN_MAGIC0,
+    MESSAGE_SEVEN_MAGIC1,
     MINIMUM_ENTRY_SIZE,
+    MINIMUM_SEVEN_SIZE,
     NO_TIMESTAMP,
+    SEVEN_CODEC_MASK,
     Batch,
     BatchColumns,
 )
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.kernels import Scanned
 from kafkalog_cli.format.kernels.plain import Row
-from kafkalog_cli.format.legacy import (
-    KEY_LENGTH_OFFSET,
-    MESSAGE_SEVEN_MAGIC0,
-    MESSAGE_SEVEN_MAGIC1,
-    MINIMUM_SEVEN_SIZE,
-    SEVEN_CODEC_MASK,
-)
 from kafkalog_cli.format.limits import Limits
 
 _SIZE_BYTES = 4

@@ -10,9 +10,8 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from kafkalog_cli.format.internal_topics.decode import Spliced, encode_pieces, read_fields
+from kafkalog_cli.format.internal_topics.decode import Spliced, Undecodable, WireReader, encode_pieces, read_fields
 from kafkalog_cli.format.internal_topics.schema import Message, MessageSchema, Versions, schema_of
-from kafkalog_cli.format.internal_topics.wire import Undecodable, WireReader
 
 PRODUCE, FETCH, LIST_OFFSETS, OFFSET_COMMIT, OFFSET_FETCH, API_VERSIONS = 0, 1, 2, 8, 9, 18
 _INT32 = struct.Struct(">i")

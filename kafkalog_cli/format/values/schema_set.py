@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from kafkalog_cli.format.json_object import integer, read_json_object
+from kafkalog_cli.format.json_files import integer, read_json_object
 
 AVRO, PROTOBUF, JSON = "AVRO", "PROTOBUF", "JSON"
 

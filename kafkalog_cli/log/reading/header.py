@@ -11,6 +11,8 @@ from kafkalog_cli.format.batch import (
     CRC_GOOD,
     HEADER_SIZE_UP_TO_MAGIC_BYTES,
     LOG_OVERHEAD_BYTES,
+    MESSAGE_V0,
+    MESSAGE_V1,
     MINIMUM_ENTRY_SIZE,
     NO_OFFSET,
     NO_TIMESTAMP,
@@ -20,7 +22,6 @@ from kafkalog_cli.format.batch import (
 )
 from kafkalog_cli.format.control import CONTROL_RECORD_KEY, END_TXN_MARKER, ControlRecord, control_type, decode_control
 from kafkalog_cli.format.fault import Fault, FaultKind
-from kafkalog_cli.format.legacy import MESSAGE_V0, MESSAGE_V1
 from kafkalog_cli.format.varint import BadVarint, decode_zigzag_64
 from kafkalog_cli.log.reading.scan import read_readable
 

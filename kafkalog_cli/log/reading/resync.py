@@ -8,17 +8,21 @@ from typing import Any, NamedTuple
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile, data_from
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import crc as checksums
-from kafkalog_cli.format.batch import CODEC_MASK, LOG_OVERHEAD_BYTES, MINIMUM_ENTRY_SIZE, NO_OFFSET, RECORD_BATCH
-from kafkalog_cli.format.columns import Flags, Integers, Octets
-from kafkalog_cli.format.crc import CRC32_POLYNOMIAL, CRC32C_POLYNOMIAL, crc_after_every_byte, crc_of_ranges
-from kafkalog_cli.format.legacy import (
+from kafkalog_cli.format.batch import (
+    CODEC_MASK,
     KEY_LENGTH_OFFSET,
+    LOG_OVERHEAD_BYTES,
     MESSAGE_SEVEN_MAGIC0,
     MESSAGE_SEVEN_MAGIC1,
     MESSAGE_V0,
     MESSAGE_V1,
+    MINIMUM_ENTRY_SIZE,
     MINIMUM_SEVEN_SIZE,
+    NO_OFFSET,
+    RECORD_BATCH,
 )
+from kafkalog_cli.format.columns import Flags, Integers, Octets
+from kafkalog_cli.format.crc import CRC32_POLYNOMIAL, CRC32C_POLYNOMIAL, crc_after_every_byte, crc_of_ranges
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES
 from kafkalog_cli.log.reading.scan import DEVICE_BLOCK_BYTES, read_readable

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kafkalog_cli.format.internal_topics.schema import Message
-from kafkalog_cli.format.kafka_uuid import ZERO_UUID
+from kafkalog_cli.format.java_text import ZERO_UUID
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 """Resource types of settings (ConfigResource.Type)."""

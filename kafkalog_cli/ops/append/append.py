@@ -29,9 +29,17 @@ from kafkalog_cli.ops.append.batching import BLOCK_RECORDS, ENDS, BatchMaker, Ba
 from kafkalog_cli.ops.append.checks import Checks, OddTime
 from kafkalog_cli.ops.append.columns import Arriving
 from kafkalog_cli.ops.apply_changes import Applied, MarkerState, marker_after, marker_away
-from kafkalog_cli.ops.change_plan import fingerprints_of
-from kafkalog_cli.ops.log_plan import LogPlan, LogRequest, PlannedLog, Unready, check_logs, refused, whole_end_of
 from kafkalog_cli.ops.partition_state import PartitionState
+from kafkalog_cli.ops.plans import (
+    LogPlan,
+    LogRequest,
+    PlannedLog,
+    Unready,
+    check_logs,
+    fingerprints_of,
+    refused,
+    whole_end_of,
+)
 
 _RECOVERY_POINT = FileKind.RECOVERY_POINT_CHECKPOINT
 _LEVELS = {

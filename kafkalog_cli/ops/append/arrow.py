@@ -17,7 +17,7 @@ from kafkalog_cli.log.reading.record_arrow import BATCH_FIELDS, RECORD_FIELDS
 from kafkalog_cli.ops.append.batching import MOST_DELTA
 from kafkalog_cli.ops.append.columns import ROWS, RecordRun
 from kafkalog_cli.ops.append.reading import NewRecord, RecordOrigin
-from kafkalog_cli.ops.export.files import OF_FILES
+from kafkalog_cli.ops.export_files import OF_FILES
 
 _SLICE_ROWS = 1 << 14
 _SLICE_BYTES = 1 << 24

@@ -8,18 +8,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from kafkalog_cli.change.new_partition import is_unfinished, make_alone, remove_partition
-from kafkalog_cli.change.publishing.new_partitions import has_no_record
+from kafkalog_cli.change.new_partitions import has_no_record
 from kafkalog_cli.disk.durable import is_half_changed, is_marker_kept, partition_left, tells_nothing_changed
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_partition
 from kafkalog_cli.disk.named_places import check_new_directory
 from kafkalog_cli.disk.names import DirectoryKind, FileKind
 from kafkalog_cli.errors import KafkalogError, SyncFailed, Unreadable, shell_word
-from kafkalog_cli.format.kafka_uuid import ZERO_UUID, canonical_uuid
+from kafkalog_cli.format.java_text import ZERO_UUID, canonical_uuid
 from kafkalog_cli.log.partition import Partition, directory_name, open_partition
 from kafkalog_cli.ops.append.append import AppendPlan
-from kafkalog_cli.ops.log_plan import RECOVER_FIRST
 from kafkalog_cli.ops.partition_facts import topic_id_of
+from kafkalog_cli.ops.plans import RECOVER_FIRST
 from kafkalog_cli.ops.session.work import of_the_system
 from kafkalog_cli.ops.settings import SettingsSource
 

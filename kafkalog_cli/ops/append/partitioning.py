@@ -1,15 +1,43 @@
-"""Choose the partition of each record as Kafka's producer does, and sort the input by partition."""
+"""Choose the partition of each record as Kafka's producer does (murmur2), and sort the input by partition."""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from tempfile import SpooledTemporaryFile
 
 from kafkalog_cli.errors import Refused
-from kafkalog_cli.format.murmur2 import partition_of_key
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.append.reading import NewRecord, Parse
 from kafkalog_cli.ops.partition_facts import Places
+
+_words = struct.Struct("<I").iter_unpack
+_SEED = 0x9747B28C
+_MULTIPLIER = 0x5BD1E995
+_MASK = 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """Return the hash of `data` as an unsigned 32-bit number. Java's result is the signed one."""
+    size = len(data)
+    found = _SEED ^ size
+    whole = size & ~3
+    for (word,) in _words(data[:whole]):
+        mixed = (word * _MULTIPLIER) & _MASK
+        mixed ^= mixed >> 24
+        found = ((found * _MULTIPLIER) & _MASK) ^ ((mixed * _MULTIPLIER) & _MASK)
+    if whole < size:
+        found ^= int.from_bytes(data[whole:], "little")
+        found = (found * _MULTIPLIER) & _MASK
+    found ^= found >> 13
+    found = (found * _MULTIPLIER) & _MASK
+    return found ^ (found >> 15)
+
+
+def partition_of_key(key: bytes, partitions: int) -> int:
+    """Return the partition of a key in a topic with `partitions` partitions (BuiltInPartitioner.partitionForKey)."""
+    return (murmur2(key) & 0x7FFFFFFF) % partitions
+
 
 _HELD_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 20

@@ -12,11 +12,9 @@ from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.log.partition import PartitionPath
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, COMPACT, Origin
-from kafkalog_cli.ops.audit.keys import KeyCounts, KeyStatistics
-from kafkalog_cli.ops.audit.statistics import CodecCounts, LogStatistics
+from kafkalog_cli.ops.audit.counting import CodecCounts, KeyCounts, KeyStatistics, LogStatistics
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
-from kafkalog_cli.ops.compact.choose import USED_SETTINGS, plan_compact
-from kafkalog_cli.ops.compact.plan import CompactRequest
+from kafkalog_cli.ops.compact.plan import USED_SETTINGS, CompactRequest, plan_compact
 from kafkalog_cli.ops.listing.listing import list_partition
 from kafkalog_cli.ops.listing.root import LogDirRoot
 from kafkalog_cli.ops.partition_state import state_in

@@ -8,10 +8,10 @@ from enum import Enum, unique
 from typing import Any, NamedTuple
 
 from kafkalog_cli.change.manifest import new_run_id
-from kafkalog_cli.change.publishing.output_directory import OutputDirectory
-from kafkalog_cli.change.publishing.record import ComingFile, RunRecord
+from kafkalog_cli.change.output_directory import OutputDirectory
+from kafkalog_cli.change.run_record import ComingFile, RunRecord
 from kafkalog_cli.disk.fs import WritableFilesystem, read_all
-from kafkalog_cli.disk.staged_file import StagedFile
+from kafkalog_cli.disk.named_places import StagedFile
 from kafkalog_cli.errors import UnsupportedFormat
 from kafkalog_cli.ops.audit.audit import Audited, AuditedLogDir, Failed, PartitionStatistics
 from kafkalog_cli.ops.checks.finding_kinds import Severity

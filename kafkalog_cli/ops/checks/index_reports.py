@@ -15,10 +15,10 @@ from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.checkpoint import EpochEntry
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
+from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition, Segment, directory_name, open_partition
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.checks.file_report import FileNote, FileReport, closed_note, fault_note
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.log_questions import EpochRuns, LogObserver, ProducerTrail, ReadProducers, Watch

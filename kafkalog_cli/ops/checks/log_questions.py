@@ -13,8 +13,8 @@ from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, TRANSACTIONAL_MAS
 from kafkalog_cli.format.columns import Integers, Rows, integers, least_and_largest
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Segment
-from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
 from kafkalog_cli.ops.checks.sidecar_files import SidecarFile
 

@@ -13,9 +13,9 @@ from kafkalog_cli.disk.names import FileKind, FileName, WorkState, segment_file_
 from kafkalog_cli.errors import ExitCode, KafkalogError, counted
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.log.log_end import LogBounds, segment_end
 from kafkalog_cli.log.partition import Segment
 from kafkalog_cli.log.reading.header import header_at
-from kafkalog_cli.log.segments.log_end import LogBounds, segment_end
 from kafkalog_cli.ops.checks.file_report import FileNote, FileReport, closed_note
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.index_files import IndexedLog, IndexFile, LogSeen, txn_report

@@ -20,10 +20,10 @@ from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.log.log_end import LogBounds, last_entries
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.segment_reader import DamagedBytes, DamagePolicy, SegmentReader
-from kafkalog_cli.log.segments.log_end import LogBounds, last_entries
 from kafkalog_cli.ops.damage import DamageSeen
 
 MAX_MAGIC = 2

@@ -9,13 +9,14 @@ from enum import Enum, unique
 
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode, KafkalogError
-from kafkalog_cli.format import clean_shutdown, control, meta_properties, partition_metadata, quorum_state
+from kafkalog_cli.format import control, meta_properties, partition_metadata
 from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.checkpoint import EpochEntry, PartitionOffset
 from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.json_files import decode_clean_shutdown, decode_quorum_state
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.format.txnindex import AbortedTxn
-from kafkalog_cli.log.segments.log_end import LogBounds
+from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.ops.checks.file_report import Entry, FileNote, Verdict, fault_note
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.log_questions import Answer, EndedTxn
@@ -339,11 +340,11 @@ def read_metadata_file(kind: FileKind, data: bytes) -> tuple[list[Entry], list[F
         partition, faults = partition_metadata.decode(data)
         fields = None if partition is None else partition._asdict()
     elif kind is FileKind.QUORUM_STATE:
-        state, faults = quorum_state.decode(data)
+        state, faults = decode_quorum_state(data)
         fields = None if state is None else asdict(state)
     else:
         code = ExitCode.WARNINGS  # a broker still starts as after a clean shutdown
-        shutdown, faults = clean_shutdown.decode(data)
+        shutdown, faults = decode_clean_shutdown(data)
         fields = None if shutdown is None else shutdown._asdict()
         if not data:
             notes.append(FileNote("empty, as brokers up to 3.6 wrote it"))

@@ -1,9 +1,9 @@
 """Compacts partitions as a broker's log cleaner does, and erases all records of given keys.
 
 `verb` is the entry: it plans and applies one partition, and runs retention afterwards if cleanup.policy has delete too.
-`choose` decides whether a log is dirty enough to be cleaned. `plan` has the plan's values. `apply` cleans and swaps the
-new segments in; `passes` repeats the cleaning as often as requested. `erasing` proves that keys were erased, `erasure`
-has the values of the proof.
+
+`plan` decides whether a log is dirty enough to be cleaned. `passes` repeats the cleaning as often as requested.
+`erasing` proves that keys were erased.
 
 Dirty, cleanable and tombstone have the meaning that they have in Kafka's log cleaner. Marking finds the records to
 keep, before new segments are written.

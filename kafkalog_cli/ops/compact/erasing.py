@@ -17,7 +17,6 @@ from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition, open_logdir, open_partition
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.append.reading import file_pieces, parse_ndjson
-from kafkalog_cli.ops.change_plan import Remark
 from kafkalog_cli.ops.compact.plan import (
     MOST_OFFSETS,
     Choice,
@@ -29,6 +28,7 @@ from kafkalog_cli.ops.compact.plan import (
     RecordPlace,
 )
 from kafkalog_cli.ops.partition_facts import Replication
+from kafkalog_cli.ops.plans import Remark
 
 _LOGS = (FileKind.LOG, FileKind.SEVEN_LOG)
 

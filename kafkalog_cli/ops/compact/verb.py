@@ -11,23 +11,29 @@ from kafkalog_cli.broker.cleaning.explaining import explain_key
 from kafkalog_cli.broker.cleaning.log import Damaged
 from kafkalog_cli.broker.cleaning.marking import mark
 from kafkalog_cli.change import journal
-from kafkalog_cli.change.changes import Change, Drop, Move, Put, Staged
+from kafkalog_cli.change.changes import Change, Drop, Move, Put, Staged, partly
 from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.journal import CheckpointEdits, StagingArea
 from kafkalog_cli.change.manifest import Manifest, RunInfo, new_run_id
-from kafkalog_cli.change.removal import partly
 from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.ops.append.reading import PieceLines, file_pieces
 from kafkalog_cli.ops.apply_changes import Applied, MarkerState
-from kafkalog_cli.ops.change_plan import Remark
-from kafkalog_cli.ops.compact.choose import plan_compact
 from kafkalog_cli.ops.compact.erasing import ErasureProof, KeyFile, read_keys, replication_words, with_holders
 from kafkalog_cli.ops.compact.passes import Passes, Unchanged, Unit, log_of, marking_request
-from kafkalog_cli.ops.compact.plan import Choice, Compaction, CompactPlan, CompactRequest, Erasure, Estimate
+from kafkalog_cli.ops.compact.plan import (
+    Choice,
+    Compaction,
+    CompactPlan,
+    CompactRequest,
+    Erasure,
+    Estimate,
+    plan_compact,
+)
 from kafkalog_cli.ops.partition_state import Roots
+from kafkalog_cli.ops.plans import Remark
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.retain.plan import RetainRequest
 from kafkalog_cli.ops.retain.retain import after_due_files, apply_retain, plan_retain, unlink_at_once

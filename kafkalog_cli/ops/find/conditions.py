@@ -18,7 +18,7 @@ from kafkalog_cli.format.values.decoder import Undecoded, ValueDecoder
 from kafkalog_cli.log.reading.scan import Chunk, Rows
 from kafkalog_cli.ops.ranges import rows_with_key
 from kafkalog_cli.ops.read.request import Isolation, Start
-from kafkalog_cli.ops.values.undecoded import UndecodedCounts
+from kafkalog_cli.ops.values import UndecodedCounts
 
 LARGEST_JSON_BYTES = 4 << 20
 """A larger value is not parsed: Python needs many times its size for the objects in it."""

@@ -28,7 +28,7 @@ from kafkalog_cli.ops.append.arrow import ArrowReader
 from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle, Writing, blocks
 from kafkalog_cli.ops.append.checks import Checks, OddTime
 from kafkalog_cli.ops.append.columns import Arriving
-from kafkalog_cli.ops.log_plan import LogRequest, load_settings_of
+from kafkalog_cli.ops.plans import LogRequest, load_settings_of
 from kafkalog_cli.ops.settings import SettingsSource
 
 

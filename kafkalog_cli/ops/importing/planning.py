@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from kafkalog_cli.change.publishing.new_partitions import Completed, has_no_record
+from kafkalog_cli.change.new_partitions import Completed, has_no_record
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.names import (
@@ -28,9 +28,8 @@ from kafkalog_cli.log.reading.record_arrow import record_batches, record_schema
 from kafkalog_cli.ops.append.arrow import as_records
 from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.importing.building import Built, TopicStyle
-from kafkalog_cli.ops.importing.inputs import InputFile
-from kafkalog_cli.ops.importing.request import ImportRequest
 from kafkalog_cli.ops.importing.scattering import Part
+from kafkalog_cli.ops.importing.sources import ImportRequest, InputFile
 from kafkalog_cli.ops.partition_facts import Places, facts_of_new, topic_id_of
 from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.read.request import ReadRequest, Start

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kafkalog_cli.disk.fs import FileAttributes, WritableFilesystem
-from kafkalog_cli.disk.staged_file import StagedFile
+from kafkalog_cli.disk.named_places import StagedFile
 from kafkalog_cli.errors import BadInput, UsageError
-from kafkalog_cli.format.murmur2 import partition_of_key
 from kafkalog_cli.ops.append.arrow import check_columns
-from kafkalog_cli.ops.append.partitioning import Partitioner
+from kafkalog_cli.ops.append.partitioning import Partitioner, partition_of_key
 from kafkalog_cli.ops.append.reading import NewRecord, RecordOrigin
-from kafkalog_cli.ops.export.files import writer
-from kafkalog_cli.ops.export.request import FileFormat
-from kafkalog_cli.ops.importing.inputs import NO_OFFSET, PLACE_COLUMNS, InputFile, batches, offset_range
+from kafkalog_cli.ops.export_files import writer
+from kafkalog_cli.ops.export_request import FileFormat
+from kafkalog_cli.ops.importing.sources import NO_OFFSET, PLACE_COLUMNS, InputFile, batches, offset_range
 
 HELD_BYTES = 64 << 20
 """The size in bytes of the rows held in memory before they are written."""

@@ -14,13 +14,12 @@ from kafkalog_cli.disk.names import WorkState
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY
-from kafkalog_cli.ops.compact.choose import plan_compact
 from kafkalog_cli.ops.compact.passes import Passes, log_of
-from kafkalog_cli.ops.compact.plan import CompactPlan, CompactRequest
+from kafkalog_cli.ops.compact.plan import CompactPlan, CompactRequest, plan_compact
 from kafkalog_cli.ops.listing.usage import Freeable
-from kafkalog_cli.ops.log_plan import LogPlan
 from kafkalog_cli.ops.partition_facts import PartitionFacts
 from kafkalog_cli.ops.partition_state import PartitionState
+from kafkalog_cli.ops.plans import LogPlan
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.retain.plan import RetainPlan, RetainRequest
 from kafkalog_cli.ops.retain.retain import plan_retain

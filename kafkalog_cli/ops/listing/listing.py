@@ -10,14 +10,15 @@ from kafkalog_cli.change.manifest import odd_entries
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile
 from kafkalog_cli.disk.names import SEGMENT_KINDS, DirectoryKind, FileKind, FileName, WorkState, classify_file
 from kafkalog_cli.errors import KafkalogError, shell_word
-from kafkalog_cli.format import checkpoint, partition_metadata, quorum_state
+from kafkalog_cli.format import checkpoint, partition_metadata
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
 from kafkalog_cli.format.checkpoint import EpochEntry
 from kafkalog_cli.format.fault import Fault, FaultKind, unreadable
 from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY, TimeIndex
+from kafkalog_cli.format.json_files import QuorumState, decode_quorum_state
 from kafkalog_cli.format.layout import Layout
-from kafkalog_cli.format.quorum_state import QuorumState
 from kafkalog_cli.format.txnindex import ABORTED_TXN
+from kafkalog_cli.log.log_end import SegmentEnd, last_entries, segment_end
 from kafkalog_cli.log.open_transactions import (
     OpenTransaction,
     headers_of,
@@ -28,7 +29,6 @@ from kafkalog_cli.log.open_transactions import (
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, Partition, Segment
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.log.segments.log_end import SegmentEnd, last_entries, segment_end
 from kafkalog_cli.ops.listing.root import CheckpointedOffsets, FaultNotes, LocatedFault, LogDirRoot, Shutdown
 
 REPLAY_BYTES = 4 << 30
@@ -149,7 +149,7 @@ def list_partition(
         tuple(epochs or ()),
         None if metadata is None else metadata.topic_id,
         _open_transactions(partition, log, notes, clean=clean) if with_transactions else None,
-        notes.decoded(quorum, quorum_state.decode),
+        notes.decoded(quorum, decode_quorum_state),
         notes.found,
     )
 

@@ -12,14 +12,14 @@ from enum import Enum, unique
 from typing import NamedTuple, TypeVar
 
 from kafkalog_cli.change.clean_marker import PURGED, read_held_marker
-from kafkalog_cli.change.publishing.new_partitions import ImportLeftovers, import_leftovers
+from kafkalog_cli.change.new_partitions import ImportLeftovers, import_leftovers
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, read_all
 from kafkalog_cli.disk.names import ROOT_KINDS, DirectoryKind, FileKind, WorkState, classify_directory, classify_file
 from kafkalog_cli.disk.posix_lock import LockOwner, import_owner, lock_owner
 from kafkalog_cli.errors import KafkalogError, Unreadable, UnsupportedFormat
-from kafkalog_cli.format import checkpoint, clean_shutdown, meta_properties
-from kafkalog_cli.format.clean_shutdown import UNKNOWN_BROKER_EPOCH
+from kafkalog_cli.format import checkpoint, meta_properties
 from kafkalog_cli.format.fault import Fault, FaultKind, unreadable
+from kafkalog_cli.format.json_files import UNKNOWN_BROKER_EPOCH, decode_clean_shutdown
 from kafkalog_cli.format.meta_properties import MetaProperties
 from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS
 
@@ -260,7 +260,7 @@ def _ask(ask_lock: AskLock, path: str) -> tuple[LockOwner | None, str | None]:
 
 
 def _broker_epoch(files: dict[FileKind, FileStatus], notes: FaultNotes) -> int | None:
-    content = notes.decoded(files.get(FileKind.CLEAN_SHUTDOWN), clean_shutdown.decode)
+    content = notes.decoded(files.get(FileKind.CLEAN_SHUTDOWN), decode_clean_shutdown)
     return None if content is None or content.broker_epoch == UNKNOWN_BROKER_EPOCH else content.broker_epoch
 
 

@@ -18,7 +18,7 @@ from kafkalog_cli.format.internal_topics.records import API_MESSAGE_TOPICS, COOR
 from kafkalog_cli.format.internal_topics.schema import Message, SchemaField, definitions, message_schema
 from kafkalog_cli.format.varint import BadVarint, decode_unsigned
 from kafkalog_cli.log.settings.topic_config_table import TOPIC_KEYS
-from kafkalog_cli.ops.cluster.entries import is_sensitive
+from kafkalog_cli.ops.cluster_entries import is_sensitive
 
 FILLER = 0xC1
 """The byte in the place of a value. UTF-8 has no such byte, so no text of the original can appear by chance."""

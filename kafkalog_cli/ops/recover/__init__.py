@@ -1,11 +1,11 @@
 """Recovers partitions: repairs them, rebuilds only indexes, acts like a broker at start-up, or copies valid batches.
 
 `verb` is the entry: it plans and applies one partition. `recover` chooses the rules (`RecoverMode`) and the settings,
-and plans the changes that a broker would make. `topic_identity` restores `partition.metadata` and the names
-of `-stray` directories. `salvage_verb` is the entry to `salvage`, which copies valid batches to a new directory.
+plans the changes that a broker would make, and restores `partition.metadata` and the names of `-stray` directories.
+`salvage_verb` is the entry to `salvage`, which copies valid batches to a new directory.
 
-`repair` plans a repair. `torn_end` says where a log's damage starts and whether it may be cut, `sidecar_state` which
-other files to rebuild. `plan` has the plan's values, and which lines of the root checkpoints to correct.
+`repair` plans a repair. `sidecar_state` says which other files to rebuild. `plan` has the plan's values, where a log's
+damage starts and whether it may be cut, and which lines of the root checkpoints to correct.
 
 A torn tail is damage at the end of the last segment, with no valid batch after it: only a torn tail is cut.
 """

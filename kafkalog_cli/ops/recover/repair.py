@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from kafkalog_cli.broker.leader_epochs import LeaderEpochs
-from kafkalog_cli.broker.load_error import InvalidOffset, LoadFailed, SegmentOverflow
+from kafkalog_cli.broker.load_error import InvalidOffset, LeaderEpochs, LoadFailed, SegmentOverflow
 from kafkalog_cli.broker.loaded_segment import LoadedSegment, LoadSettings
 from kafkalog_cli.broker.log_loader import CutSegment, StartState, complete_swaps
 from kafkalog_cli.broker.producer_snapshots import ProducerSnapshots
@@ -28,23 +27,32 @@ from kafkalog_cli.disk.names import (
 from kafkalog_cli.errors import ExitCode, PathNotFound, Unreadable
 from kafkalog_cli.format.checkpoint import decode_leader_epochs
 from kafkalog_cli.format.index import OffsetIndex
+from kafkalog_cli.log.log_end import LogBounds, entries_in_use
 from kafkalog_cli.log.partition import Partition, open_partition
-from kafkalog_cli.log.segments.log_end import LogBounds, entries_in_use
-from kafkalog_cli.ops.change_plan import Remark, fingerprints_of
 from kafkalog_cli.ops.checks.diagnose import DIAGNOSES
 from kafkalog_cli.ops.checks.file_report import FileReport
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.index_reports import PartitionReports
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.checks.segment_walk import SegmentWalk
-from kafkalog_cli.ops.recover.plan import CheckpointLines, RecoverMode, RecoverPlan, line_edits, watermark_remark
+from kafkalog_cli.ops.plans import Remark, fingerprints_of
+from kafkalog_cli.ops.recover.plan import (
+    SALVAGE_STEP,
+    CheckpointLines,
+    Impossible,
+    RecoverMode,
+    RecoverPlan,
+    line_edits,
+    torn_at,
+    torn_logs,
+    torn_near_end,
+    watermark_remark,
+)
 from kafkalog_cli.ops.recover.sidecar_state import BatchMarks, entries_alone, is_inexact, is_torn, is_wrong, why_rebuilt
-from kafkalog_cli.ops.recover.torn_end import SALVAGE_STEP, Impossible, torn_at, torn_near_end
 
 _SWAP, _CLEANED = WorkState.SWAP.value, WorkState.CLEANED.value
 _LOG_SWAP = FileKind.LOG.value + _SWAP
 _SNAPSHOT = FileKind.PRODUCER_SNAPSHOT.value
-
 _STATE_KINDS = (FileKind.PRODUCER_SNAPSHOT, FileKind.LEADER_EPOCH_CHECKPOINT)
 
 INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
@@ -175,11 +183,11 @@ class _Repair:
             whole = self.draft.fork()
             self._cut_torn_end()
         reports = self._look()
-        torn = _torn_logs(reports)
+        torn = torn_logs(reports)
         if torn and self.cut:  # a wrong index may have led into a record's value: again without it
             self.draft, self.cut, self._cuts = whole, [], []
             reports = self._look()
-            torn = _torn_logs(reports)
+            torn = torn_logs(reports)
         torn += [segment.log.path for segment in self._seven]
         if not indexes_only and self._cut_tail(torn):
             reports = self._look()
@@ -436,9 +444,3 @@ class _Repair:
             for note in report.notes if report.state is not WorkState.DELETED else ():
                 if note.code is ExitCode.CORRUPTION:
                     self.remarks.append(Remark(report.path, note.message, note.code))
-
-
-def _torn_logs(reports: list[FileReport]) -> list[str]:
-    """Return the damaged logs. A `.deleted` log is none of them: a broker removes it when it starts."""
-    logs = (r for r in reports if r.kind is FileKind.LOG and r.state is WorkState.IN_PLACE)
-    return [r.path for r in logs if r.exit_code is not ExitCode.OK]

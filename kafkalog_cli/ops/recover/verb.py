@@ -14,11 +14,10 @@ from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.log.checkpoints import read_root_checkpoints
 from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS, Partition
 from kafkalog_cli.ops.apply_changes import Applied
-from kafkalog_cli.ops.change_plan import in_place
 from kafkalog_cli.ops.next_steps import recover_command
+from kafkalog_cli.ops.plans import in_place
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
-from kafkalog_cli.ops.recover.recover import RecoverRequest, apply_recovery, plan_recovery
-from kafkalog_cli.ops.recover.topic_identity import path_of_stray
+from kafkalog_cli.ops.recover.recover import RecoverRequest, apply_recovery, path_of_stray, plan_recovery
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.selection import log_dirs_of
 from kafkalog_cli.ops.session.observer import Note

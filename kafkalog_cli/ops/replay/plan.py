@@ -12,7 +12,7 @@ from kafkalog_cli.errors import OffsetOutOfRange, Refused, UsageError
 from kafkalog_cli.format.internal_topics.records import COORDINATOR_TOPICS
 from kafkalog_cli.ops.coordinators import LogDirs
 from kafkalog_cli.ops.engine import log_bytes
-from kafkalog_cli.ops.lookup.by_time import lookup_time
+from kafkalog_cli.ops.lookup_time import lookup_time
 from kafkalog_cli.ops.partition_state import broker_view
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start, read_range
 from kafkalog_cli.ops.replay.cluster import Cluster, ClusterTopic

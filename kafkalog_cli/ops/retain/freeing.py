@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 
+from kafkalog_cli.change.changes import partly
 from kafkalog_cli.change.manifest import read_manifest
-from kafkalog_cli.change.removal import partly
 from kafkalog_cli.disk.durable import not_recorded
 from kafkalog_cli.disk.fs import FileStatus, LockHandle
 from kafkalog_cli.disk.lock import hold, lock_log_dir, lock_partition

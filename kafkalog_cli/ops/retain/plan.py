@@ -9,13 +9,12 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from kafkalog_cli.broker.retention import Retention, RetentionBounds, RetentionLimits, RetentionPass
-from kafkalog_cli.disk.clocks import Clock
 from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.log.log_end import LargestTimestamp
 from kafkalog_cli.log.partition import Segment
-from kafkalog_cli.log.segments.log_end import LargestTimestamp
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, Setting, TopicConfig
-from kafkalog_cli.ops.change_plan import Remark
-from kafkalog_cli.ops.log_plan import LogPlan, LogRequest
+from kafkalog_cli.ops.option_values import Clock
+from kafkalog_cli.ops.plans import LogPlan, LogRequest, Remark
 from kafkalog_cli.ops.purge import PurgePlan
 from kafkalog_cli.ops.verify.batch_checks import TimestampOddity, unit_of
 

@@ -10,23 +10,30 @@ from typing import TYPE_CHECKING
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.open_log import changed_epochs, mark_deleted, roll
 from kafkalog_cli.broker.retention import UNLIMITED, RetainedSegment, RetentionBounds, RetentionLimits, retain
-from kafkalog_cli.change.changes import Change, Drop, in_log_order, keeping
+from kafkalog_cli.change.changes import Change, Drop, in_log_order, keeping, partly
 from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.manifest import RunInfo
-from kafkalog_cli.change.removal import partly
-from kafkalog_cli.disk.clocks import Clock
 from kafkalog_cli.disk.fs import LockHandle, WritableFilesystem
 from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.errors import ExitCode, Refused
+from kafkalog_cli.log.log_end import LargestTimestamp, largest_timestamp
 from kafkalog_cli.log.partition import Partition, Segment, open_partition
-from kafkalog_cli.log.segments.log_end import LargestTimestamp, largest_timestamp
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, TopicConfig
 from kafkalog_cli.ops.apply_changes import Applied, MarkerUse, apply_changes
-from kafkalog_cli.ops.change_plan import Remark, fingerprints_of
-from kafkalog_cli.ops.log_plan import RECOVER_FIRST, PlannedLog, Unready, check_finished, end_of, refused
+from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.partition_facts import Places
 from kafkalog_cli.ops.partition_state import PartitionState
+from kafkalog_cli.ops.plans import (
+    RECOVER_FIRST,
+    PlannedLog,
+    Remark,
+    Unready,
+    check_finished,
+    end_of,
+    fingerprints_of,
+    refused,
+)
 from kafkalog_cli.ops.purge import DELAY, apply_purge, plan_purge
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.retain.plan import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kafkalog_cli.format.internal_topics.schema import Message
-from kafkalog_cli.format.kafka_uuid import ZERO_UUID
+from kafkalog_cli.format.java_text import ZERO_UUID
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.serve.broker import Answer, Broker, Request
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkalog_cli.format.internal_topics.schema import Message
-from kafkalog_cli.format.kafka_uuid import ZERO_UUID
+from kafkalog_cli.format.java_text import ZERO_UUID
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.serve.broker import NO_OPERATIONS, Broker, Caller, Request
 from kafkalog_cli.ops.serve.catalog import ServedTopic

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.protocol.errors import ApiError
-from kafkalog_cli.ops.lookup.by_offset import Found
+from kafkalog_cli.ops.lookup_offset import Found
 from kafkalog_cli.ops.serve.answer_fetch import epoch_error
 from kafkalog_cli.ops.serve.broker import Broker, Request
 from kafkalog_cli.ops.serve.epochs import NO_EPOCH, NO_OFFSET

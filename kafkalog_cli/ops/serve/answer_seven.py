@@ -9,8 +9,8 @@ import struct
 from enum import IntEnum, unique
 from typing import NamedTuple
 
+from kafkalog_cli.format.batch import encode_start
 from kafkalog_cli.format.internal_topics.decode import Spliced
-from kafkalog_cli.format.legacy import encode_start
 from kafkalog_cli.ops.serve.broker import Broker
 from kafkalog_cli.ops.serve.served_partition import NoRecords
 

@@ -17,7 +17,7 @@ from kafkalog_cli.format.columns import rows_where
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.partition import Segment, directory_name, open_partition
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
-from kafkalog_cli.ops.lookup.by_time import TimeSearch
+from kafkalog_cli.ops.lookup_time import TimeSearch
 
 
 class _Cut(NamedTuple):

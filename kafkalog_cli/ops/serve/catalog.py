@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kafkalog_cli.disk.names import DirectoryKind, FileKind
 from kafkalog_cli.errors import ExitCode, KafkalogError, Unreadable
 from kafkalog_cli.format.fault import unreadable
-from kafkalog_cli.format.kafka_uuid import ZERO_UUID
+from kafkalog_cli.format.java_text import ZERO_UUID
 from kafkalog_cli.ops.coordinators import LogDirs
 from kafkalog_cli.ops.partition_facts import topic_id_on_disk
 from kafkalog_cli.ops.replicas import Copy

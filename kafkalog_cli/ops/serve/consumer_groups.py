@@ -15,7 +15,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from kafkalog_cli.format.protocol.errors import ApiError
-from kafkalog_cli.ops.groups.assignment import ranges_of, uniform_of
+from kafkalog_cli.ops.group_assignment import ranges_of, uniform_of
 
 HEARTBEAT_MS = 5_000
 """The interval in which members send heartbeats (group.consumer.heartbeat.interval.ms)."""

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
-from kafkalog_cli.ops.lookup.by_offset import Found
-from kafkalog_cli.ops.lookup.by_time import TimeSearch, earliest_offsets, latest_offsets, offsets_before
+from kafkalog_cli.ops.lookup_offset import Found
+from kafkalog_cli.ops.lookup_time import TimeSearch, earliest_offsets, latest_offsets, offsets_before
 from kafkalog_cli.ops.replicas import Copy
 from kafkalog_cli.ops.serve.epochs import EpochHistory, leader_epochs_of
 from kafkalog_cli.ops.serve.held_files import HeldFile, HeldFilesystem

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kafkalog_cli.disk.clocks import wall_clock_ms
 from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.ops.engine import THREADS, Engine
+from kafkalog_cli.ops.option_values import wall_clock_ms
 from kafkalog_cli.ops.selection import Selection
 
 

@@ -9,16 +9,16 @@ from functools import partial
 from typing import Any, TypeVar
 
 from kafkalog_cli.change.manifest import new_run_id
-from kafkalog_cli.disk.clocks import Clock
 from kafkalog_cli.disk.lock import lock_log_dir, log_dir_of
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, UsageError, combined_exit_code, counted
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings, read_broker_properties
 from kafkalog_cli.ops.engine import Place, Sized, log_bytes
-from kafkalog_cli.ops.log_plan import LogRequest
+from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.partition_facts import places_of_partitions
 from kafkalog_cli.ops.partition_state import Roots
+from kafkalog_cli.ops.plans import LogRequest
 from kafkalog_cli.ops.selection import in_its_log_dir, select_partitions
 from kafkalog_cli.ops.session.observer import LockWarnings, Note, Observer
 from kafkalog_cli.ops.session.options import Context, SessionOptions

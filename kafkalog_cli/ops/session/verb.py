@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kafkalog_cli import __version__
 from kafkalog_cli.change.manifest import RunInfo
-from kafkalog_cli.disk.clocks import Clock
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import Setting
+from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.partition_facts import Places
 from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.session.options import Context, SessionOptions

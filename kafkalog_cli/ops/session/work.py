@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from kafkalog_cli.change.manifest import RunInfo
-from kafkalog_cli.disk.clocks import Clock
 from kafkalog_cli.disk.fs import LockHandle, WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_partition
 from kafkalog_cli.errors import ExitCode, KafkalogError, NoSpace, Refused, Unreadable
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.settings.topic_config import Setting
 from kafkalog_cli.ops.apply_changes import MARKER_STAYS_AWAY, Applied, MarkerState
-from kafkalog_cli.ops.change_plan import ChangePlan
 from kafkalog_cli.ops.engine import log_bytes
+from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.partition_state import Roots
+from kafkalog_cli.ops.plans import ChangePlan
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import Context
 from kafkalog_cli.ops.settings import SettingsSource

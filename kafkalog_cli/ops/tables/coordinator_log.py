@@ -16,7 +16,7 @@ from kafkalog_cli.format.control import COMMIT, ControlRecord, decode_control
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.internal_topics.records import CoordinatorRecord, UnreadableRecord, decode_coordinator
 from kafkalog_cli.format.internal_topics.schema import Message
-from kafkalog_cli.format.kafka_uuid import ZERO_UUID
+from kafkalog_cli.format.java_text import ZERO_UUID
 from kafkalog_cli.format.records import Record
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.damage import damaged_log

@@ -15,6 +15,10 @@ from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.batch import (
     CODEC_MASK,
     CONTROL_MASK,
+    HEADER_SIZE_UP_TO_MAGIC_BYTES,
+    MESSAGE_SEVEN_MAGIC0,
+    MESSAGE_SEVEN_MAGIC1,
+    MESSAGE_V0,
     NO_TIMESTAMP,
     RECORD_BATCH,
     RECORD_BATCH_MAGIC,
@@ -24,11 +28,10 @@ from kafkalog_cli.format.batch import (
 from kafkalog_cli.format.columns import IntColumn, least_and_largest, rows_where
 from kafkalog_cli.format.control import ABORT
 from kafkalog_cli.format.crc import crc32, crc32c
-from kafkalog_cli.format.fault import Fault
-from kafkalog_cli.format.legacy import MESSAGE_SEVEN_MAGIC0, MESSAGE_SEVEN_MAGIC1, MESSAGE_V0
+from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Segment
-from kafkalog_cli.log.reading.header import control_record_at
+from kafkalog_cli.log.reading.header import control_record_at, negative_magics
 from kafkalog_cli.log.reading.scan import read_readable
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
@@ -341,3 +344,81 @@ class BatchListeners:
     def end(self, walk: SegmentWalk, code: ExitCode) -> None:
         """See LogObserver."""
         self._check.end(walk, code)
+
+
+def range_kind(file: ReadableFile, start: int, end: int, *, is_tail: bool = False) -> FindingKind:
+    """Return the kind of finding for bytes `start` to `end`, which are not a batch. `is_tail`: the log ends there."""
+    zeroed = begins_with_zeros(file, start, end)
+    if is_tail:
+        return FindingKind.ZERO_TAIL if zeroed else FindingKind.TORN_TAIL
+    return FindingKind.ZEROED_RANGE if zeroed else FindingKind.DAMAGED_RANGE
+
+
+def negative_magic_findings(file: ReadableFile, path: str, start: int, end: int) -> Iterator[tuple[int, Finding]]:
+    """Yield sizes and findings of consecutive messages with a magic below 0 and a right CRC, from `start` to `end`."""
+    for message in negative_magics(file, start, end):
+        yield (
+            message.size_bytes,
+            finding(
+                FindingKind.UNKNOWN_MAGIC,
+                path,
+                f"a message with the magic {message.magic}, which no Kafka version writes, and a correct checksum",
+                position=message.position,
+                expected="0 to 2",
+                got=str(message.magic),
+                offsets=(message.last_offset, message.last_offset),
+                broker_effect="a broker treats it as a message of an old format and keeps it, even after an unclean"
+                " stop; consumers and the cleaner fail at it",
+            ),
+        )
+
+
+_MID_LOG = {
+    FindingKind.TORN_TAIL: FindingKind.DAMAGED_RANGE,
+    FindingKind.ZERO_TAIL: FindingKind.ZEROED_RANGE,
+    FindingKind.BAD_TAIL_BATCH: FindingKind.CRC_MISMATCH,
+}
+
+
+def as_mid_log(found: Finding) -> Finding:
+    """Return a finding about a tail as a finding about the middle of the log, since valid batches follow."""
+    offsets = None
+    if found.first_offset is not None and found.last_offset is not None:
+        offsets = (found.first_offset, found.last_offset)
+    return finding(
+        _MID_LOG.get(found.kind, found.kind),
+        found.path,
+        found.message,
+        position=found.position,
+        expected=found.expected,
+        got=found.got,
+        offsets=offsets,
+    )
+
+
+def end_kind(file: ReadableFile, fault: Fault, *, is_last: bool) -> FindingKind | None:
+    """Return the kind of a fault with no valid batch after it in its segment, None if the fault's own kind decides."""
+    if fault.kind in (FaultKind.UNREADABLE, FaultKind.BATCH_TOO_LARGE):
+        return None
+    return range_kind(file, fault.position, file.size_bytes, is_tail=is_last)
+
+
+def in_words(fault: Fault, kind: FindingKind | None, size_bytes: int) -> Fault:
+    """Return the fault, with Kafka's message of a record size of 0 replaced by one that reports zeros."""
+    if kind not in (FindingKind.ZERO_TAIL, FindingKind.ZEROED_RANGE):
+        return fault
+    rest = size_bytes - fault.position
+    message = f"zeros where a batch should be, {rest} bytes before the end of the file"
+    return fault._replace(message=message, expected="a batch", got=f"{rest} bytes that begin with zeros")
+
+
+def begins_with_zeros(file: ReadableFile, begin: int, end: int) -> bool:
+    """Whether the first header in bytes `begin` to `end` is zeros, at least up to its magic.
+
+    False if there are too few bytes for a header. A broker does not start with a batch header whose size is 0.
+    """
+    buffer = bytearray(HEADER_SIZE_UP_TO_MAGIC_BYTES)
+    if end - begin <= len(buffer):
+        return False
+    got, fault = read_readable(file, begin, memoryview(buffer))
+    return fault is None and got == len(buffer) == buffer.count(0)

@@ -11,26 +11,16 @@ from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.columns import least_and_largest
 from kafkalog_cli.format.fault import Fault, unreadable
 from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.resync import next_good_batch
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.segment_walk import BatchRun
-from kafkalog_cli.ops.verify.batch_checks import BatchListener
+from kafkalog_cli.ops.verify.batch_checks import BatchListener, end_kind, in_words, negative_magic_findings, range_kind
 from kafkalog_cli.ops.verify.gaps import cleaner_wrote, has_gap
-from kafkalog_cli.ops.verify.log import (
-    Totals,
-    beyond_finding,
-    disorder_finding,
-    end_kind,
-    in_words,
-    magic_finding,
-    negative_magic_findings,
-    range_kind,
-    size_finding,
-)
+from kafkalog_cli.ops.verify.log import Totals, beyond_finding, disorder_finding, magic_finding, size_finding
 
 MAX_MAGIC = 2
 

@@ -10,8 +10,8 @@ from kafkalog_cli.disk.names import DirectoryKind, FileKind
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.log.checkpoints import try_leader_epochs
+from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault, with_path
 from kafkalog_cli.ops.checks.file_report import FileReport
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity

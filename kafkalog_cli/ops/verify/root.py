@@ -15,8 +15,8 @@ from kafkalog_cli.errors import KafkalogError, counted, shell_word
 from kafkalog_cli.format import checkpoint
 from kafkalog_cli.format.checkpoint import BrokerReading, broker_reading
 from kafkalog_cli.format.fault import FaultKind
+from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS
-from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.listing.root import LocatedFault, LogDirRoot, Shutdown
@@ -127,7 +127,7 @@ def _cut_off_import(root: LogDirRoot) -> Iterator[Finding]:
     left = root.imports
     if left.run is None or root.importer is not None:
         return
-    from kafkalog_cli.ops.importing.request import inputs_of, repeated_command  # a heavy import, rarely needed
+    from kafkalog_cli.ops.importing.sources import inputs_of, repeated_command  # a heavy import, rarely needed
 
     parts, effect = [], ""
     if left.coming:

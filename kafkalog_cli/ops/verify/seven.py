@@ -8,17 +8,17 @@ from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.fault import Fault, unreadable
+from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.scan import Chunk, good_rows
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
-from kafkalog_cli.log.segments.log_end import LogBounds
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.damage import DamageSeen
-from kafkalog_cli.ops.verify.batch_checks import MAX_TOLD, BadBatch, BatchListener, checksums_of
-from kafkalog_cli.ops.verify.log import Totals, range_kind
+from kafkalog_cli.ops.verify.batch_checks import MAX_TOLD, BadBatch, BatchListener, checksums_of, range_kind
+from kafkalog_cli.ops.verify.log import Totals
 from kafkalog_cli.ops.verify.records import RecordsCheck
 
 

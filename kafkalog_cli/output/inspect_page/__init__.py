@@ -14,7 +14,7 @@ from importlib import resources
 from itertools import islice
 from typing import Any
 
-from kafkalog_cli.ops.inspect.inspecting import InspectedPartition, InspectedSegment, common_span
+from kafkalog_cli.ops.inspect import InspectedPartition, InspectedSegment, common_span
 from kafkalog_cli.output.inspect_view import details_of
 from kafkalog_cli.output.stream import printable
 

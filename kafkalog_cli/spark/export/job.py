@@ -12,15 +12,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kafkalog_cli.change.manifest import new_run_id
-from kafkalog_cli.change.publishing.output_directory import OutputDirectory
-from kafkalog_cli.change.publishing.record import ComingFile, RunRecord
+from kafkalog_cli.change.output_directory import OutputDirectory
+from kafkalog_cli.change.run_record import ComingFile, RunRecord
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.errors import DamagedLog, ExitCode, NothingSelected, Refused, UnsupportedFormat, UsageError
 from kafkalog_cli.format.strict_json import MOST_NUMBER, fields, integer, text
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.export.files import MadeFile
-from kafkalog_cli.ops.export.request import ExportRequest, LogProgress, change_since, progress_of, state_of
-from kafkalog_cli.ops.lookup.by_time import lookup_time
+from kafkalog_cli.ops.export_files import MadeFile
+from kafkalog_cli.ops.export_request import ExportRequest, LogProgress, change_since, progress_of, state_of
+from kafkalog_cli.ops.lookup_time import lookup_time
 from kafkalog_cli.ops.partition_facts import topic_id_of
 from kafkalog_cli.ops.partition_state import BrokerViews, log_bounds
 from kafkalog_cli.ops.read.request import growing_end

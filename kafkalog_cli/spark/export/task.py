@@ -15,15 +15,15 @@ from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.reading.record_arrow import record_batches
 from kafkalog_cli.ops.damage import damaged_log
-from kafkalog_cli.ops.export.files import MadeFile, PartitionFiles, Source, Target, core_schema, export_schema, exported
-from kafkalog_cli.ops.export.request import ExportRequest, FileFormat, OnDamage, record_digest
+from kafkalog_cli.ops.export_files import MadeFile, PartitionFiles, Source, Target, core_schema, export_schema, exported
+from kafkalog_cli.ops.export_request import ExportRequest, FileFormat, OnDamage, record_digest
 from kafkalog_cli.ops.partition_facts import topic_id_of
 from kafkalog_cli.ops.partition_state import BrokerViews
 from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.ops.read.request import ReadRequest
 from kafkalog_cli.ops.read.visible import ReadNote
 from kafkalog_cli.ops.same_place import PartitionIdentities, PartitionIdentity
-from kafkalog_cli.ops.values.decoded_columns import DecodedColumns
+from kafkalog_cli.ops.values import DecodedColumns
 from kafkalog_cli.spark.jobs import attempt
 from kafkalog_cli.spark.rows import capped
 from kafkalog_cli.spark.splits import Piece, Task

@@ -16,11 +16,10 @@ from functools import partial
 from multiprocessing.synchronize import Event
 
 from kafkalog_cli.change.manifest import new_run_id
-from kafkalog_cli.change.publishing.new_partitions import Completed, NewPartitions, StagedPartition
+from kafkalog_cli.change.new_partitions import Completed, NewPartitions, StagedPartition
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.errors import NotChanged, NothingSelected, PathNotFound
-from kafkalog_cli.ops.importing.inputs import InputFile
 from kafkalog_cli.ops.importing.planning import (
     ImportPlan,
     ImportResult,
@@ -31,8 +30,8 @@ from kafkalog_cli.ops.importing.planning import (
     jobs_of_files,
     jobs_of_parts,
 )
-from kafkalog_cli.ops.importing.request import ImportRequest
 from kafkalog_cli.ops.importing.scattering import Part, Places
+from kafkalog_cli.ops.importing.sources import ImportRequest, InputFile
 from kafkalog_cli.ops.partition_facts import places_of_partitions
 from kafkalog_cli.ops.read.visible import ReadNote
 from kafkalog_cli.ops.settings import SettingsSource

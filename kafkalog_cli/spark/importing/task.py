@@ -8,16 +8,16 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kafkalog_cli.change.new_partition import remove_all
-from kafkalog_cli.change.publishing.new_partitions import make_staged, staged_name
+from kafkalog_cli.change.new_partitions import make_staged, staged_name
 from kafkalog_cli.disk.durable import attributes_in
 from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.lock import LockPolicy, lock_log_dir
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.ops.importing.building import TopicStyle, build
-from kafkalog_cli.ops.importing.inputs import KNOWN_COLUMNS, PLACE_COLUMNS, InputFile, batches
 from kafkalog_cli.ops.importing.planning import Job, JobDone, prove
 from kafkalog_cli.ops.importing.scattering import Part, Places, Scatter, in_offset_order
+from kafkalog_cli.ops.importing.sources import KNOWN_COLUMNS, PLACE_COLUMNS, InputFile, batches
 from kafkalog_cli.spark.jobs import attempt
 
 _ROWS = "kafkalog-rows"

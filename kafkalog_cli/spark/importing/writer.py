@@ -15,9 +15,8 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_imports
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings
-from kafkalog_cli.ops.importing.inputs import KNOWN_COLUMNS
-from kafkalog_cli.ops.importing.request import ImportRequest, topic_ids
 from kafkalog_cli.ops.importing.scattering import Part, Places
+from kafkalog_cli.ops.importing.sources import KNOWN_COLUMNS, ImportRequest, topic_ids
 from kafkalog_cli.ops.importing.taking import taken
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.spark.importing.job import Import

@@ -16,11 +16,11 @@ from kafkalog_cli.format.values.value_format import ValueFormat
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.read.request import Isolation
-from kafkalog_cli.ops.values.decoded_columns import Decoding
+from kafkalog_cli.ops.values import Decoding
 from kafkalog_cli.spark.offsets import check_unique, served_partitions
 from kafkalog_cli.spark.options import Mode
 from kafkalog_cli.spark.queries.ranges import ScanRange
-from kafkalog_cli.spark.queries.scan import Scan
+from kafkalog_cli.spark.queries.source_read import SourceRead
 from kafkalog_cli.spark.schema import (
     BATCH_COLUMNS,
     FAULT,
@@ -41,7 +41,7 @@ from kafkalog_cli.spark.tables import TABLES, Table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-RowsOf = Callable[[Scan], "DataFrame"]
+RowsOf = Callable[[SourceRead], "DataFrame"]
 """Returns the rows of a read."""
 
 TABLE_DATABASE = "kafkalog"
@@ -119,10 +119,10 @@ class SqlView(NamedTuple):
         if self.table is not None:
             check_unique(self.partitions)
             options = {"table": self.table.name, "paths": self._paths(self.numbers), "mode": reading.mode.value}
-            return rows_of(Scan(TableDataSource, options, self.schema(reading)))
+            return rows_of(SourceRead(TableDataSource, options, self.schema(reading)))
         return self._of_topic(rows_of, used, reading, wanted)
 
-    def scan(self, columns: Sequence[SourceColumn], reading: Reading, wanted: ScanRange | None = None) -> Scan:
+    def scan(self, columns: Sequence[SourceColumn], reading: Reading, wanted: ScanRange | None = None) -> SourceRead:
         """Return the read of some columns of a topic; the parameters and errors are those of `dataframe`."""
         check_unique(self.partitions)
         wanted = wanted or ScanRange(self.numbers)
@@ -132,7 +132,7 @@ class SqlView(NamedTuple):
             **reading.decoding.options(),
             **(wanted.records.options() if reading.mode is Mode.FAILFAST else {}),  # else damage could be missed
         }  # fmt: skip
-        return Scan(KafkalogDataSource, options, spark_schema(columns))
+        return SourceRead(KafkalogDataSource, options, spark_schema(columns))
 
     def _paths(self, numbers: frozenset[int]) -> str:
         return json.dumps([one.path for one in self.partitions if one.number in numbers])

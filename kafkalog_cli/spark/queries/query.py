@@ -26,7 +26,7 @@ from kafkalog_cli.spark.queries.plans import (
     used_columns,
 )
 from kafkalog_cli.spark.queries.ranges import used_ranges
-from kafkalog_cli.spark.queries.scan import Scan
+from kafkalog_cli.spark.queries.source_read import SourceRead
 from kafkalog_cli.spark.schema import arrow_of, columns_named
 
 if TYPE_CHECKING:
@@ -313,7 +313,7 @@ class _Views:
             if name in columns and (wanted is None or not wanted.is_empty):
                 self._create(key, view.dataframe(self._rows_of, frozenset(columns[name]), self._reading, wanted))
 
-    def _rows_of(self, scan: Scan) -> DataFrame:
+    def _rows_of(self, scan: SourceRead) -> DataFrame:
         return scan.planned_here(self._spark) if self._is_planned_here else scan.by_source(self._spark)
 
     def drop(self) -> None:

@@ -1,0 +1,220 @@
+"""The output directory of runs: staging, commit of a run by one rename, and completion of an interrupted run.
+
+Tasks write into `.kafkalog/<run>` of the output. A run is committed when its record is replaced, which names all of
+its files; only then are they moved to their places. A run that was interrupted before its commit leaves nothing
+visible, and the next run removes its files. After the commit, the next run moves the remaining files. So the state in
+the record always agrees with the files.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+
+from kafkalog_cli.change.run_record import ComingFile, RunRecord, forget_record, read_record, record_bytes
+from kafkalog_cli.disk.durable import (
+    NO_HARD_LINKS,
+    attributes_in,
+    half_published,
+    not_changed,
+    replace_file,
+    sync_directory,
+    try_to_remove,
+)
+from kafkalog_cli.disk.fs import FileAttributes, WritableFilesystem
+from kafkalog_cli.disk.lock import LockPolicy, lock_own_directory
+from kafkalog_cli.disk.named_places import check_named_file, check_output_directory
+from kafkalog_cli.disk.names import OWN_DIRECTORY
+from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound, Refused, SyncFailed
+
+_RECORD = "committed.json"
+_ABSENT = (FileNotFoundError, PathNotFound)
+
+
+class OutputDirectory:
+    """The output directory `path`, which is created and locked inside `with`, so that only one run uses it.
+
+    The record is kept at `record_path`. If that is None, the record is in the output until the files of the run are
+    in their places, and is then removed. Raises Locked, NotKafkaLayout (`path` is not a directory), NotChanged,
+    NoSpace, Refused, Unreadable.
+    """
+
+    def __init__(
+        self, fs: WritableFilesystem, path: str, record_path: str | None, now_ms: int, policy: LockPolicy | None = None
+    ) -> None:
+        self.path = _full(path)
+        self._fs = fs
+        self._is_kept = record_path is not None
+        self._record_path = f"{self._own}/{_RECORD}" if record_path is None else _full(record_path)
+        self._now_ns = now_ms * 1_000_000
+        self._policy = policy or LockPolicy()
+        self._locks = ExitStack()
+
+    @property
+    def _own(self) -> str:
+        return f"{self.path}/{OWN_DIRECTORY}"
+
+    def __enter__(self) -> OutputDirectory:
+        check_output_directory(self._fs, self.path)
+        if self._is_kept:
+            check_named_file(self._fs, self._record_path)
+        status = self._fs.status(self.path)
+        if status is not None and not status.is_directory:
+            raise NotKafkaLayout(path=self.path, reason="is not a directory")
+        try:
+            self._make(self.path)
+        except (OSError, SyncFailed) as error:
+            raise not_changed(self.path, error) from error
+        self._locks.enter_context(lock_own_directory(self._fs, self.path, self._policy))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._locks.close()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the directory has nothing but kafkalog's own subdirectory."""
+        return all(entry.path.rpartition("/")[2] == OWN_DIRECTORY for entry in self._fs.list_directory(self.path))
+
+    def record(self) -> RunRecord | None:
+        """Return the record of the last committed run, which may not be complete; None if there is none.
+
+        Raises the errors of `read_record`, and Refused if the record is of another directory.
+        """
+        found = read_record(self._fs, self._record_path)
+        if found is not None and found.output != self.path:
+            raise Refused(path=self._record_path, reason=f"it is the record of {found.output}, not of {self.path}")
+        return found
+
+    def staging(self, run: str) -> str:
+        """Return the staging directory of a run, where its files are written."""
+        return f"{self._own}/{run}"
+
+    def begin(self, run: str) -> str:
+        """Remove the files of earlier runs, and create the staging directory. Raises NotChanged, NoSpace."""
+        try:
+            self._sweep()
+            self._make(self.staging(run))
+        except (OSError, SyncFailed) as error:
+            raise not_changed(self.path, error) from error
+        return self.staging(run)
+
+    def abandon(self, run: str) -> None:
+        """Remove the staged files of a failed or completed run, as far as possible."""
+        with suppress(OSError, KafkalogError):
+            self._remove(self.staging(run))
+
+    def new_file(self) -> FileAttributes:
+        """Return the attributes of new files in the output: owner, group and mode of the directory."""
+        return attributes_in(self._fs, self.path)._replace(mtime_ns=self._now_ns)
+
+    def publish(self, record: RunRecord) -> None:
+        """Commit the run, whose files must all be on the disk, and move them to their places.
+
+        Raises NotChanged, NoSpace and Refused if the run is not committed. Raises HalfPublished, or Refused if a place
+        was taken since, if the run is committed but not complete.
+        """
+        try:
+            if record.coming:
+                for directory in (self.staging(record.run), self._own, self.path):
+                    sync_directory(self._fs, directory)
+            for one in record.coming:
+                self._must_be_free(one)
+            self._write(record)
+        except (OSError, SyncFailed) as error:
+            raise not_changed(self.path, error) from error
+        self.complete(record)
+
+    def complete(self, record: RunRecord) -> RunRecord:
+        """Move the remaining files of a committed run to their places; return the record without them.
+
+        Raises HalfPublished, RecordNotGone, and Refused if another file is in such a place.
+        """
+        done = replace(record, coming=())
+        try:
+            directories = {self.path}
+            for one in record.coming:
+                directories |= self._place(record, one)
+            for directory in sorted(directories, key=len, reverse=True):
+                sync_directory(self._fs, directory)
+            if self._is_kept:
+                if record.coming:
+                    self._write(done)
+            else:
+                forget_record(self._fs, self._record_path, self.path)
+        except (OSError, SyncFailed) as error:
+            raise half_published(self.path, error) from error
+        self.abandon(record.run)
+        return done
+
+    def _write(self, record: RunRecord) -> None:
+        path = self._record_path
+        parent = path.rpartition("/")[0] or "/"
+        attributes = None
+        if self._fs.status(path) is None:
+            attributes = attributes_in(self._fs, parent)._replace(mtime_ns=self._now_ns)
+        replace_file(self._fs, path, record_bytes(record), attributes)
+
+    def _must_be_free(self, one: ComingFile) -> None:
+        path = f"{self.path}/{one.path}"
+        if self._fs.status(path) is not None:
+            raise Refused(path=path, reason="a file has this name already, and is not replaced")
+
+    def _place(self, record: RunRecord, one: ComingFile) -> set[str]:
+        """Move a file to its place and return the directories in which names changed. Raises Refused.
+
+        The file gets its new name by a hard link, so it always has a name; without hard links it is renamed.
+        """
+        staged, path = f"{self.staging(record.run)}/{one.staged}", f"{self.path}/{one.path}"
+        source, target = self._fs.status(staged), self._fs.status(path)
+        if source is None:  # the file is in its place, or was there and has been removed since
+            if target is None and self._fs.status(self.staging(record.run)) is None:
+                reason = f"{self.staging(record.run)} is missing too, where a committed run had it"
+                raise Refused(path=path, reason=f"it is missing, and {reason}")
+            return set()
+        if target is not None and target.inode != source.inode:
+            raise Refused(path=path, reason="a file has this name already, and is not replaced")
+        parent = path.rpartition("/")[0]
+        changed = self._make(parent) | {parent}
+        if target is None:
+            try:
+                self._fs.link(staged, path)
+            except OSError as error:
+                if error.errno not in NO_HARD_LINKS:
+                    raise
+                self._fs.rename(staged, path)
+        return changed
+
+    def _make(self, directory: str) -> set[str]:
+        """Create a directory and its missing parents, and sync them; return the directories in which names changed.
+
+        Each new directory has the attributes of its parent directory.
+        """
+        missing = []
+        while self._fs.status(directory) is None:
+            missing.append(directory)
+            directory = directory.rpartition("/")[0] or "/"
+        for made in reversed(missing):
+            with suppress(FileExistsError):
+                self._fs.make_directory(made)
+                self._fs.set_attributes(made, self._fs.attributes(directory)._replace(xattrs=()))
+            sync_directory(self._fs, directory)
+            directory = made
+        return {made.rpartition("/")[0] or "/" for made in missing}
+
+    def _sweep(self) -> None:
+        with suppress(*_ABSENT):
+            for entry in self._fs.list_directory(self._own):
+                if entry.is_directory:
+                    self._remove(entry.path)
+
+    def _remove(self, directory: str) -> None:
+        with suppress(*_ABSENT):
+            for entry in self._fs.list_directory(directory):
+                try_to_remove(self._fs, entry.path)
+            self._fs.remove_directory(directory)
+
+
+def _full(path: str) -> str:
+    return os.path.abspath(path)  # noqa: PTH100

@@ -1,0 +1,418 @@
+"""Count batches, codecs and keys of a log, and find the largest keys, in bounded memory with bounds of the errors.
+
+Keys are identified by 64-bit hashes. Up to MOST_KEYS of them are counted individually. With more keys, the smallest
+are dropped. A dropped key that comes again has lost at most the sum of the largest counts of each drop. The number
+of keys is then estimated from the smallest hashes (KMV, Bar-Yossef et al. 2002).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from typing import NamedTuple
+
+from kafkalog_cli.format.batch import CODEC_MASK, CONTROL_MASK, NO_TIMESTAMP, BatchColumns
+from kafkalog_cli.format.columns import Flags, Hashes, Integers, Octets, Rows
+from kafkalog_cli.format.compression import codec_name
+from kafkalog_cli.format.records import OUTSIDE, RecordBlock
+
+MOST_KEYS = 1 << 18
+SMALLEST = 1 << 14
+"""The number of smallest hashes that the estimate is made from."""
+GATHERED_ROWS, GATHERED_BYTES = 1 << 18, 32 << 20
+"""The number of records, or bytes of their keys, that are gathered before they are counted."""
+SHOWN_BYTES = 1 << 10
+"""The number of bytes of a key that are kept; longer keys are cut."""
+
+_HASHES = 1 << 64
+
+
+class KeyTotal(NamedTuple):
+    """A key, and the totals of its records; `bytes` are those of keys and values.
+
+    The true totals are at most `records_error` and `bytes_error` higher. `key` has the first SHOWN_BYTES of `key_bytes`
+    bytes.
+    """
+
+    key: bytes
+    key_bytes: int
+    records: int
+    bytes: int
+    records_error: int
+    bytes_error: int
+
+
+class KeyCounts(NamedTuple):
+    """The keys of a log.
+
+    `relative_error` is the standard error of `keys`, 0 if all keys were counted. `largest` are the top keys by bytes
+    and `most_frequent` by records, in descending order. A key that is not counted has at most `uncounted_records` and
+    `uncounted_bytes`. `null_keys` and `tombstones` are numbers of records.
+    """
+
+    keys: int
+    relative_error: float
+    null_keys: int
+    tombstones: int
+    largest: tuple[KeyTotal, ...]
+    most_frequent: tuple[KeyTotal, ...]
+    uncounted_records: int = 0
+    uncounted_bytes: int = 0
+
+
+class StoredKeys(NamedTuple):
+    """Keys that are not null: their bytes one after another, and where each begins and how many bytes it has."""
+
+    data: Octets
+    begins: Integers
+    sizes: Integers
+
+
+class KeyStatistics:
+    """Counts the keys of records, to report `top` of them."""
+
+    def __init__(self, top: int, most_keys: int = MOST_KEYS, smallest: int = SMALLEST) -> None:
+        import numpy as np
+
+        self._top = top
+        self._most_keys = most_keys
+        self._most_smallest = smallest
+        self._null_keys = self._tombstones = 0
+        self._waiting: list[tuple[StoredKeys, Integers]] = []
+        self._waiting_rows = self._waiting_bytes = 0
+        self._hashes: Hashes = np.zeros(0, dtype=np.uint64)
+        self._totals: Integers = np.zeros((4, 0), dtype=np.int64)  # records, bytes, and the errors of both
+        self._smallest: Hashes = np.zeros(0, dtype=np.uint64)
+        self._let_go: Integers = np.zeros(
+            2, dtype=np.int64
+        )  # the most records and bytes that a dropped key may have had
+        self._has_let_go = False
+        self._names: dict[int, tuple[bytes, int]] = {}
+
+    def add_stored(self, keys: StoredKeys | None, value_sizes: Integers, null_keys: int) -> None:
+        """Add records: their keys that are not null (None: no such key), the sizes of these records' values, null keys.
+
+        The size of a null value is below 0.
+        """
+        import numpy as np
+
+        self._null_keys += null_keys
+        if keys is None:
+            return
+        self._tombstones += int((value_sizes < 0).sum())
+        if len(keys.data) >= GATHERED_BYTES:  # such keys are not copied once more, to be joined with others
+            self._take_in()
+        self._waiting.append((keys, np.maximum(value_sizes, 0)))
+        self._waiting_rows += len(keys.sizes)
+        self._waiting_bytes += len(keys.data) + 3 * keys.sizes.nbytes
+        if self._waiting_rows >= GATHERED_ROWS or self._waiting_bytes >= GATHERED_BYTES:
+            self._take_in()
+
+    def counts(self) -> KeyCounts:
+        """Return the totals of all records so far."""
+        self._take_in()
+        count = len(self._hashes)
+        error = 0.0
+        if self._has_let_go:
+            count, error = self._estimate()
+        records, size_bytes = self._top_rows()
+        return KeyCounts(
+            count,
+            error,
+            self._null_keys,
+            self._tombstones,
+            tuple(self._total(row) for row in size_bytes),
+            tuple(self._total(row) for row in records),
+            *map(int, self._let_go),
+        )
+
+    def _take_in(self) -> None:
+        import numpy as np
+
+        if not self._waiting:
+            return
+        keys = _joined([part for part, _ in self._waiting])
+        sizes = keys.sizes
+        value_sizes = np.concatenate([part for _, part in self._waiting])
+        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+        hashes, first, inverse = np.unique(hash_keys(*keys), return_index=True, return_inverse=True)
+        records = np.bincount(inverse, minlength=len(hashes))
+        size_bytes = np.bincount(inverse, weights=sizes + value_sizes, minlength=len(hashes)).astype(np.int64)
+        self._smallest = np.union1d(self._smallest, hashes[: self._most_smallest])[: self._most_smallest]
+        self._merge(hashes, records, size_bytes)
+        self._name(hashes, first, keys)
+        if len(self._hashes) > self._most_keys:
+            self._let_some_go()
+
+    def _merge(self, hashes: Hashes, records: Rows, size_bytes: Integers) -> None:
+        import numpy as np
+
+        at = np.searchsorted(self._hashes, hashes)
+        known = np.zeros(len(hashes), dtype=bool)
+        inside = np.flatnonzero(at < len(self._hashes))
+        known[inside] = self._hashes[at[inside]] == hashes[inside]
+        self._totals[0, at[known]] += records[known]
+        self._totals[1, at[known]] += size_bytes[known]
+        new = ~known
+        count = int(new.sum())
+        errors = np.repeat(self._let_go[:, None], count, axis=1)
+        totals = np.vstack((records[new], size_bytes[new], errors))
+        self._hashes = np.insert(self._hashes, at[new], hashes[new])
+        self._totals = np.insert(self._totals, at[new], totals, axis=1)
+
+    def _name(self, hashes: Hashes, first: Rows, keys: StoredKeys) -> None:
+        """Keep the names of the top keys.
+
+        A key rises to the top only with new records, so its name is already kept or among `keys`.
+        """
+        import numpy as np
+
+        rows = {row for rows in self._top_rows() for row in rows}
+        names = {}
+        for row in rows:
+            value = int(self._hashes[row])
+            found = self._names.get(value)
+            if found is None:
+                at = int(first[np.searchsorted(hashes, self._hashes[row])])
+                begin, size = int(keys.begins[at]), int(keys.sizes[at])
+                found = keys.data[begin : begin + min(size, SHOWN_BYTES)].tobytes(), size
+            names[value] = found
+        self._names = names
+
+    def _top_rows(self) -> tuple[list[int], list[int]]:
+        """Return the rows of the most frequent and of the largest keys."""
+        return self._top_of(0), self._top_of(1)
+
+    def _top_of(self, measure: int) -> list[int]:
+        import numpy as np
+
+        totals = self._totals[measure]
+        rows = np.arange(len(totals))
+        if len(totals) > self._top:
+            least = np.partition(totals, len(totals) - self._top)[len(totals) - self._top]
+            rows = np.flatnonzero(totals >= least)
+        found: list[int] = rows[np.lexsort((self._hashes[rows], -totals[rows]))][: self._top].tolist()
+        return found
+
+    def _total(self, row: int) -> KeyTotal:
+        records, size_bytes, *errors = map(int, self._totals[:, row])
+        return KeyTotal(*self._names[int(self._hashes[row])], records, size_bytes, *errors)
+
+    def _let_some_go(self) -> None:
+        """Drop about half of the keys, and keep the keys with the most bytes and the keys with the most records."""
+        import numpy as np
+
+        kept = np.zeros(len(self._hashes), dtype=bool)
+        for measure in (0, 1):
+            most = min(max(self._most_keys // 4, self._top), len(self._hashes))
+            kept[np.lexsort((self._hashes, -self._totals[measure]))[:most]] = True
+        self._has_let_go = True
+        gone = self._totals[:2, ~kept]
+        if gone.shape[1]:
+            self._let_go = self._let_go + gone.max(axis=1)
+        self._hashes, self._totals = self._hashes[kept], self._totals[:, kept]
+
+    def _estimate(self) -> tuple[int, float]:
+        """Estimate the number of keys and its standard error.
+
+        As hashes are evenly distributed, the largest of the smallest hashes shows their density.
+        """
+        count = len(self._smallest)
+        if count < self._most_smallest:
+            return count, 0.0
+        return round((count - 1) * _HASHES / int(self._smallest[-1])), 1 / math.sqrt(count - 2)
+
+
+def _joined(parts: list[StoredKeys]) -> StoredKeys:
+    """Join several parts; one part is returned as it is."""
+    import numpy as np
+
+    if len(parts) == 1:
+        return parts[0]
+    ends = np.cumsum([len(part.data) for part in parts])
+    begins = [part.begins + (end - len(part.data)) for part, end in zip(parts, ends.tolist(), strict=True)]
+    return StoredKeys(
+        np.concatenate([part.data for part in parts]), np.concatenate(begins),
+        np.concatenate([part.sizes for part in parts]),
+    )  # fmt: skip
+
+
+_FIRST, _SECOND, _THIRD = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+_WORD_BYTES = 8
+_LONG_BYTES = 1 << 10
+"""Strings from this size in bytes on are hashed one by one, because hashing them word by word takes longer."""
+
+
+def hash_keys(data: Octets, begins: Integers, sizes: Integers) -> Hashes:
+    """Return the hashes (uint64) of the strings of `sizes` bytes that begin at `begins` in `data`, an array of bytes.
+
+    They are evenly distributed, as a sketch needs them, but not cryptographic: finding two keys with the same hash is
+    easy.
+    """
+    import numpy as np
+
+    padded = data if len(data) >= _WORD_BYTES else np.concatenate((data, np.zeros(_WORD_BYTES, dtype=np.uint8)))
+    last = len(padded) - _WORD_BYTES
+    words: Hashes = np.ndarray((last + 1,), dtype="<u8", buffer=padded, strides=(1,))
+    with np.errstate(over="ignore"):
+        found = _mixed(np.asarray(sizes, dtype=np.uint64) * np.uint64(_FIRST))
+        rows = np.flatnonzero((sizes > 0) & (sizes < _LONG_BYTES))
+        done = 0
+        while len(rows):
+            left = sizes[rows] - done
+            at = begins[rows] + done
+            behind = np.maximum(at - last, 0)
+            word = words[at - behind] >> (behind.astype(np.uint64) * np.uint64(8))
+            bits = np.uint64(64) - np.minimum(left, _WORD_BYTES).astype(np.uint64) * np.uint64(8)
+            word = (word << bits) >> bits  # without the bytes after the string
+            found[rows] = _mixed(found[rows] ^ word) + np.uint64(_FIRST)
+            done += _WORD_BYTES
+            rows = rows[left > _WORD_BYTES]
+        found = _mixed(found)
+    for row in np.flatnonzero(sizes >= _LONG_BYTES).tolist():
+        begin = int(begins[row])
+        string = data[begin : begin + int(sizes[row])]
+        found[row] = int.from_bytes(hashlib.blake2b(string.data, digest_size=_WORD_BYTES).digest(), "little")
+    return found
+
+
+def _mixed(values: Hashes) -> Hashes:
+    """Apply the finalizer of SplitMix64, which spreads each bit of a value over all bits."""
+    import numpy as np
+
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(_SECOND)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(_THIRD)
+    spread: Hashes = values ^ (values >> np.uint64(31))
+    return spread
+
+
+class CodecCounts(NamedTuple):
+    """The batches with one codec; `bytes` is their total size in the log."""
+
+    codec: str
+    batches: int
+    bytes: int
+
+
+class LogStatistics:
+    """A BatchListener of one partition; it counts batches whose CRCs are right or were not checked.
+
+    `keys` receives the records that were read. `record_count` is the number of readable records, without control
+    records. If no records are read, it is the number in the headers, or None if a header has no number (a compressed v0
+    or v1 message set). `max_timestamp` is the largest in a header, in ms, None if there is none.
+    """
+
+    def __init__(self, keys: KeyStatistics | None = None) -> None:
+        self.wants_records = keys is not None
+        self._keys = keys
+        self.batch_count = 0
+        self.max_timestamp: int | None = None
+        self._codecs: dict[int, list[int]] = {}
+        self._told, self._told_control, self._is_told = 0, 0, True
+        self._read, self._read_control, self._has_read = 0, 0, False
+
+    @property
+    def record_count(self) -> int | None:
+        """The number of records without control records, None if unknown."""
+        if self._has_read:
+            return self._read
+        return self._told if self._is_told else None
+
+    @property
+    def control_record_count(self) -> int:
+        """The number of control records."""
+        return self._read_control if self._has_read else self._told_control
+
+    @property
+    def codecs(self) -> tuple[CodecCounts, ...]:
+        """The counts per codec, by the codec's number."""
+        found = sorted(self._codecs.items())
+        return tuple(CodecCounts(codec_name(codec) or str(codec), *counts) for codec, counts in found)
+
+    def batches(self, batches: BatchColumns) -> None:
+        """See BatchListener."""
+        import numpy as np
+
+        names = ("valid", "attributes", "size_bytes", "max_timestamp", "records_count")
+        valid, attributes, sizes, times, counts = (_column(batches, name) for name in names)
+        rows = np.flatnonzero(valid)
+        attributes, sizes, times, counts = attributes[rows], sizes[rows], times[rows], counts[rows]
+        if not len(rows):
+            return
+        self.batch_count += len(rows)
+        codecs = attributes & CODEC_MASK
+        for codec in np.unique(codecs).tolist():
+            of_codec = codecs == codec
+            known = self._codecs.setdefault(codec, [0, 0])
+            known[0] += int(of_codec.sum())
+            known[1] += int(sizes[of_codec].sum())
+        largest = int(times.max())
+        if largest != NO_TIMESTAMP:
+            self.max_timestamp = largest if self.max_timestamp is None else max(largest, self.max_timestamp)
+        control = _is_control(batches)[rows]
+        self._is_told &= bool((counts >= 0).all())
+        self._told += int(counts[~control].sum())
+        self._told_control += int(counts[control].sum())
+
+    def records(self, block: RecordBlock) -> None:
+        """See BatchListener."""
+        import numpy as np
+
+        self._has_read = True
+        ends = np.asarray(block.record_ends, dtype=np.int64)
+        counts = ends - np.concatenate((np.zeros(1, dtype=np.int64), ends[:-1]))
+        control = _is_control(block.batches)[block.first_row : block.end_row]
+        self._read += int(counts[~control].sum())
+        self._read_control += int(counts[control].sum())
+        if self._keys is not None and len(block.records):
+            self._look_at_keys(self._keys, block, None if not control.any() else np.repeat(~control, counts))
+
+    @staticmethod
+    def _look_at_keys(keys: KeyStatistics, block: RecordBlock, wanted: Flags | None) -> None:
+        import numpy as np
+
+        records = block.records
+        columns = (records.key_position, records.key_size, records.value_size)
+        positions, key_sizes, value_sizes = (np.asarray(column, dtype=np.int64) for column in columns)
+        if wanted is not None:
+            positions, key_sizes, value_sizes = positions[wanted], key_sizes[wanted], value_sizes[wanted]
+        known = key_sizes >= 0
+        null_keys = len(known) - int(known.sum())
+        positions, key_sizes, value_sizes = positions[known], key_sizes[known], value_sizes[known]
+        if not len(key_sizes):
+            keys.add_stored(None, value_sizes, null_keys)
+            return
+        key_sizes = np.where(positions == OUTSIDE, 0, key_sizes)
+        keys.add_stored(stored_keys(block.buffer, positions, key_sizes), value_sizes, null_keys)
+
+
+def _column(batches: BatchColumns, name: str) -> Integers:
+    import numpy as np
+
+    return np.asarray(getattr(batches, name), dtype=np.int64)
+
+
+def _is_control(batches: BatchColumns) -> Flags:
+    is_control: Flags = (_column(batches, "attributes") & CONTROL_MASK != 0) & (_column(batches, "magic") >= 2)
+    return is_control
+
+
+def stored_keys(buffer: memoryview, positions: Integers, sizes: Integers) -> StoredKeys:
+    """Return a copy of the keys at these positions of a buffer."""
+    import numpy as np
+
+    begins = np.cumsum(sizes) - sizes
+    places = zip(positions.tolist(), sizes.tolist(), strict=True)
+    data = b"".join([buffer[at : at + size] for at, size in places])
+    return StoredKeys(np.frombuffer(data, dtype=np.uint8), begins, sizes)
+
+
+def control_rows(block: RecordBlock) -> Flags | None:
+    """Return for each record of a block whether it is a control record; None if none is."""
+    import numpy as np
+
+    control = _is_control(block.batches)[block.first_row : block.end_row]
+    if not control.any():
+        return None
+    ends = np.asarray(block.record_ends, dtype=np.int64)
+    return np.repeat(control, np.diff(ends, prepend=0))

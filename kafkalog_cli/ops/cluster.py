@@ -1,0 +1,197 @@
+"""Describe a cluster from log directories: its state at a point, and the partitions on disk that do not fit it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.disk.names import DirectoryKind
+from kafkalog_cli.errors import DamagedLog, ExitCode, NothingSelected
+from kafkalog_cli.format.meta_properties import MetaProperties
+from kafkalog_cli.log.partition import PartitionPath
+from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata, MetadataPoint, metadata_log_in
+from kafkalog_cli.log.settings.metadata_image import MIGRATING_DIRECTORY
+from kafkalog_cli.ops.cluster_entries import Entries, EntryChange, differences, entries_of, only_topics
+from kafkalog_cli.ops.listing.root import read_root
+from kafkalog_cli.ops.selection import log_dirs_of, partition_paths
+from kafkalog_cli.ops.session.observer import Note
+from kafkalog_cli.ops.tables.cluster import furthest_metadata
+from kafkalog_cli.ops.verify.places import read_topic_id
+
+LOST_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAg"
+UNASSIGNED_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAQ"
+"""Ids that name no log directory (DirectoryId)."""
+
+
+class MisplacedPartition(NamedTuple):
+    """A partition on disk that the cluster does not give to this broker or this log directory."""
+
+    path: str
+    topic: str
+    partition: int
+    reason: str
+
+
+class LocalPartition(NamedTuple):
+    """A partition on disk, with its checkpoint lines; None for a missing line."""
+
+    topic: str
+    partition: int
+    topic_id: str | None
+    log_start: int | None
+    recovery_point: int | None
+    high_watermark: int | None
+    path: str
+
+
+class LocalBroker(NamedTuple):
+    """The identity of a log directory in its `meta.properties`."""
+
+    path: str
+    version: int
+    cluster_id: str | None
+    node_id: int | None
+    directory_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    """The state of a cluster. `metadata` None: there is no metadata log, and only the disk is described.
+
+    `changes` are the differences from an earlier point, None if none was given. `local_partitions` are only listed
+    without a metadata log.
+    """
+
+    metadata: ClusterMetadata | None
+    entries: Entries | None
+    changes: tuple[EntryChange, ...] | None = None
+    brokers: tuple[LocalBroker, ...] = ()
+    misplaced: tuple[MisplacedPartition, ...] = ()
+    local_partitions: tuple[LocalPartition, ...] = ()
+    notes: tuple[Note, ...] = ()
+    codes: tuple[ExitCode, ...] = ()
+
+
+@dataclass(slots=True)
+class _Notes:
+    notes: list[Note] = field(default_factory=list)
+    codes: list[ExitCode] = field(default_factory=list)
+
+    def damaged(self, damage: DamagedLog) -> None:
+        details = damage.details
+        message = f"at byte {details['position']}: {details['message']}: later records are left out"
+        self.notes.append(Note(str(details["kind"]), message, str(details["path"])))
+        self.codes.append(ExitCode.CORRUPTION)
+
+
+def describe_cluster(  # noqa: PLR0913 points and choice
+    fs: Filesystem,
+    paths: Sequence[str],
+    metadata_path: str | None = None,
+    at: MetadataPoint | None = None,
+    since: MetadataPoint | None = None,
+    *,
+    topics: frozenset[str] = frozenset(),
+) -> ClusterDescription:
+    """Describe the cluster of some log directories at a point, and its changes since an earlier point.
+
+    `topics` choose among topics, partitions and settings; none: all. The furthest replica of the metadata log is taken.
+    Raises PathNotFound, NotKafkaLayout, Unreadable; NothingSelected if a point is given without a metadata log, or one
+    before the first record that the log has.
+    """
+    log_dirs = log_dirs_of(fs, list(paths))
+    notes = _Notes()
+    dirs = log_dirs if metadata_path is None else [metadata_path]
+    logs = [path for path in (metadata_log_in(fs, one) for one in dirs) if path is not None]
+    if metadata_path is not None and not logs:
+        logs = [metadata_path]
+    brokers = tuple(_local_brokers(fs, log_dirs))
+    if not logs:
+        if at is not None or since is not None:
+            raise NothingSelected(reason="there is no metadata log here: --at and --since need __cluster_metadata-0")
+        local = tuple(_local_partitions(fs, log_dirs))
+        return ClusterDescription(None, None, brokers=brokers, local_partitions=local)
+    metadata = _state(fs, logs, at, notes)
+    changes = None
+    if since is not None:
+        earlier = only_topics(entries_of(_state(fs, logs, since, notes)), topics)
+        changes = tuple(differences(earlier, only_topics(entries_of(metadata), topics)))
+    misplaced = tuple(_misplaced(fs, log_dirs, metadata)) if metadata.is_complete else ()
+    return ClusterDescription(
+        metadata,
+        only_topics(entries_of(metadata), topics),
+        changes,
+        brokers,
+        misplaced,
+        (),
+        tuple(notes.notes),
+        tuple(notes.codes),
+    )
+
+
+def _state(fs: Filesystem, logs: Sequence[str], point: MetadataPoint | None, notes: _Notes) -> ClusterMetadata:
+    found = furthest_metadata(fs, logs, notes.damaged, until=point, with_registry=True)
+    assert found is not None
+    begins_late = not found.is_complete and found.snapshot is None and found.end_offset == 0 and not found.topics
+    if point is not None and begins_late:
+        raise NothingSelected(reason="the metadata log and its snapshots begin after this point")
+    return found
+
+
+def _local_brokers(fs: Filesystem, log_dirs: Sequence[str]) -> Iterator[LocalBroker]:
+    for log_dir in log_dirs:
+        meta = read_root(fs, log_dir, frozenset()).meta
+        if meta is not None:
+            yield LocalBroker(log_dir, meta.version, meta.cluster_id, meta.node_id, meta.directory_id)
+
+
+def _partitions(fs: Filesystem, log_dir: str) -> Iterator[PartitionPath]:
+    for one in partition_paths(fs, log_dir):
+        if one.directory.kind is DirectoryKind.PARTITION and not one.directory.is_metadata_log:
+            yield one
+
+
+def _local_partitions(fs: Filesystem, log_dirs: Sequence[str]) -> Iterator[LocalPartition]:
+    for log_dir in log_dirs:
+        root = read_root(fs, log_dir, frozenset())
+        for one in _partitions(fs, log_dir):
+            topic, number = one.directory.topic or "", one.directory.partition or 0
+            lines = root.offsets_of(topic, number)
+            topic_id = read_topic_id(fs, one.path).topic_id
+            yield LocalPartition(
+                topic, number, topic_id, lines.log_start, lines.recovery_point, lines.high_watermark, one.path
+            )
+
+
+def _misplaced(fs: Filesystem, log_dirs: Sequence[str], metadata: ClusterMetadata) -> Iterator[MisplacedPartition]:
+    for log_dir in log_dirs:
+        meta = read_root(fs, log_dir, frozenset()).meta
+        for one in _partitions(fs, log_dir):
+            reason = _reason(fs, one, meta, metadata)
+            if reason:
+                yield MisplacedPartition(one.path, one.directory.topic or "", one.directory.partition or 0, reason)
+
+
+def _reason(fs: Filesystem, one: PartitionPath, meta: MetaProperties | None, metadata: ClusterMetadata) -> str:
+    """Return why the cluster does not give a partition to its place; "" if it does."""
+    name, topic = one.directory, metadata.topics.get(one.directory.topic or "")
+    if topic is None:
+        return "the cluster does not have this topic"
+    topic_id = read_topic_id(fs, one.path).topic_id
+    if topic_id is not None and topic_id != topic.topic_id:
+        return f"the topic has the id {topic.topic_id} in the cluster, not {topic_id}"
+    found = topic.partitions.get(name.partition or 0)
+    if found is None:
+        return "the topic does not have this partition"
+    broker = None if meta is None else meta.node_id
+    if broker is None:
+        return ""
+    if broker not in found.replicas:
+        return f"its replicas are {','.join(map(str, found.replicas))}, not {broker}"
+    directory = found.directories[found.replicas.index(broker)] if found.directories else MIGRATING_DIRECTORY
+    unknown = (MIGRATING_DIRECTORY, LOST_DIRECTORY, UNASSIGNED_DIRECTORY)
+    if meta is None or meta.directory_id is None or directory in (*unknown, meta.directory_id):
+        return ""
+    return f"the cluster has it in the log directory {directory}, not in {meta.directory_id}"

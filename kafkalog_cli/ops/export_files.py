@@ -1,0 +1,414 @@
+"""Write the files of one partition: one file, or one per day, as Parquet or Arrow columns or as lines.
+
+Their names sort by offset. A file is not published before all are complete.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, NamedTuple, Protocol
+
+from kafkalog_cli.disk.durable import TEMPORARY_SUFFIX
+from kafkalog_cli.disk.fs import FileAttributes, WritableFilesystem
+from kafkalog_cli.disk.named_places import StagedFile
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format.batch import NO_TIMESTAMP
+from kafkalog_cli.format.columns import Integers, Rows
+from kafkalog_cli.format.compression import codec_name
+from kafkalog_cli.format.limits import MEBIBYTE, MOST_FILE_FIELD_BYTES
+from kafkalog_cli.log.reading.record_arrow import record_schema
+from kafkalog_cli.ops.export_request import FileFormat
+from kafkalog_cli.ops.values import DECODED, DecodedColumns, Decoding
+
+ROW_GROUP_BYTES = 64 << 20
+"""The size in bytes of a row group's columns before compression."""
+
+_SORTED = ("offset", "timestamp", "sequence", "batch_base_offset")
+_FEW_VALUES = (
+    "partition", "timestampType", "magic", "codec", "producer_id", "producer_epoch", "leader_epoch", "transactional",
+    "control",
+)  # fmt: skip
+"""Columns that are the same for a whole batch, so that their values repeat."""
+_MAY_REPEAT = ("key", "value", "headers.list.element.key", "headers.list.element.value")
+"""Columns for which Parquet tries a dictionary, and drops it in a row group where it becomes large."""
+
+
+class ExportWriter(Protocol):
+    """Takes parts in the order of offsets; `held_bytes` are not written until `flush`, or until there are enough."""
+
+    held_bytes: int
+
+    def write(self, part: Any) -> None:
+        """Append a part: a RecordBatch, or bytes."""
+
+    def flush(self) -> None:
+        """Write the parts that are held."""
+
+    def close(self) -> None:
+        """End the file; the stream stays open."""
+
+
+def writer(format: FileFormat, file: StagedFile, schema: Any, codec: str) -> ExportWriter:  # noqa: A002
+    """Return the writer for a format; `schema` has the metadata of the file, None for lines."""
+    if format is FileFormat.JSON:
+        return LinesWriter(file)
+    return (ParquetWriter if format is FileFormat.PARQUET else ArrowWriter)(file, schema, codec)
+
+
+class LinesWriter:
+    """Writes lines as they come."""
+
+    def __init__(self, file: StagedFile) -> None:
+        self.held_bytes = 0
+        self._file = file
+
+    def write(self, part: bytes) -> None:
+        """See ExportWriter."""
+        self._file.write(part)
+
+    def flush(self) -> None:
+        """See ExportWriter."""
+
+    def close(self) -> None:
+        """See ExportWriter."""
+
+
+class _Gathering:
+    """Gathers parts into large tables."""
+
+    def __init__(self, schema: Any) -> None:
+        self.held_bytes = 0
+        self._schema = schema
+        self._held: list[Any] = []
+
+    def write(self, part: Any) -> None:
+        """See ExportWriter."""
+        self._held.append(part)
+        self.held_bytes += part.nbytes
+        if self.held_bytes >= ROW_GROUP_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """See ExportWriter."""
+        import pyarrow as pa
+
+        if self._held:
+            held, self._held, self.held_bytes = self._held, [], 0
+            self._write(pa.Table.from_batches([part.replace_schema_metadata(None) for part in held]))
+            pa.default_memory_pool().release_unused()  # else it keeps the memory of the largest pages
+
+    def _write(self, table: Any) -> None:
+        raise NotImplementedError
+
+
+class ParquetWriter(_Gathering):
+    """Writes a Parquet file, with one row group per gathered table."""
+
+    def __init__(self, file: StagedFile, schema: Any, codec: str) -> None:
+        import pyarrow.parquet as pq
+
+        super().__init__(schema)
+        self._writer = pq.ParquetWriter(
+            file,
+            schema,
+            compression=codec,
+            use_dictionary=[*_FEW_VALUES, *_MAY_REPEAT],
+            column_encoding=dict.fromkeys(_SORTED, "DELTA_BINARY_PACKED"),
+            write_statistics=[*_SORTED, *_FEW_VALUES],
+        )
+
+    def _write(self, table: Any) -> None:
+        self._writer.write_table(table.replace_schema_metadata(self._schema.metadata), row_group_size=table.num_rows)
+
+    def close(self) -> None:
+        """See ExportWriter."""
+        self.flush()
+        self._writer.close()
+
+
+class ArrowWriter(_Gathering):
+    """Writes a file in the Arrow IPC file format."""
+
+    def __init__(self, file: StagedFile, schema: Any, codec: str) -> None:
+        import pyarrow as pa
+
+        super().__init__(schema)
+        options = pa.ipc.IpcWriteOptions(compression=None if codec == "none" else codec)
+        self._writer = pa.ipc.new_file(file, schema, options=options)
+
+    def _write(self, table: Any) -> None:
+        self._writer.write_table(table.replace_schema_metadata(self._schema.metadata))
+
+    def close(self) -> None:
+        """See ExportWriter."""
+        self.flush()
+        self._writer.close()
+
+
+VERSION = "1"
+"""The version of the columns, kept in the metadata of each file."""
+
+CORE = (
+    "key", "value", "offset", "timestamp", "timestamp_type", "headers", "batch_base_offset", "magic", "codec",
+    "producer_id", "producer_epoch", "sequence", "leader_epoch", "transactional", "control",
+)  # fmt: skip
+"""The columns of the core that exported columns are made from, in their order."""
+
+_NAMES = {"timestamp_type": "timestampType"}
+"""Names that differ from the core: those of Spark's Kafka source, if it has such a column."""
+OF_FILES = (*_NAMES.values(), "partition", "topic", "day", *DECODED.values())
+"""Columns of exported files that the core does not have; topic and day are in the names of directories."""
+_CODECS = 8
+
+
+def core_schema() -> Any:
+    """Return the pyarrow.Schema of the batches that `exported` takes."""
+    return record_schema(CORE)
+
+
+def export_schema(decoding: Decoding | None = None) -> Any:
+    """Return the pyarrow.Schema of exported records; the topic is in the directory's name and the file's metadata.
+
+    `decoding` adds columns of decoded contents at the end. A null timestamp means that the record has none (-1).
+    Header keys are bytes, since Kafka does not require text.
+    """
+    import pyarrow as pa
+
+    fields = []
+    for field in core_schema():
+        kind = pa.string() if field.name == "codec" else field.type
+        fields.append(pa.field(_NAMES.get(field.name, field.name), kind, field.nullable))
+    fields.insert(2, pa.field("partition", pa.int32(), nullable=False))
+    fields += [pa.field(DECODED[name], pa.string()) for name in (decoding.columns if decoding else ())]
+    return pa.schema(fields)
+
+
+def exported(batch: Any, partition: int, schema: Any, decoded: DecodedColumns | None = None) -> Any:
+    """Return a RecordBatch of `core_schema` as one of `export_schema`, whose decoded contents come from `decoded`."""
+    import pyarrow as pa
+
+    arrays, contents = [], {column: name for name, column in DECODED.items()}
+    for name in schema.names:
+        if name in contents:
+            assert decoded is not None
+            arrays.append(decoded.texts(batch, contents[name]))
+            continue
+        if name == "partition":
+            arrays.append(pa.repeat(pa.scalar(partition, pa.int32()), batch.num_rows))
+        elif name == "codec":
+            arrays.append(_codec_names().take(batch.column("codec")))
+        else:
+            arrays.append(batch.column("timestamp_type" if name == "timestampType" else name))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _codec_names() -> Any:
+    import pyarrow as pa
+
+    return pa.array([codec_name(number) for number in range(_CODECS)], pa.string())
+
+
+MOST_OPEN = 64
+"""The most files of days open at a time; beyond it, the file not written to for the longest time is ended."""
+MOST_HELD_BYTES = 256 << 20
+
+NO_DAY = "__HIVE_DEFAULT_PARTITION__"
+"""Hive's name for null: no timestamp, or one outside the years 0 to 9999."""
+_DAY_MS = 86_400_000
+_FIRST_DAY, _BEHIND_DAYS = -719_528, 2_932_897
+_PLAIN = re.compile(rb"[A-Za-z0-9._-]")
+
+
+class Target(NamedTuple):
+    """Where and how the files of a task are written; `prefix` makes their names in `staging` unique."""
+
+    staging: str
+    attributes: FileAttributes
+    format: FileFormat
+    codec: str
+    by_day: bool
+    prefix: str
+    decoding: Decoding = Decoding()
+
+
+class Source(NamedTuple):
+    """The partition that the records come from; `topic_id` is None if it has none."""
+
+    topic: str
+    partition: int
+    topic_id: str | None = None
+
+
+class MadeFile(NamedTuple):
+    """A complete file in the staging directory.
+
+    `path` is its place in the output. `last_offset` is inclusive.
+    """
+
+    staged: str
+    path: str
+    topic: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    records: int
+    size_bytes: int
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """All fields except the file names, as values for JSON."""
+        return {name: value for name, value in self._asdict().items() if name not in ("staged", "path")}
+
+
+class _Open:
+    """A file that is being written."""
+
+    def __init__(self, file: StagedFile, out: ExportWriter, path: str, first_offset: int) -> None:
+        self.file = file
+        self.writer = out
+        self.path = path
+        self.first_offset = self.last_offset = first_offset
+        self.records = 0
+
+
+class PartitionFiles:
+    """Writes the records of a partition, in the order of offsets, until `finish` returns the files."""
+
+    def __init__(self, fs: WritableFilesystem, target: Target, source: Source) -> None:
+        self._fs = fs
+        self._target = target
+        self._source = source
+        self._open: dict[str, _Open] = {}
+        self._made: list[MadeFile] = []
+        self._schema = None if target.format is FileFormat.JSON else _with_metadata(source, target.decoding)
+
+    def add(self, batch: Any) -> None:
+        """Append a RecordBatch of `export_schema`. Raises KafkalogError for a key or value too large for Parquet."""
+        if not batch.num_rows:
+            return
+        if self._target.format is FileFormat.PARQUET:
+            self._check_sizes(batch)
+        offsets = batch.column("offset").to_numpy()
+        if not self._target.by_day:
+            self._write("", batch, offsets)
+            return
+        import pyarrow as pa
+
+        millis = batch.column("timestamp").cast(pa.int64()).fill_null(NO_TIMESTAMP).to_numpy(zero_copy_only=False)
+        for day, rows in by_day(millis):
+            self._write(day, batch if rows is None else batch.take(pa.array(rows)), offsets, rows)
+
+    def _check_sizes(self, batch: Any) -> None:
+        found = too_large_field(batch)
+        if found is not None:
+            name, row, size = found
+            source, most = self._source, MOST_FILE_FIELD_BYTES
+            raise KafkalogError(
+                reason=f"{source.topic}-{source.partition}: the {name} at offset {batch.column('offset')[row]} has"
+                f" {size} bytes. Parquet files here take at most {most} ({most // MEBIBYTE} MiB), because PyArrow needs"
+                " several times as much memory. --format arrow or json exports it"
+            )
+
+    def add_lines(self, lines: bytes, offsets: Integers, millis: Integers) -> None:
+        """Append lines, one per record, with the offsets and timestamps of the records."""
+        if not len(offsets):
+            return
+        if not self._target.by_day:
+            self._write("", lines, offsets)
+            return
+        for day, rows in by_day(millis):
+            part = lines
+            if rows is not None:
+                each = lines.split(b"\n")
+                part = b"".join(each[row] + b"\n" for row in rows.tolist())
+            self._write(day, part, offsets, rows)
+
+    def finish(self) -> list[MadeFile]:
+        """End all files, write them to the disk, and return them. Raises OSError, SyncFailed."""
+        for day in list(self._open):
+            self._end(day)
+        return self._made
+
+    def drop(self) -> None:
+        """Discard the open files."""
+        for one in self._open.values():
+            one.file.drop()
+        self._open.clear()
+
+    def _write(self, day: str, part: Any, offsets: Integers, rows: Rows | None = None) -> None:
+        own = offsets if rows is None else offsets[rows]
+        found = self._open.pop(day, None) or self._begin(day, int(own[0]))
+        self._open[day] = found  # the last entry is the file written to last
+        found.writer.write(part)
+        found.last_offset = int(own[-1])
+        found.records += len(own)
+        if len(self._open) > 1 and sum(one.writer.held_bytes for one in self._open.values()) > MOST_HELD_BYTES:
+            max(self._open.values(), key=lambda one: one.writer.held_bytes).writer.flush()
+
+    def _begin(self, day: str, first_offset: int) -> _Open:
+        if len(self._open) >= MOST_OPEN:
+            self._end(next(iter(self._open)))
+        target, source = self._target, self._source
+        name = f"{target.prefix}-{source.partition}-{first_offset}-{len(self._made)}-{len(self._open)}"
+        directories = f"topic={escaped(source.topic)}/" + (f"day={day}/" if target.by_day else "")
+        path = f"{directories}{source.partition:05d}-{first_offset:020d}.{target.format.suffix}"
+        file = StagedFile(self._fs, f"{target.staging}/{name}{TEMPORARY_SUFFIX}", target.attributes)
+        return _Open(file, writer(target.format, file, self._schema, target.codec), path, first_offset)
+
+    def _end(self, day: str) -> None:
+        one = self._open.pop(day)
+        one.writer.close()
+        size_bytes = one.file.finish()
+        staged = one.file.path.rpartition("/")[2]
+        place = (one.path, self._source.topic, self._source.partition)
+        self._made.append(MadeFile(staged, *place, one.first_offset, one.last_offset, one.records, size_bytes))
+
+
+def too_large_field(batch: Any) -> tuple[str, int, int] | None:
+    """Return name, row and bytes of the first key or value that is too large for a file of records; None if all fit."""
+    import pyarrow.compute as pc
+
+    if batch.nbytes <= MOST_FILE_FIELD_BYTES:
+        return None
+    for name in ("key", "value"):
+        if name in batch.schema.names:
+            sizes = pc.binary_length(batch.column(name))
+            row = pc.index(pc.greater(sizes, MOST_FILE_FIELD_BYTES), value=True).as_py()
+            if row >= 0:
+                return name, row, sizes[row].as_py()
+    return None
+
+
+def by_day(millis: Integers) -> list[tuple[str, Rows | None]]:
+    """Return the days of timestamps (epoch ms, -1 for none) in order, each with its rows; None for all rows."""
+    import numpy as np
+
+    millis = np.asarray(millis, dtype=np.int64)
+    days = np.where(millis == NO_TIMESTAMP, _BEHIND_DAYS, millis // _DAY_MS)
+    days = np.where((days < _FIRST_DAY) | (days > _BEHIND_DAYS), _BEHIND_DAYS, days)
+    if (days == days[0]).all():
+        return [(_day(int(days[0])), None)]
+    return [(_day(int(day)), np.flatnonzero(days == day)) for day in np.unique(days)]
+
+
+def _day(number: int) -> str:
+    import numpy as np
+
+    return NO_DAY if number >= _BEHIND_DAYS else str(np.datetime64(number, "D"))
+
+
+def escaped(topic: str) -> str:
+    """Return a topic as part of a directory's name, as Hive does: characters not allowed there become %XX."""
+    raw = os.fsencode(topic)
+    return "".join(
+        chr(byte) if _PLAIN.match(raw, position) else f"%{byte:02X}" for position, byte in enumerate(raw)
+    )  # fmt: skip
+
+
+def _with_metadata(source: Source, decoding: Decoding) -> Any:
+    facts = {"kafkalog.export": VERSION, "kafkalog.topic": os.fsencode(source.topic)}
+    facts["kafkalog.partition"] = str(source.partition)
+    if source.topic_id is not None:
+        facts["kafkalog.topic_id"] = source.topic_id
+    return export_schema(decoding).with_metadata(facts)

@@ -1,0 +1,397 @@
+"""The verb `inspect`: what the files of a partition, and the plans of retention and compaction, say together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, unique
+from heapq import nlargest
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkalog_cli.broker.cleaning.choosing import Dirt
+from kafkalog_cli.broker.retention import RetentionPass
+from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.format.batch import DELETE_HORIZON_MASK, NO_OFFSET, RECORD_BATCH_MAGIC, TIMESTAMP_TYPE_MASK
+from kafkalog_cli.format.fault import Fault
+from kafkalog_cli.format.limits import DEFAULT_LIMITS
+from kafkalog_cli.log.open_transactions import OpenTransaction
+from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.ops.compact.plan import Choice, CompactPlan
+from kafkalog_cli.ops.damage import DamageSeen
+from kafkalog_cli.ops.listing.freeable import PlanRequests, Plans, requests_of
+from kafkalog_cli.ops.listing.listing import PartitionListing, list_partition
+from kafkalog_cli.ops.listing.root import LogDirRoot, broker_root
+from kafkalog_cli.ops.log_contents import TimeCounter, TimeCounts
+from kafkalog_cli.ops.retain.plan import SIZE_LIMIT, TIME_LIMIT, RetainPlan
+from kafkalog_cli.ops.session.session import Session
+from kafkalog_cli.ops.session.verb import Verb
+from kafkalog_cli.ops.session.work import Work
+
+if TYPE_CHECKING:
+    from kafkalog_cli.format.batch import BatchArrays
+
+
+@unique
+class CleaningPart(Enum):
+    """The part of a compacted log in which a segment lies. The value is its word in the output.
+
+    A segment with records on both sides of the first dirty offset is dirty. UNCLEANABLE: no cleaning reads it now.
+    """
+
+    CLEAN = "clean"
+    DIRTY = "dirty"
+    UNCLEANABLE = "uncleanable"
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedSegment:
+    """A segment on the time axis. `part` is None for a log that is not compacted, or if that is not known.
+
+    `removed_by` is the pass of retention that removes it now, None if it is kept. `next_offset` is the base offset of
+    the next segment, or the log end.
+    """
+
+    base_offset: int
+    next_offset: int
+    size_bytes: int
+    batches: int
+    first_timestamp_ms: int | None
+    last_timestamp_ms: int | None
+    part: CleaningPart | None = None
+    removed_by: RetentionPass | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionOutlook:
+    """The effect of retention on a log, now and next. None: without a limit, or not known.
+
+    `horizon_ms`: segments with no record from this time on are removed. `next_due_ms` is the time at which the time
+    limit removes the first segment that is kept now.
+    """
+
+    retention_ms: int | None
+    retention_bytes: int | None
+    horizon_ms: int | None
+    removable_segments: int
+    removable_bytes: int
+    next_due_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningOutlook:
+    """The clean and the dirty part of a compacted log. `is_due`: a broker cleans it now. `least_ratio` is its limit."""
+
+    dirt: Dirt
+    is_due: bool
+    least_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedPartition:
+    """A partition on the time axis. Offsets are None where the log does not show them.
+
+    `retention` and `cleaning` are None if they are not known, and `cleaning` for a log that is not compacted;
+    `unknown_because` has the reasons. `open_transactions` is None if they were not searched for. `holes` are the
+    largest of `hole_count`.
+    """
+
+    partition: Partition
+    log_start_offset: int | None
+    log_end_offset: int | None
+    high_watermark: int | None
+    size_bytes: int
+    segments: tuple[InspectedSegment, ...]
+    bytes_over_time: TimeCounts
+    holes: tuple[Hole, ...]
+    hole_count: int
+    hole_offsets: int
+    open_transactions: Sequence[OpenTransaction] | None
+    retention: RetentionOutlook | None
+    cleaning: CleaningOutlook | None
+    unknown_because: tuple[str, ...] = ()
+    exit_code: ExitCode = ExitCode.OK
+
+    @property
+    def span_ms(self) -> tuple[int, int] | None:
+        """The first and the last timestamp, None without one."""
+        first = [one.first_timestamp_ms for one in self.segments if one.first_timestamp_ms is not None]
+        last = [one.last_timestamp_ms for one in self.segments if one.last_timestamp_ms is not None]
+        return (min(first), max(last)) if first and last else None
+
+    @property
+    def batches(self) -> int:
+        """The number of batches whose headers were read."""
+        return sum(one.batches for one in self.segments)
+
+
+def common_span(partitions: Sequence[InspectedPartition]) -> tuple[int, int] | None:
+    """Return the first and the last timestamp of all partitions, None without one."""
+    spans = [one.span_ms for one in partitions if one.span_ms is not None]
+    return (min(first for first, _ in spans), max(last for _, last in spans)) if spans else None
+
+
+@dataclass(frozen=True, slots=True)
+class InspectRequest:
+    """The requests of the two verbs whose plans are asked, and the state of each log directory."""
+
+    plans: PlanRequests
+    roots: Mapping[str, LogDirRoot | None] = field(default_factory=dict)
+
+
+def inspect_request(session: Session, partitions: Sequence[Partition]) -> InspectRequest:
+    """Return the request for a session, which is a dry run and takes no lock. Raises as `Session.settings`."""
+    fs = session.context.fs
+    roots = {log_dir: broker_root(fs, log_dir) for log_dir in session.log_dirs(partitions)}
+    return InspectRequest(requests_of(session, partitions), roots)
+
+
+def _run(work: Work, request: InspectRequest) -> InspectedPartition:
+    log_dir = work.log_dir
+    root = None if log_dir is None else request.roots.get(log_dir)
+    listing = list_partition(work.fs, work.partition, root)
+    for located in listing.faults:
+        work.note(located.fault.kind.value, located.fault.message, located.path)
+    codes = [ExitCode.CORRUPTION if located.is_corruption else ExitCode.WARNINGS for located in listing.faults]
+    walk = LogWalk(work.fs, listing.log_start_offset, request.plans.retain.kernels)
+    walked: list[WalkedSegment] = []
+    for segment in work.partition.segments:
+        try:
+            walked.append(walk.follow(segment))
+        except (KafkalogError, OSError) as error:
+            walked.append(WalkedSegment())
+            codes.append(ExitCode.FAILURE)
+            work.note("unreadable", f"cannot be read: {error}", segment.log.path)
+    known = {located.path for located in listing.faults}
+    for path, fault in walk.faults:
+        if path not in known:
+            work.note(fault.kind.value, f"its batches are known only up to here: {fault.message}", path)
+    outlook = _Outlook(work, request)
+    return InspectedPartition(
+        work.partition,
+        listing.log_start_offset,
+        listing.log_end_offset,
+        listing.high_watermark,
+        listing.bytes_by_kind.total,
+        tuple(_segments(listing, walked, outlook)),
+        walk.bytes_over_time,
+        walk.largest_holes,
+        walk.hole_count,
+        walk.hole_offsets,
+        listing.open_transactions,
+        outlook.retention,
+        outlook.cleaning,
+        tuple(dict.fromkeys(outlook.unknown)),
+        _worst([*codes, *walk.codes]),
+    )
+
+
+INSPECT = Verb("inspect", _run)
+"""Describes each partition on the time axis. Its session is a dry run."""
+
+
+def _worst(codes: Sequence[ExitCode]) -> ExitCode:
+    ranks = (ExitCode.FAILURE, ExitCode.CORRUPTION, ExitCode.WARNINGS)
+    return next((code for code in ranks if code in codes), ExitCode.OK)
+
+
+class _Outlook:
+    """The results of the two plans, if they are not refused. Only controllers change the metadata log: it has none."""
+
+    def __init__(self, work: Work, request: InspectRequest) -> None:
+        self.unknown: list[str] = []
+        self.retain_plan: RetainPlan | None = None
+        self.compact_plan: CompactPlan | None = None
+        self._now_ms = request.plans.retain.now_ms
+        try:
+            root, facts = work.begin(), work.facts()
+        except (KafkalogError, OSError) as error:
+            self.unknown.append(str(error))
+            return
+        if facts.is_metadata_log:
+            return
+        self._config = facts.config
+        plans = Plans(work, request.plans, root, facts)
+        self.retain_plan = plans.planned("retention", plans.retain_plan)
+        if facts.config.is_compacted:
+            self.compact_plan = plans.planned("compaction", plans.compact_plan)
+        self.unknown += plans.unknown
+
+    @property
+    def retention(self) -> RetentionOutlook | None:
+        plan = self.retain_plan
+        if plan is None:
+            return None
+        config = self._config
+        is_limited = config.is_deleted
+        limit_ms = config.retention_ms if is_limited and config.is_known(TIME_LIMIT) else -1
+        limit_bytes = config.retention_bytes if is_limited and config.is_known(SIZE_LIMIT) else -1
+        kept = next((fate for fate in plan.fates if fate.goes is None), None)
+        return RetentionOutlook(
+            None if limit_ms < 0 else limit_ms,
+            None if limit_bytes < 0 else limit_bytes,
+            None if limit_ms < 0 else self._now_ms - limit_ms,
+            len(plan.removed),
+            plan.removed_bytes,
+            None if kept is None else kept.due_ms,
+        )
+
+    @property
+    def cleaning(self) -> CleaningOutlook | None:
+        plan = self.compact_plan
+        if plan is None or plan.dirt is None:
+            return None
+        return CleaningOutlook(
+            plan.dirt, plan.choice in (Choice.DIRTY, Choice.OVERDUE), self._config.min_cleanable_dirty_ratio
+        )
+
+
+def _segments(
+    listing: PartitionListing, walked: Sequence[WalkedSegment], outlook: _Outlook
+) -> Iterator[InspectedSegment]:
+    segments, plan, cleaning = listing.partition.segments, outlook.retain_plan, outlook.cleaning
+    removed = {} if plan is None else {fate.base_offset: fate.goes for fate in plan.removed}
+    for at, (segment, found) in enumerate(zip(segments, walked, strict=True)):
+        is_last = at + 1 == len(segments)
+        following = listing.log_end_offset if is_last else segments[at + 1].base_offset
+        following = segment.base_offset if following is None else max(following, segment.base_offset)
+        part = None
+        if cleaning is not None:
+            dirt = cleaning.dirt
+            is_clean = following <= dirt.first_dirty
+            is_dirty = segment.base_offset < dirt.first_uncleanable
+            part = CleaningPart.CLEAN if is_clean else CleaningPart.DIRTY if is_dirty else CleaningPart.UNCLEANABLE
+        yield InspectedSegment(
+            segment.base_offset, following, segment.log.size_bytes, *found, part, removed.get(segment.base_offset)
+        )  # fmt: skip
+
+
+MOST_PERIODS = 128
+"""Periods of a partition: thousands of partitions are kept in memory until all are printed on one axis."""
+MOST_HOLES = 20
+"""Holes of a partition that are kept one by one, the largest."""
+_KEPT_HOLES = 1000
+
+
+class Hole(NamedTuple):
+    """Offsets that no batch covers, both inclusive.
+
+    `before_ms` and `after_ms` are the timestamps of the batches around them, None if they are not known.
+    """
+
+    first_offset: int
+    last_offset: int
+    before_ms: int | None
+    after_ms: int | None
+
+    @property
+    def offsets(self) -> int:
+        """The number of missing offsets."""
+        return self.last_offset - self.first_offset + 1
+
+
+class WalkedSegment(NamedTuple):
+    """The batches of a segment. Timestamps in ms are those of batch headers, None without one."""
+
+    batches: int = 0
+    first_timestamp_ms: int | None = None
+    last_timestamp_ms: int | None = None
+
+
+class LogWalk:
+    """Follows the segments of one log in order. Offsets below `log_start` (None: unknown) are in no hole.
+
+    A segment is followed up to its first damage. Segments of Kafka 0.7 have no headers and are left out.
+    """
+
+    def __init__(self, fs: Filesystem, log_start: int | None, kernels: KernelChoice | None) -> None:
+        self._fs = fs
+        self._log_start = log_start or 0
+        self._kernels = kernels
+        self._times = TimeCounter(MOST_PERIODS)
+        self._holes: list[Hole] = []
+        self._next_offset: int | None = None
+        self._last_ms: int | None = None
+        self.hole_count = 0
+        self.hole_offsets = 0
+        self.faults: list[tuple[str, Fault]] = []
+        self.codes: list[ExitCode] = []
+
+    def follow(self, segment: Segment) -> WalkedSegment:
+        """Follow one segment. Raises the exceptions of `open_read`."""
+        if segment.is_seven:
+            return WalkedSegment()
+        path, found = segment.log.path, WalkedSegment()
+        if self._next_offset is None:
+            self._next_offset = segment.base_offset
+        with self._fs.open_read(path) as file:
+            reader = SegmentReader(file, kernels=self._kernels)
+            for columns in reader.header_columns():
+                found = self._take(columns.arrays(), found)
+            if reader.fault is not None:
+                damage = DamageSeen()
+                damage.fault(reader.fault)
+                self.codes.append(damage.exit_code(self._fs, file, reader.end_position, DEFAULT_LIMITS))
+                self.faults.append((path, reader.fault))
+                self._next_offset = None  # damage hides offsets, which are not missing
+        return found
+
+    @property
+    def largest_holes(self) -> tuple[Hole, ...]:
+        """The largest holes, in the order of their offsets."""
+        return tuple(sorted(nlargest(MOST_HOLES, self._holes, key=lambda hole: hole.offsets)))
+
+    @property
+    def bytes_over_time(self) -> TimeCounts:
+        """The bytes of batches by their largest timestamps."""
+        return self._times.result()
+
+    def _take(self, batches: BatchArrays, found: WalkedSegment) -> WalkedSegment:
+        import numpy as np
+
+        last_ms = batches.max_timestamp
+        # A delete horizon replaces the base timestamp, and the producer's does not count with LogAppendTime.
+        has_first = (batches.magic >= RECORD_BATCH_MAGIC) & (
+            batches.attributes & (DELETE_HORIZON_MASK | TIMESTAMP_TYPE_MASK) == 0
+        )
+        first_ms = np.where(has_first, batches.base_timestamp, last_ms)
+        self._find_holes(batches)
+        timed = np.flatnonzero(last_ms >= 0)
+        if len(timed):
+            self._times.add(last_ms[timed], batches.size_bytes[timed])
+            self._last_ms = int(last_ms[timed[-1]])
+        first, last = _least(first_ms[first_ms >= 0].tolist(), found.first_timestamp_ms), found.last_timestamp_ms
+        if len(timed):
+            last = max(int(last_ms.max()), -1 if last is None else last)
+        return WalkedSegment(found.batches + len(batches), first, last)
+
+    def _find_holes(self, batches: BatchArrays) -> None:
+        """Note the offsets between batches. Compressed message sets do not say where they begin."""
+        import numpy as np
+
+        bases, lasts, times = batches.base_offset, batches.last_offset, batches.max_timestamp
+        expected = int(bases[0]) if self._next_offset is None else self._next_offset
+        ends = np.concatenate(([expected], lasts[:-1] + 1))
+        for row in np.flatnonzero((bases != NO_OFFSET) & (bases > ends)).tolist():
+            first, last = max(int(ends[row]), self._log_start), int(bases[row]) - 1
+            if first <= last:
+                before = int(times[row - 1]) if row else self._last_ms
+                self._add(Hole(first, last, _known(before), _known(int(times[row]))))
+        self._next_offset = int(lasts[-1]) + 1
+
+    def _add(self, hole: Hole) -> None:
+        self.hole_count += 1
+        self.hole_offsets += hole.offsets
+        self._holes.append(hole)
+        if len(self._holes) > _KEPT_HOLES:
+            self._holes = nlargest(MOST_HOLES, self._holes, key=lambda one: one.offsets)
+
+
+def _least(values: list[int], known: int | None) -> int | None:
+    return min((*values, *([] if known is None else [known])), default=None)
+
+
+def _known(timestamp_ms: int | None) -> int | None:
+    return None if timestamp_ms is None or timestamp_ms < 0 else timestamp_ms

@@ -1,0 +1,230 @@
+"""The numbers of a log, over time too, and the numbers of several logs together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import nlargest
+from typing import NamedTuple
+
+from kafkalog_cli.format.columns import Integers
+from kafkalog_cli.ops.audit.counting import KeyTotal
+
+MOST_PERIODS = 2048
+FIRST_PERIOD_MS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class TimeCounts:
+    """Records by period: the number of records whose timestamp, divided by `period_ms`, is the key."""
+
+    period_ms: int = FIRST_PERIOD_MS
+    counts: Mapping[int, int] = field(default_factory=dict)
+
+    def bars(self, first_ms: int, last_ms: int, number: int) -> list[int]:
+        """Return the number of records in each of `number` equal parts of a time range.
+
+        A period counts where it begins, so parts that are shorter than a period are not exact.
+        """
+        found = [0] * number
+        for period, count in self.counts.items():
+            begin = max(first_ms, period * self.period_ms)
+            at = (begin - first_ms) * number // max(1, last_ms - first_ms + 1)
+            found[min(number - 1, max(0, at))] += count
+        return found
+
+
+def added_up(parts: Iterable[TimeCounts]) -> TimeCounts:
+    """Return the counts of several logs together."""
+    known = [part for part in parts if part.counts]
+    period_ms = max((part.period_ms for part in known), default=FIRST_PERIOD_MS)
+    counts: dict[int, int] = {}
+    for part in known:
+        for period, count in part.counts.items():
+            at = period * part.period_ms // period_ms
+            counts[at] = counts.get(at, 0) + count
+    return _bounded(period_ms, counts)
+
+
+class TimeCounter:
+    """Counts the records of one log, or bytes, in at most `most_periods` periods."""
+
+    def __init__(self, most_periods: int = MOST_PERIODS) -> None:
+        self._counts: dict[int, int] = {}
+        self._period_ms = FIRST_PERIOD_MS
+        self._most_periods = most_periods
+
+    def add(self, timestamps: Integers, weights: Integers | None = None) -> None:
+        """Add records with these timestamps, in ms; each counts as 1, or as its weight."""
+        import numpy as np
+
+        while True:
+            periods, numbers = np.unique(timestamps // self._period_ms, return_counts=True)
+            if len(periods) <= self._most_periods:
+                break
+            self._merge(self._period_ms * 2)
+        if weights is not None:
+            rows = np.searchsorted(periods, timestamps // self._period_ms)
+            numbers = np.bincount(rows, weights).astype(np.int64)
+        for period, number in zip(periods.tolist(), numbers.tolist(), strict=True):
+            self._counts[period] = self._counts.get(period, 0) + number
+        while len(self._counts) > self._most_periods:
+            self._merge(self._period_ms * 2)
+
+    def result(self) -> TimeCounts:
+        """Return the counts so far."""
+        return TimeCounts(self._period_ms, dict(self._counts))
+
+    def _merge(self, period_ms: int) -> None:
+        self._counts = _halved(self._counts)
+        self._period_ms = period_ms
+
+
+def _halved(counts: Mapping[int, int]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for period, count in counts.items():
+        found[period // 2] = found.get(period // 2, 0) + count
+    return found
+
+
+def _bounded(period_ms: int, counts: dict[int, int]) -> TimeCounts:
+    while len(counts) > MOST_PERIODS:
+        period_ms, counts = period_ms * 2, _halved(counts)
+    return TimeCounts(period_ms, counts)
+
+
+class CodecContents(NamedTuple):
+    """The batches with one codec: `bytes` on disk, `raw_bytes` of the keys and values after decompression."""
+
+    codec: str
+    batches: int
+    bytes: int
+    raw_bytes: int
+
+
+class LargeRecord(NamedTuple):
+    """A record, and the bytes of its key and value. `timestamp_ms` is None for a record without a timestamp."""
+
+    bytes: int
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int | None
+
+
+class ProducerCounts(NamedTuple):
+    """The batches of one producer id, and the records in them; `epochs` is the number of its epochs."""
+
+    producer_id: int
+    epochs: int
+    batches: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogContents:
+    """The contents of one or more logs, of all batches with a correct CRC. Sizes are in bytes, times in epoch ms.
+
+    `bytes` are those of the log files. `raw_bytes` are the keys and values after decompression. `records` excludes
+    control records. `keys` is exact if `keys_relative_error` is 0, else an estimate with this standard error; those of
+    several logs are added up. `duplicates` are records with a key that an earlier record has. `tombstones` have a key
+    and a null value. `producers` is a lower bound if `more_producers`. `out_of_order` are records with a timestamp
+    below that of an earlier record. `largest`, `top_producers` and `frequent_keys` are in descending order. Each log
+    keeps the first of them; several logs add them up.
+    """
+
+    bytes: int = 0
+    raw_bytes: int = 0
+    batches: int = 0
+    records: int = 0
+    control_records: int = 0
+    codecs: tuple[CodecContents, ...] = ()
+    smallest_batch: int | None = None
+    largest_batch: int | None = None
+    most_batch_records: int | None = None
+    keys: int = 0
+    keys_relative_error: float = 0.0
+    null_keys: int = 0
+    duplicates: int = 0
+    tombstones: int = 0
+    frequent_keys: tuple[KeyTotal, ...] = ()
+    producers: int = 0
+    more_producers: bool = False
+    top_producers: tuple[ProducerCounts, ...] = ()
+    first_timestamp_ms: int | None = None
+    last_timestamp_ms: int | None = None
+    out_of_order: int = 0
+    largest: tuple[LargeRecord, ...] = ()
+    times: TimeCounts = field(default_factory=TimeCounts)
+
+    @property
+    def batch_bytes(self) -> int:
+        """The size of all batches that were counted."""
+        return sum(codec.bytes for codec in self.codecs)
+
+
+def together(logs: Sequence[LogContents], top: int) -> LogContents:
+    """Return the contents of several logs together, with at most `top` records."""
+    keys = sum(log.keys for log in logs)
+    spread = sum((log.keys * log.keys_relative_error) ** 2 for log in logs) ** 0.5
+    firsts = [log.first_timestamp_ms for log in logs if log.first_timestamp_ms is not None]
+    lasts = [log.last_timestamp_ms for log in logs if log.last_timestamp_ms is not None]
+    return LogContents(
+        bytes=sum(log.bytes for log in logs),
+        raw_bytes=sum(log.raw_bytes for log in logs),
+        batches=sum(log.batches for log in logs),
+        records=sum(log.records for log in logs),
+        control_records=sum(log.control_records for log in logs),
+        codecs=_codecs(codec for log in logs for codec in log.codecs),
+        smallest_batch=min((log.smallest_batch for log in logs if log.smallest_batch is not None), default=None),
+        largest_batch=max((log.largest_batch for log in logs if log.largest_batch is not None), default=None),
+        most_batch_records=max(
+            (log.most_batch_records for log in logs if log.most_batch_records is not None), default=None
+        ),
+        keys=keys,
+        keys_relative_error=spread / keys if keys else 0.0,
+        null_keys=sum(log.null_keys for log in logs),
+        duplicates=sum(log.duplicates for log in logs),
+        tombstones=sum(log.tombstones for log in logs),
+        frequent_keys=_frequent(key for log in logs for key in log.frequent_keys),
+        producers=sum(log.producers for log in logs),
+        more_producers=any(log.more_producers for log in logs),
+        top_producers=_producers(one for log in logs for one in log.top_producers),
+        first_timestamp_ms=min(firsts, default=None),
+        last_timestamp_ms=max(lasts, default=None),
+        out_of_order=sum(log.out_of_order for log in logs),
+        largest=tuple(nlargest(top, (one for log in logs for one in log.largest), key=_size)),
+        times=added_up(log.times for log in logs),
+    )
+
+
+def _size(record: LargeRecord) -> int:
+    return record.bytes
+
+
+def _codecs(parts: Iterable[CodecContents]) -> tuple[CodecContents, ...]:
+    found: dict[str, CodecContents] = {}
+    for part in parts:
+        known = found.get(part.codec, CodecContents(part.codec, 0, 0, 0))
+        found[part.codec] = CodecContents(part.codec, *map(sum, zip(known[1:], part[1:], strict=True)))
+    return tuple(sorted(found.values(), key=lambda one: -one.bytes))
+
+
+def _frequent(parts: Iterable[KeyTotal]) -> tuple[KeyTotal, ...]:
+    found: dict[tuple[bytes, int], KeyTotal] = {}
+    for part in parts:
+        known = found.get(part[:2])
+        found[part[:2]] = (
+            part if known is None else KeyTotal(*part[:2], *map(sum, zip(known[2:], part[2:], strict=True)))
+        )
+    return tuple(sorted(found.values(), key=lambda one: -one.records))
+
+
+def _producers(parts: Iterable[ProducerCounts]) -> tuple[ProducerCounts, ...]:
+    found: dict[int, ProducerCounts] = {}
+    for part in parts:
+        known = found.get(part.producer_id, ProducerCounts(part.producer_id, 0, 0, 0))
+        found[part.producer_id] = ProducerCounts(
+            part.producer_id, max(known.epochs, part.epochs), known.batches + part.batches, known.records + part.records
+        )
+    return tuple(sorted(found.values(), key=lambda one: -one.records))

@@ -1,1 +1,0 @@
-"""Look up a record by offset or time, and show how it was found."""

@@ -1,0 +1,164 @@
+"""Look up a record of one partition by offset: the record, its batch, and how it was found; read one batch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from kafkalog_cli.disk.fs import Filesystem, ReadableFile
+from kafkalog_cli.disk.names import FileKind, WorkState
+from kafkalog_cli.errors import OffsetOutOfRange
+from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
+from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.index import TimeIndexEntry
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.format.records import OUTSIDE, Record, RecordBlock
+from kafkalog_cli.log.log_end import LogBounds
+from kafkalog_cli.log.partition import Partition, Segment
+from kafkalog_cli.log.reading.read import RecordReader
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.log.segment_search import SegmentIndexes, StartingPoint
+from kafkalog_cli.ops.partition_state import log_bounds
+from kafkalog_cli.ops.ranges import Range, cut
+
+
+class Found(NamedTuple):
+    """The result of a look-up.
+
+    `block` holds the one record. It is None if only the batch was wanted, or if the record cannot be read. `start` is
+    the index entry that was used, or the position where the search started and why. `time_entry` is the time index
+    entry used in a look-up by time. `notes` are remarks for the user.
+    """
+
+    segment: Segment
+    start: StartingPoint
+    batch: Batch
+    block: RecordBlock | None
+    notes: tuple[str, ...] = ()
+    time_entry: TimeIndexEntry | None = None
+
+    @property
+    def record(self) -> Record | None:
+        """The record, if one was wanted and could be read, else None."""
+        return None if self.block is None else next(self.block.rows())
+
+    @property
+    def record_offset(self) -> int | None:
+        """The offset of the record, None without a record; its key and value, which may be large, are not copied."""
+        return None if self.block is None else int(self.block.records.offset[0])
+
+    @property
+    def record_timestamp(self) -> int | None:
+        """The timestamp of the record in ms, None without a record."""
+        return None if self.block is None else int(self.block.records.timestamp[0])
+
+    def noted(self, *notes: str) -> Found:
+        """Return the result with more notes."""
+        return self._replace(notes=(*self.notes, *notes))
+
+
+def lookup_offset(
+    fs: Filesystem, partition: Partition, offset: int, *, batch_only: bool = False, limits: Limits = DEFAULT_LIMITS
+) -> Found:
+    """Return the record at `offset`, or the next one if compaction or a marker left a gap (UnifiedLog.read).
+
+    `batch_only`: return the first batch that ends at or above `offset`, with which a fetch begins. Raises
+    OffsetOutOfRange outside of the log, and as `open_read` does.
+    """
+    bounds = log_bounds(fs, partition)
+    if not bounds.start <= offset < bounds.end:
+        raise _outside(partition, f"offset {offset}", bounds)
+    at = max((i for i, segment in enumerate(partition.segments) if segment.base_offset <= offset), default=0)
+    notes: list[str] = []
+    for segment in partition.segments[at:]:
+        found = _in_segment(fs, segment, offset, batch_only, limits, notes)
+        if found is not None:
+            return with_remarks(found, partition, bounds, offset)
+    raise _outside(partition, f"offset {offset} ({'; '.join(notes) or 'no record'})", bounds)
+
+
+def with_remarks(found: Found, partition: Partition, bounds: LogBounds, offset: int | None = None) -> Found:
+    """Return the result with remarks on its place in the log; `offset` is the offset that was looked up."""
+    block = found.block
+    reached = found.batch.last_offset if block is None else int(block.records.offset[0])
+    notes = []
+    if offset is not None and block is not None and reached != offset:
+        notes.append(f"no record has offset {offset}: this is the next one")
+    if block is not None and found.batch.is_control:
+        notes.append("a control record: consumers never see it")
+    if bounds.broker_end is not None and reached >= bounds.broker_end:
+        notes.append(f"a broker uses {bounds.broker_end} as the end of the log: it does not find this record")
+    elif bounds.high_watermark is not None and reached >= bounds.high_watermark:
+        notes.append(f"at or above the high watermark {bounds.high_watermark}: consumers do not see it yet")
+    if any(file.name.state is WorkState.SWAP and file.name.kind is FileKind.LOG for file in partition.leftovers):
+        notes.append("there are .swap files: a broker that starts puts them in the place of segments first")
+    return found.noted(*notes)
+
+
+def _outside(partition: Partition, what: str, bounds: LogBounds) -> OffsetOutOfRange:
+    last = bounds.end - 1 if bounds.end > bounds.start else "nothing: the log is empty"
+    return OffsetOutOfRange(path=partition.path, what=what, first=bounds.start, last=last)
+
+
+def _in_segment(  # noqa: PLR0913, PLR0917 the search's state
+    fs: Filesystem, segment: Segment, offset: int, batch_only: bool, limits: Limits, notes: list[str]
+) -> Found | None:
+    with fs.open_read(segment.log.path) as log:
+        if segment.is_seven:
+            return _in_seven(log, segment, offset, limits)
+        start = SegmentIndexes(fs, segment).before_offset(log, offset)
+        reader = SegmentReader(log, start=start.position)
+        for header in reader.headers():
+            if header.last_offset < offset:
+                continue
+            if batch_only:
+                return Found(segment, start, checked_batch(log, header, limits), None, tuple(notes))
+            block, fault = first_record(log, header, limits, Range(from_offset=offset))
+            if block is not None:
+                return Found(segment, start, block.batches.row(block.first_row), block, tuple(notes))
+            if fault is not None:
+                reason = f"its records cannot be read: {fault.message}"
+                return Found(segment, start, checked_batch(log, header, limits), None, (*notes, reason))
+        if reader.fault is not None:
+            notes.append(f"{segment.log.path} is damaged at byte {reader.end_position}: {reader.fault.message}")
+    return None
+
+
+def _in_seven(log: ReadableFile, segment: Segment, offset: int, limits: Limits) -> Found | None:
+    """Find a message in a 0.7 segment, where offsets are byte positions and there are no indexes."""
+    decoder = RecordReader(limits)
+    for chunk in SegmentReader(log, limits=limits, seven_base_offset=segment.base_offset).chunks():
+        for row, batch in enumerate(chunk.batches.rows()):
+            if batch.base_offset >= offset:
+                for block in decoder.blocks(chunk, row, row + 1):
+                    first = cut(block, Range(), 1)
+                    return Found(segment, StartingPoint(0), batch, first if len(first.records) else None)
+    return None
+
+
+def first_record(
+    log: ReadableFile, header: Batch, limits: Limits, wanted: Range
+) -> tuple[RecordBlock | None, Fault | None]:
+    """Return the first record of a batch in a range, alone in its block, or the fault that prevents reading it."""
+    reader = SegmentReader.of_batch(log, header, limits)
+    for block in reader.blocks():
+        first = cut(block, wanted, 1)
+        if len(first.records):
+            if OUTSIDE in first.records.value_position:
+                reason = "the message is shorter than the length of its value"
+                return None, Fault(FaultKind.INVALID_RECORD, header.position, reason, header.size_bytes)
+            return replace(first, begun=0, goes_on=False), None
+        for fault in block.faults.values():
+            return None, fault
+    return None, reader.fault
+
+
+def checked_batch(log: ReadableFile, header: Batch, limits: Limits) -> Batch:
+    """Return the batch with its CRC checked; unchanged if the batch cannot be loaded."""
+    return next((batches.row(0) for batches in SegmentReader.of_batch(log, header, limits).batches()), header)
+
+
+def largest_timestamp_in(log: ReadableFile, header: Batch, limits: Limits) -> int:
+    """Return the largest timestamp, in ms, among the readable records of a batch; -1 if none."""
+    blocks = SegmentReader.of_batch(log, header, limits).blocks()
+    return max((int(timestamp) for block in blocks for timestamp in block.records.timestamp), default=NO_TIMESTAMP)

@@ -1,0 +1,274 @@
+"""The plans that change a partition: their base class, the fingerprints of files, and how a plan begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Generic, NamedTuple, TypeVar, cast
+
+from kafkalog_cli.broker.load_error import LoadFailed
+from kafkalog_cli.broker.loaded_segment import LoadSettings
+from kafkalog_cli.broker.open_log import OpenLog
+from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put
+from kafkalog_cli.change.checkpoint_lines import LineEdit
+from kafkalog_cli.change.draft import Draft
+from kafkalog_cli.disk.fs import FileStatus, Filesystem
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.disk.names import WorkState
+from kafkalog_cli.errors import ExitCode, UnsupportedFormat
+from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.log.checkpoints import HighWatermark
+from kafkalog_cli.log.log_end import SegmentEnd, segment_end
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.settings.topic_config import BrokerSettings, Setting, TopicConfig
+from kafkalog_cli.ops.partition_state import PartitionState
+from kafkalog_cli.ops.settings import SettingsSource
+
+
+class Remark(NamedTuple):
+    """A plan's remark on a file. `code` is WARNINGS, CORRUPTION, or REFUSED if the remark prevents the change."""
+
+    path: str
+    message: str
+    code: ExitCode
+    position: int | None = None
+    next_step: str = ""
+
+
+class Fingerprint(NamedTuple):
+    """A file's state when a plan was made. It is compared again before anything is changed."""
+
+    name: str
+    size_bytes: int
+    mtime_ms: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePlan:
+    """The changes to one partition, and the log that they leave. Offsets are None if the plan is refused.
+
+    `is_refused`: nothing may be done, and a remark says why. `settings` are the settings that were used. `log_dir` is
+    the log directory whose checkpoints have the partition's lines, None if the partition is in no log directory.
+    """
+
+    path: str
+    topic: str
+    partition: int
+    log_dir: str | None = None
+    changes: tuple[Change, ...] = ()
+    line_edits: tuple[LineEdit, ...] = ()
+    log_start_offset: int | None = None
+    log_end_offset: int | None = None
+    remarks: tuple[Remark, ...] = ()
+    fingerprints: tuple[Fingerprint, ...] = ()
+    settings: tuple[Setting, ...] = ()
+    is_refused: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the partition's directory."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the plan changes anything."""
+        return not self.is_refused and bool(self.changes or self.line_edits)
+
+    @property
+    def drops_valid(self) -> bool:
+        """Whether valid records are removed, so that the user is asked first."""
+        return False
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """REFUSED if the plan is refused, else the worst code of the remarks on damage; OK without any."""
+        if self.is_refused:
+            return ExitCode.REFUSED
+        codes = {remark.code for remark in self.remarks}
+        return next((code for code in (ExitCode.CORRUPTION, ExitCode.WARNINGS) if code in codes), ExitCode.OK)
+
+
+def in_place(plan: ChangePlan) -> frozenset[str]:
+    """Return the names of the files that are cut in place."""
+    return frozenset(change.name for change in plan.changes if isinstance(change, Cut))
+
+
+def fingerprints_of(fs: Filesystem, directory: str) -> tuple[Fingerprint, ...]:
+    """Return the fingerprints of a directory's regular files."""
+    return tuple(_fingerprint(status) for status in fs.list_directory(directory) if status.is_file)
+
+
+def _fingerprint(status: FileStatus) -> Fingerprint:
+    return Fingerprint(status.path.rpartition("/")[2], status.size_bytes, status.mtime_ms, status.inode)
+
+
+def describe(changes: Iterable[Change]) -> list[str]:
+    """Describe the changes as sentences."""
+    return [_sentence(change) for change in changes]
+
+
+def _sentence(change: Change) -> str:
+    if isinstance(change, Cut):
+        return f"cut {change.name} from {change.from_bytes} to {change.to_bytes} bytes"
+    if isinstance(change, Move):
+        return f"rename {change.name} to {change.new_name}"
+    if isinstance(change, Drop):
+        return f"take {change.name} away"
+    assert isinstance(change, Put)
+    return f"{'rewrite' if change.replaces else 'write'} {change.name}, {change.content.size_bytes} bytes"
+
+
+_TIERED = "remote.storage.enable"
+_NEVER_TIERED = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__remote_log_metadata")
+
+
+@dataclass(frozen=True, slots=True)
+class LogRequest:
+    """The time at which to act, and the source of settings."""
+
+    now_ms: int
+    settings: SettingsSource
+    limits: Limits = DEFAULT_LIMITS
+    kernels: KernelChoice | None = None
+
+    def used_settings(self, log_dir: str | None, topic: str) -> tuple[Setting, ...]:
+        """Return the settings for opening segments, each with its origin. Raises as `SettingsSource.metadata` does."""
+        config = self.settings.topic_config(log_dir, topic)
+        broker = self.settings.broker_settings(log_dir)
+        used = config["segment.index.bytes"], config["index.interval.bytes"], broker["producer.id.expiration.ms"]
+        return (*used, config[_TIERED]) if _is_tiered(topic, config, broker) else used
+
+    def load_settings(self, log_dir: str | None, topic: str) -> LoadSettings:
+        """Return the settings for opening segments, as LoadSettings."""
+        return self.load_settings_of(self.used_settings(log_dir, topic))
+
+    def load_settings_of(self, used: tuple[Setting, ...]) -> LoadSettings:
+        """Convert the settings of `used_settings`, which a plan keeps, to LoadSettings."""
+        return load_settings_of(self.now_ms, used, self.limits, self.kernels)
+
+
+def load_settings_of(
+    now_ms: int, used: tuple[Setting, ...], limits: Limits = DEFAULT_LIMITS, kernels: KernelChoice | None = None
+) -> LoadSettings:
+    """Convert the settings of `LogRequest.used_settings` to LoadSettings."""
+    index_bytes, interval_bytes, expiration_ms = (cast(int, setting.value) for setting in used[:3])
+    is_tiered = any(setting.name == _TIERED for setting in used[3:])
+    return LoadSettings(now_ms, index_bytes, interval_bytes, expiration_ms, limits, kernels, is_tiered)
+
+
+def _is_tiered(topic: str, config: TopicConfig, broker: BrokerSettings) -> bool:
+    """Whether a broker keeps older segments of the topic in remote storage (UnifiedLog.isRemoteLogEnabled).
+
+    A broker without remote storage does not start while a topic uses it. So only a setting that disables remote storage
+    rules it out.
+    """
+    system = "remote.log.storage.system.enable"
+    is_ruled_out = broker.is_configured(system) and not broker.remote_storage_system_enable
+    is_local = "compact" in config.cleanup_policy or topic in _NEVER_TIERED
+    return config.remote_storage_enable and not is_ruled_out and not is_local
+
+
+RECOVER_FIRST = "`kafkalog recover PATH` repairs it"
+"""The next step of a log in a state in which it must not be changed; `with_next_steps` fills in the path."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlan(ChangePlan):
+    """A plan that depends on which records are replicated."""
+
+    high_watermark: HighWatermark | None = None
+
+
+class Unready(Exception):
+    """The log is in a state in which it must not be changed. The remark says why."""
+
+    def __init__(self, path: str, message: str, position: int | None = None) -> None:
+        self.remark = Remark(path, message, ExitCode.REFUSED, position, RECOVER_FIRST)
+        super().__init__(message)
+
+
+PlanT = TypeVar("PlanT", bound=LogPlan)
+RequestT = TypeVar("RequestT", bound=LogRequest)
+FilesystemT = TypeVar("FilesystemT", bound=Filesystem)
+
+
+@dataclass(frozen=True)
+class PlannedLog(Generic[FilesystemT, RequestT]):
+    """The log of one partition for which a plan is made, and the request."""
+
+    fs: FilesystemT
+    partition: Partition
+    root: PartitionState
+    request: RequestT
+
+    @cached_property
+    def config(self) -> TopicConfig:
+        """The topic's settings. Raises as `SettingsSource.metadata` does."""
+        return self.request.settings.topic_config(self.root.log_dir, self.partition.topic)
+
+    def plan(self, kind: type[PlanT], settings: Iterable[Setting], **fields: Any) -> PlanT:
+        """Return a plan of `kind` without changes, which used `settings`."""
+        partition = self.partition
+        return kind(
+            partition.path,
+            partition.topic,
+            partition.number,
+            self.root.log_dir,
+            fingerprints=fingerprints_of(self.fs, partition.path),
+            settings=tuple(settings),
+            **fields,
+        )
+
+    def delay_ms(self, wanted_ms: int | None) -> int:
+        """Return how long `.deleted` files stay: as wanted, or as file.delete.delay.ms says."""
+        return self.config.file_delete_delay_ms if wanted_ms is None else wanted_ms
+
+    def on_draft(self, draft: Draft, end_offset: int) -> OpenLog:
+        """Return the log on a draft, opened as by a broker that starts now. Raises LoadFailed."""
+        settings, root = self.request.load_settings(self.root.log_dir, self.partition.topic), self.root
+        return OpenLog(draft, settings, root.log_start, end_offset, is_clean=root.is_clean)
+
+
+def refused(plan: PlanT, error: Unready | LoadFailed) -> PlanT:
+    """Return the plan as refused because of `error`, which is its only remark."""
+    remark = error.remark if isinstance(error, Unready) else Unready(plan.path, str(error)).remark
+    return replace(plan, remarks=(remark,), is_refused=True)
+
+
+def check_logs(partition: Partition) -> None:
+    """Raise UnsupportedFormat for segments of 0.7, Unready if there are no segments, or as `check_finished` does."""
+    if any(segment.is_seven for segment in partition.segments):
+        raise UnsupportedFormat(path=partition.path, reason="a log of 0.7: of these commands only retain knows it")
+    check_finished(partition)
+    if not partition.segments:
+        raise Unready(partition.path, "it has no segment")
+
+
+def check_finished(partition: Partition) -> None:
+    """Raise Unready if a cleaning or a split was interrupted: the files in place may not be the log."""
+    for file in partition.leftovers:
+        if file.name.state in (WorkState.SWAP, WorkState.CLEANED) and file.name.offset is not None:
+            raise Unready(file.status.path, "it has files of an unfinished cleaning or split")
+
+
+def end_of(fs: Filesystem, partition: Partition, root: PartitionState) -> SegmentEnd:
+    """Return where a broker would find the log end. Raises Unready for damaged checkpoints, and as `open_read` does."""
+    for path, fault in root.faults:
+        raise Unready(path, f"its line for this partition is unknown: {fault.message}", fault.position)
+    return segment_end(fs, partition.segments[-1], like_clean_start=root.is_clean)
+
+
+def whole_end_of(fs: Filesystem, partition: Partition, root: PartitionState) -> int:
+    """Return the log end offset. Raises Unready if the log is damaged at its end, or ends before it starts."""
+    end = end_of(fs, partition, root)
+    last = partition.segments[-1]
+    for fault in end.faults:
+        raise Unready(last.log.path, f"it is damaged at its end: {fault.message}", fault.position)
+    for fault in end.index_faults if root.is_clean else ():
+        path = last.log.path if last.offset_index is None else last.offset_index.path
+        raise Unready(path, f"it is wrong at its end: {fault.message}", fault.position)
+    if end.next_offset < root.log_start:
+        raise Unready(partition.path, f"it ends at {end.next_offset}, but would start at {root.log_start}")
+    return end.next_offset

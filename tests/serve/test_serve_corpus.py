@@ -24,7 +24,7 @@ def by_librdkafka(served, isolation):
     consumer.assign([confluent.TopicPartition(*place, confluent.OFFSET_BEGINNING) for place in places])
     found, ended = Collected(), set()
     while len(ended) < len(places):
-        assert found.record_count <= served.record_count, set(places) - ended
+        assert found.count <= served.record_count, set(places) - ended
         for message in consumer.consume(1000, timeout=0.05):
             if message.error():
                 assert message.error().code() == confluent.KafkaError._PARTITION_EOF, message.error()
@@ -81,5 +81,5 @@ def test_all_records_of_the_corpus(corpus, isolation, client, evidence):
                 continue
             found = client(served, isolation)
             assert found.records == served.records, served.server.catalog.log_dirs.paths
-            count += found.record_count
+            count += found.count
     evidence("R66", count, 6)

@@ -64,6 +64,7 @@ def in_order(data):
     return found, chunks.fault, chunks.valid_bytes
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("pause", [0, 0.002])
 @pytest.mark.parametrize("seed", range(6))
 def test_the_same_batches_and_records(seed, pause):

@@ -44,6 +44,7 @@ def read(data, lines):
         yield from blocks
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("out_bytes", [3000, 20_000, 1 << 20])
 def test_in_order(out_bytes):
     data = a_log()

@@ -32,8 +32,9 @@ source = KafkalogDataSource({"path": sys.argv[1], "columns": "partition"})
 print(len(source.reader(source.schema()).partitions()))
 """
 COUNT = """
-import sys
+import contextlib, ctypes, os, sys
 from kafkalog_cli.spark import session
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: the CPU time of Spark's Pythons is this process's too
 spark = session("local[2]")
 records = spark.read.format("kafkalog").option("columns", "_records").load(sys.argv[1])
 print(records.selectExpr("sum(_records)").first())
@@ -42,6 +43,9 @@ spark.stop()
 gateway.shutdown()
 gateway.proc.stdin.close()
 gateway.proc.wait()
+with contextlib.suppress(ChildProcessError):
+    while True:
+        os.wait()
 """
 
 

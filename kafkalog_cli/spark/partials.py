@@ -1,7 +1,8 @@
 """The data source `kafkalog-partials` of Spark: groups of records, which each task counts, sums and compares in Arrow.
 
 `queries/aggregates.py` makes its options of a query. A group has a row for each task that read records of it, or more.
-Expressions are lists in JSON: ["column", NAME], ["literal", TYPE, VALUE], or a name of `_FUNCTIONS` and its arguments.
+Expressions are lists in JSON: ["column", NAME], ["literal", TYPE, VALUE], ["floor", UNIT, TIMESTAMP], or a name of
+`_FUNCTIONS` and its arguments.
 The types are Spark's. Bytes are written in hexadecimal, and timestamps as microseconds since the epoch.
 """
 
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
+from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.spark.jobs import without_traceback
 from kafkalog_cli.spark.options import read_options
 from kafkalog_cli.spark.schema import arrow_of, arrow_schema_of
@@ -113,6 +115,14 @@ def _value(expression: Expression, batch: Any) -> Any:
         kind, value = arguments
         scalar = pa.scalar(bytes.fromhex(value) if kind == "binary" else value, arrow_of(kind))
         return pa.repeat(scalar, batch.num_rows)
+    if name == "floor":
+        unit, value = arguments[0], _value(arguments[1], batch)
+        floor = pc.floor_temporal(value, unit=unit)
+        if pc.any(pc.greater(floor, value)).as_py():  # Arrow does not report the overflow
+            raise KafkalogError(
+                reason=f"date_trunc: a timestamp is in the first {unit} that Spark has, which is not whole"
+            )
+        return floor
     return pc.call_function(_FUNCTIONS[name], [_value(one, batch) for one in arguments])
 
 

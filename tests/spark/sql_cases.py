@@ -55,12 +55,17 @@ def _record(offset, random):
     return R(offset, at_ms, random.choice(KEYS), random.choice([None, b"", b"v%d" % offset, b"w" * 40]))
 
 
+UNITS = {"minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
+"""Milliseconds of the units of date_trunc."""
+
+
 def oracle_of(folder):
     """A database with a table for each topic: the rows that the naive reader decodes, and a broker serves.
 
     It serves a partition from the name of its first segment on, which may be an offset inside a wrapper.
     """
     database = sqlite3.connect(":memory:")
+    database.create_function("date_trunc", 2, lambda unit, ms: None if ms is None else ms // UNITS[unit] * UNITS[unit])
     for topic in TOPICS:
         database.execute(
             f"create table {topic} (topic text, partition int, offset int, timestamp int, key blob, value blob)"
@@ -148,14 +153,18 @@ class Chooser:
     def totals(self):
         """Groups of one topic, of which most can be aggregated in the tasks that read the records."""
         random = self._random
-        keys = random.choice(["", "", "partition", "key", "topic", "timestamp", "partition, key", "key, `offset`"])
+        times = ["timestamp", *(f"date_trunc('{unit}', timestamp)" for unit in UNITS)]
+        keys = random.choice(
+            ["", "", "partition", "key", "topic", *times, "length(key)", "partition, key", "key, `offset`"]
+        )
         calls = random.sample(
             ["count(*)", "count(value)", "count(key)", "sum(partition)", "sum(length(value))", "max(length(key))",
              "min(`offset`)", "max(`offset`) - min(`offset`)", "max(unix_millis(timestamp))", "min(timestamp) is null",
-             "count(distinct key)", "sum(`offset`)", "count(*) + count(value)"],
+             "count(distinct key)", "count(distinct length(value))", "sum(`offset`)", "count(*) + count(value)",
+             "avg(length(value))", "avg(partition) - min(partition)"],
             random.randint(1, 4),
         )  # fmt: skip
-        shown = ", ".join([*(["unix_millis(timestamp)"] if keys == "timestamp" else [keys] if keys else []), *calls])
+        shown = ", ".join([*([f"unix_millis({keys})"] if keys in times else [keys] if keys else []), *calls])
         where = f" where {self.condition('q')}" if random.random() < 0.6 else ""
         group = f" group by {keys}" if keys else ""
         having = " having count(*) > 1" if keys and random.random() < 0.2 else ""

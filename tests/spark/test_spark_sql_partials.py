@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.spark import partials, sql
 from kafkalog_cli.spark.queries import query as query_module
 from kafkalog_cli.spark.queries.catalog import Catalog, Reading, SqlView
@@ -74,6 +75,11 @@ def test_random_aggregates(spark, folder, monkeypatch, evidence, seed):
         "select distinct topic, partition from orders where `offset` >= 10 and not (key is null or partition = 1)",
         "select Partition as p, count(*) from a where key = X'6b' group by Partition having count(*) > 1",
         "select count(*) from a where timestamp between '2001-01-01' and '2001-01-02'",
+        "select count(distinct key), count(*), avg(length(value)) from a",
+        "select partition, count(distinct key), max(`offset`) from a group by 1 having count(distinct key) > 1",
+        "select date_trunc('HOUR', timestamp), avg(partition) from a group by 1",
+        "select length(key), count(*) from a group by 1",
+        "select avg(length(value)), count(distinct key) from a where key = X'6e6f6e65'",
     ],
 )
 def test_aggregated_in_tasks(spark, folder, monkeypatch, text):
@@ -90,9 +96,12 @@ def test_aggregated_in_tasks(spark, folder, monkeypatch, text):
     "text",
     [
         "select sum(`offset`) from a",  # Spark reports an overflow
-        "select count(distinct key) from a",
+        "select count(distinct key), count(distinct value) from a",
+        "select count(distinct key, value) from a",
+        "select sum(distinct partition) from a",
         "select count(*) filter (where partition = 0) from a",
-        "select avg(partition) from a",
+        "select avg(`offset`) from a",  # Spark sums it as a fraction
+        "select date_trunc('week', timestamp), count(*) from a group by 1",
         "select min(key) from a",
         "select hour(timestamp), count(*) from a group by 1",
         "select count(*) from a where `offset` % 2 = 0",
@@ -139,6 +148,24 @@ def test_groups_that_are_not_held(folder, monkeypatch):
     keys = [b"a", b"b", b"a", b"a", b"c", None, b"a", b"a"]
     rows = [row for part in made.rows(_of_two(keys), schema) for row in zip(*part.to_pydict().values(), strict=True)]
     assert rows == [(b"a", 1), (b"b", 1), (b"c", 1), (None, 1), (b"a", 4)]
+
+
+def test_the_first_hour_of_all(folder):
+    """Its start is before the smallest 64-bit number, where Arrow would give a time of the future."""
+    import pyarrow as pa
+
+    made = partials.Partials([], [["floor", "hour", ["column", "timestamp"]]], [("count", ["literal", "integer", 1])])
+    schema = pa.schema([("c0", pa.timestamp("us", "UTC")), ("c1", pa.int64())])
+
+    def rows(*micros):
+        times = pa.array(micros, pa.int64()).cast(pa.timestamp("us", "UTC"))
+        parts = made.rows(iter([pa.record_batch({"timestamp": times})]), schema)
+        columns = ((part.column(0).cast(pa.int64()), part.column(1)) for part in parts)
+        return [row for times, counts in columns for row in zip(times.to_pylist(), counts.to_pylist(), strict=True)]
+
+    assert rows(-1, -3_600_000_000, None) == [(-3_600_000_000, 2), (None, 1)]
+    with pytest.raises(KafkalogError, match="in the first hour that Spark has"):
+        rows(-(2**63) + 1000)
 
 
 def test_more_groups_than_a_task_holds(spark, folder, monkeypatch):

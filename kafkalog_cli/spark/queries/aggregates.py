@@ -35,7 +35,9 @@ _COMPARISONS = {
 }  # fmt: skip
 _TESTS = {"Not": "not", "IsNull": "is null", "IsNotNull": "is not null"}
 _SIZES = ("Length", "OctetLength")
-_CALLS = {"Count": "count", "Sum": "sum", "Min": "min", "Max": "max"}
+_CALLS = {"Count": "count", "Sum": "sum", "Min": "min", "Max": "max", "Average": "avg"}
+_FLOORS = {"MINUTE": "minute", "HOUR": "hour", "DAY": "day"}
+"""The units of date_trunc in SQL, and Arrow's names of them."""
 _CALL = "AggregateExpression"
 _ORDERED = ("integer", "long", "timestamp")
 """Types whose values Spark and Arrow compare alike with < and >."""
@@ -54,12 +56,23 @@ class LoadedGroups(NamedTuple):
     size_bytes: int
 
 
-class _Call(NamedTuple):
-    """A function of a group: `name` is a value of _CALLS, `type` Spark's name of the type of its result."""
+class _Part(NamedTuple):
+    """A function of a group in a task: `name` is a key of AGAIN, `type` Spark's name of the type of its result."""
 
     name: str
     argument: Expression
     type: str
+
+
+class _Call(NamedTuple):
+    """A function of a group: `name` is a value of _CALLS. Its result is that of its parts in all tasks.
+
+    Of count(distinct), the only part is the argument, by which the tasks group too.
+    """
+
+    name: str
+    parts: tuple[_Part, ...]
+    is_distinct: bool = False
 
 
 def with_partials(spark: SparkSession, plan: Any, load: Load) -> DataFrame | None:
@@ -123,13 +136,20 @@ class _Rewriting:
         keys = list(elements(node.groupingExpressions()))
         groups = [self._value(_attribute(key)) for key in keys]
         results = list(elements(node.aggregateExpressions()))
-        calls = [call for result in results for call in self._calls_in(result)] or [_Call("count", _ONE, "long")]
-        columns = sorted(set(_columns([*self._conditions, *groups, *(call.argument for call in calls)])))
-        in_tasks = [(call.name, call.argument) for call in calls]
+        calls = [call for result in results for call in self._calls_in(result)]
+        calls = calls or [_Call("count", (_Part("count", _ONE, "long"),))]
+        parts = [part for call in calls for part in call.parts if not call.is_distinct]
+        distinct = [call.parts[0] for call in calls if call.is_distinct]
+        if any(part != distinct[0] for part in distinct):
+            raise _NotListed
+        distinct = distinct[:1]
+        groups += [part.argument for part in distinct]
+        columns = sorted(set(_columns([*self._conditions, *groups, *(part.argument for part in parts)])))
+        in_tasks = [(part.name, part.argument) for part in parts]
         if not columns:  # a row of the source stands for many records then
             columns = [RECORDS.name]
-            in_tasks = [_of_rows(call) for call in calls]
-        types = [_type(key) for key in keys] + [call.type for call in calls]
+            in_tasks = [_of_rows(part) for part in parts]
+        types = [*map(_type, keys), *(part.type for part in (*distinct, *parts))]
         loaded = load(self._view, columns, Partials(self._conditions, groups, in_tasks), _schema(types))
         if loaded is None:
             raise _NotListed
@@ -144,15 +164,19 @@ class _Rewriting:
         return plans.Project(_sequence(self._spark, replaced), grouped)
 
     def _grouped_again(self, rows: DataFrame, keys: int, calls: list[_Call], tasks: int) -> DataFrame:
-        """Return groups without their parts: the columns of `rows` in their order.
+        """Return the groups of all tasks: the keys, then the results of the calls.
 
-        The rows are distributed first. Spark then combines them once, and not before the shuffle too, which would
-        combine little: each row is a group of a task already.
+        Without count(distinct), the rows are distributed first. Spark then combines them once, and not before the
+        shuffle too, which would combine little: each row is a group of a task already.
         """
-        names = rows.columns
-        found = [_again(call, name).alias(name) for name, call in zip(names[keys:], calls, strict=True)]
-        if not keys:
-            return rows.agg(*found)
+        names, is_distinct = rows.columns, any(call.is_distinct for call in calls)
+        waiting = iter(names[keys + is_distinct :])
+        found: list[Column] = []
+        for call in calls:
+            of_call = [names[keys]] if call.is_distinct else [next(waiting) for _ in call.parts]
+            found.append(_again(call, of_call).alias(f"r{len(found)}"))
+        if not keys or is_distinct:
+            return rows.groupBy(*names[:keys]).agg(*found)
         most = int(str(self._spark.conf.get("spark.sql.shuffle.partitions")))
         return rows.repartition(min(max(tasks, 1), most), *names[:keys]).groupBy(*names[:keys]).agg(*found)
 
@@ -167,13 +191,18 @@ class _Rewriting:
     def _call(self, expression: Any) -> _Call:
         function = expression.aggregateFunction()
         name, arguments = _CALLS.get(function.getClass().getSimpleName()), list(elements(function.children()))
-        if name is None or expression.isDistinct() or expression.filter().isDefined() or len(arguments) != 1:
+        if name is None or expression.filter().isDefined() or len(arguments) != 1:
             raise _NotListed
-        kind = _type(arguments[0])
+        kind, argument = _type(arguments[0]), self._value(arguments[0])
+        if expression.isDistinct():
+            if name != "count" or argument[0] == "literal":
+                raise _NotListed
+            return _Call(name, (_Part(name, argument, kind),), is_distinct=True)
         # A sum of 64-bit numbers may overflow, which Spark reports.
-        if (name == "sum" and kind != "integer") or (name in ("min", "max") and kind not in _ORDERED):
+        if (name in ("sum", "avg") and kind != "integer") or (name in ("min", "max") and kind not in _ORDERED):
             raise _NotListed
-        return _Call(name, self._value(arguments[0]), kind if name in ("min", "max") else "long")
+        names = ("sum", "count") if name == "avg" else (name,)
+        return _Call(name, tuple(_Part(one, argument, kind if one in ("min", "max") else "long") for one in names))
 
     def _replaced(self, expression: Any, new: Mapping[int, Any], waiting: Iterator[Any]) -> Any:
         """Return an expression with its calls and keys replaced by columns of the new plan."""
@@ -207,11 +236,23 @@ class _Rewriting:
         arguments = list(elements(expression.children()))
         if kind in _SIZES:
             return self._size(arguments[0])
+        if kind == "TruncTimestamp":
+            return self._floor(expression, *arguments)
         if kind in _COMPARISONS:
             _check_comparable(kind, arguments)
         elif kind not in _TESTS:
             raise _NotListed
         return [_COMPARISONS.get(kind) or _TESTS[kind], *map(self._value, arguments)]
+
+    def _floor(self, expression: Any, unit: Any, timestamp: Any) -> Expression:
+        """Return the start of the minute, hour or day of a timestamp in UTC."""
+        zone = expression.timeZoneId()
+        if unit.getClass().getSimpleName() != "Literal" or not zone.isDefined() or zone.get() != "UTC":
+            raise _NotListed
+        name = _FLOORS.get(str(unit.value()).upper())
+        if name is None:
+            raise _NotListed
+        return ["floor", name, self._value(timestamp)]
 
     def _size(self, argument: Any) -> Expression:
         """Return the column with the sizes of keys or values, which takes no bytes along."""
@@ -254,13 +295,15 @@ def _columns(expressions: list[Expression]) -> Iterator[str]:
     for name, *arguments in expressions:
         if name == "column":
             yield arguments[0]
+        elif name == "floor":
+            yield from _columns(arguments[1:])
         elif name != "literal":
             yield from _columns(arguments)
 
 
-def _of_rows(call: _Call) -> tuple[str, Expression]:
+def _of_rows(part: _Part) -> tuple[str, Expression]:
     """Return a count of records as a function of rows that stand for many records."""
-    if call.name != "count":
+    if part.name != "count":
         raise _NotListed
     return "sum", ["column", RECORDS.name]
 
@@ -272,12 +315,16 @@ def _schema(types: list[str]) -> Any:
     return StructType.fromJson({"type": "struct", "fields": fields})
 
 
-def _again(call: _Call, name: str) -> Column:
-    """Return the result over a group of the results over its parts in a column."""
+def _again(call: _Call, names: list[str]) -> Column:
+    """Return the result over a group of the results over its parts in some columns."""
     from pyspark.sql import functions as f
 
-    again = f.call_function(AGAIN[call.name], f.col(name))
-    return f.coalesce(again, f.lit(0).cast("long")) if call.name == "count" else again  # no record: no part
+    if call.is_distinct:
+        return f.count_distinct(f.col(names[0]))
+    again = [f.call_function(AGAIN[part.name], f.col(name)) for part, name in zip(call.parts, names, strict=True)]
+    if call.name == "avg":
+        return f.try_divide(again[0].cast("double"), again[1])
+    return f.coalesce(again[0], f.lit(0).cast("long")) if call.name == "count" else again[0]  # no record: no part
 
 
 def _sequence(spark: SparkSession, values: list[Any]) -> Any:

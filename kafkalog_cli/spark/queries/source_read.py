@@ -1,4 +1,4 @@
-"""Reads of this package's sources in a query. Spark plans them, or this process does."""
+"""Reads of this package's sources in a query. Either Spark or this process plans the tasks of a read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SourceRead(NamedTuple):
         return SourceRead(PartialsDataSource, {**self.options, "partials": partials.to_json()}, schema)
 
     def by_source(self, spark: SparkSession) -> DataFrame:
-        """Return the rows. Spark plans each use of them anew, in Python processes that it starts for that."""
+        """Return the rows. Spark plans the read at each use of them, in Python processes that it starts for that."""
         register_sources(spark)
         return spark.read.format(self.source.name()).options(**self.options).schema(self.schema).load()
 

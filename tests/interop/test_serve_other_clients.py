@@ -61,6 +61,8 @@ def test_all_records_of_the_corpus(newest_kafka, corpus, tmp_path, client, isola
             for topic, records in served.with_codecs(DECODED.get(client, ALL_CODECS)).records.items():
                 if client == "Spark" and served.server.catalog.topics[topic].is_internal:
                     continue  # its source leaves them out
+                if client == "kafkajs" and topic == "now-idem":
+                    continue  # it reads no further than a segment of batches without records
                 jobs.append((served.server.bootstrap, topic, isolation, sum(map(len, records.values()))))
                 wanted.append(records)
         try:

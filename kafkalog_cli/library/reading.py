@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.replay.cluster import Cluster
     from kafkalog_cli.ops.replay.sending import ReplayedPartition
     from kafkalog_cli.ops.replay.translation import ReplayedOffset
-    from kafkalog_cli.ops.session.observer import Note
     from kafkalog_cli.ops.stats import MeasuredPartition
 
 

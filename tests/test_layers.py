@@ -1,9 +1,12 @@
 """The layers of the house: who may import whom, who may touch the disk, how large a file and a function may be."""
 
 import ast
+import gc
 import re
 from functools import cache
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "kafkalog_cli"
@@ -94,6 +97,15 @@ def name_of(path):
 @cache
 def tree_of(path):
     return ast.parse(path.read_text())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def trees_are_no_garbage():
+    """Python would look at all nodes again and again, also in the tests that follow."""
+    gc.disable()
+    yield
+    tree_of.cache_clear()
+    gc.enable()
 
 
 def imports(tree):

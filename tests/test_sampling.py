@@ -197,10 +197,11 @@ def test_groups_and_then_long_files_are_handed_out_first(pytester):
     assert not scheduler.workqueue
 
 
-def files_of_tests():
-    """(path, each function with its marks and those of its file) of each file of tests."""
+def files_of_tests(word):
+    """(path, each function with its marks and those of its file) of each file of tests with a word."""
     for path in Path(__file__).parent.rglob("test_*.py"):
-        body = ast.parse(path.read_text()).body
+        text = path.read_text()
+        body = ast.parse(text).body if word in text else []
         functions = [each for each in body if isinstance(each, ast.FunctionDef)]
         marks = " ".join(ast.unparse(each) for each in body if "pytestmark" in ast.unparse(each).partition("=")[0])
         yield path, [(each, f"{[*map(ast.unparse, each.decorator_list)]} {marks}") for each in functions]
@@ -210,7 +211,7 @@ def test_spark_is_started_in_few_workers():
     """A test that takes the session belongs to a group: else its worker would start a Spark for it alone."""
     alone = [
         f"{path.name}::{function.name}"
-        for path, functions in files_of_tests()
+        for path, functions in files_of_tests("spark")
         for function, marks in functions
         if function.name.startswith("test_") and "spark" in {one.arg for one in function.args.args}
         if "xdist_group" not in marks
@@ -220,7 +221,7 @@ def test_spark_is_started_in_few_workers():
 
 def rows_of_tests():
     """(row of docs/reliability.md, whether the test is exhaustive) of each test that tells how much it tried."""
-    for _, marked in files_of_tests():
+    for _, marked in files_of_tests("evidence"):
         functions = [function for function, _ in marked]
         exhaustive = [function for function, marks in marked if "pytest.mark.exhaustive" in marks]
         sampled_names = {each.name for each in exhaustive} | {name for each in exhaustive for name in called(each)}

@@ -26,7 +26,7 @@ from kafkalog_cli.ops.values import Decoding
 from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
 from kafkalog_cli.output.dump_printer import DumpReports, SegmentPrinter, SevenPrinter, SevenText, TextPrinter
 from kafkalog_cli.output.dump_text import ClassDecoder, KeyValueDecoder, LogText, java_absolute_path, java_path
-from kafkalog_cli.output.kernels import DUMP_BATCHES, DUMP_RECORDS, JSON_LINES
+from kafkalog_cli.output.kernels import DUMP_BATCHES, DUMP_RECORDS, JSON_FROM_BATCHES
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.stream import ResultStream, printable
 
@@ -345,7 +345,7 @@ class DumpLogRun:
             redaction, decode=topic_decode(topic), values=self._values.of_topic(directory.topic)
         )
         if CompiledRecordJson.can_render(options):
-            self._choice.need(*JSON_LINES)
+            self._choice.need(JSON_FROM_BATCHES)
         return JsonPrinter(self._out, context, options)
 
     def _printer(self, decoder: KeyValueDecoder, name: str, seven_base_offset: int | None) -> SegmentPrinter:

@@ -22,7 +22,7 @@ from kafkalog_cli.ops.selection import select_of_topics
 from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.ops.values import Decoding
 from kafkalog_cli.output.kcat_text import KcatText, Token, parse_kcat_format
-from kafkalog_cli.output.kernels import JSON_LINES, READ_RECORDS
+from kafkalog_cli.output.kernels import JSON_FROM_BATCHES, READ_RECORDS
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.read_printer import FIELDS, CompiledReadText, ReadPrinter, ReadText, RecordPrinter, write_fetch
 from kafkalog_cli.output.stream import ResultStream
@@ -75,7 +75,7 @@ class ReadRun:
         fields = fields_of(options.print or "value")
         kcat_format = None if options.kcat_format is None else parse_kcat_format(options.kcat_format)
         if kcat_format is None and not options.decoding:  # these forms of output have no kernels
-            environment.kernels.need(*JSON_LINES if options.is_json else (READ_RECORDS,))
+            environment.kernels.need(JSON_FROM_BATCHES if options.is_json else READ_RECORDS)
         self._output = RecordOutput(self._out, self._messages, fields, kcat_format, options.is_json)
         self._reads: list[PartitionRead] = []
         self._codes: list[ExitCode] = []

@@ -17,10 +17,10 @@ from kafkalog_cli.ops.replay.kafka_cluster import KafkaCluster
 from kafkalog_cli.ops.replay.plan import ReplayRequest
 from kafkalog_cli.ops.replay.sending import Replay, ReplayedPartition
 from kafkalog_cli.ops.replay.translation import ReplayedOffset
-from kafkalog_cli.ops.session.observer import LockWarnings, Note
+from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines
-from kafkalog_cli.output.progress import Progress
+from kafkalog_cli.output.progress import Progress, beside
 from kafkalog_cli.output.replay_view import (
     OFFSET,
     PLANNED,
@@ -70,21 +70,21 @@ class _Run:
     def __init__(self, environment: Environment, options: ReplayOptions) -> None:
         self._environment = environment
         self._options = options
-        self._messages = Messages(environment.stderr, as_json=options.is_json)
-        self._out = ResultStream(environment.stdout)
+        self._progress = Progress(environment.stderr, "replay", as_json=options.is_json, clock=environment.clock)
+        self._messages = Messages(beside(self._progress, environment.stderr), as_json=options.is_json)
+        self._out = ResultStream(beside(self._progress, environment.stdout))
         self._lines = JsonLines(self._out) if options.is_json else None
         self._codes: list[ExitCode] = []
-        self._progress = Progress(environment.stderr, "replay", as_json=options.is_json, clock=environment.clock)
 
     def run(self) -> int:
         environment, options = self._environment, self._options
         request = _request(environment, options)
         cluster = KafkaCluster(options.to, _client_settings(environment, options.command_config))
-        replay = Replay(environment.context, request, cluster, self._report, self._advance)
+        replay = Replay(environment.context, request, cluster, self._messages.report, self._advance)
         paths = (planned.copy.partition.path for planned in replay.plan.partitions)
-        LockWarnings(environment.fs, self._report).about_partitions(*paths)
+        LockWarnings(environment.fs, self._messages.report).about_partitions(*paths)
         for note in replay.notes:
-            self._report(note)
+            self._messages.report(note)
         self._codes += replay.codes
         if options.dry_run:
             self._print_plan(replay)
@@ -96,7 +96,6 @@ class _Run:
         sent = recognised = offsets = 0
         with self._progress:
             for one in replay.run():
-                self._progress.erase()
                 if isinstance(one, ReplayedPartition):
                     sent, recognised = sent + one.sent, recognised + one.recognised
                     self._codes.append(one.code)
@@ -140,10 +139,6 @@ class _Run:
             self._lines.summary(code, **counts)
         self._out.flush()
         return code
-
-    def _report(self, note: Note) -> None:
-        self._progress.erase()
-        self._messages.report(note)
 
     def _advance(self, path: str, size_bytes: int) -> None:
         self._progress.advance(size_bytes, path)

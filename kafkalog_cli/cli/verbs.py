@@ -19,7 +19,7 @@ from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Summary, Verb
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines, PathText
-from kafkalog_cli.output.progress import Progress
+from kafkalog_cli.output.progress import Progress, beside
 from kafkalog_cli.output.stream import ResultStream, Undisturbed, paint_of, printable
 from kafkalog_cli.output.views import FAILED, FAILURES, Detail, RunCounts, View
 
@@ -130,10 +130,10 @@ class Printer:
         self._undisturbed = Undisturbed(stdout) if verb.changes else None
         if self._undisturbed is not None:  # a verb that changes logs continues if the reader is gone
             stdout, stderr = cast(BinaryIO, self._undisturbed), cast(BinaryIO, Undisturbed(stderr))
-        self.out = ResultStream(stdout)
+        self._progress = Progress(stderr, verb.name, as_json=as_json, clock=environment.clock)
+        self.out = ResultStream(beside(self._progress, stdout))
         self._json = JsonLines(self.out) if as_json else None
-        self._messages = Messages(stderr, as_json=as_json)
-        self.progress = Progress(stderr, verb.name, as_json=as_json, clock=environment.clock)
+        self._messages = Messages(beside(self._progress, stderr), as_json=as_json)
         terminal = environment.terminal
         self._consent = None if terminal is None else Consent(terminal, interruptions.safe_point)
         self._counts: Counter[str] = Counter()
@@ -146,31 +146,29 @@ class Printer:
 
     def working(self) -> AbstractContextManager[object]:
         """See Observer."""
-        return self.progress
+        return self._progress
 
     def begin(self, work: str, total_bytes: int | None) -> None:
         """See Observer."""
-        self.progress.begin(work, total_bytes)
+        self._progress.begin(work, total_bytes)
 
     def expect_more(self, size_bytes: int) -> None:
         """See Observer."""
-        self.progress.expect_more(size_bytes)
+        self._progress.expect_more(size_bytes)
 
     def advance(self, size_bytes: int, subject: str = "") -> None:
         """See Observer."""
-        self.progress.advance(size_bytes, subject)
+        self._progress.advance(size_bytes, subject)
 
     def report(self, note: Note) -> None:
         """See Observer."""
         if note.kind == "skipped" and self._quiet:
             return
-        self.progress.erase()
         self._messages.report(note)
 
     def report_now(self, notes: Sequence[Note]) -> None:
         """See Observer."""
-        with self.progress.paused():
-            self._messages.report(*notes)
+        self._messages.report(*notes)
 
     def fail(self, error: KafkalogError, *, path: str | None = None, is_told: bool) -> None:
         """See Observer."""
@@ -178,12 +176,10 @@ class Printer:
         if self.view.listener is not None:
             self.view.listener.fail(path, error)
         if not is_told:
-            self.progress.erase()
             self._messages.exception(error)
 
     def show(self, result: Any) -> None:
         """See Observer."""
-        self.progress.erase()
         view = self.view
         counts = view.counts(result)
         if view.listener is not None:
@@ -210,7 +206,7 @@ class Printer:
     def consent(self, path: str, plan: Any) -> None:
         """See Observer."""
         if self._consent is not None:
-            with self.progress.paused():
+            with self._progress.paused():
                 self._consent.need(printable(path), self.view.question(plan))
 
     def consent_to_all(self, verb: str, partitions: int) -> None:

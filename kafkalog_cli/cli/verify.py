@@ -107,7 +107,6 @@ def verify(  # noqa: PLR0913
         else:
             planner = VerifyPlanner(run.session, request)
             summary = run.session.run_work(planner.request, planner.works(paths))
-    run.printer.progress.erase()
     shown.end(summary.code, run.session.runner.seconds)
     return run.finish(summary)
 

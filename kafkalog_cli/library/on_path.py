@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kafkalog_cli.library import reading, verbs
+from kafkalog_cli.library import reading, serving, verbs
 
 if TYPE_CHECKING:
     from typing import Concatenate, ParamSpec
@@ -36,7 +36,7 @@ class OnPath:
     find = _on_path(reading.find)
     inspect = _on_path(reading.inspect)
     replay = _on_path(reading.replay)
-    serve = _on_path(reading.serve)
+    serve = _on_path(serving.serve)
     stats = _on_path(reading.stats)
     cluster = _on_path(verbs.cluster)
     compact = _on_path(verbs.compact)

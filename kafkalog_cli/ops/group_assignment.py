@@ -40,9 +40,9 @@ def uniform_of(
 ) -> dict[str, set[PartitionT]]:
     """Return the partitions of each member so that their numbers differ by one at most, where the topics allow it.
 
-    `subscribed` has all partitions of each member's topics, in order, and `owned` those that it has now. As with
-    Kafka's UniformAssignor, members keep as many of these as the balance allows. If all members have the same topics,
-    no assignment moves fewer partitions.
+    `subscribed` has all partitions of each member's topics, in order, and `owned` the partitions that it has now. As
+    with Kafka's UniformAssignor, members keep as many of these as the balance allows. If all members have the same
+    topics, no assignment moves fewer partitions.
     """
     takers: dict[PartitionT, list[str]] = {}
     for member, wanted in subscribed.items():

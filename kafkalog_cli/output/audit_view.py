@@ -375,36 +375,23 @@ def audit_object(audited: Audited) -> AuditObject:
 
 def statistics_object(found: PartitionStatistics) -> StatisticsObject:
     """Return the statistics of a partition."""
-    return {
-        "directory_kind": found.kind.name.lower(),
-        "topic_id": found.topic_id,
-        "segments": found.segments,
-        "bytes": found.bytes,
-        "total_bytes": found.total_bytes,
-        "allocated_bytes": found.allocated_bytes,
-        "high_watermark": found.high_watermark,
-        "batches": found.batches,
-        "records": found.records,
-        "control_records": found.control_records,
-        "first_timestamp_ms": found.first_timestamp,
-        "max_timestamp_ms": found.max_timestamp,
-        "codecs": [same_fields(CodecCountsObject, one) for one in found.codecs],
-        "dirty_bytes": found.dirty_bytes,
-        "dirty_ratio": found.dirty_ratio,
-        "keys": None if found.keys is None else keys_object(found.keys),
-    }
+    return same_fields(
+        StatisticsObject,
+        found,
+        directory_kind=found.kind.name.lower(),
+        first_timestamp_ms=found.first_timestamp,
+        max_timestamp_ms=found.max_timestamp,
+        codecs=[same_fields(CodecCountsObject, one) for one in found.codecs],
+        keys=None if found.keys is None else keys_object(found.keys),
+    )
 
 
 def keys_object(found: KeyCounts) -> KeyCountsObject:
     """Return the counts of keys of a partition."""
-    return {
-        "keys": found.keys,
-        "relative_error": found.relative_error,
-        "null_keys": found.null_keys,
-        "tombstones": found.tombstones,
-        "largest": [same_fields(KeyTotalObject, key) for key in found.largest],
-        "most_frequent": [same_fields(KeyTotalObject, key) for key in found.most_frequent],
-        "uncounted_records": found.uncounted_records,
-        "uncounted_bytes": found.uncounted_bytes,
-        "is_exact": not found.relative_error,
-    }
+    return same_fields(
+        KeyCountsObject,
+        found,
+        largest=[same_fields(KeyTotalObject, key) for key in found.largest],
+        most_frequent=[same_fields(KeyTotalObject, key) for key in found.most_frequent],
+        is_exact=not found.relative_error,
+    )

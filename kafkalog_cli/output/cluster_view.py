@@ -349,4 +349,4 @@ def _cluster_object(metadata: ClusterMetadata) -> ClusterObject:
 
 def _change_object(change: EntryChange) -> ClusterChangeObject:
     fields = [same_fields(FieldChangeObject, one) for one in change.fields]
-    return {"part": change.part, "name": change.name, "change": change.change, "fields": fields}
+    return same_fields(ClusterChangeObject, change, fields=fields)

@@ -241,16 +241,7 @@ def _asked(plan: CompactPlan) -> OnRequestObject:
 
 
 def _fate(fate: RecordFate) -> ExplainedRecordObject:
-    return {
-        "base_offset": fate.base_offset,
-        "offset": fate.offset,
-        "timestamp_ms": fate.timestamp_ms,
-        "value_bytes": fate.value_bytes,
-        "reason": fate.reason,
-        "by_offset": fate.by_offset,
-        "due_ms": fate.due_ms,
-        "goes": fate.reason.goes,
-    }
+    return same_fields(ExplainedRecordObject, fate, goes=fate.reason.goes)
 
 
 def _erasure(erasure: Erasure) -> ErasureObject:
@@ -266,31 +257,19 @@ def _erasure(erasure: Erasure) -> ErasureObject:
 
 
 def _holder(holder: Holder) -> HolderObject:
-    return {
-        "path": PathText(holder.path),
-        "place": holder.place,
-        "records": holder.records,
-        "unread": holder.unread,
-    }
+    return same_fields(HolderObject, holder, path=PathText(holder.path))
 
 
 def _outcome(outcome: Compaction) -> CompactionOutcomeObject:
     counts = outcome.counts
-    return {
-        "end_offset": outcome.end_offset,
-        "passes": outcome.passes,
-        "segments": [same_fields(CleanedSegmentsObject, change) for change in outcome.segments],
-        "records_read": counts.records_read,
-        "records_kept": counts.records_kept,
-        "records_without_key": outcome.keyless,
-        "bytes_read": counts.bytes_read,
-        "bytes_written": counts.bytes_written,
-        "batches_copied": counts.batches_copied,
-        "batches_rewritten": counts.batches_rewritten,
-        "batches_emptied": counts.batches_emptied,
-        "batches_gone": counts.batches_gone,
-        "lost_ends": counts.lost_ends,
-    }
+    return same_fields(
+        CompactionOutcomeObject,
+        counts,
+        end_offset=outcome.end_offset,
+        passes=outcome.passes,
+        segments=[same_fields(CleanedSegmentsObject, change) for change in outcome.segments],
+        records_without_key=outcome.keyless,
+    )
 
 
 def _counts(plan: CompactPlan) -> dict[str, int]:

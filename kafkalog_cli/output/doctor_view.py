@@ -12,7 +12,7 @@ from kafkalog_cli.ops.doctor.broker_messages import Recognised
 from kafkalog_cli.ops.doctor.commands import Effect, NextCommand
 from kafkalog_cli.ops.doctor.examination import Examination, StartAction, StartStep
 from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
-from kafkalog_cli.output.ndjson import Count, JsonLines, ObjectKind, PathText, lower_names
+from kafkalog_cli.output.ndjson import Count, JsonLines, ObjectKind, PathText, lower_names, same_fields
 from kafkalog_cli.output.stream import Paint, ResultStream, paint_of, printable
 from kafkalog_cli.output.verify_view import FINDING, finding_object
 
@@ -105,14 +105,7 @@ def _examination_object(found: Examination) -> ExaminationObject:
 
 
 def _step_object(number: int, step: StartStep) -> StartStepObject:
-    return {
-        "number": number,
-        "action": step.action,
-        "path": PathText(step.path),
-        "message": step.message,
-        "loses_data": step.loses_data,
-        "ends_start": step.ends_start,
-    }
+    return same_fields(StartStepObject, step, number=number, path=PathText(step.path))
 
 
 def _line_object(found: Recognised) -> BrokerLineObject:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Literal, TypedDict, cast
+from typing import Annotated, Literal, TypedDict
 
 from kafkalog_cli.errors import counted
 from kafkalog_cli.ops.group_assignment import RangeAssignment
@@ -11,7 +11,7 @@ from kafkalog_cli.ops.group_history import OffsetChange, OffsetVerdict
 from kafkalog_cli.ops.groups import GroupDescription, GroupOffset, MemberDescription, OffsetsRetention
 from kafkalog_cli.ops.tables.groups import CLASSIC, GroupState
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
-from kafkalog_cli.output.ndjson import ObjectKind, PathText
+from kafkalog_cli.output.ndjson import ObjectKind, PathText, same_fields
 from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 
 OFFSET_COLUMNS = (
@@ -202,61 +202,48 @@ GROUP = ObjectKind("kafkalog.group/1", GroupObject)
 def group_object(described: GroupDescription) -> GroupObject:
     """Return the object of a group."""
     group, loaded = described.group, described.loaded
-    return {
-        "group_id": described.group_id,
-        "group_type": cast(GroupType, described.group_type),
-        "state": described.state,
-        "epoch": None if group is None else group.epoch,
-        "assignment_epoch": described.assignment_epoch,
-        "protocol_type": None if group is None else group.protocol_type,
-        "protocol": None if group is None else group.protocol,
-        "leader": None if group is None else group.leader,
-        "state_timestamp_ms": None if group is None else group.state_timestamp,
-        "coordinator": {
+    return same_fields(
+        GroupObject,
+        described,
+        epoch=None if group is None else group.epoch,
+        protocol_type=None if group is None else group.protocol_type,
+        protocol=None if group is None else group.protocol,
+        leader=None if group is None else group.leader,
+        state_timestamp_ms=None if group is None else group.state_timestamp,
+        coordinator={
             "path": PathText(loaded.copy.partition.path),
             "partition": loaded.number,
             "belongs_in": described.belongs_in,
             "end_offset": loaded.copy.bounds.next_offset,
             "other_copies": [{"path": PathText(copy.partition.path)} for copy in loaded.others],
         },
-        "members": [_member(one) for one in described.members],
-        "offsets": [_offset(row) for row in described.offsets],
-    }
+        members=[_member(one) for one in described.members],
+        offsets=[_offset(row) for row in described.offsets],
+    )
 
 
 def _member(one: MemberDescription) -> MemberObject:
     member = one.member
-    return {
-        "member_id": member.member_id,
-        "group_instance_id": member.group_instance_id,
-        "rack_id": member.rack_id,
-        "client_id": member.client_id,
-        "host": member.client_host,
-        "session_timeout_ms": member.session_timeout_ms,
-        "rebalance_timeout_ms": member.rebalance_timeout_ms,
-        "epoch": member.member_epoch,
-        "state": member.member_state,
-        "subscribed_topics": None if member.subscribed_topics is None else [*member.subscribed_topics],
-        "subscribed_topic_regex": member.subscribed_topic_regex,
-        "assignment": [{"topic": owned.topic, "partitions": [*owned.partitions]} for owned in one.owned],
-    }
+    return same_fields(
+        MemberObject,
+        member,
+        host=member.client_host,
+        epoch=member.member_epoch,
+        state=member.member_state,
+        subscribed_topics=None if member.subscribed_topics is None else [*member.subscribed_topics],
+        assignment=[{"topic": owned.topic, "partitions": [*owned.partitions]} for owned in one.owned],
+    )
 
 
 def _offset(row: GroupOffset) -> GroupOffsetObject:
-    return {
-        "topic": row.topic,
-        "partition": row.partition,
-        "current_offset": row.offset,
-        "log_end_offset": row.log_end_offset,
-        "lag": row.lag,
-        "member_id": None if row.member is None else row.member.member_id,
-        "leader_epoch": row.leader_epoch,
-        "metadata": row.metadata,
-        "commit_timestamp_ms": row.commit_timestamp,
-        "expires_at_ms": row.expires_at_ms,
-        "pending_offset": row.pending_offset,
-        "log": None if row.log_path is None else {"path": PathText(row.log_path)},
-    }
+    return same_fields(
+        GroupOffsetObject,
+        row,
+        current_offset=row.offset,
+        member_id=None if row.member is None else row.member.member_id,
+        commit_timestamp_ms=row.commit_timestamp,
+        log=None if row.log_path is None else {"path": PathText(row.log_path)},
+    )
 
 
 class OffsetChangeObject(TypedDict):
@@ -311,19 +298,7 @@ def change_line(change: OffsetChange) -> str:
 
 def change_object(change: OffsetChange) -> OffsetChangeObject:
     """Return the object of a change."""
-    return {
-        "group_id": change.group_id,
-        "topic": change.topic,
-        "partition": change.partition,
-        "offset": change.offset,
-        "previous_offset": change.previous,
-        "is_back": change.is_back,
-        "verdict": change.verdict,
-        "producer_id": change.producer_id,
-        "timestamp_ms": change.timestamp,
-        "log_partition": change.log_partition,
-        "log_offset": change.log_offset,
-    }
+    return same_fields(OffsetChangeObject, change, previous_offset=change.previous, timestamp_ms=change.timestamp)
 
 
 ASSIGNMENT_COLUMNS = (

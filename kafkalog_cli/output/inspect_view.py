@@ -111,23 +111,21 @@ def inspected_object(found: InspectedPartition) -> InspectedObject:
     """Return the object of a partition."""
     one, cleaning, period_ms = found.partition, found.cleaning, found.bytes_over_time.period_ms
     opened = found.open_transactions
-    return {
-        "topic": PathText(one.topic),
-        "partition": one.number,
-        "path": PathText(one.path),
-        "log_start_offset": found.log_start_offset,
-        "log_end_offset": found.log_end_offset,
-        "high_watermark": found.high_watermark,
-        "size_bytes": found.size_bytes,
-        "segments": [same_fields(InspectedSegmentObject, segment) for segment in found.segments],
-        "holes": [same_fields(HoleObject, hole) for hole in found.holes],
-        "hole_count": found.hole_count,
-        "hole_offsets": found.hole_offsets,
-        "open_transactions": None if opened is None else [
-            same_fields(InspectedOpenTransactionObject, transaction) for transaction in opened
-        ],
-        "retention": None if found.retention is None else same_fields(RetentionOutlookObject, found.retention),
-        "cleaning": None if cleaning is None else {
+    return same_fields(
+        InspectedObject,
+        found,
+        topic=PathText(one.topic),
+        partition=one.number,
+        path=PathText(one.path),
+        segments=[same_fields(InspectedSegmentObject, segment) for segment in found.segments],
+        holes=[same_fields(HoleObject, hole) for hole in found.holes],
+        open_transactions=None
+        if opened is None
+        else [same_fields(InspectedOpenTransactionObject, transaction) for transaction in opened],
+        retention=None if found.retention is None else same_fields(RetentionOutlookObject, found.retention),
+        cleaning=None
+        if cleaning is None
+        else {
             "first_dirty": cleaning.dirt.first_dirty,
             "first_uncleanable": cleaning.dirt.first_uncleanable,
             "clean_bytes": cleaning.dirt.clean_bytes,
@@ -137,13 +135,13 @@ def inspected_object(found: InspectedPartition) -> InspectedObject:
             "up_to": cleaning.dirt.up_to,
             "is_due": cleaning.is_due,
         },
-        "unknown_because": [*found.unknown_because],
-        "period_ms": period_ms,
-        "over_time": [
+        unknown_because=[*found.unknown_because],
+        period_ms=period_ms,
+        over_time=[
             {"start_ms": period * period_ms, "bytes": size}
             for period, size in sorted(found.bytes_over_time.counts.items())
         ],
-    }  # fmt: skip
+    )
 
 
 class InspectListener:

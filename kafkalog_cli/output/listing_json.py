@@ -247,12 +247,11 @@ def _rendered(objects: Iterable[OpenTransactionObject]) -> list[OpenTransactionO
 
 
 def _transaction(transaction: OpenTransaction) -> OpenTransactionObject:
-    return {
-        "producer_id": transaction.producer_id,
-        "producer_epoch": transaction.producer_epoch,
-        "first_offset": transaction.first_offset,
-        "last_timestamp_ms": None if transaction.last_timestamp < 0 else transaction.last_timestamp,
-    }
+    return same_fields(
+        OpenTransactionObject,
+        transaction,
+        last_timestamp_ms=None if transaction.last_timestamp < 0 else transaction.last_timestamp,
+    )
 
 
 def _faults(faults: Iterable[LocatedFault]) -> list[ListedFaultObject]:
@@ -294,11 +293,9 @@ def _added(usage: Usage) -> DiskUseObject:
 def freeable_object(freeable: Freeable) -> FreeableObject:
     """Return what could be freed; `bytes` is null if nothing of it is known."""
     known = freeable.known_bytes or not freeable.unknown_partitions
-    return {
-        "bytes": freeable.known_bytes if known else None,
-        "due_bytes": freeable.due_bytes,
-        "retention_bytes": freeable.retention_bytes,
-        "compaction_bytes": freeable.compaction_bytes,
-        "unknown_partitions": freeable.unknown_partitions,
-        "unknown_because": list(freeable.unknown_because),
-    }
+    return same_fields(
+        FreeableObject,
+        freeable,
+        bytes=freeable.known_bytes if known else None,
+        unknown_because=list(freeable.unknown_because),
+    )

@@ -18,7 +18,7 @@ from kafkalog_cli.ops.roll import RollPlan
 from kafkalog_cli.ops.session.work import Changed
 from kafkalog_cli.ops.truncate import TruncatePlan
 from kafkalog_cli.output.human import setting_words, time_span
-from kafkalog_cli.output.ndjson import PathText, keywords
+from kafkalog_cli.output.ndjson import PathText, keywords, same_fields
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.views import Detail
@@ -110,22 +110,20 @@ def plan_object(changed: Changed[Any]) -> PlanObject:
     """Return the fields that every change of a log has."""
     plan: LogPlan = changed.plan
     high_watermark = plan.high_watermark
-    return {
-        "path": PathText(plan.path),
-        "topic": plan.topic,
-        "partition": plan.partition,
-        "dry_run": changed.is_dry_run,
-        "refused": plan.is_refused,
-        "run": None if changed.done is None else changed.done.manifest.run.run_id,
-        "log_start_offset": plan.log_start_offset,
-        "log_end_offset": plan.log_end_offset,
-        "high_watermark": None if high_watermark is None else high_watermark.offset,
-        "high_watermark_from": None if high_watermark is None else high_watermark.origin,
-        "remarks": remark_objects(plan.remarks),
-        "changes": change_objects(plan.changes),
-        "checkpoints": line_edit_objects(plan.line_edits),
-        "settings": setting_objects(plan.settings),
-    }
+    return same_fields(
+        PlanObject,
+        plan,
+        path=PathText(plan.path),
+        dry_run=changed.is_dry_run,
+        refused=plan.is_refused,
+        run=None if changed.done is None else changed.done.manifest.run.run_id,
+        high_watermark=None if high_watermark is None else high_watermark.offset,
+        high_watermark_from=None if high_watermark is None else high_watermark.origin,
+        remarks=remark_objects(plan.remarks),
+        changes=change_objects(plan.changes),
+        checkpoints=line_edit_objects(plan.line_edits),
+        settings=setting_objects(plan.settings),
+    )
 
 
 def changed_lines(changed: Changed[Any], said: Said, *, lists_changes: bool = True) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Annotated, TypedDict
 
 from kafkalog_cli.errors import counted, shell_word
 from kafkalog_cli.ops.metadump.copying import Metadump
-from kafkalog_cli.output.ndjson import Count, ObjectKind, PathText
+from kafkalog_cli.output.ndjson import Count, ObjectKind, PathText, same_fields
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import printable
 
@@ -35,20 +35,15 @@ METADUMP = ObjectKind("kafkalog.metadump/1", MetadumpObject)
 def metadump_object(made: Metadump) -> MetadumpObject:
     """Return the fields of a copy."""
     counts = made.counts
-    return {
-        "path": PathText(made.path),
-        "log_dirs": [PathText(path) for path in made.log_dirs],
-        "names_hashed": made.hashes_names,
-        "partitions": made.partitions,
-        "files": counts.files,
-        "size_bytes": counts.size_bytes,
-        "batches": counts.batches,
-        "records": counts.records,
-        "opaque_batches": counts.opaque_batches,
-        "opaque_records": counts.opaque_records,
-        "damaged_bytes": counts.damaged_bytes,
-        "left_out": [PathText(path) for path in made.left_out],
-    }
+    return same_fields(
+        MetadumpObject,
+        counts,
+        path=PathText(made.path),
+        log_dirs=[PathText(path) for path in made.log_dirs],
+        names_hashed=made.hashes_names,
+        partitions=made.partitions,
+        left_out=[PathText(path) for path in made.left_out],
+    )
 
 
 def metadump_lines(made: Metadump, seconds: float) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """NDJSON: one object per line with its schema and type; bytes, paths, errors and the summary as objects.
 
-Each kind of object is declared once, as a TypedDict with the meaning of its fields. The code that fills an object is
-type-checked against the declaration. `docs/generate_schemas.py` writes docs/schemas and docs/output.md from the
-declarations. The meaning of a field is the last string of its `Annotated`.
+Each kind of object is declared once, as a TypedDict with the meaning of its fields. Objects are filled by
+`same_fields`, or by literals that are type-checked against the declaration. `docs/generate_schemas.py` writes
+docs/schemas and docs/output.md from the declarations. The meaning of a field is the last string of its `Annotated`.
 """
 
 from __future__ import annotations
@@ -95,9 +95,13 @@ CodecWord = Annotated[str, keywords(enum=tuple(map(codec_name, Codec)))]
 AnyExitCode = Annotated[int, exit_codes(*ExitCode), "see EXIT STATUS in the man pages"]
 
 
-def same_fields(record: type[RecordT], found: object) -> RecordT:
-    """Return an object of `record` whose fields are the attributes of `found` with the same names."""
-    fields: Any = {name: getattr(found, name) for name in record.__annotations__}
+def same_fields(record: type[RecordT], found: object, **others: object) -> RecordT:
+    """Return an object of `record`. Its fields are `others`, and else the attributes of `found` with the same names.
+
+    Raises AttributeError for a field without a value.
+    """
+    names = record.__annotations__ | others
+    fields: Any = {name: others[name] if name in others else getattr(found, name) for name in names}
     return cast(RecordT, fields)
 
 

@@ -120,23 +120,20 @@ def recover_view() -> View[Recovered]:
 
 def _recovery(result: Recovered) -> RecoveryObject:
     plan = result.plan
-    return {
-        "path": PathText(plan.path if result.live_path is None else result.live_path),
-        "topic": plan.topic,
-        "partition": plan.partition,
-        "mode": plan.mode,
-        "refused": plan.is_refused,
-        "run": None if result.done is None else result.done.manifest.run.run_id,
-        "log_start_offset": plan.log_start_offset,
-        "log_end_offset": plan.log_end_offset,
-        "cut": [same_fields(CutSegmentObject, cut) for cut in plan.cut],
-        "removed": list(plan.removed),
-        "recovered": list(plan.recovered),
-        "remarks": remark_objects(plan.remarks),
-        "changes": change_objects(plan.changes),
-        "checkpoints": line_edit_objects(plan.line_edits),
-        "settings": setting_objects(plan.settings),
-    }
+    return same_fields(
+        RecoveryObject,
+        plan,
+        path=PathText(plan.path if result.live_path is None else result.live_path),
+        refused=plan.is_refused,
+        run=None if result.done is None else result.done.manifest.run.run_id,
+        cut=[same_fields(CutSegmentObject, cut) for cut in plan.cut],
+        removed=list(plan.removed),
+        recovered=list(plan.recovered),
+        remarks=remark_objects(plan.remarks),
+        changes=change_objects(plan.changes),
+        checkpoints=line_edit_objects(plan.line_edits),
+        settings=setting_objects(plan.settings),
+    )
 
 
 def _lines(result: Recovered) -> Iterable[str]:
@@ -165,18 +162,15 @@ def salvage_view() -> View[Copied]:
 
 def _salvage(copied: Copied) -> SalvageObject:
     partition, result = copied.partition, copied.salvaged
-    return {
-        "path": PathText(partition.path),
-        "topic": partition.topic,
-        "partition": partition.number,
-        "out": PathText(result.path),
-        "segments": result.segments,
-        "batches": result.batches,
-        "bytes": result.size_bytes,
-        "skipped": result.skipped,
-        "first_offset": result.first_offset,
-        "end_offset": result.end_offset,
-        "lost": [
+    return same_fields(
+        SalvageObject,
+        result,
+        path=PathText(partition.path),
+        topic=partition.topic,
+        partition=partition.number,
+        out=PathText(result.path),
+        bytes=result.size_bytes,
+        lost=[
             {
                 "path": PathText(lost.path),
                 "start": lost.start,
@@ -187,9 +181,9 @@ def _salvage(copied: Copied) -> SalvageObject:
             }
             for lost in result.lost
         ],
-        "unreadable": [{"path": PathText(path), "reason": reason} for path, reason in result.unreadable],
-        "next_step": copied.next_step or None,
-    }
+        unreadable=[{"path": PathText(path), "reason": reason} for path, reason in result.unreadable],
+        next_step=copied.next_step or None,
+    )
 
 
 def plan_lines(plan: RecoverPlan, *, with_changes: bool) -> Iterator[str]:

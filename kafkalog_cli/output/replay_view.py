@@ -9,7 +9,7 @@ from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.ops.replay.plan import PlannedPartition, ReplayPlan
 from kafkalog_cli.ops.replay.sending import ReplayedPartition
 from kafkalog_cli.ops.replay.translation import ReplayedOffset
-from kafkalog_cli.output.ndjson import Count, ObjectKind, PathText, exit_codes
+from kafkalog_cli.output.ndjson import Count, ObjectKind, PathText, exit_codes, same_fields
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 
@@ -64,49 +64,44 @@ OFFSET = ObjectKind("kafkalog.replayed-offset/1", ReplayedOffsetObject)
 def planned_object(planned: PlannedPartition) -> PlannedReplayObject:
     """Return the fields of a planned partition."""
     progress = planned.progress
-    return {
-        "path": PathText(planned.copy.partition.path),
-        "topic": PathText(progress.topic),
-        "partition": progress.partition,
-        "target_topic": PathText(progress.target_topic),
-        "is_created": planned.target_records is None,
-        "next_offset": progress.next_offset,
-        "size_bytes": planned.size_bytes,
-        "records": progress.records,
-        "target_end_offset": planned.target_records,
-    }
+    return same_fields(
+        PlannedReplayObject,
+        progress,
+        path=PathText(planned.copy.partition.path),
+        topic=PathText(progress.topic),
+        target_topic=PathText(progress.target_topic),
+        is_created=planned.target_records is None,
+        size_bytes=planned.size_bytes,
+        target_end_offset=planned.target_records,
+    )
 
 
 def replayed_object(done: ReplayedPartition) -> ReplayedObject:
     """Return the fields of a partition that was sent."""
     progress = done.progress
-    return {
-        "path": PathText(done.planned.copy.partition.path),
-        "topic": PathText(progress.topic),
-        "partition": progress.partition,
-        "target_topic": PathText(progress.target_topic),
-        "sent": done.sent,
-        "recognised": done.recognised,
-        "records": progress.records,
-        "next_offset": progress.next_offset,
-        "target_offset": progress.target_offset,
-        "is_done": progress.is_done,
-        "exit_code": int(done.code),
-    }
+    return same_fields(
+        ReplayedObject,
+        progress,
+        path=PathText(done.planned.copy.partition.path),
+        topic=PathText(progress.topic),
+        target_topic=PathText(progress.target_topic),
+        sent=done.sent,
+        recognised=done.recognised,
+        exit_code=int(done.code),
+    )
 
 
 def offset_object(found: ReplayedOffset) -> ReplayedOffsetObject:
     """Return the fields of a committed offset."""
     committed = found.committed
-    return {
-        "group_id": committed.group_id,
-        "topic": PathText(committed.topic),
-        "partition": committed.partition,
-        "offset": committed.offset,
-        "target_topic": PathText(found.target_topic),
-        "target_offset": found.target_offset,
-        "kept_offset": found.kept_offset,
-    }
+    return same_fields(
+        ReplayedOffsetObject,
+        committed,
+        topic=PathText(committed.topic),
+        target_topic=PathText(found.target_topic),
+        target_offset=found.target_offset,
+        kept_offset=found.kept_offset,
+    )
 
 
 def plan_lines(plan: ReplayPlan, offsets: int | None) -> Iterator[str]:

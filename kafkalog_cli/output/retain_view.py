@@ -26,7 +26,7 @@ from kafkalog_cli.output.log_plan_view import (
     setting_objects,
     undo_words,
 )
-from kafkalog_cli.output.ndjson import Count, NotRequired, ObjectKind, PathText
+from kafkalog_cli.output.ndjson import Count, NotRequired, ObjectKind, PathText, same_fields
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.views import FAILED, View, change_counts, change_has_work, change_is_idle
@@ -164,20 +164,15 @@ def removal_object(plan: RetainPlan) -> RemovalObject:
 
 def _fate(fate: SegmentFate) -> SegmentFateObject:
     largest = fate.largest
-    return {
-        "base_offset": fate.base_offset,
-        "next_offset": fate.next_offset,
-        "size_bytes": fate.size_bytes,
-        "goes": fate.goes,
-        "stays": fate.stays,
-        "setting": None if fate.setting is None else setting_objects([fate.setting])[0],
-        "largest_timestamp_ms": None if largest is None else largest.timestamp_ms,
-        "largest_timestamp_from": None if largest is None else largest.origin,
-        "timestamp_of_broker_ms": None if largest is None else largest.believed_ms,
-        "timestamp_is": fate.odd,
-        "due_ms": fate.due_ms,
-        "due_after_bytes": fate.due_after_bytes,
-    }
+    return same_fields(
+        SegmentFateObject,
+        fate,
+        setting=None if fate.setting is None else setting_objects([fate.setting])[0],
+        largest_timestamp_ms=None if largest is None else largest.timestamp_ms,
+        largest_timestamp_from=None if largest is None else largest.origin,
+        timestamp_of_broker_ms=None if largest is None else largest.believed_ms,
+        timestamp_is=fate.odd,
+    )
 
 
 def free_view() -> View[Freed]:
@@ -196,21 +191,20 @@ def free_view() -> View[Freed]:
 def _freed(freed: Freed) -> FreedObject:
     plan = freed.plan
     is_changed = bool(freed.segments) and not freed.is_dry_run
-    return {
-        "path": PathText(plan.path),
-        "topic": plan.topic,
-        "partition": plan.partition,
-        "dry_run": freed.is_dry_run,
-        "refused": plan.is_refused,
-        "protected_by": plan.protected_by or None,
-        "run": freed.run_id if is_changed else None,
-        "log_start_offset": freed.log_start_offset,
-        "log_end_offset": plan.log_end_offset,
-        "removed": [segment.segment.base_offset for segment in freed.segments],
-        "unlinked_files": freed.old_files,
-        "freed_bytes": freed.disk_bytes,
-        "remarks": remark_objects(plan.remarks),
-    }
+    return same_fields(
+        FreedObject,
+        plan,
+        path=PathText(plan.path),
+        dry_run=freed.is_dry_run,
+        refused=plan.is_refused,
+        protected_by=plan.protected_by or None,
+        run=freed.run_id if is_changed else None,
+        log_start_offset=freed.log_start_offset,
+        removed=[segment.segment.base_offset for segment in freed.segments],
+        unlinked_files=freed.old_files,
+        freed_bytes=freed.disk_bytes,
+        remarks=remark_objects(plan.remarks),
+    )
 
 
 def freed_line(freed: Freed) -> str:

@@ -236,42 +236,28 @@ def stats_object(
 ) -> StatsObject:
     """Return the object of a partition, of a topic (without `partition`), or of all (without `topic`)."""
     period_ms = contents.times.period_ms
-    return {
-        "scope": "total" if topic is None else "topic" if partition is None else "partition",
-        "topic": None if topic is None else PathText(topic),
-        "partition": None if partition is None else partition.number,
-        "path": None if partition is None else PathText(partition.path),
-        "partitions": partitions,
-        "bytes": contents.bytes,
-        "raw_bytes": contents.raw_bytes,
-        "batches": contents.batches,
-        "records": contents.records,
-        "control_records": contents.control_records,
-        "codecs": [same_fields(CodecContentsObject, one) for one in contents.codecs],
-        "smallest_batch_bytes": contents.smallest_batch,
-        "largest_batch_bytes": contents.largest_batch,
-        "most_batch_records": contents.most_batch_records,
-        "keys": contents.keys,
-        "keys_relative_error": contents.keys_relative_error,
-        "null_keys": contents.null_keys,
-        "duplicates": contents.duplicates,
-        "tombstones": contents.tombstones,
-        "frequent_keys": [_key(one) for one in contents.frequent_keys[:top]],
-        "producers": contents.producers,
-        "more_producers": contents.more_producers,
-        "top_producers": [same_fields(ProducerCountsObject, one) for one in contents.top_producers[:top]],
-        "first_timestamp_ms": contents.first_timestamp_ms,
-        "last_timestamp_ms": contents.last_timestamp_ms,
-        "out_of_order": contents.out_of_order,
-        "largest_records": [
+    return same_fields(
+        StatsObject,
+        contents,
+        scope="total" if topic is None else "topic" if partition is None else "partition",
+        topic=None if topic is None else PathText(topic),
+        partition=None if partition is None else partition.number,
+        path=None if partition is None else PathText(partition.path),
+        partitions=partitions,
+        codecs=[same_fields(CodecContentsObject, one) for one in contents.codecs],
+        smallest_batch_bytes=contents.smallest_batch,
+        largest_batch_bytes=contents.largest_batch,
+        frequent_keys=[_key(one) for one in contents.frequent_keys[:top]],
+        top_producers=[same_fields(ProducerCountsObject, one) for one in contents.top_producers[:top]],
+        largest_records=[
             {**same_fields(LargeRecordObject, one), "topic": PathText(one.topic)} for one in contents.largest
         ],
-        "period_ms": period_ms,
-        "over_time": [
+        period_ms=period_ms,
+        over_time=[
             {"start_ms": period * period_ms, "records": count}
             for period, count in sorted(contents.times.counts.items())
         ],
-    }
+    )
 
 
 def _key(one: KeyTotal) -> FrequentKeyObject:

@@ -6,7 +6,7 @@ from typing import Annotated, TypedDict
 
 from kafkalog_cli.ops.open_transactions import IdState, InLog, OpenInLog, TransactionalId, Transactions
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
-from kafkalog_cli.output.ndjson import JsonLines, ObjectKind, PathText
+from kafkalog_cli.output.ndjson import JsonLines, ObjectKind, PathText, same_fields
 from kafkalog_cli.output.progress import spent
 from kafkalog_cli.output.stream import ResultStream, printable
 
@@ -82,39 +82,33 @@ def write_objects(lines: JsonLines, found: Transactions, now_ms: int, code: int)
 def _id_object(one: TransactionalId, now_ms: int) -> TransactionalIdObject:
     transaction = one.transaction
     start = transaction.start_timestamp
-    return {
-        "transactional_id": transaction.transactional_id,
-        "state": one.outcome,
-        "coordinator_state": transaction.state,
-        "producer_id": transaction.producer_id,
-        "producer_epoch": transaction.producer_epoch,
-        "timeout_ms": transaction.timeout_ms,
-        "start_timestamp_ms": start,
-        "last_update_timestamp_ms": transaction.last_update_timestamp,
-        "times_out_at_ms": one.times_out_at_ms,
-        "age_ms": None if start is None or one.times_out_at_ms is None else now_ms - start,
-        "partitions": [{"topic": part.topic, "partitions": [*part.partitions]} for part in transaction.partitions],
-        "coordinator": {"path": PathText(one.loaded.copy.partition.path), "partition": one.loaded.number},
-    }
+    return same_fields(
+        TransactionalIdObject,
+        transaction,
+        state=one.outcome,
+        coordinator_state=transaction.state,
+        start_timestamp_ms=start,
+        last_update_timestamp_ms=transaction.last_update_timestamp,
+        times_out_at_ms=one.times_out_at_ms,
+        age_ms=None if start is None or one.times_out_at_ms is None else now_ms - start,
+        partitions=[{"topic": part.topic, "partitions": [*part.partitions]} for part in transaction.partitions],
+        coordinator={"path": PathText(one.loaded.copy.partition.path), "partition": one.loaded.number},
+    )
 
 
 def _log_object(one: OpenInLog, now_ms: int) -> OpenInLogObject:
     transaction = one.transaction
     last = None if transaction.last_timestamp < 0 else transaction.last_timestamp
-    return {
-        "topic": one.topic,
-        "partition": one.partition,
-        "state": one.state,
-        "transactional_id": one.transactional_id,
-        "producer_id": transaction.producer_id,
-        "producer_epoch": transaction.producer_epoch,
-        "start_offset": transaction.first_offset,
-        "last_timestamp_ms": last,
-        "age_ms": None if last is None else now_ms - last,
-        "holds_last_stable_offset": one.holds_last_stable_offset,
-        "end_command": one.end_command,
-        "path": PathText(one.path),
-    }
+    return same_fields(
+        OpenInLogObject,
+        one,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        start_offset=transaction.first_offset,
+        last_timestamp_ms=last,
+        age_ms=None if last is None else now_ms - last,
+        path=PathText(one.path),
+    )
 
 
 # ---- text

@@ -13,7 +13,7 @@ from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification
-from kafkalog_cli.output.ndjson import Count, ObjectKind, PathText, exit_codes
+from kafkalog_cli.output.ndjson import Count, ObjectKind, PathText, exit_codes, same_fields
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import NO_PAINT, Colour, Paint, ResultStream, paint_of, printable
 from kafkalog_cli.output.views import FAILURES, Listener, View
@@ -96,44 +96,38 @@ def _counts(result: Verification) -> dict[str, int]:
 
 def finding_object(found: Finding, verification: Verification) -> FindingObject:
     """Return the fields of a finding."""
-    return {
-        "kind": found.kind,
-        "severity": found.severity,
-        "path": PathText(found.path),
-        "topic": verification.topic,
-        "partition": verification.partition,
-        "position": found.position,
-        "expected": found.expected or None,
-        "got": found.got or None,
-        "first_offset": found.first_offset,
-        "last_offset": found.last_offset,
-        "message": found.message,
-        "broker_effect": found.broker_effect or None,
-        "next_step": found.next_step or None,
-    }
+    return same_fields(
+        FindingObject,
+        found,
+        path=PathText(found.path),
+        topic=verification.topic,
+        partition=verification.partition,
+        expected=found.expected or None,
+        got=found.got or None,
+        broker_effect=found.broker_effect or None,
+        next_step=found.next_step or None,
+    )
 
 
 def verification_object(verification: Verification) -> VerificationObject:
     """Return the fields of a target's result."""
     log, totals = verification.log, verification.totals
-    return {
-        "target": verification.target,
-        "path": PathText(verification.path),
-        "topic": verification.topic,
-        "partition": verification.partition,
-        "level": verification.level,
-        "log_start_offset": None if log is None else log.start,
-        "log_end_offset": None if log is None else log.end,
-        "segments": totals.segments,
-        "bytes": totals.bytes,
-        "batches": totals.batches,
-        "records": totals.records,
-        "corruptions": verification.count(Severity.CORRUPTION),
-        "warnings": verification.count(Severity.WARNING),
-        "infos": verification.count(Severity.INFO),
-        "not_looked_at": list(verification.not_looked_at),
-        "exit_code": int(verification.exit_code),
-    }
+    return same_fields(
+        VerificationObject,
+        verification,
+        path=PathText(verification.path),
+        log_start_offset=None if log is None else log.start,
+        log_end_offset=None if log is None else log.end,
+        segments=totals.segments,
+        bytes=totals.bytes,
+        batches=totals.batches,
+        records=totals.records,
+        corruptions=verification.count(Severity.CORRUPTION),
+        warnings=verification.count(Severity.WARNING),
+        infos=verification.count(Severity.INFO),
+        not_looked_at=list(verification.not_looked_at),
+        exit_code=int(verification.exit_code),
+    )
 
 
 _OK, _WARNING, _DAMAGED, _FAILED = "OK", "warning", "damaged", "failed"

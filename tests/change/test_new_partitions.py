@@ -109,6 +109,7 @@ def test_the_same_run_again_goes_on():
     assert seen(half[0]) == ALL
 
 
+@pytest.mark.exhaustive(in_turn=True)
 def test_calls_that_fail():
     """Not committed: nothing is seen or left. Committed: it is said that the same command goes on."""
     kinds = set()

@@ -152,6 +152,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("compiled", KERNELS)
 @pytest.mark.parametrize("seed", range(4))
 def test_commands_say_the_same(tmp_path, seed, compiled):
@@ -182,6 +183,7 @@ ODD_BATCHES = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("compiled", KERNELS)
 @pytest.mark.parametrize("name", ODD_BATCHES)
 def test_commands_say_the_same_of_odd_batches(tmp_path, name, compiled):

@@ -56,6 +56,7 @@ def segments(folder):
     return {path: data for data, path in found.items()}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("compiled", KERNELS)
 def test_logs_of_real_brokers(corpus, compiled):
     tried, seen = 0, set()

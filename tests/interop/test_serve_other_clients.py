@@ -59,6 +59,10 @@ def test_all_records_of_the_corpus(newest_kafka, corpus, tmp_path, client, isola
     with served_corpus(corpus, isolation) as all_served:
         for served in all_served:
             for topic, records in served.with_codecs(DECODED.get(client, ALL_CODECS)).records.items():
+                if client == "Spark" and served.server.catalog.topics[topic].is_internal:
+                    continue  # its source leaves them out
+                if client == "kafkajs" and topic == "now-idem":
+                    continue  # it reads no further than a segment of batches without records
                 jobs.append((served.server.bootstrap, topic, isolation, sum(map(len, records.values()))))
                 wanted.append(records)
         try:
@@ -116,18 +120,22 @@ spark = SparkSession.builder.master("local[2]").config("spark.jars", "{jars}").c
 spark = spark.getOrCreate()
 with open("{jobs}") as file:
     jobs = json.load(file)
+servers = dict()
+for number, (address, topic, isolation, count) in enumerate(jobs):
+    servers.setdefault(address, dict())[topic] = number
 
-def rows_of(number, address, topic, isolation):
-    source = spark.read.format("kafka").option("kafka.bootstrap.servers", address).option("subscribe", topic)
-    source = source.option("startingOffsets", "earliest").option("kafka.isolation.level", isolation)
-    return source.load().select(lit(number), "partition", "offset", "key", "value")
+def rows_of(address):
+    source = spark.read.format("kafka").option("kafka.bootstrap.servers", address)
+    source = source.option("subscribe", ",".join(servers[address])).option("kafka.isolation.level", isolation)
+    return source.load().select(lit(address), "topic", "partition", "offset", "key", "value")
 
 with open("{out}", "w") as out:
-    for first in range(0, len(jobs), 20):
-        parts = [rows_of(first + more, *job[:3]) for more, job in enumerate(jobs[first : first + 20])]
-        for *place, key, value in reduce(lambda one, other: one.union(other), parts).collect():
+    addresses = [*servers]
+    for first in range(0, len(addresses), 20):
+        parts = map(rows_of, addresses[first : first + 20])
+        for address, topic, *place, key, value in reduce(lambda one, other: one.union(other), parts).collect():
             fields = [None if field is None else bytes(field).hex() for field in (key, value)]
-            out.write(json.dumps([*place, *fields]) + "\\n")
+            out.write(json.dumps([servers[address][topic], *place, *fields]) + "\\n")
 spark.stop()
 """
 

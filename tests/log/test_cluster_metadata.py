@@ -58,6 +58,7 @@ def read(folder):
     return read_cluster_metadata(FS, str(folder))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "choice", [KernelChoice(forced=False), pytest.param(KernelChoice(forced=True), marks=pytest.mark.slow)]
 )

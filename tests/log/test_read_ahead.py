@@ -64,6 +64,7 @@ def in_order(data):
     return found, chunks.fault, chunks.valid_bytes
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("pause", [0, 0.002])
 @pytest.mark.parametrize("seed", range(6))
 def test_the_same_batches_and_records(seed, pause):
@@ -156,3 +157,29 @@ def test_rows_that_are_not_wanted_are_not_read():
             else []
         )
         assert [row for block in blocks for row in block.rows()] == expected
+
+
+def columns_of(data, *, columns_only, lost_bytes=0):
+    """All batches of a log, which lost some bytes after its size was asked, and how its scan ended."""
+    file = BytesFile(data)
+    file.size_bytes += lost_bytes
+    scanning = Scan(file)
+    scanning.columns_only = columns_only
+    rows = [row for chunk in scanning for row in chunk.batches.rows()]
+    return rows, scanning.fault, scanning.valid_bytes
+
+
+def test_the_next_scan_has_the_buffer_of_the_last_and_none_of_its_bytes():
+    chance = random.Random(7)
+    for seed in range(60):
+        data = a_log(seed, chance.randrange(1, 12))
+        data = data[: chance.randrange(len(data))]
+        lost_bytes = chance.choice([0, 3000])
+        expected = columns_of(data, columns_only=False, lost_bytes=lost_bytes)
+        columns_of(a_log(seed, 12), columns_only=True)
+        assert columns_of(data, columns_only=True, lost_bytes=lost_bytes) == expected
+    small = batch_v2([R(0, BASE_TIME_MS, b"k", b"v")])
+    columns_of(small * 9, columns_only=True)
+    kept = scan._kept.buffer
+    assert len(columns_of(small * 3, columns_only=True)[0]) == 3
+    assert scan._kept.buffer is kept

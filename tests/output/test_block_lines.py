@@ -1,17 +1,24 @@
 """Lines that are rendered where blocks are read come out in order, whatever the buffers hold."""
 
+import io
+
 import pytest
 
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.format.kernels import native
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.reading import scan
 from kafkalog_cli.log.reading.read_ahead import ReadAhead
 from kafkalog_cli.log.reading.scan import Scan
 from kafkalog_cli.output.block_lines import BlockLines, RenderedBlock
+from kafkalog_cli.output.kernels import JSON_FROM_BATCHES, JSON_RECORDS
 from kafkalog_cli.output.record_json_printer import CompiledRecordJson
 from tests.bad_input.makers import batch, record
 from tests.output.output_segments import CONTEXT, plain_lines
 from tests.support.faulty_fs import BytesFile
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
 
 pytestmark = pytest.mark.slow
 
@@ -37,6 +44,7 @@ def read(data, lines):
         yield from blocks
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("out_bytes", [3000, 20_000, 1 << 20])
 def test_in_order(out_bytes):
     data = a_log()
@@ -62,3 +70,29 @@ def test_buffers_are_few_and_given_back():
         next(blocks)
     blocks.close()
     assert 0 < len(lines._free) <= 6
+
+
+@pytest.mark.parametrize(
+    "arguments", [("dump-log", "--print-data-log", "--files"), ("read",)], ids=["dump-log", "read"]
+)
+@pytest.mark.parametrize("codec", [0, 3], ids=["none", "lz4"])
+def test_whole_batches_need_no_kernel_for_single_records(monkeypatch, tmp_path, arguments, codec):
+    """The first run compiles what it asks for: the chunk that is read before threads start is rendered as all others."""
+    made = [R(offset, BASE_TIME_MS, b"k", b"value %d" % offset) for offset in range(3000)]
+    parts = [made[at : at + 30] for at in range(0, len(made), 30)]
+    (tmp_path / "t-0").mkdir()
+    write_segment(tmp_path / "t-0", 0, [(batch_v2(part, codec), part[-1].offset, BASE_TIME_MS) for part in parts])
+    path = tmp_path / "t-0" / f"{0:020}.log" if arguments[0] == "dump-log" else tmp_path / "t-0"
+    asked, function = set(), native.function
+    monkeypatch.setattr(native, "function", lambda name: asked.add(name) or function(name))
+    outputs = []
+    for forced in (True, False):
+        out = io.BytesIO()
+        environment = Environment(
+            stdout=out, stderr=io.BytesIO(), stdin=io.BytesIO(), terminal=None, kernels=KernelChoice(forced=forced)
+        )
+        assert run([*arguments, str(path), "--format", "json"], environment) == 0
+        outputs.append(out.getvalue())
+    assert outputs[0] == outputs[1]
+    assert JSON_FROM_BATCHES in asked
+    assert JSON_RECORDS not in asked

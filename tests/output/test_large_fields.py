@@ -64,6 +64,7 @@ COMMANDS = (
 )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("partition", "is_compiled"), [("mixed-0", False), ("mixed-1", False), ("levels-0", False), ("mixed-0", True)]
 )

@@ -221,6 +221,7 @@ def test_the_time_that_a_run_took(seconds, words):
     assert spent(seconds) == words
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("stdout", "stderr", "is_shown"),
     [(io.BytesIO, Terminal, True), (Terminal, Terminal, False), (io.BytesIO, io.BytesIO, False)],
@@ -259,6 +260,7 @@ def on_screen(shown):
     return re.sub(rb"[^\n]*\r(\x1b\[K| +\r)", b"", shown)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("stdout", [io.BytesIO, Terminal])
 @pytest.mark.parametrize("command", READERS)
 def test_commands_that_read_show_their_progress(command, stdout, shop):

@@ -278,6 +278,7 @@ def recorded(folder):
                 yield path, tar.extractfile(name).read().decode()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", CASES)
 def test_the_real_tools_text_can_be_made_of_the_lines(corpus, case):
     for path, expected in recorded(corpus / case):

@@ -113,6 +113,7 @@ def test_logs_of_every_codec(log):
     same(log.data, RecordJsonOptions(with_batches=False))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "name",
     ["v2-none", "v2-zstd", "v2-mixed", "v2-logappend", "txn", "compact-tx", "compact-producers", "client-kafkajs"],

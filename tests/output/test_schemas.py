@@ -109,6 +109,7 @@ def test_records_and_batches_of_every_generation(log):
     assert check(plain_lines(log.data, RecordJsonOptions(decode=topic_decode("__consumer_offsets")), context=context))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "case", ["txn", "internal", "remote", "upgraded", "v0", "v1", "v2-mixed", "format-0.7", "crash-flip-mid"]
 )
@@ -164,6 +165,7 @@ def test_reads(corpus):
         }  # fmt: skip
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("options", [["--dry-run"], ["--dry-run", "--like-broker"], ["--salvage"]])
 def test_recoveries(corpus, tmp_path, options):
     """Of every damaged log directory of the corpus."""

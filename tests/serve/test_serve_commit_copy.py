@@ -167,7 +167,7 @@ def test_a_commit_that_takes_too_long_is_answered(log_dir, copy, monkeypatch):  
     fs = FullDisk()
     with serving(log_dir, commit_to=str(copy), context=Context(fs)) as server:  # noqa: SIM117
         with KafkaClient(server.server.address) as client:
-            fs.seconds = 1.0
+            fs.seconds = 0.3
             assert commit(client, "g", 1) == NOT_AVAILABLE
             assert committed(client, "g") == []
 

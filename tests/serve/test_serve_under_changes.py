@@ -100,6 +100,7 @@ def test_a_segment_that_truncate_cut_off_is_an_error_and_the_others_are_served(l
         assert sum("another program cut it" in note.message for note in server.notes) == 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("count", [1, 2, 40])
 @pytest.mark.parametrize("to", [3, 15, 30, 33, 42])
 @pytest.mark.parametrize("has_read", [True, False], ids=["read-before", "first-read-after"])

@@ -3,7 +3,9 @@
 import time
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
+from kafkalog_cli.ops.serve import groups
 from tests.support.commands import json_of
 from tests.support.serving import in_records, serving
 
@@ -37,8 +39,9 @@ class Served(NamedTuple):
 
 @contextmanager
 def served_corpus(corpus, isolation):
-    """A running server for each log directory without damage."""
+    """A running server for each log directory without damage. A new group does not wait for more members."""
     with ExitStack() as opened:
+        opened.enter_context(patch.object(groups, "_FIRST_WAIT_SECONDS", 0.0))
         found = []
         for log_dir in log_dirs_of(corpus):
             server = opened.enter_context(serving(log_dir))

@@ -83,7 +83,7 @@ class ReadAhead:
     with the first compiled chunk, because plain kernels hold the GIL.
 
     `rows` returns the rows of a chunk to read (None: no records). It is called for one chunk after another, but in a
-    thread. `work` is applied to the blocks once threads run. `chosen` replaces the chunks of the scan by others: with
+    thread. `work` is applied to the blocks of compiled chunks. `chosen` replaces the chunks of the scan by others: with
     fewer batches, or several per chunk. `strict` is passed to the RecordReader. Without `threads`, nothing is read
     before the caller requests it, so that many logs can be read side by side.
     """
@@ -117,7 +117,7 @@ class ReadAhead:
     def _blocks(self) -> Iterator[ChunkBlocks]:
         reader = RecordReader(self._limits, strict=self._strict)
         for chunk in self._chunks:
-            yield chunk, self._at_once(reader, chunk)
+            yield chunk, self._read_here(reader, chunk)
             if chunk.kernels is not None and self._threads:
                 break
         else:
@@ -137,9 +137,12 @@ class ReadAhead:
             finally:
                 pipeline.stop()
 
-    def _at_once(self, reader: RecordReader, chunk: Chunk) -> Iterator[RecordBlock]:
+    def _read_here(self, reader: RecordReader, chunk: Chunk) -> Iterator[RecordBlock]:
         for first, end in self._rows(chunk) if self._rows is not None else ():
-            yield from reader.blocks(chunk, first, end)
+            if self._work is None or chunk.kernels is None:
+                yield from reader.blocks(chunk, first, end)
+            else:
+                yield from self._work(partial(_blocks, reader, chunk, (first, end), ahead=False))
 
 
 class _Running:
@@ -349,5 +352,7 @@ def _chunks_ahead(rows: Callable[[Chunk], list[Rows]] | None) -> int:
     return 0 if rows is None else CHUNKS_AHEAD
 
 
-def _blocks(reader: RecordReader, chunk: Chunk, rows: Rows, at_once: AtOnce | None) -> Iterator[RecordBlock]:
-    return reader.blocks(chunk, *rows, ahead=True, at_once=at_once)
+def _blocks(
+    reader: RecordReader, chunk: Chunk, rows: Rows, at_once: AtOnce | None, *, ahead: bool = True
+) -> Iterator[RecordBlock]:
+    return reader.blocks(chunk, *rows, ahead=ahead, at_once=at_once)

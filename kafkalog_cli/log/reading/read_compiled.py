@@ -181,7 +181,6 @@ class CompiledReader:
 
         from kafkalog_cli.format.kernels import compiled, native
 
-        decode = native.function(native.DECODE_BATCHES)
         buffer = np.frombuffer(view, dtype=np.uint8)
         while len(starts):
             most = len(starts)
@@ -197,6 +196,7 @@ class CompiledReader:
             needed = compiled.record_capacity(part[13], starts[:most], ends[:most])
             out = self._matrix(needed)
             record_ends = np.zeros(most, dtype=np.int64)
+            decode = native.function(native.DECODE_BATCHES)  # only here: it may have to be compiled
             done = int(decode(buffer, starts[:most], ends[:most], part, out, record_ends))
             if done:
                 records = out[:, : int(record_ends[done - 1])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
@@ -50,6 +51,9 @@ Rows = tuple[int, int]
 """A run of rows of a chunk's batches: its first row, and the row after it."""
 
 
+_kept = threading.local()
+
+
 class _Window:
     """Reused buffers over a part of a file: bytes from `position` on. Bytes that are not consumed move to the front.
 
@@ -64,9 +68,19 @@ class _Window:
         self._file = file
         self._end = end
         self._chunk_bytes = chunk_bytes
-        self._buffer = bytearray(max(0, min(chunk_bytes, end - position)))
+        self._buffer = self._of_earlier_scan(max(0, min(chunk_bytes, end - position)))
         self._filled = 0
         self._others: deque[bytearray] = deque(bytearray() for _ in range(buffers - 1))
+
+    @staticmethod
+    def _of_earlier_scan(size: int) -> bytearray:
+        buffer: bytearray | None = _kept.__dict__.pop("buffer", None)
+        return bytearray(size) if buffer is None or len(buffer) < size else buffer
+
+    def keep_buffer(self) -> None:
+        """Keep the buffer for the next scan of this thread: new memory costs as much as reading a small segment."""
+        if len(self._buffer) <= CHUNK_BYTES:
+            _kept.buffer = self._buffer
 
     def fill(self, wanted: int) -> memoryview:
         """Return the next `wanted` bytes, as far as the file has them and the device can read them."""
@@ -99,8 +113,9 @@ class _Window:
         # A buffer that grew for a large batch is not kept.
         self._others.append(self._buffer if len(self._buffer) <= self._chunk_bytes else bytearray())
         self._buffer = self._others.popleft()
-        if len(self._buffer) < max(len(rest), min(self._chunk_bytes, self._end - self.position)):
-            self._buffer = bytearray(max(len(rest), self._chunk_bytes))
+        wanted = max(len(rest), min(self._chunk_bytes, self._end - self.position))
+        if len(self._buffer) < wanted:
+            self._buffer = bytearray(wanted)
         self._buffer[: len(rest)] = rest
 
 
@@ -168,12 +183,15 @@ class Scan:
             self._kernels = self._choice.from_the_start(self.end - start)
 
     def __iter__(self) -> Generator[Chunk, None, None]:
-        window = _Window(self.file, self.valid_bytes, self.end, self._chunk_bytes, self.buffers)
+        buffers = 1 if self.columns_only else self.buffers
+        window = _Window(self.file, self.valid_bytes, self.end, self._chunk_bytes, buffers)
         turns = _Turns(self._job)
         try:
             yield from self._chunks(window, turns)
         finally:
             turns.give()
+            if self.columns_only:
+                window.keep_buffer()
 
     def _chunks(self, window: _Window, turns: _Turns) -> Generator[Chunk, None, None]:
         wanted = min(FIRST_CHUNK_BYTES, self._chunk_bytes)

@@ -155,10 +155,10 @@ class SegmentWalk:
     """Walks the batches of a segment from byte `start` on, across damage, as a `SegmentReader` with HOLD reads them.
 
     Iterate for runs of batches, in ascending positions. Afterwards `end_position` is the end of the last batch, and
-    `last_offset` the largest offset (None: no batch), `last_magic` the magic of the last batch, and `largest_timestamp`
-    the largest timestamp. `fault` ended the last chain. `damaged` and `damaged_count` are the breaks before it, as in
-    the reader. `disordered_at` and `unknown_magic_at` are the positions of the first batches with these faults, None
-    without. `next_offset` is the base offset of the next segment: a batch that reaches it is out of order, too.
+    `last_magic` its magic. `last_offset` (None: no batch) and `largest_timestamp` are the largest of all batches.
+    `fault` ended the last chain. `damaged` and `damaged_count` are the breaks before it, as in the reader.
+    `disordered_at` and `unknown_magic_at` are the positions of the first batches with these faults, None without.
+    `next_offset` is the base offset of the next segment: a batch that reaches it is out of order, too.
     """
 
     def __init__(  # noqa: PLR0913

@@ -109,7 +109,7 @@ class _Failures(SilentObserver):
 class _Appender:
     """Appends to a partition, in a thread, which ends with the server.
 
-    There is one append, unless an error takes it back as a whole. The next append begins at once with the commits that
+    There is one append, unless an error removes it as a whole. The next append begins at once with the commits that
     were answered, and is tried again until it succeeds.
     """
 
@@ -152,7 +152,7 @@ class _Appender:
                 self._waiting.put(None)  # the last try
 
     def _append(self) -> KafkalogError | None:
-        """Append until the server ends, or an error takes the append back; return the error."""
+        """Append until the server ends, or an error removes what was appended; return the error."""
         failures = _Failures()
         is_last = self._ending.is_set()
         try:

@@ -13,8 +13,7 @@ from kafkalog_cli.ops.coordinators import LogDirs
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.serve.broker import Broker
 from kafkalog_cli.ops.serve.catalog import CatalogRequest, ServedCatalog
-from kafkalog_cli.ops.serve.commit_copy import CommitCopy, check_outside_of
-from kafkalog_cli.ops.serve.committed import CommitFile, CommittedStore
+from kafkalog_cli.ops.serve.committed import CommitFile, CommitPlace, CommittedStore
 from kafkalog_cli.ops.serve.consumer_groups import ConsumerGroupCoordinator
 from kafkalog_cli.ops.serve.dialects import Dialect, of_old_clients, of_today
 from kafkalog_cli.ops.serve.groups import GroupCoordinator
@@ -87,7 +86,7 @@ class Serving:
 
     def _commits(
         self, context: Context, options: ServeOptions, report: Callable[[Note], None]
-    ) -> tuple[LogDirs, CommitFile | CommitCopy | None]:
+    ) -> tuple[LogDirs, CommitPlace | None]:
         """Return the log directories with the committed offsets, and the place for new commits."""
         path, log_dirs = options.commit_to, self.catalog.log_dirs
         if path is None:
@@ -95,6 +94,8 @@ class Serving:
         status = context.fs.status(path)
         if status is None or not status.is_directory:
             return log_dirs, CommitFile(context.fs, path)
+        from kafkalog_cli.ops.serve.commit_copy import CommitCopy, check_outside_of  # a fifth of the start
+
         check_outside_of(log_dirs, path)
         copy = CommitCopy(context, path, options.broker_config)
         return copy.log_dirs, copy

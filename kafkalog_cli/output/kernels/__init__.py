@@ -16,4 +16,4 @@ READ_RECORDS = "kafkalog_cli.output.kernels.read_text:render_records"
 JSON_RECORDS = "kafkalog_cli.output.kernels.ndjson:render_records"
 JSON_FROM_BATCHES = "kafkalog_cli.output.kernels.ndjson:decode_and_render"
 JSON_LINES = JSON_FROM_BATCHES, JSON_RECORDS
-"""The kernels of one run that prints records: the first blocks, and blocks cut short, are not decoded by the first."""
+"""The kernels of a search. Other commands compile JSON_RECORDS only for blocks that are cut short."""

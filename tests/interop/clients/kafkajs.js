@@ -11,7 +11,8 @@ async function read(number, [address, topic, isolation, count, groupId]) {
   let left = count;
   await consumer.connect();
   await consumer.subscribe({ topic, fromBeginning: true });
-  await new Promise((done) =>
+  await new Promise((done) => {
+    setTimeout(done, 10000).unref();
     consumer.run({
       eachMessage: async ({ partition, message }) => {
         const fields = [partition, Number(message.offset), hex(message.key), hex(message.value)];
@@ -19,8 +20,8 @@ async function read(number, [address, topic, isolation, count, groupId]) {
         left -= 1;
         if (left === 0) setTimeout(done, 100);
       },
-    }),
-  );
+    });
+  });
   await consumer.disconnect();
 }
 

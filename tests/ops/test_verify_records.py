@@ -1,0 +1,63 @@
+"""The records of a batch against its header, exactly at each limit, with plain and with compiled kernels."""
+
+import pytest
+
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.ops.verify.partition import Level
+from tests.bad_input.makers import START_MS, ZSTD, batch, record
+from tests.bad_input.verifying import verified
+
+LOG = f"{0:020}.log"
+OFFSETS, TIME = "record-offset", "max-timestamp"
+
+
+def of(*deltas, delta=None, times=(), largest=None):
+    """A maker of a batch at an offset, whose records have these offsets; `delta` is that of its last offset."""
+    times = times or (0,) * len(deltas)
+    records = [record(at, b"k", b"v", ms=ms) for at, ms in zip(deltas, times, strict=True)]
+    largest = max(times, default=0) if largest is None else largest
+    return lambda codec: (
+        lambda offset: batch(offset, records, codec=codec, delta=delta, count=len(records), max_ms=START_MS + largest)
+    )
+
+
+CASES = {
+    "all offsets": (of(0, 1, 2), ()),
+    "offsets up to the last": (of(0, 2, delta=2), ()),
+    "an offset above the last": (of(0, 2, delta=1), (OFFSETS,)),
+    "the first offset alone": (of(0), ()),
+    "an offset below the base": (of(-1, 1), (OFFSETS,)),
+    "an offset twice": (of(0, 0, delta=1), (OFFSETS,)),
+    "the last offset twice": (of(0, 1, 1, delta=2), (OFFSETS,)),
+    "an offset that goes back": (of(1, 0, delta=1), (OFFSETS,)),
+    "the largest time in the middle": (of(0, 1, 2, times=(0, 9, 3)), ()),
+    "a larger time in the header": (of(0, 1, largest=5), (TIME,)),
+    "a smaller time in the header": (of(0, 1, times=(0, 5), largest=4), (TIME,)),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("codec", [0, ZSTD])
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("case", CASES)
+def test_each_contradiction_is_of_its_own_batch(case, place, codec, compiled):
+    """Two sound batches lie around the batch, before it or after it. Batches without records lie between them."""
+    make, kinds = CASES[case]
+    makers = [of(0, 1, 2)(codec)] * 2
+    makers.insert(place, make(codec))
+    data, positions = b"", []
+    for number, maker in enumerate(makers):
+        positions.append(len(data))
+        data += maker(10 * number) + batch(10 * number + 5, [], delta=2, max_ms=-1)
+    assert told(data, compiled) == [(kind, positions[place]) for kind in kinds]
+
+
+def told(data, compiled):
+    findings = verified(
+        {LOG: data, "leader-epoch-checkpoint": b"0\n1\n3 0\n"}, Level.DEEP, KernelChoice(forced=compiled)
+    ).findings
+    return [
+        (one.kind.value, one.position)
+        for one in findings
+        if one.kind.value in (OFFSETS, TIME) and one.path.endswith(LOG)
+    ]

@@ -46,6 +46,7 @@ class ServedLogs:
         self._broker.start()
         if not (self.data / f"{WIDE}-0").exists():
             self._produce(WIDE, WIDE_PARTITIONS, WIDE_RECORDS[self._size])
+        self._topics("--create", "--if-not-exists", "--topic", IMPORTED, "--partitions", str(PARTITIONS))
         return self
 
     def __exit__(self, *_: object) -> None:

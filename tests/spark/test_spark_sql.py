@@ -430,11 +430,15 @@ def test_what_the_source_gets(shop, spark):
     from kafkalog_cli.spark.queries.catalog import Catalog
 
     view = Catalog(RealFilesystem(), [str(shop)]).find("orders")
-    frame = view.dataframe(spark, frozenset(), Reading(mode=Mode.PERMISSIVE))
+
+    def rows_of(read):
+        return read.by_source(spark)
+
+    frame = view.dataframe(rows_of, frozenset(), Reading(mode=Mode.PERMISSIVE))
     assert frame.columns[-1] == "_fault"
     plan = frame.selectExpr("count(1)")._jdf.queryExecution().optimizedPlan().toString()
     assert "_fault" in plan
-    plan = view.dataframe(spark, frozenset(), Reading()).selectExpr("count(1)")._jdf.queryExecution().optimizedPlan()
+    plan = view.dataframe(rows_of, frozenset(), Reading()).selectExpr("count(1)")._jdf.queryExecution().optimizedPlan()
     assert "[_records#" in plan.toString()
 
 

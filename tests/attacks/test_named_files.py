@@ -8,6 +8,7 @@ Beside them lies a `victim` that stays as it is, and so does whatever a user has
 import errno
 import json
 import os
+import threading
 from contextlib import closing
 
 import pytest
@@ -373,7 +374,7 @@ class FullFile:
 def test_commits_that_a_full_disk_refuses_are_told_once():
     """Each consumer gets an error and tries again; the operator reads why, and nobody finds the commit."""
     told, file = [], FullFile()
-    store = CommittedStore(None, file, told.append)
+    store = CommittedStore(None, file, told.append, threading.Lock())
     for _ in range(3):
         with pytest.raises(OSError, match="No space left"):
             store.commit({KEY: COMMIT})

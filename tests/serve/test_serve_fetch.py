@@ -1,10 +1,16 @@
 """The server of `serve` with a client of its own: fetches, offsets, damage, commits, and logs that change meanwhile."""
 
 import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.ops.coordinators import CoordinatorTopic
+from kafkalog_cli.ops.lookup_time import TimeSearch
+from kafkalog_cli.ops.serve.serving import ServeOptions, Serving
+from kafkalog_cli.ops.session.options import Context
 from tests.support.coordinator_logs import commit as commit_of
 from tests.support.coordinator_logs import commit_key, commits, coordinator_partition_at
 from tests.support.kafka_client import KafkaClient
@@ -247,3 +253,29 @@ def test_commits_are_kept_in_a_file(log_dir, tmp_path):
     assert b"torn" not in file.read_bytes()
     with serving(log_dir) as server, KafkaClient(server.server.address) as client:
         assert committed(client, "g") == []
+
+
+def test_one_thread_decodes_records_at_a_time(log_dir, monkeypatch):
+    """Four clients that asked by time, and the load of offsets, took 727 MiB where each met a record of 100 MiB."""
+    coordinator_partition_at(log_dir, 0, commits((commit_key("g"), commit_of(3))))
+    working, most = [], []
+
+    def slowed(method):
+        def work(*arguments):
+            working.append(1)
+            most.append(len(working))
+            time.sleep(0.05)
+            found = method(*arguments)
+            working.pop()
+            return found
+
+        return work
+
+    for of, name in ((TimeSearch, "first"), (TimeSearch, "latest"), (CoordinatorTopic, "load")):
+        monkeypatch.setattr(of, name, slowed(getattr(of, name)))
+    options = ServeOptions([str(log_dir)], port=0)
+    with Serving(Context(), options, print) as server, ThreadPoolExecutor(4) as threads:
+        served = server.catalog.find("orders", 0)
+        found = list(threads.map(lambda n: served.latest() if n % 2 else served.first_at(BASE_TIME_MS + 7), range(8)))
+    assert [one.record_offset for one in found] == [7, 29] * 4
+    assert (max(most), len(most) >= 13) == (1, True)

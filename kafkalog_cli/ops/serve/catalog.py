@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Callable, Collection, Mapping, Sequence
+from threading import Lock
 from typing import NamedTuple
 
 from kafkalog_cli.disk.names import DirectoryKind, FileKind
@@ -70,6 +71,8 @@ class ServedCatalog:
     def __init__(self, context: Context, request: CatalogRequest, report: Callable[[Note], None]) -> None:
         then = None if request.at_ms is None else AsOfFilesystem(context.fs, request.at_ms, context.kernels)
         self.fs = HeldFilesystem(then or context.fs)
+        self.decoding = Lock()
+        """Held by the thread that decodes records: the batches of several threads would not fit into 300 MiB."""
         self._report = report
         self._context = context
         self._request = request
@@ -137,7 +140,7 @@ class ServedCatalog:
             try:
                 self.fs.hold(copy.partition)
                 served = ServedPartition(
-                    self.fs, copy, self._request.on_damage, self._tell_damage, self._context.kernels
+                    self.fs, copy, self._request.on_damage, self._tell_damage, self._context.kernels, self.decoding
                 )
             except (KafkalogError, OSError) as error:
                 self._report(

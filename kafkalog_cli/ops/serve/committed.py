@@ -109,13 +109,17 @@ class CommitPlace(Protocol):
 class CommittedStore:
     """Offsets by group, topic and partition. The offsets on the disk are loaded in another thread.
 
-    A commit while serving hides the offset on the disk. `file` None: commits are in memory only.
+    A commit while serving hides the offset on the disk. `file` None: commits are in memory only. `decoding` is held
+    while records are decoded.
     """
 
-    def __init__(self, log_dirs: LogDirs, file: CommitPlace | None, report: Callable[[Note], None]) -> None:
+    def __init__(
+        self, log_dirs: LogDirs, file: CommitPlace | None, report: Callable[[Note], None], decoding: Lock
+    ) -> None:
         self._log_dirs = log_dirs
         self._file = file
         self._report = report
+        self._decoding = decoding
         self._held: dict[OffsetKey, Commit] = {}
         self._new: dict[OffsetKey, Commit] = {} if file is None else dict(file.known)
         self._is_failing = False
@@ -182,7 +186,8 @@ class CommittedStore:
         try:
             topic = CoordinatorTopic(self._log_dirs, CONSUMER_OFFSETS)
             for number in topic.numbers:
-                _, offsets = topic.load(number, partial(_replayed, number))
+                with self._decoding:
+                    _, offsets = topic.load(number, partial(_replayed, number))
                 with self._changing:
                     self._held |= dict(map(_commit_on_disk, offsets))
         except (KafkalogError, OSError) as error:

@@ -6,7 +6,7 @@ import errno
 from collections.abc import Callable, Sequence
 from enum import Enum, unique
 from functools import cached_property
-from threading import RLock
+from threading import Lock, RLock
 from typing import NamedTuple
 
 from kafkalog_cli.disk.kernels import KernelChoice
@@ -76,10 +76,11 @@ _NOT_SERVED = "are not served: consumers get the error CORRUPT_MESSAGE there"
 class ServedPartition:
     """A partition of the view. Its segments are read and checked at the first request that needs them."""
 
-    def __init__(
-        self, fs: HeldFilesystem, copy: Copy, on_damage: DamageAnswer, tell: TellDamage, kernels: KernelChoice | None
-    ) -> None:
-        """Raises as `open_read` and `read_into`."""
+    def __init__(  # noqa: PLR0913, PLR0917
+        self, fs: HeldFilesystem, copy: Copy, on_damage: DamageAnswer, tell: TellDamage, kernels: KernelChoice | None,
+        decoding: Lock,
+    ) -> None:  # fmt: skip
+        """`decoding` is held while records are decoded. Raises as `open_read` and `read_into`."""
         self.copy = copy
         self.segments = copy.partition.segments
         self.start = copy.bounds.start
@@ -88,6 +89,7 @@ class ServedPartition:
         self._on_damage = on_damage
         self._tell = tell
         self._kernels = kernels
+        self._decoding = decoding
         self._maps: dict[int, SegmentMap] = {}
         self._told: dict[int, int] = {}
         self._cut: set[str] = set()
@@ -216,7 +218,8 @@ class ServedPartition:
         self._check_whole()
         search = TimeSearch(self._fs, DEFAULT_LIMITS)
         found = (search.first(segment, timestamp_ms, self.start) for segment in self.segments)
-        return next((one for one in found if one is not None), None)
+        with self._decoding:
+            return next((one for one in found if one is not None), None)
 
     def latest(self) -> Found | None:
         """Return the first record with the largest timestamp. Raises OSError for a cut log."""
@@ -224,7 +227,8 @@ class ServedPartition:
         search = TimeSearch(self._fs, DEFAULT_LIMITS)
         best: Found | None = None
         for segment in self.segments:
-            found = search.latest(segment)
+            with self._decoding:
+                found = search.latest(segment)
             timestamp = -1 if found is None or found.record_timestamp is None else found.record_timestamp
             if timestamp > (-1 if best is None or best.record_timestamp is None else best.record_timestamp):
                 best = found

@@ -66,12 +66,12 @@ class Serving:
             )  # fmt: skip
             self.catalog = ServedCatalog(context, request, report)
             opened.callback(self.catalog.close)
-            self.committed = CommittedStore(*self._commits(context, options, report), report)
+            self.committed = CommittedStore(*self._commits(context, options, report), report, self.catalog.decoding)
             opened.callback(self.committed.close)
             broker = Broker(
                 self.catalog, GroupCoordinator(context.clock),
                 ConsumerGroupCoordinator(context.clock, self.catalog.assignable), self.committed,
-                TransactionalIds(self.catalog.log_dirs, report), context.now_ms, Event(),
+                TransactionalIds(self.catalog.log_dirs, report, self.catalog.decoding), context.now_ms, Event(),
             )  # fmt: skip
             listeners: list[tuple[int, Dialect]] = [(options.port, of_today)]
             if options.old_clients_port is not None:

@@ -13,16 +13,19 @@ from kafkalog_cli.ops.tables.coordinator_log import Transaction, transactions
 
 
 class TransactionalIds:
-    """Transactional ids as their coordinator has them after it has loaded the topic. Threads share this object."""
+    """Transactional ids as their coordinator has them after it has loaded the topic. Threads share this object.
 
-    def __init__(self, log_dirs: LogDirs, report: Callable[[Note], None]) -> None:
+    `decoding` is held while records are decoded.
+    """
+
+    def __init__(self, log_dirs: LogDirs, report: Callable[[Note], None], decoding: Lock) -> None:
         self._log_dirs = log_dirs
         self._report = report
-        self._loading = Lock()
+        self._decoding = decoding
 
     def by_id(self) -> Mapping[str, Transaction]:
         """Return the ids by name. Raises as `CoordinatorTopic.load`."""
-        with self._loading:
+        with self._decoding:
             return self._found
 
     @cached_property

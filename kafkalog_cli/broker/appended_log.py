@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
-from kafkalog_cli.broker.load_error import LeaderEpochs
+from kafkalog_cli.broker.leader_epochs import LeaderEpochs
 from kafkalog_cli.broker.loaded_segment import LoadedSegment
 from kafkalog_cli.broker.open_log import ActiveSegment, Arriving, OpenLog, RollCause, RollLimits, roll_cause
 from kafkalog_cli.broker.producer_state import CompletedTxn, ProducerReplay

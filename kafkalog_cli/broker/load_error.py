@@ -1,11 +1,9 @@
-"""Errors that interrupt a broker's loading of a partition, and the leader epochs that it loads."""
+"""Errors that interrupt a broker's loading of a partition."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
-from kafkalog_cli.format.checkpoint import EpochEntry, decode_leader_epochs, encode_leader_epochs
 from kafkalog_cli.format.fault import Fault
 
 
@@ -69,83 +67,3 @@ class SegmentOverflow(Exception):
         self.base_offset = base_offset
         self.offset = offset
         super().__init__(f"offset {offset} in segment {base_offset}")
-
-
-class LeaderEpochs:
-    """The leader epochs in ascending order; `is_changed` means that the checkpoint file must be rewritten.
-
-    The entries of the file are assigned one by one, so an entry that does not ascend drops the conflicting entries
-    before it. The file keeps them until another change.
-    """
-
-    def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
-        self._by_epoch: dict[int, EpochEntry] = {}
-        self.is_changed = False
-        for entry in entries:
-            self.assign(entry.epoch, entry.start_offset)
-        self.is_changed = False
-
-    @classmethod
-    def from_file(cls, data: bytes) -> LeaderEpochs:
-        """Decode a `leader-epoch-checkpoint` file. Raises LoadFailed where a broker cannot read the file."""
-        entries, faults = decode_leader_epochs(data)
-        if faults:
-            raise LoadFailed("KafkaStorageException", f"leader-epoch-checkpoint: {faults[0].message}")
-        return cls(entries)
-
-    def encode(self) -> bytes:
-        """Return the bytes of the checkpoint file."""
-        return encode_leader_epochs(self.entries)
-
-    @property
-    def entries(self) -> list[EpochEntry]:
-        """The entries, sorted by epoch."""
-        return sorted(self._by_epoch.values())
-
-    @property
-    def latest_epoch(self) -> int | None:
-        """The largest epoch, None if there are none."""
-        return max(self._by_epoch, default=None)
-
-    def assign(self, epoch: int, start_offset: int) -> None:
-        """Set the start offset of `epoch`, unless it is the latest epoch and starts at or below `start_offset`.
-
-        Drops all entries with that epoch or a later one, or with that start offset or a later one. Raises LoadFailed
-        if a number is negative.
-        """
-        if epoch < 0 or start_offset < 0:
-            raise LoadFailed("IllegalArgumentException", f"invalid leader epoch {epoch} at offset {start_offset}")
-        latest = self._latest()
-        if latest is not None and latest.epoch == epoch and start_offset >= latest.start_offset:
-            return
-        while (latest := self._latest()) and (latest.epoch >= epoch or latest.start_offset >= start_offset):
-            del self._by_epoch[latest.epoch]
-        self._by_epoch[epoch] = EpochEntry(epoch, start_offset)
-        self.is_changed = True
-
-    def truncate_from_end(self, end_offset: int) -> None:
-        """Drop the epochs that start at `end_offset` or above."""
-        while end_offset >= 0 and (latest := self._latest()) and latest.start_offset >= end_offset:
-            del self._by_epoch[latest.epoch]
-            self.is_changed = True
-
-    def truncate_from_start(self, start_offset: int) -> None:
-        """Drop the epochs that end at or below `start_offset`; the epoch that contains it starts there from now on."""
-        last: EpochEntry | None = None
-        for entry in self.entries:
-            if entry.start_offset > start_offset:
-                break
-            last = self._by_epoch.pop(entry.epoch)
-        if last is not None:
-            self._by_epoch[last.epoch] = EpochEntry(last.epoch, start_offset)
-            # The broker writes the file even if this changes nothing.
-            self.is_changed = True
-
-    def clear(self) -> None:
-        """Drop all epochs."""
-        self._by_epoch.clear()
-        self.is_changed = True
-
-    def _latest(self) -> EpochEntry | None:
-        latest = self.latest_epoch
-        return None if latest is None else self._by_epoch[latest]

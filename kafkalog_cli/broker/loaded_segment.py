@@ -6,14 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafkalog_cli.broker.load_error import (
-    InvalidOffset,
-    LeaderEpochs,
-    LoadFailed,
-    Rebuilt,
-    SegmentOverflow,
-    cannot_read,
-)
+from kafkalog_cli.broker.leader_epochs import LeaderEpochs
+from kafkalog_cli.broker.load_error import InvalidOffset, LoadFailed, Rebuilt, SegmentOverflow, cannot_read
 from kafkalog_cli.broker.producer_state import AbortedTransactions, CompletedTxn, ProducerReplay, ProducerState
 from kafkalog_cli.broker.segment_writer import GrowingIndexes
 from kafkalog_cli.broker.valid_rows import assign_epochs, end_position, is_large_batch_valid, valid_rows

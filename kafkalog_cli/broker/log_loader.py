@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
-from kafkalog_cli.broker.load_error import InvalidOffset, LeaderEpochs, LoadFailed, SegmentOverflow
+from kafkalog_cli.broker.leader_epochs import LeaderEpochs
+from kafkalog_cli.broker.load_error import InvalidOffset, LoadFailed, SegmentOverflow
 from kafkalog_cli.broker.loaded_segment import LoadedSegment, LoadSettings
 from kafkalog_cli.broker.producer_snapshots import ProducerSnapshots, segments_between
 from kafkalog_cli.broker.segment_writer import GrowingIndexes

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from enum import Enum, unique
 from typing import Any, NamedTuple
 
-from kafkalog_cli.broker.load_error import LeaderEpochs, LoadFailed, cannot_read
+from kafkalog_cli.broker.leader_epochs import LeaderEpochs
+from kafkalog_cli.broker.load_error import LoadFailed, cannot_read
 from kafkalog_cli.broker.loaded_segment import LoadedSegment, LoadSettings
 from kafkalog_cli.broker.producer_snapshots import ProducerSnapshots
 from kafkalog_cli.change.draft import Draft

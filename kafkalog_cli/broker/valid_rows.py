@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
-from kafkalog_cli.broker.load_error import LeaderEpochs
+from kafkalog_cli.broker.leader_epochs import LeaderEpochs
 from kafkalog_cli.disk.fs import ReadableFile
 from kafkalog_cli.format.batch import LOG_OVERHEAD_BYTES, MESSAGE_V1, RECORD_BATCH
 from kafkalog_cli.format.columns import rows_where

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog_cli.broker.load_error import LeaderEpochs, LoadFailed
+from kafkalog_cli.broker.leader_epochs import LeaderEpochs
+from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.format.checkpoint import EpochEntry
 
 

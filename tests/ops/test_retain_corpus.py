@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 
-from kafkalog_cli.broker.load_error import LeaderEpochs
+from kafkalog_cli.broker.leader_epochs import LeaderEpochs
 from kafkalog_cli.broker.retention import RetentionPass
 from kafkalog_cli.change.manifest import RunInfo
 from kafkalog_cli.disk.fs import RealFilesystem

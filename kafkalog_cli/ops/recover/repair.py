@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from kafkalog_cli.broker.load_error import InvalidOffset, LeaderEpochs, LoadFailed, SegmentOverflow
+from kafkalog_cli.broker.leader_epochs import LeaderEpochs
+from kafkalog_cli.broker.load_error import InvalidOffset, LoadFailed, SegmentOverflow
 from kafkalog_cli.broker.loaded_segment import LoadedSegment, LoadSettings
 from kafkalog_cli.broker.log_loader import CutSegment, StartState, complete_swaps
 from kafkalog_cli.broker.producer_snapshots import ProducerSnapshots

@@ -18,6 +18,14 @@ def sql(*argv):
     return code, out.getvalue().decode(), err.getvalue().decode()
 
 
+@pytest.fixture(autouse=True)
+def hidden_pyspark(monkeypatch):
+    """No module imports PySpark here, also where it is installed."""
+    for name in [name for name in sys.modules if name.startswith("kafkalog_cli.spark.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+
+
 @pytest.fixture
 def without_start(monkeypatch):
     """PySpark seems to be there; it is not started."""

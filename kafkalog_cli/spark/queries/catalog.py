@@ -33,9 +33,7 @@ from kafkalog_cli.spark.schema import (
     SourceColumn,
     spark_schema,
 )
-from kafkalog_cli.spark.source import KafkalogDataSource
 from kafkalog_cli.spark.starting import SMALL_BYTES
-from kafkalog_cli.spark.table_source import TableDataSource
 from kafkalog_cli.spark.tables import TABLES, Table
 
 if TYPE_CHECKING:
@@ -117,6 +115,8 @@ class SqlView(NamedTuple):
         partition is found twice.
         """
         if self.table is not None:
+            from kafkalog_cli.spark.table_source import TableDataSource  # paths are checked before PySpark is there
+
             check_unique(self.partitions)
             options = {"table": self.table.name, "paths": self._paths(self.numbers), "mode": reading.mode.value}
             return rows_of(SourceRead(TableDataSource, options, self.schema(reading)))
@@ -124,6 +124,8 @@ class SqlView(NamedTuple):
 
     def scan(self, columns: Sequence[SourceColumn], reading: Reading, wanted: ScanRange | None = None) -> SourceRead:
         """Return the read of some columns of a topic; the parameters and errors are those of `dataframe`."""
+        from kafkalog_cli.spark.source import KafkalogDataSource  # paths are checked before PySpark is there
+
         check_unique(self.partitions)
         wanted = wanted or ScanRange(self.numbers)
         options = {

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafkalog_cli.spark.partials import Partials, PartialsDataSource
-from kafkalog_cli.spark.sessions import register_sources
-
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.datasource import DataSource, DataSourceReader
+
+    from kafkalog_cli.spark.partials import Partials
 
 
 class SourceRead(NamedTuple):
@@ -23,10 +22,14 @@ class SourceRead(NamedTuple):
 
     def of_partials(self, partials: Partials, schema: Any) -> SourceRead:
         """Return the read of groups of these records; `schema` has the columns of the groups."""
+        from kafkalog_cli.spark.partials import PartialsDataSource
+
         return SourceRead(PartialsDataSource, {**self.options, "partials": partials.to_json()}, schema)
 
     def by_source(self, spark: SparkSession) -> DataFrame:
         """Return the rows. Spark plans the read at each use of them, in Python processes that it starts for that."""
+        from kafkalog_cli.spark.sessions import register_sources
+
         register_sources(spark)
         return spark.read.format(self.source.name()).options(**self.options).schema(self.schema).load()
 

@@ -106,7 +106,8 @@ def serving(data: Path) -> Iterator[tuple[int, str]]:
             server.terminate()
 
 
-def measured(client: str, pid: int, address: str, records: int, class_path: str, cpu_before: float) -> Consumed:
+def measured(client: str, pid: int, address: str, records: int, class_path: str) -> Consumed:
+    cpu_before = cpu_seconds(pid)
     seconds = CLIENTS[client](address, records, class_path)
     return Consumed(seconds, cpu_seconds(pid) - cpu_before)
 
@@ -145,11 +146,9 @@ def main() -> int:
         for client in CLIENTS:
             sides: tuple[list[Consumed], list[Consumed]] = ([], [])
             for number in range(options.runs + 1):
-                theirs = measured(
-                    client, broker.pid, broker.address, records, class_path, cpu_seconds(broker.pid)
-                )  # fmt: skip
+                theirs = measured(client, broker.pid, broker.address, records, class_path)
                 with serving(broker.data) as (pid, address):
-                    ours = measured(client, pid, address, records, class_path, 0)
+                    ours = measured(client, pid, address, records, class_path)
                 if number:  # the first run warms the page cache and the broker's JIT
                     sides[0].append(theirs)
                     sides[1].append(ours)

@@ -1,5 +1,7 @@
 """One run of `kafkalog import`."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager

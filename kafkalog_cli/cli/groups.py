@@ -50,10 +50,10 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.values import Decoding
 
 
-_spark_option = partial(Option, rich_help_panel="Spark")
-Master = Annotated[str, _spark_option(metavar="URL",
+spark_option = partial(Option, rich_help_panel="Spark")
+Master = Annotated[str, spark_option(metavar="URL",
     help="Place where Spark runs: local[N] for N threads here, spark://... for a cluster.")]  # fmt: skip
-Conf = Annotated[list[str] | None, _spark_option("--conf", metavar="NAME=VALUE",
+Conf = Annotated[list[str] | None, spark_option("--conf", metavar="NAME=VALUE",
     help="Setting of Spark; may be repeated.")]  # fmt: skip
 DEFAULT_MASTER = "local[*]"
 
@@ -65,7 +65,7 @@ class EngineName(Enum):
     SPARK = "spark"
 
 
-EngineOption = Annotated[EngineName, _spark_option("--engine",
+EngineOption = Annotated[EngineName, spark_option("--engine",
     help="local: threads of this process. spark: a task of Spark per partition, --jobs at a time (0: one per"
     " core).")]  # fmt: skip
 

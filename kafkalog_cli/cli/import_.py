@@ -4,8 +4,9 @@ from functools import partial
 from typing import Annotated
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
-from kafkalog_cli.cli.groups import OnSpark, Printing, Safety, SettingSources
+from kafkalog_cli.cli.groups import Conf, OnSpark, Printing, Safety, SettingSources, spark_option
 from kafkalog_cli.cli.options import CodecName, SingleReplica, safety_option
+from kafkalog_cli.errors import UsageError
 
 _partitions_option = partial(Option, rich_help_panel="Partitions and batches")
 
@@ -41,9 +42,12 @@ def import_(  # noqa: PLR0913
     replace_empty: Annotated[bool, safety_option("--replace-empty",
         help="Replace an existing partition that never had a record, such as a broker creates.")] = False,
     single_replica: SingleReplica = False,
+    master: Annotated[str | None, spark_option(metavar="URL",
+        help="Let Spark do the work: local[N] for N threads here, spark://... for a cluster. Without it, processes of"
+        " this machine do.")] = None,
+    conf: Conf = None,
     settings: SettingSources,
     safety: Safety,
-    spark: OnSpark,
     printing: Printing,
 ) -> int:  # fmt: skip
     """Build new partitions from the records in files.
@@ -51,7 +55,7 @@ def import_(  # noqa: PLR0913
     A broker loads the new partitions. Timestamps, keys, values and headers are kept, and batches are written again. All
     partitions become visible at once, after the last was built. An import that fails or is killed leaves no visible
     partition, and the next import removes the rest. An existing partition is refused. Records of transactions become
-    plain records, and control records are left out. Needs the extra `spark`.
+    plain records, and control records are left out. Needs the extra `arrow`, or `spark` for --master.
     """
     from kafkalog_cli.cli.import_run import ImportOptions, ImportRun
     from kafkalog_cli.ops.importing.sources import ImportRequest, topic_ids
@@ -60,7 +64,10 @@ def import_(  # noqa: PLR0913
         topic, topic_ids(topic_id or ()), partitions, new_offsets, None if codec is None else codec.value, level,
         batch_bytes, prove, replace_empty, single_replica,
     )  # fmt: skip
-    sessions = spark.sessions(context.environment, as_json=printing.output.is_json)
+    if conf and master is None:
+        raise UsageError(reason="--conf needs --master")
+    as_json = printing.output.is_json
+    sessions = None if master is None else OnSpark(master, conf).sessions(context.environment, as_json=as_json)
     options = ImportOptions(log_dir, request, settings, safety, sessions, printing)
     return ImportRun(context.environment, options).run(inputs)
 

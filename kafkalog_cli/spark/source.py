@@ -74,7 +74,7 @@ class KafkalogDataSource(DataSource):
     @without_traceback()
     def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
         """Return a writer of rows as new partitions of a log directory; the columns are in docs/spark.md."""
-        from kafkalog_cli.spark.importing.writer import Writer, write_options
+        from kafkalog_cli.spark.writer import Writer, write_options
 
         return Writer(write_options(self.options), schema.names, overwrite=overwrite)
 

@@ -427,7 +427,7 @@ LOG_DIAGNOSES = {
     ),
     FindingKind.NEGATIVE_LENGTH: Diagnosis(
         _WARNING,
-        "a broker serves it, and Java's consumer takes the key or value as null; other clients may fail",
+        "a broker serves it, and Java's consumer takes the key, value or header as null; other clients may fail",
         f"no client of Kafka writes such a length: if another replica is in sync, {REPLICATE}",
     ),
     FindingKind.RECORD_OFFSET: Diagnosis(

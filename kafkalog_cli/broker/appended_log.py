@@ -1,7 +1,5 @@
 """Appends batches to a log as a broker does: rolls, writes, indexes, updates producers (UnifiedLog.append)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 

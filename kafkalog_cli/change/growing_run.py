@@ -6,8 +6,6 @@ touched. An interrupted run keeps the state GROWING: its records stay, with an i
 Later runs do not undo it by themselves; `undo` does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace

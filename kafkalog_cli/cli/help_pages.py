@@ -1,7 +1,5 @@
 """Builds the help of a command from its options and from `command_facts`; the man pages are made of the same."""
 
-from __future__ import annotations
-
 import re
 from enum import Enum
 from typing import Any

@@ -3,8 +3,6 @@
 No file is written through a symbolic link.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -12,6 +12,8 @@ from kafkalog_cli.format.fault import Fault
 
 OUTSIDE = -1
 """Position of a key or value whose stored size exceeds the bytes left in its message."""
+ODD_HEADER = 2
+"""`Record.valid` of a record with a header whose value has a length below -1. Kafka takes such a value as null."""
 
 
 class Header(NamedTuple):
@@ -24,7 +26,8 @@ class Header(NamedTuple):
 class Record(NamedTuple):
     """One record as values, for display and for code outside the hot path.
 
-    `crc` and `valid` belong to a message v0, v1 or 0.7. They are -1 and 1 in v2, where the batch has the CRC.
+    `crc` and `valid` belong to a message v0, v1 or 0.7. They are -1 and 1 or ODD_HEADER in v2, where the batch has
+    the CRC.
     `sequence` is -1 if the record has no producer.
     """
 

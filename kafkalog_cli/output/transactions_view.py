@@ -1,7 +1,5 @@
 """The output of transactions: transactional ids, and transactions that are open in a log, as objects and as tables."""
 
-from __future__ import annotations
-
 from typing import Annotated, TypedDict
 
 from kafkalog_cli.ops.open_transactions import IdState, InLog, OpenInLog, TransactionalId, Transactions

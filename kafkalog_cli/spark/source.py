@@ -1,7 +1,5 @@
 """The data source `kafkalog` of Spark: partitions of log directories as a DataFrame, without a running broker."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`df.write.format("kafkalog")`: tasks sort rows by partition, the commit builds and publishes the partitions."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence

@@ -272,6 +272,28 @@ def test_a_length_below_null(place: str, size: int, codec: int, *, compiled: boo
     assert told.message == f"at offset 2 the length of the {place} is {size}"
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("codec", [NONE, ZSTD])
+@pytest.mark.parametrize(
+    ("sizes", "told"),
+    [
+        (varint(1) + b"h" + varint(-1), {}),
+        (varint(1) + b"h" + varint(-2), {Kind.NEGATIVE_LENGTH: "at offset 2 the length of the value of a header is below -1"}),
+        (varint(1) + b"h" + varint(-70), {Kind.NEGATIVE_LENGTH: "at offset 2 the length of the value of a header is below -1"}),
+        (varint(-1) + varint(0), {Kind.INVALID_RECORD: "record 1 of 4: Invalid negative header key size -1"}),
+        (varint(-2) + varint(0), {Kind.INVALID_RECORD: "record 1 of 4: Invalid negative header key size -2"}),
+    ],
+)  # fmt: skip
+def test_lengths_in_headers_below_null(sizes: bytes, told: dict[Kind, str], codec: int, *, compiled: bool) -> None:
+    """Java's consumer takes the value of a header as null, and refuses a header without a key."""
+    odd = b"\0" + varint(0) + b"%c\x02k\x02v" + varint(2) + b"\x02a\x02b" + sizes
+    records = [record(0, b"a", b"b"), *(varint(len(odd) - 1) + odd % (2 * at) for at in (1, 2)), record(3, None, None)]
+    lying = batch(1, records, codec=codec, max_ms=START_MS)
+    found = verified({LOG: FIRST + lying + good(5), **EPOCHS}, choice=KernelChoice(forced=compiled)).findings
+    assert {one.kind: one.message for one in found if one.path.endswith(LOG)} == told
+    assert {one.position for one in found if one.path.endswith(LOG)} <= {len(FIRST)}
+
+
 PRODUCERS = {
     "an epoch below 0": {"producer": (7, -2, 0)},
     "no sequence": {"producer": (7, 0, -1)},

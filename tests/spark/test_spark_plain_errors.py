@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 from kafkalog_cli.errors import DamagedLog, ExitCode, NothingSelected, PathNotFound, UsageError
+from tests.bad_input.makers import batch, record
 from tests.spark.querying import kafkalog, log
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 
@@ -48,6 +49,19 @@ def test_export_at_damage(damaged, said, tmp_path):
     told, advice = err.splitlines()
     assert told == f"kafkalog: {said}"
     assert advice.strip() == "next: nothing was exported; --mode dropmalformed exports what can be read"
+
+
+def test_a_magic_that_clients_refuse(tmp_path):
+    """As `read` and Java's consumer: the batch of magic 7 is an error, and not its records."""
+    data = [batch(at, [record(0, b"k", b"value %d" % at)], magic=7 if at == 1 else 2) for at in range(3)]
+    path = log(tmp_path, "orders", b"".join(data))
+    at = f"{path}/orders-0/{0:020d}.log: at byte {len(data[0])}"
+    said = f"kafkalog: {at}: clients refuse its magic 7: the records of offsets 1 to 1 are left out"
+    for query in ("select value from orders", "select count(*) from orders", "select max(offset) from orders"):
+        assert kafkalog("sql", path, query) == (ExitCode.CORRUPTION, "", f"{said}\n")
+    code, out, err = kafkalog("export", path, "--output", tmp_path / "lake")
+    assert (code, out, err.splitlines()[0]) == (ExitCode.CORRUPTION, "", said)
+    assert not list((tmp_path / "lake").rglob("*.parquet"))
 
 
 def test_import_of_what_is_no_parquet(damaged, tmp_path):

@@ -1,7 +1,5 @@
 """Kafka's message schemas as data: tables made from schemas.json, with the versions of each field."""
 
-from __future__ import annotations
-
 import re
 from enum import Enum
 from functools import cache
@@ -54,7 +52,7 @@ class SchemaField(NamedTuple):
     default: Any
     struct: str
     struct_versions: Versions
-    fields: tuple[SchemaField, ...]
+    fields: "tuple[SchemaField, ...]"
 
 
 class MessageSchema(NamedTuple):

@@ -1,8 +1,6 @@
 """Encode record columns as v2 batches, compiled: the twin of `plain_encode.encode_records`."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
-from __future__ import annotations
-
 import numpy as np
 from numba import types
 
@@ -83,7 +81,7 @@ def _put_record(buffer, records, row, base_offset, base_timestamp, out, at):
     count, headers_at = records[8, row], records[7, row]
     headers_size = np.int64(0)
     if count > 0:
-        headers_size = skip_headers(buffer, headers_at, np.int64(len(buffer)), count) - headers_at
+        headers_size = skip_headers(buffer, headers_at, np.int64(len(buffer)), count)[0] - headers_at
     size = 1 + _size_of(timestamp) + _size_of(offset) + _size_of(key_size) + max(key_size, 0)
     size += _size_of(value_size) + max(value_size, 0) + _size_of(count) + headers_size
     if at + 5 + size > len(out):

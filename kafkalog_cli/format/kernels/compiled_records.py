@@ -1,12 +1,11 @@
 """Decode the records of many v2 batches at once, compiled: the twin of `plain_records.decode_batch`."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
-from __future__ import annotations
-
 import numpy as np
 from numba import types
 
 from kafkalog_cli.format.kernels.compiling import BYTES, COLUMNS, MATRIX, NUMBERS, entry, inlined, kernel
+from kafkalog_cli.format.records import ODD_HEADER
 
 _MAX_INT32 = (1 << 31) - 1
 
@@ -52,19 +51,22 @@ def _timestamp_delta(buffer, here, end):
 
 @kernel
 def skip_headers(buffer, here, end, count):
-    """Return the position after `count` headers that start at `here`; -1 if they are not valid."""
+    """Return the position after `count` headers that start at `here`, -1 if they are not valid; and `Record.valid`."""
+    valid = np.int64(1)
     if count < 0 or count > end - here:
-        return np.int64(-1)
+        return np.int64(-1), valid
     for _ in range(count):
         size, here = _varint(buffer, here, end)
         if here < 0 or size < 0:
-            return np.int64(-1)
+            return np.int64(-1), valid
         size, here = _varint(buffer, here + size, end)
         if here < 0:
-            return np.int64(-1)
+            return np.int64(-1), valid
         if size > 0:
             here += size
-    return here
+        elif size < -1:
+            valid = np.int64(ODD_HEADER)
+    return here, valid
 
 
 @inlined
@@ -106,8 +108,9 @@ def decode_records(buffer, here, end, count, batches, batch, out, row):
         if here < 0:
             return np.int64(-1)
         out[7, index] = here
+        valid = np.int64(1)
         if headers != 0:
-            here = skip_headers(buffer, here, end, headers)
+            here, valid = skip_headers(buffer, here, end, headers)
         if here != body_end:
             return np.int64(-1)
         out[0, index] = base_offset + delta
@@ -119,7 +122,7 @@ def decode_records(buffer, here, end, count, batches, batch, out, row):
         out[6, index] = value_size
         out[8, index] = headers
         out[9, index] = -1
-        out[10, index] = 1
+        out[10, index] = valid
     return here
 
 

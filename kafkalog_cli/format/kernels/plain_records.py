@@ -1,7 +1,5 @@
 """Decode the records of one batch in plain Python: v2, and message sets v0 and v1 with their nesting."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 
@@ -21,7 +19,7 @@ from kafkalog_cli.format.batch import (
 )
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.kernels.plain import PART_RECORDS, Part, Row
-from kafkalog_cli.format.records import OUTSIDE
+from kafkalog_cli.format.records import ODD_HEADER, OUTSIDE
 
 
 class _InvalidRecord(Exception):
@@ -95,19 +93,22 @@ def _record(
     key_size, key_at = _varint(view, position, end)
     value_size, value_at = _varint(view, key_at + key_size if key_size > 0 else key_at, end)
     headers, headers_at = _varint(view, value_at + value_size if value_size > 0 else value_at, end)
-    position = headers_at
+    position, valid = headers_at, 1
     if headers:
-        position = _skip_headers(view, position, end, headers)
+        position, valid = _skip_headers(view, position, end, headers)
     if position != body_end:
         raise _InvalidRecord(f"Invalid record size: expected to read {length} bytes")
     base_offset, base_timestamp, base_sequence = base
     offset = wrap_int64(base_offset + offset_delta)
     timestamp = wrap_int64(base_timestamp + delta) if append_time is None else append_time
     sequence = increment_sequence(base_sequence, offset_delta) if base_sequence >= 0 else NO_SEQUENCE
-    return (offset, timestamp, sequence, key_at, key_size, value_at, value_size, headers_at, headers, -1, 1), position
+    row = (offset, timestamp, sequence, key_at, key_size, value_at, value_size, headers_at, headers, -1, valid)
+    return row, position
 
 
-def _skip_headers(view: memoryview, position: int, end: int, count: int) -> int:
+def _skip_headers(view: memoryview, position: int, end: int, count: int) -> tuple[int, int]:
+    """Return the position after the headers, and `Record.valid`."""
+    valid = 1
     if not 0 <= count <= end - position:
         raise _InvalidRecord(f"Found invalid number of record headers {count}")
     for _ in range(count):
@@ -116,7 +117,9 @@ def _skip_headers(view: memoryview, position: int, end: int, count: int) -> int:
             raise _InvalidRecord(f"Invalid negative header key size {size}")
         size, position = _varint(view, position + size, end)
         position += max(size, 0)
-    return position
+        if size < -1:
+            valid = ODD_HEADER
+    return position, valid
 
 
 def _varint(view: memoryview, position: int, end: int) -> tuple[int, int]:

@@ -1,7 +1,5 @@
 """From the bytes of a segment to batch columns and faults, in chunks of a reused buffer."""
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Generator, Iterator

@@ -1,7 +1,5 @@
 """Append records to a partition as its leader would: the plan, and applying it to the records as they come."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -97,7 +95,7 @@ class AppendPlan(LogPlan):
         """See ChangePlan; INTERRUPTED if more records may have been waiting."""
         return ExitCode.INTERRUPTED if self.is_cut_short else LogPlan.exit_code.__get__(self)
 
-    def after(self, appended: AppendCounts, *, is_cut_short: bool = False) -> AppendPlan:
+    def after(self, appended: AppendCounts, *, is_cut_short: bool = False) -> "AppendPlan":
         """Return the plan after the append."""
         return replace(self, appended=appended, log_end_offset=appended.end_offset, is_cut_short=is_cut_short)
 

@@ -1,7 +1,5 @@
 """Choose the partition of each record as Kafka's producer does (murmur2), and sort the input by partition."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from tempfile import SpooledTemporaryFile

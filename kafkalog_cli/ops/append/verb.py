@@ -1,7 +1,5 @@
 """The verb `append`: records from files or standard input, to one partition, to a topic's, or to a new partition."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace

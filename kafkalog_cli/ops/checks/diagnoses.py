@@ -1,7 +1,5 @@
 """The diagnoses of logs and of the files beside them, per kind of finding: severity, effect on a broker, next step."""
 
-from __future__ import annotations
-
 from kafkalog_cli.ops.checks.finding_kinds import Diagnosis, FindingKind, Severity
 from kafkalog_cli.ops.next_steps import EPOCHS_STAY, LOWER_WATERMARK, REPLICATE, SALVAGE
 
@@ -429,7 +427,7 @@ LOG_DIAGNOSES = {
     ),
     FindingKind.NEGATIVE_LENGTH: Diagnosis(
         _WARNING,
-        "a broker serves it, and Java's consumer takes the key or value as null; other clients may fail",
+        "a broker serves it, and Java's consumer takes the key, value or header as null; other clients may fail",
         f"no client of Kafka writes such a length: if another replica is in sync, {REPLICATE}",
     ),
     FindingKind.RECORD_OFFSET: Diagnosis(

@@ -1,7 +1,5 @@
 """An import from start to end: the plan, the tasks, and the commit that makes all new partitions visible at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Sort rows by partition into files that have the rows of one partition each, and merge the files by offset."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The work of import tasks: sort the records of a file by partition, and build one partition."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Commits that are appended to a copy of `__consumer_offsets`, as its broker would append them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

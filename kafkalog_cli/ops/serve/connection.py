@@ -1,7 +1,5 @@
 """One client's connection: reads requests, one after another, and sends their responses."""
 
-from __future__ import annotations
-
 import select
 import socket
 import struct

@@ -3,8 +3,6 @@
 All bytes of a segment are read once, and their CRCs checked, before they are served: part by part, as clients read.
 """
 
-from __future__ import annotations
-
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator

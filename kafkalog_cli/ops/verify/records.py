@@ -1,7 +1,5 @@
 """Checks of the records of a segment: whether they can be read, their offsets, timestamps and control records."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from bisect import bisect_right
@@ -24,7 +22,7 @@ from kafkalog_cli.format.compression import CompressionFault, codec_name, decomp
 from kafkalog_cli.format.control import decode_control
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import MEBIBYTE, Limits
-from kafkalog_cli.format.records import RecordArrays, RecordBlock, RecordColumns, field_bytes
+from kafkalog_cli.format.records import ODD_HEADER, RecordArrays, RecordBlock, RecordColumns, field_bytes
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.verify.batch_checks import MAX_TOLD, NO_MARKER, TimesSeen
@@ -94,7 +92,7 @@ class RecordsCheck:
         if self._counts[kind] <= MAX_TOLD:
             self._told.append((kind, batch, message, fault))
 
-    def _problems(self, block: RecordBlock) -> Iterator[_Problem]:
+    def _problems(self, block: RecordBlock) -> "Iterator[_Problem]":
         """Yield the problems of each batch whose records have all been seen."""
         records, batches = block.records, block.batches
         is_part = block.begun or block.goes_on
@@ -128,7 +126,7 @@ class RecordsCheck:
             message = f"its last record has offset {last}, the set itself {batch.last_offset}"
             self._tell(FindingKind.RECORD_OFFSET, batch, message)
 
-    def _control_problems(self, block: RecordBlock) -> Iterator[_Problem]:
+    def _control_problems(self, block: RecordBlock) -> "Iterator[_Problem]":
         """Yield the first invalid control record of each batch."""
         records = block.records
         if not block.begun:
@@ -240,14 +238,19 @@ def _timestamp_message(largest: int, header: int) -> str:
 
 
 def _negative_lengths(block: RecordBlock) -> Iterator[tuple[int, str]]:
-    """Yield the row of each batch v2 with a key or value whose length is below -1, and a description of the first."""
+    """Yield the row of each batch v2 with a key, value or header whose length is below -1, and a text on the first."""
     records, told = block.records, NO_OFFSET
-    for number in rows_where(lambda key, value: (key < -1) | (value < -1), records.key_size, records.value_size):
+    for number in rows_where(
+        lambda key, value, valid: (key < -1) | (value < -1) | (valid == ODD_HEADER),
+        records.key_size, records.value_size, records.valid,
+    ):  # fmt: skip
         row = block.first_row + bisect_right(block.record_ends, number)
         if row != told and block.batches.magic[row] >= RECORD_BATCH_MAGIC:
             told = row
             key_size, value_size = int(records.key_size[number]), int(records.value_size[number])
             what = f"key is {key_size}" if key_size < -1 else f"value is {value_size}"
+            if min(key_size, value_size) >= -1:
+                what = "value of a header is below -1"
             yield row, f"at offset {int(records.offset[number])} the length of the {what}"
 
 

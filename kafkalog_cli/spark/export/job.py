@@ -3,8 +3,6 @@
 The plan says which logs and which offsets, and reports logs that changed since the last export.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Iterable, Sequence

@@ -223,10 +223,7 @@ class AppendedLog:
         failed = self._indexes.close()
         if failed is not None:
             raise failed
-        contents = {
-            FileKind.OFFSET_INDEX: self._indexes.offset_index,
-            FileKind.TIME_INDEX: self._indexes.time_index,
-        }
+        contents = {FileKind.OFFSET_INDEX: self._indexes.offset_index, FileKind.TIME_INDEX: self._indexes.time_index}
         if self._aborted:
             contents[FileKind.TXN_INDEX] = self._txn_index + txnindex.encode(self._aborted)
             self._aborted.clear()

@@ -116,10 +116,7 @@ class GrowingRun:
     def _copy(self, path: str, to: str) -> None:
         attributes, status = self._fs.attributes(path), self._fs.status(path)
         size_bytes = 0 if status is None else status.size_bytes
-        with (
-            closing(read_pieces(self._fs, path, 0, size_bytes)) as pieces,
-            self._fs.create(to, attributes) as file,
-        ):
+        with closing(read_pieces(self._fs, path, 0, size_bytes)) as pieces, self._fs.create(to, attributes) as file:
             write_with_holes(file, 0, pieces)
             self._fs.set_attributes(to, attributes)
             sync(file)

@@ -2,10 +2,18 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-from kafkalog_cli.cli.completions import complete_topics
 from kafkalog_cli.cli.declared import Command, CommandContext
 from kafkalog_cli.cli.environment import Environment, shown_reading, time_of
-from kafkalog_cli.cli.options import TIME_HELP, Format, LogDirs, MetadataOption, Now, OutputFormat, selection_option
+from kafkalog_cli.cli.options import (
+    TIME_HELP,
+    Format,
+    LogDirs,
+    MetadataOption,
+    Now,
+    OutputFormat,
+    complete_topics,
+    selection_option,
+)
 from kafkalog_cli.errors import combined_exit_code
 from kafkalog_cli.ops.cluster_entries import ClusterPart
 

@@ -2,10 +2,18 @@
 
 from typing import Annotated
 
-from kafkalog_cli.cli.completions import complete_groups, complete_topics
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
 from kafkalog_cli.cli.environment import shown_reading
-from kafkalog_cli.cli.options import BrokerConfigOption, Format, LogDirs, MetadataOption, OutputFormat, selection_option
+from kafkalog_cli.cli.options import (
+    BrokerConfigOption,
+    Format,
+    LogDirs,
+    MetadataOption,
+    OutputFormat,
+    complete_groups,
+    complete_topics,
+    selection_option,
+)
 
 
 def groups(  # noqa: PLR0913, PLR0917 options

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Option
-from kafkalog_cli.cli.environment import now_of
+from kafkalog_cli.cli.environment import Environment, now_of
 from kafkalog_cli.cli.options import (
     AssumeOffline,
     BrokerConfigOption,
@@ -44,7 +44,6 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafkalog_cli.cli.environment import Environment
     from kafkalog_cli.ops.engine import Engine
     from kafkalog_cli.ops.session.options import SessionOptions
     from kafkalog_cli.ops.values import Decoding

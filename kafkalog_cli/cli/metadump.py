@@ -44,12 +44,7 @@ def metadump(
     LockWarnings(environment.fs, messages.report).about(*(path.rstrip("/") or "/" for path in paths[:-1]))
     with Progress(environment.stderr, "metadump", as_json=output.is_json, clock=environment.clock) as progress:
         made = copy_without_data(
-            environment.fs,
-            paths[:-1],
-            paths[-1],
-            hash_names=hash_names,
-            begin=progress.expect,
-            report=progress.advance,
+            environment.fs, paths[:-1], paths[-1], hash_names=hash_names, begin=progress.expect, report=progress.advance
         )
     _print(out, made, environment.clock() - began, is_json=output.is_json)
     out.flush()

@@ -1,24 +1,79 @@
-"""Options and arguments that several commands share."""
+"""Options and arguments that several commands share, and the words that a shell completes for them."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from kafkalog_cli.cli.completions import complete_partitions, complete_topics
 from kafkalog_cli.cli.declared import Argument, CommandContext, Option
-from kafkalog_cli.cli.environment import time_of
-from kafkalog_cli.errors import UsageError
+from kafkalog_cli.cli.environment import Environment, time_of
+from kafkalog_cli.errors import KafkalogError, UsageError
 from kafkalog_cli.format.values.value_format import ValueFormat
 
 if TYPE_CHECKING:
-    from kafkalog_cli.cli.environment import Environment
     from kafkalog_cli.ops.ranges import Range
     from kafkalog_cli.ops.selection import Selection
     from kafkalog_cli.ops.session.options import Pace
+
+MOST_LOG_BYTES = 32 << 20
+"""A larger `__consumer_offsets` is not read for a completion: the shell waits for it."""
+
+
+def complete_topics(ctx: Any, incomplete: str) -> list[str]:
+    """Return the topics under the paths of the command line that begin with `incomplete`."""
+    return sorted({topic for topic, _ in _partitions(ctx) if topic.startswith(incomplete)})
+
+
+def complete_partitions(ctx: Any, incomplete: str) -> list[str]:
+    """Return the numbers of partitions that begin with `incomplete`: those of the topics that are typed, or of all."""
+    topics = ctx.params.get("topic") or ()
+    numbers = {number for topic, number in _partitions(ctx) if not topics or topic in topics}
+    return [str(number) for number in sorted(numbers) if str(number).startswith(incomplete)]
+
+
+def complete_groups(ctx: Any, incomplete: str) -> list[str]:
+    """Return the ids of groups under the paths of the command line that begin with `incomplete`."""
+    with suppress(KafkalogError, OSError):
+        return sorted({group for group in _groups(_paths(ctx)) if group.startswith(incomplete) and group.isprintable()})
+    return []
+
+
+def _partitions(ctx: Any) -> set[tuple[str, int]]:
+    """Return the topics and numbers of the partitions under the paths of the command line."""
+    from kafkalog_cli.disk.fs import RealFilesystem
+    from kafkalog_cli.disk.names import DirectoryKind
+    from kafkalog_cli.ops.selection import expand, partition_paths
+
+    fs, found = RealFilesystem(), set[tuple[str, int]]()
+    with suppress(KafkalogError, OSError):
+        for path in expand(fs, _paths(ctx)):
+            for name in (one.directory for one in partition_paths(fs, path)):
+                if name.kind is DirectoryKind.PARTITION and name.topic is not None and name.partition is not None:
+                    found.add((name.topic, name.partition))
+    return found
+
+
+def _groups(paths: list[str]) -> Iterator[str]:
+    from kafkalog_cli.disk.fs import RealFilesystem
+    from kafkalog_cli.ops.coordinators import LogDirs
+    from kafkalog_cli.ops.groups import GroupsRequest, consumer_offsets, describe_groups
+
+    log_dirs = LogDirs(RealFilesystem(), paths)
+    topic = consumer_offsets(log_dirs)
+    copies = (log_dirs.replicas.best(topic.topic, number) for number in topic.numbers)
+    if sum(segment.log.size_bytes for copy in copies if copy for segment in copy.partition.segments) <= MOST_LOG_BYTES:
+        yield from (described.group_id for described in describe_groups(log_dirs, GroupsRequest()))
+
+
+def _paths(ctx: Any) -> list[str]:
+    """Return the paths of an incomplete command line, which the parser leaves in `args`."""
+    return [word for word in ctx.params.get("paths") or ctx.args if not word.startswith("-")]
+
 
 # fmt: off
 PathsArgument = Annotated[list[str] | None, Argument(metavar="PATH...",

@@ -98,7 +98,7 @@ def _salvage(
     from kafkalog_cli.cli.verbs import begin
     from kafkalog_cli.ops.recover.recover import RecoverRequest
     from kafkalog_cli.ops.recover.salvage import make_target
-    from kafkalog_cli.ops.recover.salvage_verb import SALVAGE, SalvageRequest
+    from kafkalog_cli.ops.recover.verb import SALVAGE, SalvageRequest
     from kafkalog_cli.output.recover_view import salvage_view
 
     run = begin(environment, SALVAGE, salvage_view(), options, printing)

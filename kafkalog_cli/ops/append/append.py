@@ -312,11 +312,7 @@ class _Append:
         return AppendResult(appended, Applied(manifest, left), self._is_whole)
 
     def _grow(
-        self,
-        info: RunInfo,
-        first: Block | None,
-        made: Iterator[Block],
-        may_go_on: Callable[[], bool],
+        self, info: RunInfo, first: Block | None, made: Iterator[Block], may_go_on: Callable[[], bool]
     ) -> tuple[Manifest, AppendCounts]:
         target, plan = self._target, self._plan
         edits = self._recovery_point(target.end_offset)

@@ -1,7 +1,5 @@
 """The entry point: answers --version at once, everything else through the command line proper."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

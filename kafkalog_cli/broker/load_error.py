@@ -1,7 +1,5 @@
 """Errors that interrupt a broker's loading of a partition."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from kafkalog_cli.format.fault import Fault

@@ -1,7 +1,5 @@
 """A segment while a broker loads its partition: the log and the opened indexes (Kafka's LogSegment)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 A segment whose offsets its indexes cannot express is split (KAFKA-6264; LocalLog.splitOverflowedSegment).
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A log between a broker's start and stop, on a draft of its files: how it is rolled and truncated (UnifiedLog)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import Enum, unique

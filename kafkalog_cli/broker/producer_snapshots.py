@@ -1,7 +1,5 @@
 """Reads, writes and removes the producer snapshots of a partition that is being loaded (ProducerStateManager)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import partial
 

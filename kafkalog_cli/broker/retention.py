@@ -1,7 +1,5 @@
 """Decides which segments a broker's retention removes, and why (UnifiedLog.deleteOldSegments)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from enum import Enum, unique
 from typing import NamedTuple
@@ -80,7 +78,7 @@ def retain(
 class _Excess:
     """The bytes of a log above its size limit; segments are removed while the rest is not below the limit."""
 
-    def __init__(self, log: _Log, retention_bytes: int) -> None:
+    def __init__(self, log: "_Log", retention_bytes: int) -> None:
         self._log = log
         self._bytes = log.size_bytes - retention_bytes
 

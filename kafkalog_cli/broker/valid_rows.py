@@ -1,7 +1,5 @@
 """The valid batches of a chunk during recovery: number, end and leader epochs; and batches over the limits."""
 
-from __future__ import annotations
-
 import zlib
 from typing import Any
 

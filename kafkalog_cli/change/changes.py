@@ -3,8 +3,6 @@
 Before they are made, `check_changes` finds whether they can be made in the directory as it is now.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

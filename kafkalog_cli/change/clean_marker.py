@@ -10,8 +10,6 @@ the run has finished that partition or has been undone. A run that removed recor
 crashed, leaves its reasons: the marker then stays away.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Collection, Mapping

@@ -1,7 +1,5 @@
 """Undoing a run: restore the kept files and bytes, from any point at which the run or an earlier undo stopped."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Mapping

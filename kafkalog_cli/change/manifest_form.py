@@ -3,8 +3,6 @@
 So nothing is done by a manifest that this version of kafkalog cannot have written.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Any

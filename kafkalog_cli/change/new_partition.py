@@ -1,7 +1,5 @@
 """Creates a partition directory as a broker does, with an empty segment and the topic's id, and removes it."""
 
-from __future__ import annotations
-
 import hashlib
 from contextlib import suppress
 

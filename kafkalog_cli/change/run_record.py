@@ -1,7 +1,5 @@
 """The record that commits a run: its files and their contents, in a small JSON file that is replaced in one step."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """One run of `kafkalog audit`."""
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 Only help and man pages need it. Tests run the examples, and compare the exit codes with those of all other tests.
 """
 
-from __future__ import annotations
-
 from kafkalog_cli.errors import EXIT_CODE_MEANINGS, ExitCode
 
 SUMMARIES = {

@@ -6,8 +6,6 @@ paths of commands that change logs, and the options that decide which data are c
 remove data.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping

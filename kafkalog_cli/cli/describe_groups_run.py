@@ -1,7 +1,5 @@
 """One run of `kafkalog groups`: reads the groups, prints them, and reports what was found beside them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, unique

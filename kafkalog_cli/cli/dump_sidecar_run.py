@@ -1,7 +1,5 @@
 """The indexes and snapshots of one run of `kafkalog dump-log`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

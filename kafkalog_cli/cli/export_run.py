@@ -1,7 +1,5 @@
 """One run of `kafkalog export`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from kafkalog_cli.cli.environment import Environment

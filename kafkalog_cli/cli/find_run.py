@@ -1,7 +1,5 @@
 """One run of `kafkalog find`: turns the options into a request, prints what is found, then the summary."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace

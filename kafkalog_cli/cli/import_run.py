@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from shlex import join
+from typing import TYPE_CHECKING
 
 from kafkalog_cli.cli.environment import Environment, now_of
 from kafkalog_cli.cli.groups import Printing, Safety, SettingSources
 from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.errors import Refused
+from kafkalog_cli.log.reading.record_arrow import need_pyarrow
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings, read_broker_properties
+from kafkalog_cli.ops.importing.job import Import, Tasks
 from kafkalog_cli.ops.importing.planning import ImportResult
 from kafkalog_cli.ops.importing.sources import ImportRequest, command_of, input_files
 from kafkalog_cli.ops.settings import SettingsSource
@@ -21,20 +25,20 @@ from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stream import ResultStream
-from kafkalog_cli.spark.importing.job import Import
-from kafkalog_cli.spark.sessions import Sessions
-from kafkalog_cli.spark.starting import need_pyspark
+
+if TYPE_CHECKING:
+    from kafkalog_cli.spark.sessions import Sessions
 
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
-    """The options of import, as given."""
+    """The options of import, as given. `sessions` None: without Spark."""
 
     log_dir: str
     request: ImportRequest
     settings: SettingSources
     safety: Safety
-    sessions: Sessions
+    sessions: Sessions | None
     printing: Printing
 
 
@@ -55,6 +59,14 @@ def shell_line(argv: Sequence[str], paths: Collection[str]) -> str:
     return join(["kafkalog", *words]) if words else ""
 
 
+@contextmanager
+def _tasks(sessions: Sessions) -> Iterator[Tasks]:
+    from kafkalog_cli.spark.jobs import run_tasks
+
+    with sessions() as spark:
+        yield partial(run_tasks, spark)
+
+
 class ImportRun:
     """Runs one import."""
 
@@ -66,7 +78,12 @@ class ImportRun:
     def run(self, inputs: list[str]) -> int:
         """Import; return the exit code. Raises as `Import.run` and as `input_files`."""
         options = self._options
-        need_pyspark()
+        if options.sessions is None:
+            need_pyarrow()
+        else:
+            from kafkalog_cli.spark.starting import need_pyspark
+
+            need_pyspark()
         options.request.check()
         begun = self._environment.clock()
         job = self._job(inputs)
@@ -76,7 +93,7 @@ class ImportRun:
         else:
             environment, as_json = self._environment, options.printing.output.is_json
             with Progress(environment.stderr, "import", as_json=as_json, clock=environment.clock) as progress:
-                result = job.run(find, options.sessions, progress)
+                result = job.run(find, options.sessions and partial(_tasks, options.sessions), progress)
         self._tell(result, self._environment.clock() - begun)
         return int(result.exit_code)
 

@@ -2,17 +2,16 @@
 
 from typing import Annotated
 
-from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from kafkalog_cli.cli.declared import Command, CommandContext
 from kafkalog_cli.cli.environment import now_of, shown_reading
-from kafkalog_cli.cli.options import SELECTION_PANEL, Format, LogDirs, MetadataOption, Now, OutputFormat
+from kafkalog_cli.cli.options import Format, LogDirs, MetadataOption, Now, OutputFormat, selection_option
 from kafkalog_cli.errors import combined_exit_code
 
 
 def transactions(  # noqa: PLR0913, PLR0917 options
     context: CommandContext,
     paths: LogDirs,
-    max_transaction_timeout: Annotated[int, Option("--max-transaction-timeout", metavar="MINUTES", min=0,
-        rich_help_panel=SELECTION_PANEL,
+    max_transaction_timeout: Annotated[int, selection_option("--max-transaction-timeout", metavar="MINUTES", min=0,
         help="A transaction can hang only if its last batch is older than MINUTES before now.")] = 15,
     now: Now = None,
     metadata: MetadataOption = None,

@@ -1,7 +1,5 @@
 """The common parts of lookup-offset and lookup-time: select the partitions, and print the answers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -13,20 +13,13 @@ if TYPE_CHECKING:
 
 def metadump(
     context: CommandContext,
-    paths: Annotated[
-        list[str] | None,
-        Argument(
-            metavar="LOG_DIR... OUT",
-            help="Log directories, and the directory to make. Several log directories become directories in it.",
-            show_default=False,
-        ),
-    ] = None,
-    hash_names: Annotated[
-        bool,
-        Option("--hash-names", help="Replace names of topics, groups and transactional ids, too."),
-    ] = False,
+    paths: Annotated[list[str] | None, Argument(metavar="LOG_DIR... OUT",
+        help="Log directories, and the directory to make. Several log directories become directories in it.",
+        show_default=False)] = None,
+    hash_names: Annotated[bool, Option("--hash-names",
+        help="Replace names of topics, groups and transactional ids, too.")] = False,
     output: Format = OutputFormat.TEXT,
-) -> int:
+) -> int:  # fmt: skip
     """Copy log directories without keys, values and secrets.
 
     Keys, values and headers are replaced by other bytes of the same size. Equal keys stay equal. Headers of

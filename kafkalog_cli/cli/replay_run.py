@@ -1,7 +1,5 @@
 """One run of `kafkalog replay`: turns the options into a request, connects, and prints the outcomes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from kafkalog_cli.cli.environment import Environment, time_of

@@ -1,7 +1,5 @@
 """One run of `kafkalog serve`: opens the logs, prints the address, serves until it is stopped."""
 
-from __future__ import annotations
-
 import signal
 from contextlib import suppress
 from threading import Lock, current_thread, main_thread

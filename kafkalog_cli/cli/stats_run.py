@@ -1,7 +1,5 @@
 """One run of `kafkalog stats`: measures the partitions, and prints them by topic or one by one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Typer's parser, made of the same declarations, for help, completion, odd spellings and mistakes."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable
@@ -118,7 +116,7 @@ class _Conversion:
         self._descriptor = param.type_descriptor
         self._typers_own = typers_own
 
-    def itself(self) -> _Conversion:
+    def itself(self) -> "_Conversion":
         return self
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:

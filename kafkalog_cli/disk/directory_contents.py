@@ -3,8 +3,6 @@
 Files are recognized by their names, those of similar programs also by their first bytes.
 """
 
-from __future__ import annotations
-
 import re
 
 from kafkalog_cli.disk.fs import FileStatus, Filesystem

@@ -1,7 +1,5 @@
 """Writing files that survive a power cut: the content is synced before the file gets its name, the directory after."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -7,8 +7,6 @@ belong to root, the user of this process, or the owner of its target. The kernel
 The reason is that links in an unpacked archive belong to the user who unpacked it.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

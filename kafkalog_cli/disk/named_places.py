@@ -3,8 +3,6 @@
 No file is written through a symbolic link.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -163,10 +161,14 @@ class StagedFile:
         """Return False."""
         return False
 
-    def finish(self) -> int:
-        """Sync all written bytes to the disk, close the file, and return its size. Raises OSError, SyncFailed."""
+    def finish(self, *, is_kept: bool = True) -> int:
+        """Sync all written bytes to the disk, close the file, and return its size. Raises OSError, SyncFailed.
+
+        A file that is not kept after the run is not synced.
+        """
         self._drain()
-        sync(self._file)
+        if is_kept:
+            sync(self._file)
         self.close()
         return self._position
 

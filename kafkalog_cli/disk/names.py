@@ -1,7 +1,5 @@
 """The names of files and directories in a Kafka log directory: their meaning to a broker, and their formats."""
 
-from __future__ import annotations
-
 import os
 import re
 from enum import Enum, unique

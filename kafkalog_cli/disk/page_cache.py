@@ -4,8 +4,6 @@ If a broker has locked the log directory, a reader drops the pages of closed seg
 (posix_fadvise). Pages that were in memory before (mincore) stay: the broker or its consumers use them.
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 from functools import cache

@@ -1,7 +1,5 @@
 """Encode record columns as v2 batches: compressed, with checksums, many batches per call."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import compress as where
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Kafka's settings as text: their types, legal values and parsed values (ConfigDef)."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from enum import Enum, unique

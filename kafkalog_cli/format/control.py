@@ -1,7 +1,5 @@
 """Control records: transaction markers and KRaft's own (ControlRecordType), decoded."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from kafkalog_cli.format.fault import Fault, FaultKind

@@ -1,7 +1,5 @@
 """Damage as a value: what is wrong with the bytes, and where."""
 
-from __future__ import annotations
-
 from enum import Enum, unique
 from typing import NamedTuple
 

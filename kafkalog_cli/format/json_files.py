@@ -1,7 +1,5 @@
 """Kafka's small JSON files, read as Jackson reads them: `.kafka_cleanshutdown` and quorum-state."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

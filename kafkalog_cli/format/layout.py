@@ -3,8 +3,6 @@
 The struct and docs/format.md come from one table.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar, overload

@@ -1,7 +1,5 @@
 """`meta.properties` (since 0.8.2): the cluster, node and directory ids of a log directory."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """`partition.metadata` (since 2.8): the topic id of a partition directory."""
 
-from __future__ import annotations
-
 from itertools import islice
 from typing import NamedTuple
 

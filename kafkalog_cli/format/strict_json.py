@@ -1,7 +1,5 @@
 """JSON that anybody may have written: parsed and checked against a form before it is believed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn

@@ -1,7 +1,5 @@
 """Change environment variables for a while: users set variables that configure the packages kafkalog uses."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

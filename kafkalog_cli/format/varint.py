@@ -1,7 +1,5 @@
 """Variable-length integers as Kafka writes them (ByteUtils): unsigned, and zigzag of 32 and 64 bits."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from kafkalog_cli.format.batch import wrap_int32, wrap_int64

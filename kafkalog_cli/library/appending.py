@@ -1,7 +1,5 @@
 """Appends Arrow columns to a partition for Python programs, with the plan, locks, refusals and journal of `append`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 

@@ -1,7 +1,5 @@
 """The library's only warning."""
 
-from __future__ import annotations
-
 import os
 import sys
 import warnings

@@ -3,8 +3,6 @@
 `change.checkpoint_lines` changes the lines of offset checkpoints.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from enum import Enum, unique

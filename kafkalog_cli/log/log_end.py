@@ -1,7 +1,5 @@
 """Find the end of a segment, by the last entries of its index and the headers after them, and its largest timestamp."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from enum import Enum, unique

@@ -1,7 +1,5 @@
 """The entries of a log directory, and the files of one partition directory: segments, snapshots and all others."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Find a batch in one segment through its indexes. An index entry is used only if the log confirms it."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile, read_all

@@ -1,7 +1,5 @@
 """Finding how the transactions of a log end: by markers in the log, or by the transaction index if damage hides one."""
 
-from __future__ import annotations
-
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -177,7 +175,7 @@ class TransactionEnds:
             self._say(path, faults[0].message)
         return entries
 
-    def _note(self, log: ReadableFile, batches: BatchColumns, index: _IndexOfSegment) -> None:
+    def _note(self, log: ReadableFile, batches: BatchColumns, index: "_IndexOfSegment") -> None:
         for row in _marker_rows(batches):
             offset, producer = int(batches.last_offset[row]), int(batches.producer_id[row])
             aborts = control_type_at(log, int(batches.position[row])) == ABORT

@@ -1,7 +1,5 @@
 """Describe a cluster from log directories: its state at a point, and the partitions on disk that do not fit it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple

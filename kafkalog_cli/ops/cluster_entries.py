@@ -1,7 +1,5 @@
 """A cluster's state as entries by part and name: brokers, controllers, topics, partitions, settings, ACLs and more."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from enum import Enum, unique
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The topic of a coordinator in some log directories: the best copy of each partition, and the place of an id."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple, TypeVar

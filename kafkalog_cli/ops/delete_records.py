@@ -1,7 +1,5 @@
 """Moves the start of a log forward, as a client's DeleteRecords does, and removes whole segments below it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from kafkalog_cli.broker.load_error import LoadFailed

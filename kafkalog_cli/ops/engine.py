@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -172,6 +172,27 @@ class Threads:
 
 
 THREADS = Threads()
+
+POLL_SECONDS = 0.2
+"""The time between two calls of a watcher."""
+
+
+class JobWatcher(Protocol):
+    """Gets the progress of a job."""
+
+    def begin(self, work: str, total_bytes: int) -> None:
+        """Start a phase: `work` names it in one word, `total_bytes` is its size."""
+
+    def advance(self, size_bytes: int, subject: str = "") -> None:
+        """Report `size_bytes` more as done; 0: the job is still running. Called from any thread."""
+
+
+class JobWatch(NamedTuple):
+    """The watcher of a job (None: nobody watches), the job's name in one word, and the bytes of each task."""
+
+    watcher: JobWatcher | None
+    work: str
+    sizes: Sequence[int]
 
 
 def log_bytes(partition: Partition, wanted: frozenset[str] | None = None) -> int:

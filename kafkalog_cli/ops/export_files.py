@@ -3,8 +3,6 @@
 Their names sort by offset. A file is not published before all are complete.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from typing import Any, NamedTuple, Protocol

@@ -1,7 +1,5 @@
 """The request to export, and the progress of earlier exports into the same directory."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field

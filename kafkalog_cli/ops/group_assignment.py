@@ -1,7 +1,5 @@
 """Assigns partitions to the members of a group: by ranges, as consumers have done since Kafka 0.7, or uniformly."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeVar

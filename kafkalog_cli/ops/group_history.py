@@ -1,7 +1,5 @@
 """The commits of groups over time, with a verdict on each: what moved an offset back, and what removed it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from enum import Enum, unique
 from typing import NamedTuple

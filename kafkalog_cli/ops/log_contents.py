@@ -1,7 +1,5 @@
 """The numbers of a log, over time too, and the numbers of several logs together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest

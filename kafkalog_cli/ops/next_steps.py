@@ -1,7 +1,5 @@
 """Next steps of findings and remarks: commands whose placeholders are filled in, and steps that depend on replicas."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import NamedTuple

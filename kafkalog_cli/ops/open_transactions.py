@@ -1,7 +1,5 @@
 """`transactions`: transactional ids as their coordinator has them, and the transactions that are open in logs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, unique

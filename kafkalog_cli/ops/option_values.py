@@ -1,7 +1,5 @@
 """Times and sizes on the command line: epoch ms, ISO 8601 or a span before now; bytes with a unit; the clock."""
 
-from __future__ import annotations
-
 import re
 import time
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Facts about a partition that a writer is about to change: replicas, places, links, settings, the newest file."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

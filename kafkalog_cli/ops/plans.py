@@ -1,7 +1,5 @@
 """The plans that change a partition: their base class, the fingerprints of files, and how a plan begins."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Permanently removes the files that writers keep: due `.deleted` files, old runs, and leftovers of killed imports."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, field
 from threading import Lock

@@ -1,7 +1,5 @@
 """Ranges of offsets, times and keys: finds the bytes of a segment that may contain a range, and cuts records to it."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise, zip_longest

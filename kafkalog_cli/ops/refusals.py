@@ -1,7 +1,5 @@
 """The table of refusals: when a writer refuses a partition or warns about it, and which option lifts the refusal."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from enum import Enum, unique
 from typing import NamedTuple

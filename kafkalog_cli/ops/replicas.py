@@ -1,7 +1,5 @@
 """The copies of partitions in several log directories: which copy is the best, and where its log starts and ends."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple

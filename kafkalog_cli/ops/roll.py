@@ -1,7 +1,5 @@
 """Starts a new segment where a broker would at its next append, or on request."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from kafkalog_cli.broker.load_error import LoadFailed

@@ -1,7 +1,5 @@
 """Chooses the partitions and files that a command works on: by paths, globs, topics and partition numbers."""
 
-from __future__ import annotations
-
 import fnmatch
 import os
 import re

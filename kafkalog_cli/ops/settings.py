@@ -1,7 +1,5 @@
 """The settings of a topic in a log directory, from the command line, server.properties and the metadata log."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from threading import RLock

@@ -1,7 +1,5 @@
 """Cuts a log at its end, as a follower does with records that its leader does not have."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from kafkalog_cli.broker.load_error import LoadFailed

@@ -3,8 +3,6 @@
 A run that a power cut or a kill interrupted is undone before the next run reads the partition.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

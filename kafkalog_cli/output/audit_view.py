@@ -1,7 +1,5 @@
 """The text and JSON output of audit: a table per log directory, findings with their next steps, and totals."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby

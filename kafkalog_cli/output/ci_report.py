@@ -1,7 +1,5 @@
 """Reports of verify for CI services: JUnit XML, SARIF, and GitHub's workflow commands."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """The text and JSON output of cluster: the place of the state, its entries by part, the differences of two points."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from typing import Annotated, Any, TypedDict
 

@@ -1,7 +1,5 @@
 """The text output of compact: a line per partition, the fates of the records of a key, the evidence of an erasure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from kafkalog_cli.broker.cleaning.choosing import Dirt, UpTo

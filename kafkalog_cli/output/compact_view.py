@@ -1,7 +1,5 @@
 """The View of compact: a line per partition, or a table for a dry run of several partitions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Annotated, TypedDict
 

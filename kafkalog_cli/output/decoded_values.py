@@ -1,7 +1,5 @@
 """DecodedContents keys and values in the output of records: as text, or in the member `decoded` of their objects."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypedDict

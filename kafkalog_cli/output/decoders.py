@@ -1,7 +1,5 @@
 """Decoders of keys and values for dump-log: the real tool's classes, and more with short names."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Iterator
 from typing import NamedTuple

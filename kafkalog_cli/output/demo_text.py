@@ -1,7 +1,5 @@
 """The text of `demo`: the directory that it made, and the commands to try on it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from kafkalog_cli.errors import shell_word

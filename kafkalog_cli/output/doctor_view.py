@@ -1,7 +1,5 @@
 """The output of doctor as JSON and as text: the log directory, its next start, what is wrong, the next commands."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, TypedDict
 

@@ -1,7 +1,5 @@
 """The text of kafka-dump-log (4.2 or 4.3) for segments, batches, records, snapshots and transaction indexes."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol

@@ -1,7 +1,5 @@
 """Found records as NDJSON, where records around the matches are printed too, and the counts of partitions."""
 
-from __future__ import annotations
-
 from typing import Annotated, TypedDict
 
 from kafkalog_cli.format.records import RecordBlock

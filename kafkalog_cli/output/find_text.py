@@ -1,7 +1,5 @@
 """Found records as text: a line per record, as `read` prints it after its partition and offset, as ripgrep does."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from kafkalog_cli.format.records import RecordBlock

@@ -1,7 +1,5 @@
 """The text and JSON output of groups: the columns of kafka-consumer-groups --describe, commits, and assignments."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal, TypedDict
 

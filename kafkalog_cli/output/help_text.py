@@ -1,7 +1,5 @@
 """The help of the command line as text: paragraphs, options in groups, examples and exit codes."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Iterator, Sequence

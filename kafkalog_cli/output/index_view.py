@@ -1,7 +1,5 @@
 """The text and JSON output of dump-index: an entry per line with its verdict, and the summary of a file."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache

@@ -4,8 +4,6 @@ A case fails if its target has an exit code other than 0. JUnit XML has no schem
 those of Ant and of Jenkins, which allow different elements.
 """
 
-from __future__ import annotations
-
 import io
 import platform
 from collections.abc import Iterable, Sequence

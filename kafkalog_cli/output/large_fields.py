@@ -4,8 +4,6 @@ A batch may decompress to 128 MiB, and a single record may take all of it. Its J
 Python's copies of that text take several times more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from kafkalog_cli.format.java_text import java_string

@@ -3,8 +3,6 @@
 `ls --topics`, `--sort` and `--freeable` print what fills the disk, in units such as MiB.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from kafkalog_cli.disk.fs import FileStatus

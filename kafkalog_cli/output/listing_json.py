@@ -1,7 +1,5 @@
 """The JSON output of ls: objects for log directories, topics, partitions, segments and other files."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast

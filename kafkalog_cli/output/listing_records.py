@@ -1,7 +1,5 @@
 """The JSON objects of ls: log directories, topics, partitions, segments and other files."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, TypedDict
 
 from kafkalog_cli.disk.names import FileKind, WorkState

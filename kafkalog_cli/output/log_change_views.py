@@ -1,7 +1,5 @@
 """The Views of append, roll, truncate and delete-records."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, TypedDict
 

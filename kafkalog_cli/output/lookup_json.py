@@ -1,7 +1,5 @@
 """The JSON output of look-ups: the record as dump-log prints it, its batch, and how they were found."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, TypedDict
 
 from kafkalog_cli.format.batch import NO_OFFSET

@@ -1,7 +1,5 @@
 """The text output of look-ups: the record, its batch, and how they were found."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP

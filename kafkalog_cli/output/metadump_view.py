@@ -1,7 +1,5 @@
 """The output of metadump: the lines of text, and the object of a copy."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, TypedDict
 

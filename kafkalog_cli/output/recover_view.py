@@ -1,7 +1,5 @@
 """The Views of recover and recover --salvage, and their text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby

@@ -1,7 +1,5 @@
 """The output of replay: the plan, and the outcomes of partitions and of committed offsets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, TypedDict
 

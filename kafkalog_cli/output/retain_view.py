@@ -1,7 +1,5 @@
 """The Views of retain and of retain --free-bytes, and the text of retain's explanation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, TypedDict
 

@@ -1,7 +1,5 @@
 """The text and JSON output of undo and purge."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, TypedDict
 

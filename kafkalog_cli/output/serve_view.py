@@ -1,7 +1,5 @@
 """The output of serve: one line when clients may connect, as text or as an object."""
 
-from __future__ import annotations
-
 from typing import Annotated, TypedDict
 
 from kafkalog_cli.errors import counted

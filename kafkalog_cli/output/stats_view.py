@@ -1,7 +1,5 @@
 """The text and JSON output of stats: topics or partitions, the largest first, and the details of all together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal, NamedTuple, TypedDict
 

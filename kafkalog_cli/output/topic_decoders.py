@@ -1,7 +1,5 @@
 """dump-log's decoders of internal topics: keys and payloads as kafka-dump-log prints them (Java's toString)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """The output of transactions: transactional ids, and transactions that are open in a log, as objects and as tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Annotated, TypedDict
 

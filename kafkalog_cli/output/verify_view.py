@@ -1,7 +1,5 @@
 """How `verify` shows its results: findings with their next steps, a line or object per target, and the counts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -32,6 +32,7 @@ from kafkalog_cli.ops.audit.audit import (
 )
 from kafkalog_cli.ops.audit.compare import audit_table, run_of
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
+from kafkalog_cli.ops.engine import JobWatch, JobWatcher
 from kafkalog_cli.ops.same_place import PartitionIdentities
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.session.observer import SilentObserver
@@ -40,7 +41,7 @@ from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.work import Outcome, Work
 from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification
 from kafkalog_cli.ops.verify.verify import VERIFY, VerifyPlanner, VerifyRequest
-from kafkalog_cli.spark.jobs import JobWatch, JobWatcher, run_tasks
+from kafkalog_cli.spark.jobs import run_tasks
 from kafkalog_cli.spark.sessions import Sessions
 
 if TYPE_CHECKING:

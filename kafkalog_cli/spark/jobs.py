@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kafkalog_cli import errors
 from kafkalog_cli.errors import KafkalogError, NoSpace, error_saying
+from kafkalog_cli.ops.engine import POLL_SECONDS, JobWatch, JobWatcher
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -20,27 +21,6 @@ if TYPE_CHECKING:
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
-
-POLL_SECONDS = 0.2
-"""The time between two calls of a watcher."""
-
-
-class JobWatcher(Protocol):
-    """Gets the progress of a job."""
-
-    def begin(self, work: str, total_bytes: int) -> None:
-        """Start a phase: `work` names it in one word, `total_bytes` is its size."""
-
-    def advance(self, size_bytes: int, subject: str = "") -> None:
-        """Report `size_bytes` more as done; 0: the job is still running. Called from any thread."""
-
-
-class JobWatch(NamedTuple):
-    """The watcher of a job (None: nobody watches), the job's name in one word, and the bytes of each task."""
-
-    watcher: JobWatcher | None
-    work: str
-    sizes: Sequence[int]
 
 
 def run_tasks(

@@ -5,8 +5,6 @@ source, and all scans of one `load()` share it. So the filter of one scan would 
 to one `load()`.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from enum import Enum, unique

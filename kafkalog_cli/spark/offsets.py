@@ -1,7 +1,5 @@
 """Selects the partitions on disk for a read, and the range of offsets in each."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from functools import partial

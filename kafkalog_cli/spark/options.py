@@ -1,7 +1,5 @@
 """The options of the source: those of Spark's Kafka source with its names, precedence and refusals, and our own."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The columns of the source: one table, from which Spark's and Arrow's schemas are made; and conversions of types."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple

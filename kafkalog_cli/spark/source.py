@@ -1,7 +1,5 @@
 """The data source `kafkalog` of Spark: partitions of log directories as a DataFrame, without a running broker."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -76,7 +74,7 @@ class KafkalogDataSource(DataSource):
     @without_traceback()
     def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
         """Return a writer of rows as new partitions of a log directory; the columns are in docs/spark.md."""
-        from kafkalog_cli.spark.importing.writer import Writer, write_options
+        from kafkalog_cli.spark.writer import Writer, write_options
 
         return Writer(write_options(self.options), schema.names, overwrite=overwrite)
 

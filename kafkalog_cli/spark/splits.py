@@ -1,7 +1,5 @@
 """Divides ranges of logs into tasks: large ranges are cut at batch ends, by the indexes; small ranges share a task."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import accumulate, pairwise

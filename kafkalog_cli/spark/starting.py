@@ -11,8 +11,6 @@ It must have the checksum that it was made with, and be for the same Java and th
 archive that does not fit.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import mmap

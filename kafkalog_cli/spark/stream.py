@@ -3,8 +3,6 @@
 An offset of the stream is {topic: {partition: offset of the next record}}, as in Spark's Kafka source.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The data source `kafkalog-table` of Spark: a table of `tables.TABLES`, read from partition directories."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from itertools import islice

@@ -1,7 +1,5 @@
 """The tables of `kafkalog sql` besides the topics: their columns, and how they are read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum, unique
 from typing import Any, NamedTuple, TypeVar

@@ -1,7 +1,5 @@
 """The run of Spark from which `starting.make_archive` takes the classes: queries like those of `kafkalog sql`."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,6 @@
 """What an import tells when a call fails is true of the disk, and the same command goes on."""
 
 import random
-from contextlib import nullcontext
 from functools import partial
 
 import pyarrow as pa
@@ -9,8 +8,11 @@ import pytest
 from pyarrow import feather
 
 from kafkalog_cli.change.new_partitions import is_staged
+from kafkalog_cli.cli import import_run
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.ops.importing import task
+from kafkalog_cli.ops.importing.sources import input_files
 from tests.crash.log_directories import MARKER, ROOT, log_directory
 from tests.crash.told import READ_ONLY, TOLD
 from tests.crash.writer_matrix import copy, own_tree
@@ -19,12 +21,6 @@ from tests.support import watched_fs
 from tests.support.evidence import SCALE
 from tests.support.naive_reader import read_batches, read_records
 from tests.support.watched_fs import FailingFilesystem
-
-pytest.importorskip("pyspark")
-
-from kafkalog_cli.cli import import_run
-from kafkalog_cli.ops.importing.sources import input_files
-from kafkalog_cli.spark.importing import job, task
 
 LINES = b"0\n3\norders 0 90\nother 3 44\nt 0 0\n"
 WAYS = {"plain": (), "over an empty one": ("--replace-empty",), "proved": ("--prove",)}
@@ -55,8 +51,6 @@ def importing(tmp_path, monkeypatch):
         return input_files(RealFilesystem(), paths)
 
     monkeypatch.setattr(import_run, "input_files", inputs)
-    monkeypatch.setattr("kafkalog_cli.spark.sessions.command_session", lambda *_, **__: nullcontext())
-    monkeypatch.setattr(job, "run_tasks", lambda _, items, work, __: [work(item) for item in items])
     monkeypatch.setattr(task, "KernelChoice", partial(KernelChoice, forced=False))
 
     def act(fs, way, token="0001"):

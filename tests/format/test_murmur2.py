@@ -1,11 +1,13 @@
 """The hash of keys: Kafka's own examples (UtilsTest.testMurmur2), and kafka-python's for any bytes."""
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as twin
 
-from kafkalog_cli.ops.append.partitioning import murmur2, partition_of_key
+from kafkalog_cli.ops.append.partitioning import murmur2, partition_of_key, partitions_of_keys
 
 KAFKAS = {
     b"21": -973932308,
@@ -26,3 +28,17 @@ def test_kafkas_examples(data, signed):
 def test_any_key(data, partitions):
     assert murmur2(data) == twin(data) % (1 << 32)
     assert partition_of_key(data, partitions) == (twin(data) & 0x7FFFFFFF) % partitions
+
+
+@pytest.mark.parametrize("kind", ["binary", "large_binary"])
+def test_many_keys_at_once(kind):
+    """Keys of all lengths, nulls, and a part of an array, as a scan by columns gives them."""
+    pa = pytest.importorskip("pyarrow")
+    rng = random.Random(kind)
+    keys = [None if rng.random() < 0.1 else rng.randbytes(rng.choice((n % 40, n, 3 * n))) for n in range(300)]
+    whole = pa.array(keys, getattr(pa, kind)())
+    for part in (whole, whole.slice(7, 200), whole.slice(3, 1), whole.slice(5, 0)):
+        found = partitions_of_keys(part, 7).tolist()
+        known = [(at, key) for at, key in enumerate(part.to_pylist()) if key is not None]
+        assert [found[at] for at, _ in known] == [(twin(key) & 0x7FFFFFFF) % 7 for _, key in known]
+    assert partitions_of_keys(pa.nulls(2, pa.binary()), 7).shape == (2,)

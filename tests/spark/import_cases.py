@@ -10,8 +10,8 @@ import pytest
 
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import BadInput
+from kafkalog_cli.ops.importing import task as import_task
 from kafkalog_cli.spark.export import task as export_task
-from kafkalog_cli.spark.importing import task as import_task
 from tests.bad_input.makers import seven, seven_set
 from tests.interop.random_segments import random_batches
 from tests.spark.exporting import FileFormat, export

@@ -9,8 +9,9 @@ import signal
 import sys
 from pathlib import Path
 
+from kafkalog_cli.ops.engine import JobWatch
 from kafkalog_cli.spark import session
-from kafkalog_cli.spark.jobs import JobWatch, run_tasks
+from kafkalog_cli.spark.jobs import run_tasks
 
 
 class Heard:

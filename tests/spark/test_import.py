@@ -13,9 +13,8 @@ from kafkalog_cli.change.new_partitions import is_staged
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import BadInput, ExitCode, NothingSelected, NotSame, PathNotFound, Refused, UsageError
 from kafkalog_cli.ops.export_request import OnDamage
-from kafkalog_cli.ops.importing import planning
+from kafkalog_cli.ops.importing import planning, task
 from kafkalog_cli.ops.importing.building import build
-from kafkalog_cli.spark.importing import task
 from tests.spark.exporting import FileFormat, export, pa, pq, tasks_here
 from tests.spark.importing import NOW_MS, import_into, new_log_dir, records, seen
 from tests.spark.test_export import CODECS
@@ -337,7 +336,7 @@ def test_offsets_that_do_not_ascend(tmp_path):
     assert seen(new) == []
 
 
-def test_a_task_that_is_tried_again(tmp_path, monkeypatch):
+def test_a_task_that_is_tried_again(tmp_path):
     """Each try builds its own directory; of a lost one nothing is left, whether it ended or not."""
     for number in range(2):
         folder = log_dir(
@@ -345,8 +344,7 @@ def test_a_task_that_is_tried_again(tmp_path, monkeypatch):
         )
     export(folder, tmp_path / "out")
     new = new_log_dir(tmp_path / "new")
-    tries, staged = iter(range(100)), set()
-    monkeypatch.setattr(task, "attempt", lambda: str(next(tries)))
+    staged = set()
 
     def twice(spark, items, work, *_):
         first = tasks_here(spark, items, work)

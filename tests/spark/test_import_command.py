@@ -64,6 +64,30 @@ def test_the_command(exported, tmp_path):
 
 
 @pytest.mark.usefixtures("spark")
+def test_the_same_files_with_spark_and_without(exported, tmp_path):
+    """Both sort the rows by keys first; without --master, nothing of Spark is imported."""
+    words = ("--topic", "t", "--partitions", "3", "--prove", "--now", "2023-11-15")
+    made = {}
+    for name, master in (("spark", ("--master", "local[2]")), ("here", ())):
+        new = new_log_dir(tmp_path / name)
+        if master:
+            assert kafkalog("import", exported[0], "--log-dir", new, *words, *master)[0] == 0
+        else:
+            code = (
+                "import sys; from kafkalog_cli.cli.app import run; assert not run(sys.argv[1:]); print([*sys.modules])"
+            )
+            argv = [sys.executable, "-c", code, "import", str(exported[0]), "--log-dir", str(new), *words]
+            said = subprocess.run(argv, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+            modules = said.splitlines()[-1]
+            assert "'pyarrow'" in modules
+            assert "'pyspark'" not in modules
+        files = (path for path in sorted(new.glob("t-*/*")))
+        made[name] = {str(path.relative_to(new)): path.read_bytes() for path in files}
+    assert made["spark"] == made["here"]
+    assert sum(1 for name in made["here"] if name.endswith(".log")) == 3
+
+
+@pytest.mark.usefixtures("spark")
 def test_as_objects(exported, tmp_path):
     new = new_log_dir(tmp_path / "new")
     schema = json.loads((ROOT / "docs" / "schemas" / "kafkalog.imported-1.json").read_text())

@@ -7,7 +7,7 @@ import pytest
 
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import BadInput, ExitCode, KafkalogError, NothingSelected, PathNotFound, UsageError
-from kafkalog_cli.spark.importing import task
+from kafkalog_cli.ops.importing import task
 from tests.spark.exporting import pa, pq
 from tests.spark.importing import NOW_MS, import_into, new_log_dir, records, seen
 

@@ -13,11 +13,11 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.disk.posix_lock import lock_owner
 from kafkalog_cli.errors import BadInput, NotChanged
+from kafkalog_cli.ops.importing import job, processes
 from kafkalog_cli.ops.importing.scattering import Places
 from kafkalog_cli.ops.importing.sources import ImportRequest
+from kafkalog_cli.ops.importing.task import BuildTask, Where, scattered
 from kafkalog_cli.ops.settings import SettingsSource
-from kafkalog_cli.spark.importing import job
-from kafkalog_cli.spark.importing.task import BuildTask, Where, scattered
 from tests.spark.exporting import pa
 from tests.spark.importing import NOW_MS, new_log_dir, seen
 
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere one p
 
 @pytest.fixture(autouse=True)
 def several(monkeypatch):
-    monkeypatch.setattr(job, "LEAST_BYTES", 0)
-    monkeypatch.setattr(job, "_cores", lambda: 3)
+    monkeypatch.setattr(processes, "LEAST_BYTES", 0)
+    monkeypatch.setattr(processes, "_cores", lambda: 3)
 
 
 def sorted_out(log_dir, partitions=5, rows=200, wrong=None):
@@ -69,7 +69,7 @@ def test_the_same_files(tmp_path, monkeypatch):
     """Bit for bit those that one process makes, in the same order."""
     made, pids = {}, []
     for name, least in (("several", 0), ("one", 1 << 60)):
-        monkeypatch.setattr(job, "LEAST_BYTES", least)
+        monkeypatch.setattr(processes, "LEAST_BYTES", least)
         new = new_log_dir(tmp_path / name)
         result = commit(new, sorted_out(new))
         made[name] = digests(new), [one._replace(staged="", inode=0) for one in result.done]
@@ -104,7 +104,7 @@ def test_one_that_is_killed(tmp_path, monkeypatch):
     new = new_log_dir(tmp_path / "new")
     parts = sorted_out(new)
     monkeypatch.setattr(BuildTask, "__call__", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-    with pytest.raises(NotChanged, match="a process that built a partition was killed: is there enough memory"):
+    with pytest.raises(NotChanged, match="a process of the import was killed: is there enough memory"):
         commit(new, parts)
     assert seen(new) == []
 

@@ -17,9 +17,9 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import Refused
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.engine import log_bytes
+from kafkalog_cli.ops.engine import JobWatch, log_bytes
 from kafkalog_cli.output import progress
-from kafkalog_cli.spark.jobs import JobWatch, run_tasks
+from kafkalog_cli.spark.jobs import run_tasks
 from tests.spark.clusters import spark_environment
 from tests.spark.exporting import files, pa, pq
 from tests.spark.importing import new_log_dir

@@ -1,7 +1,5 @@
 """Finds the part of a log that may be cleaned, how urgent that is, and which segments become one (LogToClean)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from enum import Enum, unique
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Explains why each record of a key stays or is removed, by reading the log for that key only; writes nothing."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterator
 from enum import Enum, unique

@@ -3,8 +3,6 @@
 `CleanedTransactions` follows transactions as the cleaner does: aborted batches, and removable markers (KIP-98).
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The dirty part is read first, to find the last record of each key. Then the keys
 up. If the keys do not fit into memory, they are processed in slices, and each slice reads the log again.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass

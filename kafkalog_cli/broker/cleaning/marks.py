@@ -1,7 +1,5 @@
 """Marks of the records that a cleaning reads: a byte per record, in log order, says whether the record is removed."""
 
-from __future__ import annotations
-
 import mmap
 from collections.abc import Iterable, Iterator
 from typing import Any

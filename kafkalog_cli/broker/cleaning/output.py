@@ -1,7 +1,5 @@
 """Writes the segments of a cleaning: appends batches to a log, and writes the indexes when the segment is closed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 

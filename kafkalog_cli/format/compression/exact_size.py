@@ -4,8 +4,6 @@ gzip gets a file name in its header, and zstd a skippable frame or empty blocks.
 place of copies. Kafka's Java reads all of them.
 """
 
-from __future__ import annotations
-
 import struct
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Outcome of reading a compressed stream: bytes in a reused bytearray with limits on its growth, or a fault."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from kafkalog_cli.format.fault import FaultKind

@@ -1,7 +1,5 @@
 """JSON as Kafka's tools print it: Jackson's compact text of a decoded message, with doubles as JDK 17 prints them."""
 
-from __future__ import annotations
-
 import base64
 import math
 import re

@@ -1,7 +1,5 @@
 """Records of the five internal topics: keys and values, decoded by the framing and the schemas of their topic."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any, NamedTuple
 

@@ -11,8 +11,6 @@ A compiled kernel processes only common input. At anything unusual, such as dama
 continues.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple, Protocol
 
 from kafkalog_cli.format.batch import BatchColumns

@@ -1,7 +1,5 @@
 """The compiled kernels as their callers use them, whether Numba or `native` provides them."""
 
-from __future__ import annotations
-
 import threading
 
 import numpy as np

@@ -1,8 +1,6 @@
 """Join columns of keys, values and headers, contiguous as in Arrow, into records, compiled."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
-from __future__ import annotations
-
 import numpy as np
 
 from kafkalog_cli.format.kernels.compiled_encode import put_field

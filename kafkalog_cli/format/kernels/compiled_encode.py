@@ -1,8 +1,6 @@
 """Encode record columns as v2 batches, compiled: the twin of `plain_encode.encode_records`."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
-from __future__ import annotations
-
 import numpy as np
 from numba import types
 

@@ -10,8 +10,6 @@ therefore prefetch the table's data for several records ahead.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
-from __future__ import annotations
-
 import numpy as np
 from numba import types
 

@@ -1,8 +1,6 @@
 """Read NDJSON lines into record columns, compiled. Only lines as dump-log prints them; others are left to Python."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
-from __future__ import annotations
-
 import numpy as np
 from numba import types
 

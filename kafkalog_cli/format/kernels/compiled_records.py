@@ -1,8 +1,6 @@
 """Decode the records of many v2 batches at once, compiled: the twin of `plain_records.decode_batch`."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
-from __future__ import annotations
-
 import numpy as np
 from numba import types
 

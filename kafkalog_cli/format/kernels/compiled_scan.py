@@ -1,8 +1,6 @@
 """Scan the batches of a chunk into batch columns, compiled: the twin of `plain.scan` for common input."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
-from __future__ import annotations
-
 import numpy as np
 from numba import types
 

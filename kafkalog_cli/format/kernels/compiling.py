@@ -1,8 +1,6 @@
 """Compile kernels with Numba to machine code that `native` loads, without Numba's reference counting of arrays."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property, partial

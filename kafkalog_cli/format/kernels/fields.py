@@ -1,8 +1,6 @@
 """Copy keys, values and headers of decoded records into contiguous columns as in Arrow, compiled."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
-from __future__ import annotations
-
 import numpy as np
 from numba import types
 

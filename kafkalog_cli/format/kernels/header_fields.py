@@ -1,8 +1,6 @@
 """Compiled functions for record headers, which were checked when the records were decoded."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
-from __future__ import annotations
-
 import numpy as np
 
 from kafkalog_cli.format.kernels.compiling import kernel

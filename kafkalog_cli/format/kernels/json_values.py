@@ -1,8 +1,6 @@
 """JSON values in text that ends in a newline (no value contains one): strings, base64, integers; compiled."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
-from __future__ import annotations
-
 import numpy as np
 
 from kafkalog_cli.format.kernels.compiling import inlined, kernel

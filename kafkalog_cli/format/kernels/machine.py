@@ -1,8 +1,6 @@
 """Machine instructions for the compiled kernels, as Numba intrinsics: loads, trailing zeros, CRC-32C steps."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
-from __future__ import annotations
-
 from typing import Any
 
 import llvmlite.binding as llvm

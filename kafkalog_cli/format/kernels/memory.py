@@ -1,8 +1,6 @@
 """Machine instructions for writing, as Numba intrinsics: copies, and big-endian numbers."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
-from __future__ import annotations
-
 from typing import Any
 
 from llvmlite import ir

@@ -1,7 +1,5 @@
 """Compiled kernels as machine code. llvmlite loads it without Numba, whose import takes longer than most dumps."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 import warnings

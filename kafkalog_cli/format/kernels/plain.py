@@ -1,7 +1,5 @@
 """The scan in plain Python. It needs neither numpy nor Numba, so it starts at once."""
 
-from __future__ import annotations
-
 from kafkalog_cli.format import crc as checksums
 from kafkalog_cli.format.batch import (
     CODEC_MASK,

@@ -1,7 +1,5 @@
 """Encode record columns as v2 batches in plain Python (DefaultRecord.writeTo, MemoryRecordsBuilder)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Decode the records of one batch in plain Python: v2, and message sets v0 and v1 with their nesting."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Messages of Kafka 0.7 in plain Python, with nested sets; problems in old sets that Kafka silently ignores."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from typing import NamedTuple

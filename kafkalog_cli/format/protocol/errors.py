@@ -1,7 +1,5 @@
 """The error codes of Kafka's protocol that kafkalog answers with (org.apache.kafka.common.protocol.Errors)."""
 
-from __future__ import annotations
-
 from enum import IntEnum, unique
 
 

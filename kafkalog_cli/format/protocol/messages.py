@@ -1,7 +1,5 @@
 """The tables of requests and responses, and how their headers and bodies are read and written."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Mapping

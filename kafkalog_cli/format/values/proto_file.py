@@ -3,8 +3,6 @@
 The library gives a syntax tree. Names of types stay as written: the descriptor pool of protobuf resolves them.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 MOST_TEXT_CHARACTERS = 128 << 10

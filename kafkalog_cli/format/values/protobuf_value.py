@@ -1,7 +1,5 @@
 """Protobuf messages as JSON, by the library protobuf: its parser, and its JSON mapping (JsonFormat)."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """The schemas of a registry: what the records of its topic `_schemas` say, or what files say."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ indexes of the message in its file follow. The same bytes may be in a header of 
 (DualSchemaIdDeserializer). Commands have the formats as choices, so this module imports little.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from enum import Enum, unique
 from typing import NamedTuple

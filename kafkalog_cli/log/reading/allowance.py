@@ -1,7 +1,5 @@
 """How much memory a reader may use that runs ahead of its consumer, beside other readers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Condition, get_ident

@@ -1,7 +1,5 @@
 """Read the header of one batch at a position of a segment, without the batch's contents."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from zlib import crc32
 

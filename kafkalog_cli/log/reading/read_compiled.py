@@ -3,8 +3,6 @@
 Unusual batches are decoded in Python.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Protocol

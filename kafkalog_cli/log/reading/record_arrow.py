@@ -56,7 +56,7 @@ def record_schema(columns: Sequence[str] | None = None) -> Any:
 
     BATCH_FIELDS and SIZE_FIELDS are also valid columns. Raises UsageError for a column that does not exist.
     """
-    pa = _pyarrow()
+    pa = need_pyarrow()
     header = pa.struct([pa.field("key", pa.binary(), nullable=False), pa.field("value", pa.binary())])
     types = {
         "offset": pa.int64(),
@@ -88,7 +88,7 @@ def record_schema(columns: Sequence[str] | None = None) -> Any:
 
 def batch_schema() -> Any:
     """Return the pyarrow.Schema of batches: the columns of `Batch`, with `crc_valid` in place of `valid`."""
-    pa = _pyarrow()
+    pa = need_pyarrow()
     fields = [pa.field(name, pa.int64(), nullable=False) for name in Batch._fields if name != "valid"]
     return pa.schema([*fields, pa.field("crc_valid", pa.bool_(), nullable=False)])
 
@@ -99,7 +99,7 @@ def record_batches(block: RecordBlock, schema: Any) -> Iterator[Any]:
     There is one RecordBatch, or several if the keys or values have more than PART_BYTES. A larger key or value is in a
     RecordBatch of its own. If it fills half of the block's buffer, it stays there and is not copied.
     """
-    pa = _pyarrow()
+    pa = need_pyarrow()
     records, counts = _records(block)
     parts = [(0, records.shape[1])]
     while parts:
@@ -146,7 +146,7 @@ def arrow_of_batches(batches: BatchColumns) -> Any:
     """Return batches as one pyarrow.RecordBatch with `batch_schema`."""
     import numpy as np
 
-    pa = _pyarrow()
+    pa = need_pyarrow()
     columns = [np.array(column, dtype=np.int64) for column in batches.columns()]
     arrays = [pa.array(column) for column in columns[:-1]]
     return pa.RecordBatch.from_arrays([*arrays, pa.array(columns[-1] != 0)], schema=batch_schema())
@@ -162,14 +162,14 @@ class _Columns:
         self._is_compiled = block.is_compiled
 
     def offset(self, type: Any) -> Any:  # noqa: A002
-        return _pyarrow().array(self._records[0].copy(), type)
+        return need_pyarrow().array(self._records[0].copy(), type)
 
     def timestamp(self, type: Any) -> Any:  # noqa: A002
-        pa = _pyarrow()
+        pa = need_pyarrow()
         return pa.array(self._records[1].copy(), pa.int64(), mask=self._records[1] == NO_TIMESTAMP).cast(type)
 
     def sequence(self, type: Any) -> Any:  # noqa: A002
-        return _pyarrow().array(self._records[2].astype("int32"), type)
+        return need_pyarrow().array(self._records[2].astype("int32"), type)
 
     def timestamp_type(self, type: Any) -> Any:  # noqa: A002
         """The ids of TimestampType: -1 none, 0 CreateTime, 1 LogAppendTime."""
@@ -224,7 +224,7 @@ class _Columns:
     def headers(self, type: Any) -> Any:  # noqa: A002
         import numpy as np
 
-        pa = _pyarrow()
+        pa = need_pyarrow()
         counts = self._records[8]
         if not counts.any():
             nothing = pa.array([], type.value_type)
@@ -259,17 +259,17 @@ class _Columns:
             # Arrow copies small values faster from bytes. Of a large value there is then no copy in between.
             is_large = len(sizes) > 0 and int(sizes.max()) >= _LARGE_FIELD_BYTES
             field = view_of if is_large else field_bytes
-            return _pyarrow().array([field(self._block.buffer, *place) for place in places], type)
+            return need_pyarrow().array([field(self._block.buffer, *place) for place in places], type)
         buffer = np.frombuffer(self._block.buffer, dtype=np.uint8)
         ends = np.empty(len(sizes) + 1, dtype=np.int64)
-        room = _pyarrow().allocate_buffer(int(np.maximum(sizes, 0).sum()))  # Arrow's pool has warm pages
+        room = need_pyarrow().allocate_buffer(int(np.maximum(sizes, 0).sum()))  # Arrow's pool has warm pages
         data = np.frombuffer(room, dtype=np.uint8)
         native.function(native.COPY_FIELDS)(buffer, self._records, row, ends, data)
         return _binary(ends, data, sizes >= 0)
 
     def _size(self, row: int, type: Any) -> Any:  # noqa: A002
         sizes = self._records[row]
-        return _pyarrow().array(sizes.astype("int32"), type, mask=sizes < 0)
+        return need_pyarrow().array(sizes.astype("int32"), type, mask=sizes < 0)
 
     def _of_batches(self, name: str) -> Integers:
         """Return a column of the batches to which the block's records belong."""
@@ -283,8 +283,8 @@ class _Columns:
         import numpy as np
 
         if len(values) and (values == values[0]).all():
-            return _pyarrow().array(np.full(len(self._rows), values[0]), type)
-        return _pyarrow().array(values[self._rows], type)
+            return need_pyarrow().array(np.full(len(self._rows), values[0]), type)
+        return need_pyarrow().array(values[self._rows], type)
 
 
 def _records(block: RecordBlock) -> tuple[Integers, Integers]:
@@ -307,7 +307,7 @@ def _lent(buffer: memoryview, position: int, size: int, type: Any) -> Any:  # no
     """Return a binary array with one value, which is a part of `buffer`."""
     import numpy as np
 
-    pa = _pyarrow()
+    pa = need_pyarrow()
     ends = pa.py_buffer(np.array([0, size], dtype=np.int32))
     return pa.Array.from_buffers(type, 1, [None, ends, pa.py_buffer(buffer[position : position + size])])
 
@@ -316,13 +316,13 @@ def _binary(ends: Integers, data: Octets, valid: Flags | None) -> Any:
     """Return a binary array. `valid` is None if no element is null."""
     import numpy as np
 
-    pa = _pyarrow()
+    pa = need_pyarrow()
     bits = None if valid is None or valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
     buffers = [bits, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.binary(), len(ends) - 1, buffers)
 
 
-def _pyarrow() -> Any:
+def need_pyarrow() -> Any:
     """Return the pyarrow module. Raises UsageError if it is not installed."""
     try:
         import pyarrow as pa

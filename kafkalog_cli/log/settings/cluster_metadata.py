@@ -1,7 +1,5 @@
 """Reads `__cluster_metadata` as a broker does when it starts: the newest snapshot, then the log after it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice

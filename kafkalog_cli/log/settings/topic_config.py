@@ -1,7 +1,5 @@
 """The settings of a topic's logs and of its broker: their values, and the source of each value."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, unique
@@ -136,10 +134,10 @@ class _Value(Generic[ValueT]):
         self._kind = kind
 
     @overload
-    def __get__(self, settings: None, owner: object = None) -> _Value[ValueT]: ...
+    def __get__(self, settings: None, owner: object = None) -> "_Value[ValueT]": ...
     @overload
-    def __get__(self, settings: Settings, owner: object = None) -> ValueT: ...
-    def __get__(self, settings: Settings | None, owner: object = None) -> ValueT | _Value[ValueT]:
+    def __get__(self, settings: "Settings", owner: object = None) -> ValueT: ...
+    def __get__(self, settings: "Settings | None", owner: object = None) -> "ValueT | _Value[ValueT]":
         return self if settings is None else cast(ValueT, settings.settings[self._name].value)
 
 

@@ -1,7 +1,5 @@
 """The settings of Kafka 4.4 that concern logs, as tables: LogConfig's, and the broker settings for their defaults."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from kafkalog_cli.format.config_def import (

@@ -1,7 +1,5 @@
 """Read records to append from Arrow columns: runs by a compiled kernel, or single records if there are few."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Refuse what a broker refuses to append (LogValidator, UnifiedLog.append), with a message about the record."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple, cast
 

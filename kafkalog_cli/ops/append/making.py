@@ -1,7 +1,5 @@
 """Make a new partition for an append: where it may be made, and its removal if the append fails."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

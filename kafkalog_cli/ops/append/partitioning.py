@@ -1,10 +1,9 @@
 """Choose the partition of each record as Kafka's producer does (murmur2), and sort the input by partition."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from tempfile import SpooledTemporaryFile
+from typing import Any
 
 from kafkalog_cli.errors import Refused
 from kafkalog_cli.log.partition import Partition
@@ -32,6 +31,41 @@ def murmur2(data: bytes) -> int:
     found ^= found >> 13
     found = (found * _MULTIPLIER) & _MASK
     return found ^ (found >> 15)
+
+
+_LONG_BYTES = 256
+"""A longer key is hashed by itself: each four bytes of the longest key cost a step for all."""
+
+
+def partitions_of_keys(keys: Any, partitions: int) -> Any:
+    """Return `partition_of_key` of each key of an Arrow array of bytes, as numbers of NumPy; any for a null."""
+    import numpy as np
+    import pyarrow as pa
+
+    _, ends, data = keys.buffers()
+    kind = np.int64 if pa.types.is_large_binary(keys.type) else np.int32
+    bounds = np.frombuffer(ends, kind)[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)
+    octets = np.zeros(bounds[-1] - bounds[0] + 4, np.uint8)
+    octets[:-4] = np.frombuffer(data or b"", np.uint8)[bounds[0] : bounds[-1]]
+    words = np.ndarray((len(octets) - 3,), "<u4", octets.data, strides=(1,))
+    at, sizes = bounds[:-1] - bounds[0], np.diff(bounds)
+    found = np.uint32(_SEED) ^ sizes.astype(np.uint32)
+    rows, step = np.flatnonzero(sizes <= _LONG_BYTES), 0
+    while len(rows := rows[sizes[rows] - step >= 4]):
+        mixed = words[at[rows] + step] * np.uint32(_MULTIPLIER)
+        mixed ^= mixed >> 24
+        found[rows] = found[rows] * np.uint32(_MULTIPLIER) ^ mixed * np.uint32(_MULTIPLIER)
+        step += 4
+    rest = sizes & 3
+    rows = np.flatnonzero(rest)
+    last = words[(at + sizes - rest)[rows]] & ((1 << 8 * rest[rows]) - 1).astype(np.uint32)
+    found[rows] = (found[rows] ^ last) * np.uint32(_MULTIPLIER)
+    found ^= found >> 13
+    found *= np.uint32(_MULTIPLIER)
+    found ^= found >> 15
+    for row in np.flatnonzero(sizes > _LONG_BYTES).tolist():
+        found[row] = murmur2(octets[at[row] : at[row] + sizes[row]].tobytes())
+    return (found & np.uint32(0x7FFFFFFF)).astype(np.int64) % partitions
 
 
 def partition_of_key(key: bytes, partitions: int) -> int:
@@ -66,12 +100,15 @@ class Partitioner:
             if found not in self._is_given:
                 raise ValueError(f"its key belongs to partition {found} of {self._count}, which is not given")
             return found
-        wanted = record.origin.partition
-        if wanted in self._is_given:
+        return self.without_key(record.origin.partition, len(record.value or b""))
+
+    def without_key(self, wanted: int | None, value_bytes: int) -> int:
+        """Return the number of the partition of a record without a key; `wanted`: the partition it comes from."""
+        if wanted is not None and wanted in self._is_given:
             return wanted
         if self._sticky_bytes >= self._batch_bytes:
             self._sticky_bytes, self._sticky = 0, (self._sticky + 1) % len(self._given)
-        self._sticky_bytes += len(record.value or b"")
+        self._sticky_bytes += value_bytes
         return self._given[self._sticky]
 
 

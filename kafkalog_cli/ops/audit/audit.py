@@ -1,7 +1,5 @@
 """Audit one partition: its verification and its statistics, from one reading of the log."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple

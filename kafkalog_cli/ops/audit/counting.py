@@ -5,8 +5,6 @@ are dropped. A dropped key that comes again has lost at most the sum of the larg
 of keys is then estimated from the smallest hashes (KMV, Bar-Yossef et al. 2002).
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Make findings: where the problem is, how bad it is, what a broker does about it, and the next step."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from kafkalog_cli.format.fault import Fault, FaultKind

@@ -1,7 +1,5 @@
 """The diagnoses of logs and of the files beside them, per kind of finding: severity, effect on a broker, next step."""
 
-from __future__ import annotations
-
 from kafkalog_cli.ops.checks.finding_kinds import Diagnosis, FindingKind, Severity
 from kafkalog_cli.ops.next_steps import EPOCHS_STAY, LOWER_WATERMARK, REPLICATE, SALVAGE
 

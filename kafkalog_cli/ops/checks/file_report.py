@@ -1,7 +1,5 @@
 """The verdicts on entries and sidecar files, how severe they are, and the findings that `verify` takes from them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The kinds of findings and their severities."""
 
-from __future__ import annotations
-
 from enum import Enum, unique
 from typing import NamedTuple
 

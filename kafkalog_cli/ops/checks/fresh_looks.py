@@ -5,8 +5,6 @@ then hold an index that is newer than its log, or meet a segment in the middle o
 one look to the next, and damage does not.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Checks offset index entries against the batches of their segment: their positions, and the style of the entries."""
 
-from __future__ import annotations
-
 import heapq
 from array import array
 from bisect import bisect_left, bisect_right

@@ -1,7 +1,5 @@
 """The index files of a segment: their entries in use, their check while the segment is walked, and their report."""
 
-from __future__ import annotations
-
 from array import array
 from bisect import bisect_right
 from collections import Counter

@@ -1,7 +1,5 @@
 """Reports on the sidecar files of one partition, ordered by base offset and kind. Each segment is walked once."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

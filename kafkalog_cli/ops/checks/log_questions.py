@@ -1,7 +1,5 @@
 """Collects the offsets that sidecar files need from a log before it is walked, so that one pass answers all."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field

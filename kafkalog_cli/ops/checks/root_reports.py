@@ -1,7 +1,5 @@
 """Reports on all selected files: partitions, then the files at the root of a log directory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Reports on one segment: it is walked once, and every index is checked during the walk."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """The sidecar files of a directory: lists, sorts and reads them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

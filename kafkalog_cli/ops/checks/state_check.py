@@ -1,7 +1,5 @@
 """Checks transaction indexes, producer snapshots, leader epochs and checkpoints against the log that they describe."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Proves that keys were erased: reads every log before and after, and other files that may contain the keys."""
 
-from __future__ import annotations
-
 import hashlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator

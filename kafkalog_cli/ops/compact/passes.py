@@ -1,7 +1,5 @@
 """Repeats the cleaning of a log as often as requested, before its output replaces the old segments."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The verb `compact`: cleaning, retention after it if cleanup.policy has delete too, and erasure of keys."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

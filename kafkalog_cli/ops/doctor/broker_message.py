@@ -1,7 +1,5 @@
 """A line of a broker's log that sends people to its disk: its meaning, and the commands that help."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 LOG_DIR = "/var/lib/kafka/data"

@@ -4,8 +4,6 @@
 classes, and runs each command on a real log directory.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Examine a log directory for `doctor`: the findings of `verify`, the plans of a broker's start, the next commands."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -58,7 +56,7 @@ class Examination:
 
     root: LogDirRoot
     partitions: int
-    steps: tuple[StartStep, ...]
+    steps: "tuple[StartStep, ...]"
     verifications: tuple[Verification, ...]
     commands: tuple[NextCommand, ...]
     lines: tuple[Recognised, ...]

@@ -1,7 +1,5 @@
 """The lines that a broker prints when it starts on its log directories."""
 
-from __future__ import annotations
-
 from kafkalog_cli.ops.doctor.broker_message import (
     AS_BROKER,
     LIST,

@@ -1,7 +1,5 @@
 """The lines that a broker prints about replication, metadata and coordinators."""
 
-from __future__ import annotations
-
 from kafkalog_cli.ops.doctor.broker_message import (
     CHECKPOINTS,
     LOG_DIR,

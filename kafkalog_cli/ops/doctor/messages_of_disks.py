@@ -1,7 +1,5 @@
 """The lines that a broker prints about disks, retention and its cleaner."""
 
-from __future__ import annotations
-
 from kafkalog_cli.ops.doctor.broker_message import (
     AS_BROKER,
     BROKER_CONFIG,

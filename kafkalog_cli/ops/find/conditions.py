@@ -1,7 +1,5 @@
 """The request of `find`: conditions of a record, with paths into JSON values, and the rows that meet them."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence

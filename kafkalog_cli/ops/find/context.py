@@ -1,7 +1,5 @@
 """Chooses the records around matches, as `grep -C` does: across blocks, each record once, with a mark at gaps."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence

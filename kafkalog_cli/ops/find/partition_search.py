@@ -1,7 +1,5 @@
 """Searches partitions in parallel: their matching records in the order of their offsets, and what is damaged."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
@@ -154,7 +152,7 @@ class PartitionSearch:
                 return base
         return start if known or is_damaged else None
 
-    def _matches_of(self, base: int, end: int, view: PartitionState) -> _MatchesOfSegment:
+    def _matches_of(self, base: int, end: int, view: PartitionState) -> "_MatchesOfSegment":
         """Return the last matches between two offsets, which are those of one segment."""
         matches: deque[_Match] = deque(maxlen=self._request.last)
         records, is_damaged = 0, False

@@ -1,7 +1,5 @@
 """Build one new partition from its rows, in a directory that no broker reads yet."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -51,7 +49,7 @@ class TopicStyle:
     keeps_epochs: bool = False
 
     @classmethod
-    def of(cls, source: SettingsSource, log_dir: str, topic: str, writing: Writing, now_ms: int) -> TopicStyle:
+    def of(cls, source: SettingsSource, log_dir: str, topic: str, writing: Writing, now_ms: int) -> "TopicStyle":
         """Return the style with the topic's settings there. Raises as `SettingsSource.metadata` does."""
         config = source.topic_config(log_dir, topic)
         return cls(topic, config, LogRequest(now_ms, source).used_settings(log_dir, topic), writing, now_ms)

@@ -4,8 +4,6 @@ The plan says which partitions to make: from which files, with which topic ids, 
 new partition back, and compares it with the rows that it was built from.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Sort rows by partition into files that have the rows of one partition each, and merge the files by offset."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -10,8 +8,7 @@ from kafkalog_cli.disk.fs import FileAttributes, WritableFilesystem
 from kafkalog_cli.disk.named_places import StagedFile
 from kafkalog_cli.errors import BadInput, UsageError
 from kafkalog_cli.ops.append.arrow import check_columns
-from kafkalog_cli.ops.append.partitioning import Partitioner, partition_of_key
-from kafkalog_cli.ops.append.reading import NewRecord, RecordOrigin
+from kafkalog_cli.ops.append.partitioning import Partitioner, partitions_of_keys
 from kafkalog_cli.ops.export_files import writer
 from kafkalog_cli.ops.export_request import FileFormat
 from kafkalog_cli.ops.importing.sources import NO_OFFSET, PLACE_COLUMNS, InputFile, batches, offset_range
@@ -144,16 +141,13 @@ class Scatter:
         assert self._places.partitions is not None
         if "key" not in part.schema.names:
             part = part.append_column("key", _nulls(part.num_rows))
-        encoded = part.column("key").dictionary_encode()
-        distinct = (_bytes(key) for key in encoded.dictionary.to_pylist())
-        of_key = np.array([partition_of_key(key, self._places.partitions) for key in distinct] or [0], np.int64)
-        at = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
-        numbers: Any = of_key[at].copy()
-        without = np.flatnonzero(encoded.indices.is_null().to_numpy(zero_copy_only=False))
-        for row in without.tolist():
-            value = part.column("value")[row].as_py() if "value" in part.schema.names else None
-            record = NewRecord(None, _bytes(value), origin=RecordOrigin(None if given is None else given[row].as_py()))
-            numbers[row] = self._partitioner.partition_of(record)
+        keys = part.column("key")
+        numbers = partitions_of_keys(keys, self._places.partitions)
+        if keys.null_count:
+            wanted_by_row = [None] * part.num_rows if given is None else given.to_pylist()
+            sizes = _value_bytes(part)
+            for row in np.flatnonzero(keys.is_null().to_numpy(zero_copy_only=False)).tolist():
+                numbers[row] = self._partitioner.without_key(wanted_by_row[row], sizes[row])
         if given is None or not self._places.is_column_first:
             return numbers
         wanted: Any = given.fill_null(-1).to_numpy(zero_copy_only=False)
@@ -171,10 +165,11 @@ class Scatter:
     def _write(self, parts: list[Any]) -> InputFile:
         import pyarrow as pa
 
-        table = pa.Table.from_batches(parts)
+        table, ends = pa.Table.from_batches(parts), None
         if "offset" in table.schema.names:
             if not table.column("offset").null_count:
                 table = table.sort_by("offset")
+                ends = (table.column("offset")[0].as_py(), table.column("offset")[-1].as_py())
             elif self._places.keeps_offsets:
                 raise BadInput(path=self._name, reason=NO_OFFSET)
             else:
@@ -186,11 +181,12 @@ class Scatter:
             for batch in table.to_batches():
                 out.write(batch)
             out.close()
-            size_bytes = file.finish()
+            size_bytes = file.finish(is_kept=False)
         except BaseException:
             file.drop()
             raise
-        return InputFile(path, FileFormat.ARROW, size_bytes, table.num_rows, columns=tuple(table.schema.names))
+        columns = tuple(table.schema.names)
+        return InputFile(path, FileFormat.ARROW, size_bytes, table.num_rows, columns=columns, offsets=ends)
 
 
 def _nulls(rows: int) -> Any:
@@ -199,8 +195,13 @@ def _nulls(rows: int) -> Any:
     return pa.nulls(rows, pa.binary())
 
 
-def _bytes(found: Any) -> Any:
-    return found.encode() if isinstance(found, str) else found
+def _value_bytes(part: Any) -> list[int]:
+    import pyarrow.compute as pc
+
+    if "value" not in part.schema.names:
+        return [0] * part.num_rows
+    sizes: list[int] = pc.binary_length(part.column("value")).fill_null(0).to_pylist()
+    return sizes
 
 
 def in_offset_order(files: Sequence[InputFile], columns: Collection[str]) -> Iterator[Any]:

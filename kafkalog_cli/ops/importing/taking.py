@@ -1,7 +1,5 @@
 """Convert lines, or the columns of files, to the columns of records, or refuse columns that cannot be converted."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

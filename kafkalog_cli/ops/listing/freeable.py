@@ -1,7 +1,5 @@
 """The space that retention and compaction would free now, from the plans of `retain` and `compact`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType

@@ -1,7 +1,5 @@
 """Find what `ls` lists for a path: a log directory with its partitions, one partition directory, or one file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Copies whole log directories without their data, into a directory that has its name only when it is complete."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence

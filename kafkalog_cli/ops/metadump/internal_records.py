@@ -3,8 +3,6 @@
 Every text that no rule names is hidden, and all bytes become filler, so a field of a newer Kafka gives nothing away.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from enum import Enum, unique

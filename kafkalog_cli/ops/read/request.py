@@ -1,7 +1,5 @@
 """The request of a consumer, its range of offsets, the end of a growing log, and several partitions in one order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, unique

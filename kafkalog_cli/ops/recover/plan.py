@@ -1,7 +1,5 @@
 """The plan of a recovery: what would be changed in a partition and its checkpoint lines, and what was found."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field

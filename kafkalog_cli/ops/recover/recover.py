@@ -1,7 +1,5 @@
 """Recovers a partition by rules of its own or as a broker does at start-up: makes the plan and applies it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 

@@ -4,8 +4,6 @@ Unlike a broker, a repair checks every segment and does not trust the clean shut
 of an index. If valid batches follow damage in a log, it changes nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 

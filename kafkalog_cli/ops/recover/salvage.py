@@ -1,7 +1,5 @@
 """Copies the valid batches of a damaged partition into a new directory, and reports which offsets are lost."""
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Iterator
 from contextlib import suppress

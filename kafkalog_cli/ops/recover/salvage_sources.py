@@ -1,7 +1,5 @@
 """The logs that a salvage copies, in the order of their offsets, also where a file has a wrong name."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -68,7 +66,7 @@ class _Content(NamedTuple):
     middle: int
     lasts: tuple[int, ...] = ()
 
-    def begins(self, before: _Content | None) -> int:
+    def begins(self, before: "_Content | None") -> int:
         """Return the number in the name; the first offset if the name cannot be right after the segment `before`."""
         named = self.segment.base_offset
         is_after = before is None or before.middle < named

@@ -1,7 +1,5 @@
 """The verb salvage: its request, and the result with its next steps and exit code."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from kafkalog_cli.errors import ExitCode, shell_word

@@ -1,7 +1,5 @@
 """Which sidecar files a repair rebuilds, and the facts about batches that decide it."""
 
-from __future__ import annotations
-
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode

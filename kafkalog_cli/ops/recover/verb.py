@@ -1,7 +1,5 @@
 """The verb `recover`: recovers each partition, and the checkpoints of its log directory."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass

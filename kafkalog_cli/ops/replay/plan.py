@@ -1,7 +1,5 @@
 """Plans a replay: the copies to send, the topics to create, and what the cluster would do to the records."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

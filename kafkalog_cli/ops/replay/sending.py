@@ -1,7 +1,5 @@
 """Sends the records of partitions, follows their acknowledgements, and keeps the state of the replay."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Set
 from contextlib import ExitStack, closing
@@ -175,7 +173,7 @@ class Replay:
                         self._report(Note("timestamp", f"{message}: the client cannot send 0", path))
                     yield _source_record(record)
 
-    def _send(self, planned: PlannedPartition, log: LogRead, sending: _Sending) -> None:
+    def _send(self, planned: PlannedPartition, log: LogRead, sending: "_Sending") -> None:
         progress = planned.progress
         with ExitStack() as opened:
             records = opened.enter_context(closing(self._records(log)))

@@ -4,8 +4,6 @@ A committed offset is the offset of the next record that the group reads. The fi
 or a larger one gives its place in the cluster. If there is none, the place is after the last sent record.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import NamedTuple

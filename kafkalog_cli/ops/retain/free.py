@@ -1,7 +1,5 @@
 """Plans how to free room on a full disk: which segments may be removed at once, and in which order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush

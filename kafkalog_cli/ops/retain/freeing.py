@@ -1,7 +1,5 @@
 """The verb `retain --free-bytes`: removes the oldest segments of all partitions until enough room is free."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """The plan of retention for a partition, segment by segment, and why a segment stays or is removed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, unique

@@ -1,7 +1,5 @@
 """Changes are refused with the error that a broker answers to a client that is not authorized to make them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from kafkalog_cli.format.internal_topics.schema import Message

@@ -1,7 +1,5 @@
 """Metadata, DescribeTopicPartitions, DescribeCluster, FindCoordinator: one broker, which leads all partitions."""
 
-from __future__ import annotations
-
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.java_text import ZERO_UUID
 from kafkalog_cli.format.protocol.errors import ApiError

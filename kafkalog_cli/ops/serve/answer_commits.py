@@ -1,7 +1,5 @@
 """OffsetCommit and OffsetFetch: the committed offsets of groups."""
 
-from __future__ import annotations
-
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.protocol.errors import ApiError

@@ -1,7 +1,5 @@
 """DescribeConfigs: the settings of topics and of this broker, as `kafkalog cluster` and `retain` know them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from kafkalog_cli.errors import KafkalogError

@@ -1,7 +1,5 @@
 """ConsumerGroupHeartbeat and ConsumerGroupDescribe: the new consumer protocol."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from kafkalog_cli.format.internal_topics.schema import Message

@@ -1,7 +1,5 @@
 """Fetch: whole batches of the logs, sent from the files as they are."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from kafkalog_cli.format.internal_topics.schema import Message

@@ -1,7 +1,5 @@
 """ListGroups and DescribeGroups: groups with members, and groups with offsets on the disk."""
 
-from __future__ import annotations
-
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.serve.broker import NO_OPERATIONS, Broker, Request

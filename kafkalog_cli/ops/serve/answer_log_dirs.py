@@ -1,7 +1,5 @@
 """DescribeLogDirs: the sizes of the served partitions in each log directory."""
 
-from __future__ import annotations
-
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.ops.serve.broker import Broker, Request
 

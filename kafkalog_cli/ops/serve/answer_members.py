@@ -1,7 +1,5 @@
 """JoinGroup, SyncGroup, Heartbeat, LeaveGroup: the members of classic groups."""
 
-from __future__ import annotations
-
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.serve.broker import Broker, Request

@@ -1,7 +1,5 @@
 """ListOffsets and OffsetForLeaderEpoch: offsets by time, the ends of a log, and the ends of leader epochs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 See kafka.api.FetchRequest, MultiFetchRequest and OffsetRequest, and kafka.server.KafkaRequestHandlers of 0.7.2.
 """
 
-from __future__ import annotations
-
 import struct
 from enum import IntEnum, unique
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """DescribeProducers, ListTransactions, DescribeTransactions: producers in logs, and transactional ids."""
 
-from __future__ import annotations
-
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.producer_snapshot import ProducerEntry

@@ -3,8 +3,6 @@
 Keys, versions and schemas are those of `format/protocol/messages.json`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 

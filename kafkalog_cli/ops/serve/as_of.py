@@ -4,8 +4,6 @@ Logs do not record when a batch was appended. The largest timestamp of a batch i
 broker's clock for LogAppendTime, markers and committed offsets, and of the producer's clock otherwise.
 """
 
-from __future__ import annotations
-
 from types import TracebackType
 from typing import NamedTuple
 
@@ -51,7 +49,7 @@ class CutFile:
         """Close the file."""
         self._file.close()
 
-    def __enter__(self) -> CutFile:
+    def __enter__(self) -> "CutFile":
         return self
 
     def __exit__(

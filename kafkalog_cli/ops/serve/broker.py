@@ -1,7 +1,5 @@
 """The arguments of an answer: the request that was read, and the state that all requests share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Event

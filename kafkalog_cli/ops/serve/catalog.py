@@ -1,7 +1,5 @@
 """The view that is served: the best copy of each partition, opened once, and the names and ids of topics."""
 
-from __future__ import annotations
-
 import resource
 from collections.abc import Callable, Collection, Mapping, Sequence
 from threading import Lock

@@ -1,7 +1,5 @@
 """The committed offsets of groups: those of `__consumer_offsets` on the disk, and those committed while serving."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

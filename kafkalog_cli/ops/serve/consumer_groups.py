@@ -4,8 +4,6 @@ A heartbeat says what a member owns. It first gives up what the target assignmen
 given up. Epochs and errors follow Kafka's GroupMetadataManager.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping

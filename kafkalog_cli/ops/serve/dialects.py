@@ -1,7 +1,5 @@
 """The requests that a listener understands: those of Kafka 0.8 and newer, and on a listener of its own those of 0.7."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from kafkalog_cli.format.internal_topics.decode import Spliced

@@ -1,7 +1,5 @@
 """The leader epochs of a log, and the answers of a leader to questions about them (LeaderEpochFileCache)."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 The states and errors follow Kafka's GroupMetadataManager for classic groups.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

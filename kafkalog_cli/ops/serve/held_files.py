@@ -1,7 +1,5 @@
 """A file system whose segment files stay open: other programs may remove or replace them, and reads go on."""
 
-from __future__ import annotations
-
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile
 from kafkalog_cli.errors import PathNotFound
 from kafkalog_cli.format.batch import LOG_OVERHEAD_BYTES, RECORD_BATCH

@@ -1,7 +1,5 @@
 """The producers of a partition as its leader has them: the newest producer snapshot, and the log after it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from kafkalog_cli.broker.load_error import LoadFailed

@@ -1,7 +1,5 @@
 """Accepts connections on an address, with a thread for each, and ends them all in good order."""
 
-from __future__ import annotations
-
 import errno
 import select
 import socket

@@ -1,7 +1,5 @@
 """The transactional ids of `__transaction_state`, loaded when they are first needed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from threading import Lock

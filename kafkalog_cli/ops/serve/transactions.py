@@ -1,7 +1,5 @@
 """The transactions of a partition: which were aborted, and where the first open transaction begins."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 

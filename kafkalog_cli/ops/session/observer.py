@@ -3,8 +3,6 @@
 `LockWarnings` reports to it, for readers, that a running broker holds a lock.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, Protocol

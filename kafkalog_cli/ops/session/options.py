@@ -1,7 +1,5 @@
 """The environment of a session, and the options that its caller may choose."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Runs the verb of a session on one partition: in a thread, or in a task of another process."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Runs a verb on several partitions at a time, each under its lock, and reports results in the partitions' order."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress

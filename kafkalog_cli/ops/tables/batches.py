@@ -1,7 +1,5 @@
 """Rows of batch headers, with bad CRCs, markers and aborted transactions included; and rows of segments."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Rows of topics, partitions, settings, brokers and features from the replayed metadata log."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 

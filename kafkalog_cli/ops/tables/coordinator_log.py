@@ -3,8 +3,6 @@
 The rows are transactional ids, the committed offsets that a coordinator would have, and every commit in the log.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from sys import intern
 from typing import NamedTuple

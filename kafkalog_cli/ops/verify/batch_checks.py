@@ -1,7 +1,5 @@
 """Facts about batches for `verify`: impossible timestamps, differing checksums, unlisted aborted transactions."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

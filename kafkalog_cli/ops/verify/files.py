@@ -1,7 +1,5 @@
 """Checks of names and sizes in a partition directory: leftovers, orphans, missing and unknown files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from kafkalog_cli.change.manifest import odd_entries

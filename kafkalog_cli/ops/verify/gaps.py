@@ -1,7 +1,5 @@
 """Gaps in offsets between batches, inside them and at the start of a log: losses, or traces of compaction."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 

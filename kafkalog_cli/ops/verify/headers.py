@@ -1,7 +1,5 @@
 """Check chains of batch headers, without the CRCs of batches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile

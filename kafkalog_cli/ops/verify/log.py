@@ -1,7 +1,5 @@
 """Checks of a partition's batches during the walk of its segments: damage, order, gaps, epochs, timestamps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Verify one partition at one of three levels: findings with advice, and parts that the level leaves unchecked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum, unique

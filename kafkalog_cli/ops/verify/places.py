@@ -1,7 +1,5 @@
 """Where a partition belongs: its topic id in the metadata log, its replicas, and other directories with it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

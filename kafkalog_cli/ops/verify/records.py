@@ -1,7 +1,5 @@
 """Checks of the records of a segment: whether they can be read, their offsets, timestamps and control records."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from bisect import bisect_right
@@ -94,7 +92,7 @@ class RecordsCheck:
         if self._counts[kind] <= MAX_TOLD:
             self._told.append((kind, batch, message, fault))
 
-    def _problems(self, block: RecordBlock) -> Iterator[_Problem]:
+    def _problems(self, block: RecordBlock) -> "Iterator[_Problem]":
         """Yield the problems of each batch whose records have all been seen."""
         records, batches = block.records, block.batches
         is_part = block.begun or block.goes_on
@@ -128,7 +126,7 @@ class RecordsCheck:
             message = f"its last record has offset {last}, the set itself {batch.last_offset}"
             self._tell(FindingKind.RECORD_OFFSET, batch, message)
 
-    def _control_problems(self, block: RecordBlock) -> Iterator[_Problem]:
+    def _control_problems(self, block: RecordBlock) -> "Iterator[_Problem]":
         """Yield the first invalid control record of each batch."""
         records = block.records
         if not block.begun:

@@ -1,7 +1,5 @@
 """Checks of the root of a log directory: its small files, what prevents a broker's start, and checkpoint lines."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence

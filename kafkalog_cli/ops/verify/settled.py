@@ -1,7 +1,5 @@
 """Verify a partition while a broker runs: findings that a repeated check does not confirm were work in progress."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Check the messages of Kafka 0.7, which have no batches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from kafkalog_cli.disk.fs import ReadableFile

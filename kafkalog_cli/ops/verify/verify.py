@@ -1,7 +1,5 @@
 """The verb `verify`: partitions in parallel, then the log directories that contain them, and pairs of replicas."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, cast

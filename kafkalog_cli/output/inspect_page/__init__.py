@@ -4,8 +4,6 @@
 unchanged, with their licence.
 """
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode
 from collections.abc import Iterable, Sequence

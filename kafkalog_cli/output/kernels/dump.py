@@ -1,8 +1,6 @@
 """The text of kafka-dump-log for v2 batches and their records, compiled: the twin of `dump_text.LogText`."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
-from __future__ import annotations
-
 import numpy as np
 from numba import types
 

@@ -1,8 +1,6 @@
 """Compiled pieces of JSON: strings as `json_text` writes them, strict UTF-8, base64."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
-from __future__ import annotations
-
 import numpy as np
 
 from kafkalog_cli.format.kernels.compiling import inlined, kernel

@@ -1,8 +1,6 @@
 """Numba intrinsics for rendering: copy blocks of bytes, and mark the bytes of a block that are in a range."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
-from __future__ import annotations
-
 from functools import reduce
 from itertools import starmap
 from typing import Any

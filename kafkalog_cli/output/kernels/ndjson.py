@@ -1,8 +1,6 @@
 """Records and v2 batches as NDJSON, compiled: the twin of `record_json.RecordJson`."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
-from __future__ import annotations
-
 import numpy as np
 from numba import types
 

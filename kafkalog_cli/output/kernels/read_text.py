@@ -1,8 +1,6 @@
 """Records as kafka-console-consumer prints them, compiled: the twin of `read_text.ReadText`."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
-from __future__ import annotations
-
 import numpy as np
 
 from kafkalog_cli.format.kernels.compiling import BYTES, COLUMNS, NUMBERS, OUT, entry, inlined, kernel

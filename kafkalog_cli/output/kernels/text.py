@@ -2,8 +2,6 @@
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 
-from __future__ import annotations
-
 import numpy as np
 
 from kafkalog_cli.format.kernels.compiling import inlined, kernel

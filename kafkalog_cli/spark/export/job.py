@@ -3,8 +3,6 @@
 The plan says which logs and which offsets, and reports logs that changed since the last export.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Iterable, Sequence
@@ -18,6 +16,7 @@ from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.errors import DamagedLog, ExitCode, NothingSelected, Refused, UnsupportedFormat, UsageError
 from kafkalog_cli.format.strict_json import MOST_NUMBER, fields, integer, text
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.engine import JobWatch, JobWatcher
 from kafkalog_cli.ops.export_files import MadeFile
 from kafkalog_cli.ops.export_request import ExportRequest, LogProgress, change_since, progress_of, state_of
 from kafkalog_cli.ops.lookup_time import lookup_time
@@ -28,7 +27,7 @@ from kafkalog_cli.ops.read.visible import ReadNote
 from kafkalog_cli.ops.same_place import PartitionIdentities, PartitionIdentity, check_outside
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.spark.export.task import ExportTask, LineRenderer, PieceDone, SeenTask, StagingPlace, TaskDone
-from kafkalog_cli.spark.jobs import JobWatch, JobWatcher, run_tasks
+from kafkalog_cli.spark.jobs import run_tasks
 from kafkalog_cli.spark.offsets import OffsetRange, check_unique, name_of, served_partitions
 from kafkalog_cli.spark.sessions import Sessions
 from kafkalog_cli.spark.splits import TIMES_OF_FILES, Task, tasks_of

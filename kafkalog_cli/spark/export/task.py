@@ -1,7 +1,5 @@
 """The work of one export task: read pieces of logs with the core and write their records to files."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol

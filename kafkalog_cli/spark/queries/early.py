@@ -4,8 +4,6 @@ This is not a parser of SQL. It answers only for queries of a simple form, and l
 query that Spark takes is refused here.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterator, Sequence

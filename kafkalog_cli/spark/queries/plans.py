@@ -1,7 +1,5 @@
 """Reads Spark's plans of a query: the names in it, whether it only reads, and the columns of views that it uses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -4,8 +4,6 @@ The rules of schema resolution are those of the specification of Avro. As in Avr
 records need not be equal, except to choose the branch of a union.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from decimal import Context, Decimal

@@ -1,7 +1,5 @@
 """The columns key_struct and value_struct of a topic: their types, and the values of its records."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any

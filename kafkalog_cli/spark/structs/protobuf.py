@@ -3,8 +3,6 @@
 A message is read by the newest schema: Protobuf's own evolution finds fields by their numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any

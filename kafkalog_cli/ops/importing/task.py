@@ -1,10 +1,9 @@
 """The work of import tasks: sort the records of a file by partition, and build one partition."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from secrets import token_hex
 from typing import Any, NamedTuple
 
 from kafkalog_cli.change.new_partition import remove_all
@@ -18,7 +17,6 @@ from kafkalog_cli.ops.importing.building import TopicStyle, build
 from kafkalog_cli.ops.importing.planning import Job, JobDone, prove
 from kafkalog_cli.ops.importing.scattering import Part, Places, Scatter, in_offset_order
 from kafkalog_cli.ops.importing.sources import KNOWN_COLUMNS, PLACE_COLUMNS, InputFile, batches
-from kafkalog_cli.spark.jobs import attempt
 
 _ROWS = "kafkalog-rows"
 """The topic in the names of directories that hold rows of several partitions."""
@@ -32,12 +30,12 @@ class Where(NamedTuple):
     policy: LockPolicy = LockPolicy()
 
     @contextmanager
-    def staged(self, fs: WritableFilesystem, topic: str, partition: int, attempt_name: str) -> Iterator[str]:
-        """Yield a name for this attempt's staging directory, which is removed after an exception.
+    def staged(self, fs: WritableFilesystem, topic: str, partition: int) -> Iterator[str]:
+        """Yield a name for a staging directory of one attempt of a task; it is removed after an exception.
 
-        The log directory is locked meanwhile.
+        Spark may run a task twice at the same time. The log directory is locked meanwhile.
         """
-        name = staged_name(topic, partition, self.run, attempt_name)
+        name = staged_name(topic, partition, self.run, token_hex())
         with lock_log_dir(fs, self.log_dir, self.policy):
             try:
                 yield name
@@ -47,7 +45,7 @@ class Where(NamedTuple):
 
 
 class BuildTask:
-    """The work of a task that builds a partition; Spark sends it to every worker.
+    """The work of a task that builds a partition; it is sent to every worker.
 
     `job_bytes` is what all tasks together read.
     """
@@ -62,7 +60,7 @@ class BuildTask:
         """Build the partition. Raises BadInput, UsageError, NotSame, Locked, NotChanged, NoSpace, OSError."""
         fs, kernels, style = RealFilesystem(), KernelChoice(), self._styles[job.topic]
         kernels.expect(self._job_bytes)
-        with self._where.staged(fs, job.topic, job.partition, attempt()) as name:
+        with self._where.staged(fs, job.topic, job.partition) as name:
             path = f"{self._where.log_dir}/{name}"
             try:
                 built = build(fs, path, rows_of(job), style, kernels)
@@ -89,7 +87,7 @@ def rows_of(job: Job) -> Iterator[Any]:
 
 
 class ScatterTask:
-    """The work of a task that sorts a file by partition; Spark sends it to every worker."""
+    """The work of a task that sorts a file by partition; it is sent to every worker."""
 
     def __init__(self, where: Where, places: Places) -> None:
         self._where = where
@@ -107,7 +105,7 @@ class ScatterTask:
 def scattered(where: Where, places: Places, number: int, name: str, rows: Iterator[Any]) -> list[Part]:
     """Write the rows of input `number` to files by partition and return these; error messages call the input `name`."""
     fs = RealFilesystem()
-    with where.staged(fs, _ROWS, number, f"rows {attempt()}") as staged:
+    with where.staged(fs, _ROWS, number) as staged:
         directory = f"{where.log_dir}/{staged}"
         make_staged(fs, directory)
         return list(Scatter(fs, directory, attributes_in(fs, where.log_dir), places, number, name).run(rows))

@@ -1,25 +1,17 @@
 """An import from start to end: the plan, the tasks, and the commit that makes all new partitions visible at once."""
 
-from __future__ import annotations
-
-import multiprocessing
-import os
-import sys
-import threading
-import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import partial
-from multiprocessing.synchronize import Event
+from typing import Protocol, TypeVar
 
 from kafkalog_cli.change.manifest import new_run_id
 from kafkalog_cli.change.new_partitions import Completed, NewPartitions, StagedPartition
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy
-from kafkalog_cli.errors import NotChanged, NothingSelected, PathNotFound
+from kafkalog_cli.errors import NothingSelected, PathNotFound
+from kafkalog_cli.ops.engine import JobWatch, JobWatcher
 from kafkalog_cli.ops.importing.planning import (
     ImportPlan,
     ImportResult,
@@ -30,17 +22,27 @@ from kafkalog_cli.ops.importing.planning import (
     jobs_of_files,
     jobs_of_parts,
 )
+from kafkalog_cli.ops.importing.processes import in_processes
 from kafkalog_cli.ops.importing.scattering import Part, Places
 from kafkalog_cli.ops.importing.sources import ImportRequest, InputFile
+from kafkalog_cli.ops.importing.task import BuildTask, ScatterTask, Where
 from kafkalog_cli.ops.partition_facts import places_of_partitions
 from kafkalog_cli.ops.read.visible import ReadNote
 from kafkalog_cli.ops.settings import SettingsSource
-from kafkalog_cli.spark.importing.task import BuildTask, ScatterTask, Where
-from kafkalog_cli.spark.jobs import JobWatch, JobWatcher, run_tasks
-from kafkalog_cli.spark.sessions import Sessions
 
-Tasks = Callable[[Sequence[Job], BuildTask, JobWatch], list[JobDone]]
-"""Runs the work for each job."""
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
+
+
+class Tasks(Protocol):
+    """Runs the work for each item; results are in the order of the items."""
+
+    def __call__(self, items: Sequence[ItemT], work: Callable[[ItemT], ResultT], watch: JobWatch, /) -> list[ResultT]:
+        """Return the results. Raises the exceptions of `work`."""
+
+
+Workers = Callable[[], AbstractContextManager[Tasks]]
+"""Starts what runs the work elsewhere, such as a session of Spark; called only if there is work."""
 
 
 class Import:
@@ -74,6 +76,7 @@ class Import:
         self._new = NewPartitions(fs, log_dir, policy)
         self._run = run or new_run_id("import", now_ms)
         self._notes: list[ReadNote] = []
+        self._here: Tasks = partial(in_processes, self._new.log_dir)
 
     def plan(self, files: Sequence[InputFile]) -> ImportResult:
         """Return what would be imported; nothing is locked or changed. Raises as `run`."""
@@ -83,13 +86,18 @@ class Import:
         return ImportResult(plan, notes=(*self._notes, *planner.notes))
 
     def run(
-        self, find: Callable[[], Sequence[InputFile]], sessions: Sessions, watcher: JobWatcher | None = None
+        self,
+        find: Callable[[], Sequence[InputFile]],
+        workers: Workers | None = None,
+        watcher: JobWatcher | None = None,
     ) -> ImportResult:
         """Import the files that `find` returns, and commit.
 
-        If an earlier run of the same command was cut off after its commit, that run is completed and `find` is not
-        called. Raises PathNotFound, Refused, Locked, UsageError, UnsupportedFormat, BadInput, NotSame, NotChanged,
-        NotImported, NoSpace, HalfPublished. Nothing of the run is visible after any of these but HalfPublished.
+        `workers` None: processes of this machine do the work. If an earlier run of the same command was cut off after
+        its commit, that run is completed and `find` is not called.
+
+        Raises PathNotFound, Refused, Locked, UsageError, UnsupportedFormat, BadInput, NotSame, NotChanged, NotImported,
+        NoSpace, HalfPublished. Nothing of the run is visible after any of these but HalfPublished.
         """
         self._check()
         with self._new as new:
@@ -100,7 +108,7 @@ class Import:
             planner = self._planner()
             plan = self._planned(planner, find())
             with new.swept(self._run):
-                plan, done = self._built(plan, planner, sessions, watcher)
+                plan, done = self._built(plan, planner, workers, watcher)
                 self.publish(done)
             notes = (*self._notes, *planner.notes, *self._of_times(done))
             return ImportResult(plan, tuple(done), notes, completed)
@@ -117,7 +125,7 @@ class Import:
                 planner = self._planner()
                 jobs = jobs_of_parts(parts)
                 plan = self._with_jobs(ImportPlan((), None, keep_offsets=keep_offsets), planner, jobs)
-                done = self._build(plan, planner, lambda jobs, work, _: built(jobs, work))
+                done = self._build(plan, planner, self._here)
                 self.publish(done)
             return ImportResult(plan, tuple(done), (*planner.notes, *self._of_times(done)), completed)
 
@@ -158,11 +166,11 @@ class Import:
         return replace(plan, jobs=tuple(jobs), ids=ids)
 
     def _built(
-        self, plan: ImportPlan, planner: Planner, sessions: Sessions, watcher: JobWatcher | None
+        self, plan: ImportPlan, planner: Planner, workers: Workers | None, watcher: JobWatcher | None
     ) -> tuple[ImportPlan, list[JobDone]]:
         where = Where(self._new.log_dir, self._run, self._policy)
         with ExitStack() as stack:
-            spark = stack.enter_context(sessions())
+            tasks = self._here if workers is None else stack.enter_context(workers())
             if plan.jobs is None:
                 request = self._request
                 is_given = request.topic is not None
@@ -176,9 +184,9 @@ class Import:
                 )
                 items = list(enumerate(plan.files))
                 watch = JobWatch(watcher, "sort", [file.size_bytes for file in plan.files])
-                found = run_tasks(spark, items, ScatterTask(where, places), watch)
+                found = tasks(items, ScatterTask(where, places), watch)
                 plan = self._with_jobs(plan, planner, jobs_of_parts(part for parts in found for part in parts))
-            return plan, self._build(plan, planner, partial(run_tasks, spark), watcher)
+            return plan, self._build(plan, planner, tasks, watcher)
 
     def _build(
         self, plan: ImportPlan, planner: Planner, tasks: Tasks, watcher: JobWatcher | None = None
@@ -210,55 +218,3 @@ class Import:
                 told = f"all of its records are older than {setting}: a broker deletes them soon after it starts"
                 found.append(ReadNote("retention", path, told))
         return found
-
-
-LEAST_BYTES = 64 << 20
-"""The fewest bytes to build for which several processes are used: below, one is done before others have started."""
-MOST_PROCESSES = 8
-"""A limit on memory: each process holds batches of one partition."""
-_LOOK_SECONDS = 0.2
-
-
-def built(jobs: Sequence[Job], work: Callable[[Job], JobDone]) -> list[JobDone]:
-    """Return the results of `work` for the jobs, in their order, from several processes.
-
-    Processes are used, not threads, because compiled kernels do only a part of the work.
-
-    Each process takes the locks that it needs. When one fails, the others end. Raises the exceptions of `work`, and
-    NotChanged if a process was killed; the directories of unfinished partitions then stay.
-    """
-    count = min(len(jobs), _cores(), MOST_PROCESSES)
-    # On other systems a process starts from scratch and imports all modules, which takes as long as a second of work.
-    if count < 2 or sys.platform != "linux" or sum(job.size_bytes for job in jobs) < LEAST_BYTES:
-        return [work(job) for job in jobs]
-    context = multiprocessing.get_context("fork")
-    stop = context.Event()
-    with ProcessPoolExecutor(count, context, _end_in_time, (os.getpid(), stop)) as pool:
-        futures = [pool.submit(work, job) for job in jobs]
-        try:
-            for one in as_completed(futures):
-                one.result()
-            return [one.result() for one in futures]
-        except BrokenProcessPool as error:
-            reason = "a process that built a partition was killed: is there enough memory?"
-            raise NotChanged(path=jobs[0].name, reason=reason) from error
-        except BaseException:
-            stop.set()
-            raise
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
-
-
-def _end_in_time(parent: int, stop: Event) -> None:
-    """Start a thread that ends this process if `stop` is set or the parent is gone (a killed parent cannot set it)."""
-
-    def watch() -> None:
-        while os.getppid() == parent and not stop.is_set():
-            time.sleep(_LOOK_SECONDS)
-        os._exit(1)
-
-    threading.Thread(target=watch, name="kafkalog-stop", daemon=True).start()

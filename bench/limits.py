@@ -104,6 +104,18 @@ def libraries_seconds(runs: int) -> float:
     return full - bare
 
 
+def reading_parts(files: list[Path]) -> dict[str, float]:
+    """Return the CPU seconds of reading files, of the checksums of segments, and of their codec, each alone."""
+    parts = defaultdict[str, float](float)
+    for file in files:
+        if file.suffix != ".log":
+            parts["page cache"] += reading_seconds(file)
+        elif file.stat().st_size:
+            for part, seconds in parts_of(file).items():
+                parts[part if part in PARTS else "codec"] += seconds
+    return parts
+
+
 def cells(row: Row, kafkalog: list[str], runs: int) -> list[str]:
     """Return a row of the table; all figures but the parts of the work are medians of `runs`."""
     row.prepare()
@@ -115,16 +127,12 @@ def cells(row: Row, kafkalog: list[str], runs: int) -> list[str]:
     if row.arguments[0] == "ls":
         files = []  # only their names are read
     is_large = sum(file.stat().st_size for file in files) > BLOCK_BYTES
-    times = 2 if row.arguments[0] == "compact" else 1
     parts = defaultdict[str, float](float)
     if has_partitions:
         parts["names"] = names_seconds(log_dir)
-    for file in files:
-        if file.suffix != ".log":
-            parts["page cache"] += reading_seconds(file)
-        elif file.stat().st_size:
-            for part, seconds in parts_of(file).items():
-                parts[part if part in PARTS else "codec"] += times * seconds
+    times = 2 if row.arguments[0] == "compact" else 1
+    for part, seconds in reading_parts(files).items():
+        parts[part] += times * seconds
     if not is_change:
         parts["output"] = output_seconds(command)
     ours = []

@@ -1,5 +1,6 @@
 """docs/bench.md: a run of some rows keeps the others."""
 
+import importlib
 import sys
 from pathlib import Path
 
@@ -14,8 +15,7 @@ TABLE = "| Work | s |\n|---|---:|\n| a | 1 |\n| b | 2 |\n| of other logs | 3 |"
 def page(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "bench"))
     sys.modules.pop("page", None)
-    import page
-
+    page = importlib.import_module("page")
     monkeypatch.setattr(page, "PAGE", tmp_path / "bench.md")
     page.PAGE.write_text(f"before\n{BEGIN}\n{TABLE}\n{END}\nafter\n", encoding="utf-8")
     return page

@@ -9,6 +9,7 @@ their sum. `limit wall s` has the parts after the start and the libraries on all
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 import os
 import re
 import subprocess
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
@@ -23,10 +25,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from append_rows import append_rows
 from compact_rows import compact_rows
-from compare import kafkalog_command, publish
+from compare import kafkalog_command
 from jvm import cache_directory
 from make_inputs import find, make, segments_of
 from measure import OUR_CODES, ROOT, run
+from page import publish, with_rows_before
 from read_rows import read_rows
 from recover_rows import recover_rows
 from rows import SMALL_FILE, Row, rows
@@ -34,7 +37,7 @@ from smoke import parts_of, reading_seconds, warm_up
 
 BEGIN, END = "<!-- limits -->", "<!-- end of limits -->"
 PARTS = ["start", "libraries", "page cache", "CRC", "codec", "output", "files"]
-HEADINGS = ["Work", "CPU s", *PARTS, "limit CPU s", "of CPU", "bound by", "limit wall s"]
+HEADINGS = ["Work", "CPU s", *PARTS, "limit CPU s", "of CPU", "bound by", "limit wall s", "measured"]
 ROWS = "dump|default|deep|print|verify|NDJSON of|read,|recover|record builder|compact"
 CHANGES = ("recover", "compact", "append")
 BLOCK_BYTES = 1 << 20
@@ -122,7 +125,8 @@ def cells(row: Row, kafkalog: list[str], runs: int) -> list[str]:
     single = parts["start"] + parts["libraries"]
     wall = single + (limit - single) / (os.cpu_count() or 1)
     return [row.work, f"{seconds:.3f}", *(f"{parts[part]:.3f}" for part in PARTS), f"{limit:.3f}",
-            f"{limit / seconds:.0%}", max(parts, key=parts.__getitem__), f"{wall:.3f}"]  # fmt: skip
+            f"{limit / seconds:.0%}", max(parts, key=parts.__getitem__), f"{wall:.3f}",
+            dt.date.today().isoformat()]  # fmt: skip
 
 
 def main() -> int:
@@ -143,16 +147,21 @@ def main() -> int:
         *append_rows(inputs, cache_directory() / f"bench-append-{options.size}", kafkalog),
         *compact_rows(cache_directory() / "bench-compact", options.size),
     ]
-    lines = [HEADINGS, ["---", *["---:"] * (len(HEADINGS) - 3), "---", "---:"]]
-    for row in table_of_rows:
-        if re.search(options.only, row.work):
-            lines.append(cells(row, kafkalog, options.runs))
-            print(f"| {' | '.join(lines[-1])} |", file=sys.stderr, flush=True)
-    text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    print(text)
+    measured: Sequence[Sequence[str]] = [
+        cells(row, kafkalog, options.runs) for row in table_of_rows if re.search(options.only, row.work)
+    ]
+    print(table(measured))
     if options.publish:
-        publish(text, BEGIN, END)
+        if options.only != ROWS:
+            measured = with_rows_before(measured, [row.work for row in table_of_rows], BEGIN, END)
+        publish(table(measured), BEGIN, END)
     return 0
+
+
+def table(measured: Sequence[Sequence[str]]) -> str:
+    """Return the table in Markdown."""
+    lines = [HEADINGS, ["---", *["---:"] * (len(HEADINGS) - 4), "---", "---:", "---"], *measured]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 if __name__ == "__main__":

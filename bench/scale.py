@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from compare import kafkalog_command, publish
+from compare import kafkalog_command
 from measure import OUR_CODES, ROOT, run
+from page import publish
 from partition_rows import Partitions
 
 BEGIN, END = "<!-- scale -->", "<!-- end of scale -->"

@@ -82,8 +82,6 @@ LARGE_FUNCTIONS = {
     "cli/append.py:append": "declares its options, one a line",
     "cli/find.py:find": "declares its options, one a line",
     "cli/dump_log.py:dump_log": "declares its options, one a line",
-    "cli/recover.py:recover": "declares its options, one a line",
-    "cli/retain.py:retain": "declares its options, one a line",
     "cli/compact.py:compact": "declares its options, one a line",
 }
 MOST_LINES_OF_A_FUNCTION = 60

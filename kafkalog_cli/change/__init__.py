@@ -12,8 +12,8 @@ Only this package and `disk` change a log directory.
 - `clean_marker`: keeps `.kafka_cleanshutdown` away while runs change a log directory, and puts it back.
 - `growing_run`: a run that appends to a partition. Its manifest lists each file before the file is touched.
 - `new_partition`: a partition that is not visible until it is complete, and so needs no journal.
-- `new_partitions`, `output_directory`: the results of imports and exports, as partitions and as files.
-- `run_record`: the small file that commits a run of these.
+- `new_partitions`, `output_directory`: the results of imports and exports, as partitions and as files, and the small
+  file that commits a run of these.
 
 An import or export writes its files under staged names: in kafkalog's own directory, or as partition directories with
 a `-delete` name. It is committed when its record is written in one step. Then the staged files are moved to their

@@ -116,10 +116,7 @@ class GrowingRun:
     def _copy(self, path: str, to: str) -> None:
         attributes, status = self._fs.attributes(path), self._fs.status(path)
         size_bytes = 0 if status is None else status.size_bytes
-        with (
-            closing(read_pieces(self._fs, path, 0, size_bytes)) as pieces,
-            self._fs.create(to, attributes) as file,
-        ):
+        with closing(read_pieces(self._fs, path, 0, size_bytes)) as pieces, self._fs.create(to, attributes) as file:
             write_with_holes(file, 0, pieces)
             self._fs.set_attributes(to, attributes)
             sync(file)
@@ -188,15 +185,15 @@ class GrowingRun:
         self._manifest = done
         return done
 
-    def take_back(self, error: BaseException) -> KafkalogError | None:
-        """Restore all files after `error`.
+    def take_back(self, error: BaseException, *, keeps_records: bool = False) -> KafkalogError | None:
+        """Restore all files after `error`; `keeps_records`: leave them as they are, as after an interruption.
 
         Returns the exception to raise, None if `error` is neither an OSError nor a KafkalogError. Raises HalfChanged
-        if the files cannot be restored, or if a sync failed, because the state of the disk is then unknown.
+        if the files are not or cannot be restored, or if a sync failed, because the state of the disk is then unknown.
         """
         run = self._manifest.run
         self._close()
-        if isinstance(error, SyncFailed):
+        if keeps_records or isinstance(error, SyncFailed):
             raise half_changed(self._directory, run.run_id, error, without_marker=run.holds_marker) from error
         try:
             restore(self._fs, self._directory, self._manifest, self._log_dir)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from kafkalog_cli.change.checkpoint_lines import LineEdit, change_lines
 from kafkalog_cli.change.new_partition import remove_all
-from kafkalog_cli.change.run_record import ComingFile, RunRecord, forget_record, read_record, record_bytes
+from kafkalog_cli.change.output_directory import ComingFile, RunRecord, forget_record, read_record, record_bytes
 from kafkalog_cli.disk.durable import (
     attributes_in,
     half_published,

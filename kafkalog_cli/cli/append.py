@@ -3,6 +3,7 @@
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from kafkalog_cli.log.partition import Partition
     from kafkalog_cli.ops.append.verb import Appending
 
-RECORDS_PANEL = "Records and batches"
-PRODUCER_PANEL = "Producer"
+_records_option = partial(Option, rich_help_panel="Records and batches")
+_producer_option = partial(Option, rich_help_panel="Producer")
 
 
 class EndingOption(Enum):
@@ -28,103 +29,48 @@ class EndingOption(Enum):
     OPEN = "open"
 
 
-def _option(name: str, panel: str, text: str, metavar: str | None = None, least: int | None = None) -> object:
-    return Option(name, metavar=metavar, min=least, rich_help_panel=panel, help=text)
-
-
 def append(  # noqa: PLR0913
     context: CommandContext,
     *,
     path: OnePartition,
-    files: Annotated[
-        list[str] | None,
-        Argument(
-            metavar="[FILE...]",
-            help="Files with records; - is standard input, the default. More partitions may stand before them.",
-        ),
-    ] = None,
-    input: Annotated[  # noqa: A002
-        Input,
-        _option("--input", RECORDS_PANEL, "Format of the input: NDJSON from dump-log or read, or one record per line."),
-    ] = Input.NDJSON,
-    key_separator: Annotated[
-        str | None, _option("--key-separator", RECORDS_PANEL, "Text between key and value of a line.", "TEXT")
-    ] = None,
-    codec: Annotated[
-        CodecName,
-        _option("--codec", RECORDS_PANEL, "Compression of batches, if the topic has no compression.type."),
-    ] = CodecName.NONE,
-    level: Annotated[
-        int | None,
-        _option("--compression-level", RECORDS_PANEL, "Level of the codec. Without it: Kafka's default.", "N"),
-    ] = None,
-    batch_bytes: Annotated[
-        int,
-        _option("--batch-bytes", RECORDS_PANEL, "Largest batch of several records, before compression.", "BYTES", 1),
-    ] = 16_384,
-    leader_epoch: Annotated[
-        int | None,
-        _option(
-            "--leader-epoch",
-            RECORDS_PANEL,
-            "Epoch of the leader that appends. Without it: the latest epoch of the log.",
-            "N",
-            0,
-        ),
-    ] = None,
-    producer_id: Annotated[
-        int | None, _option("--producer-id", PRODUCER_PANEL, "Id of an idempotent or transactional producer.", "ID", 0)
-    ] = None,
-    producer_epoch: Annotated[int, _option("--producer-epoch", PRODUCER_PANEL, "Epoch of the producer.", "N", 0)] = 0,
-    first_sequence: Annotated[
-        int | None,
-        _option(
-            "--first-sequence",
-            PRODUCER_PANEL,
-            "Sequence of the first record. Without it: the next sequence of the producer.",
-            "N",
-            0,
-        ),
-    ] = None,
-    transaction: Annotated[
-        EndingOption | None,
-        _option("--transaction", PRODUCER_PANEL, "Append all records as one transaction, and end it so."),
-    ] = None,
-    topic_id: Annotated[
-        str | None,
-        _option(
-            "--topic-id", RECORDS_PANEL, "Topic id for a new partition. Without it: the id in the metadata log.", "ID"
-        ),
-    ] = None,
-    keep_offsets: Annotated[
-        bool,
-        Option(
-            "--keep-offsets",
-            rich_help_panel=RECORDS_PANEL,
-            help="Keep the offsets, timestamp types and leader epochs of the records, as a follower does.",
-        ),
-    ] = False,
-    skip_records: Annotated[
-        list[str] | None,
-        _option(
-            "--skip-records",
-            RECORDS_PANEL,
-            "Leave out the first N records of the input, which an interrupted run has appended. With several"
-            " partitions: PARTITION:N for each. An interrupted run prints the command.",
-            "[PARTITION:]N",
-        ),
-    ] = None,
-    coordinator_epoch: Annotated[
-        int,
-        _option("--coordinator-epoch", PRODUCER_PANEL, "Epoch of the coordinator that ends the transaction.", "N", 0),
-    ] = 0,
+    files: Annotated[list[str] | None, Argument(metavar="[FILE...]",
+        help="Files with records; - is standard input, the default. More partitions may stand before them.")] = None,
+    input: Annotated[Input, _records_option("--input",  # noqa: A002
+        help="Format of the input: NDJSON from dump-log or read, or one record per line.")] = Input.NDJSON,
+    key_separator: Annotated[str | None, _records_option("--key-separator", metavar="TEXT",
+        help="Text between key and value of a line.")] = None,
+    codec: Annotated[CodecName, _records_option("--codec",
+        help="Compression of batches, if the topic has no compression.type.")] = CodecName.NONE,
+    level: Annotated[int | None, _records_option("--compression-level", metavar="N",
+        help="Level of the codec. Without it: Kafka's default.")] = None,
+    batch_bytes: Annotated[int, _records_option("--batch-bytes", metavar="BYTES", min=1,
+        help="Largest batch of several records, before compression.")] = 16_384,
+    leader_epoch: Annotated[int | None, _records_option("--leader-epoch", metavar="N", min=0,
+        help="Epoch of the leader that appends. Without it: the latest epoch of the log.")] = None,
+    producer_id: Annotated[int | None, _producer_option("--producer-id", metavar="ID", min=0,
+        help="Id of an idempotent or transactional producer.")] = None,
+    producer_epoch: Annotated[int, _producer_option("--producer-epoch", metavar="N", min=0,
+        help="Epoch of the producer.")] = 0,
+    first_sequence: Annotated[int | None, _producer_option("--first-sequence", metavar="N", min=0,
+        help="Sequence of the first record. Without it: the next sequence of the producer.")] = None,
+    transaction: Annotated[EndingOption | None, _producer_option("--transaction",
+        help="Append all records as one transaction, and end it so.")] = None,
+    topic_id: Annotated[str | None, _records_option("--topic-id", metavar="ID",
+        help="Topic id for a new partition. Without it: the id in the metadata log.")] = None,
+    keep_offsets: Annotated[bool, _records_option("--keep-offsets",
+        help="Keep the offsets, timestamp types and leader epochs of the records, as a follower does.")] = False,
+    skip_records: Annotated[list[str] | None, _records_option("--skip-records", metavar="[PARTITION:]N",
+        help="Leave out the first N records of the input, which an interrupted run has appended. With several"
+        " partitions: PARTITION:N for each. An interrupted run prints the command.")] = None,
+    coordinator_epoch: Annotated[int, _producer_option("--coordinator-epoch", metavar="N", min=0,
+        help="Epoch of the coordinator that ends the transaction.")] = 0,
     topics: OneTopic,
     single_replica: SingleReplica = False,
     settings: SettingSources,
     safety: Safety,
     metrics: Metrics = None,
     printing: Printing,
-) -> int:
+) -> int:  # fmt: skip
     """Append records to a partition as its leader would.
 
     Offsets, segments, indexes and the state of producers and transactions are written as a broker writes them. A

@@ -5,8 +5,6 @@ from typing import Annotated
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
 from kafkalog_cli.cli.groups import DecodingLimits, OnSpark
 from kafkalog_cli.cli.options import (
-    OUTPUT_PANEL,
-    SELECTION_PANEL,
     TIME_HELP,
     Format,
     MetadataOption,
@@ -16,7 +14,9 @@ from kafkalog_cli.cli.options import (
     PartitionPaths,
     TopicOption,
     TopicPatternOption,
+    output_option,
     selection_of,
+    selection_option,
 )
 from kafkalog_cli.cli.verify import LevelOption
 
@@ -26,11 +26,11 @@ def audit(  # noqa: PLR0913
     *,
     paths: PartitionPaths = None,
     level: Annotated[LevelOption, Option(
-        help="Thoroughness, as in verify: quick reads headers, normal every byte, deep every record.",
-        )] = LevelOption.NORMAL,
+        help="Thoroughness, as in verify: quick reads headers, normal every byte, deep every"
+        " record.")] = LevelOption.NORMAL,
     keys: Annotated[bool, Option("--keys",
-        help="Report also the number of keys, and the most frequent and largest keys. This reads every record.",
-        )] = False,
+        help="Report also the number of keys, and the most frequent and largest keys. This reads every"
+        " record.")] = False,
     top: Annotated[int, Option(metavar="N", min=1, max=1000, help="Number of keys that --keys reports.")] = 10,
     topic: TopicOption = None,
     partition: PartitionOption = None,
@@ -38,19 +38,16 @@ def audit(  # noqa: PLR0913
     metadata: MetadataOption = None,
     now: Now = None,
     decoding: DecodingLimits,
-    history: Annotated[str | None, Option(metavar="DIR", rich_help_panel=OUTPUT_PANEL,
-        help="Add the run to DIR, a Parquet file per run, and detect log directories that were replaced.",
-        )] = None,
-    compare: Annotated[str | None, Option(metavar="WHEN", rich_help_panel=OUTPUT_PANEL,
-        help=f"Report changes since a run of the history: previous, or the last run before a time. {TIME_HELP}.",
-        )] = None,
-    replaced: Annotated[bool, Option("--replaced", rich_help_panel=SELECTION_PANEL,
-        help="Accept log directories that are empty, or of another broker, since the last run.",
-        )] = False,
-    output: Annotated[str | None, Option(metavar="FILE", rich_help_panel=OUTPUT_PANEL,
+    history: Annotated[str | None, output_option(metavar="DIR",
+        help="Add the run to DIR, a Parquet file per run, and detect log directories that were replaced.")] = None,
+    compare: Annotated[str | None, output_option(metavar="WHEN",
+        help=f"Report changes since a run of the history: previous, or the last run before a time."
+        f" {TIME_HELP}.")] = None,
+    replaced: Annotated[bool, selection_option("--replaced",
+        help="Accept log directories that are empty, or of another broker, since the last run.")] = False,
+    output: Annotated[str | None, output_option(metavar="FILE",
         help="Write the rows to a new Parquet file too.")] = None,
-    quiet: Annotated[bool, Option("--quiet", rich_help_panel=OUTPUT_PANEL,
-        help="Print only partitions with a warning or worse.")] = False,
+    quiet: Annotated[bool, output_option("--quiet", help="Print only partitions with a warning or worse.")] = False,
     output_format: Format = OutputFormat.TEXT,
     spark: OnSpark,
 ) -> int:  # fmt: skip

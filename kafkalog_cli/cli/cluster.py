@@ -2,10 +2,18 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-from kafkalog_cli.cli.completions import complete_topics
-from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from kafkalog_cli.cli.declared import Command, CommandContext
 from kafkalog_cli.cli.environment import Environment, shown_reading, time_of
-from kafkalog_cli.cli.options import SELECTION_PANEL, TIME_HELP, Format, LogDirs, MetadataOption, Now, OutputFormat
+from kafkalog_cli.cli.options import (
+    TIME_HELP,
+    Format,
+    LogDirs,
+    MetadataOption,
+    Now,
+    OutputFormat,
+    complete_topics,
+    selection_option,
+)
 from kafkalog_cli.errors import combined_exit_code
 from kafkalog_cli.ops.cluster_entries import ClusterPart
 
@@ -18,15 +26,14 @@ POINT_HELP = f"An integer is an offset: all records below it count. A time: {TIM
 def cluster(  # noqa: PLR0913, PLR0917 options
     context: CommandContext,
     paths: LogDirs,
-    at: Annotated[str | None, Option("--at", metavar="POINT", rich_help_panel=SELECTION_PANEL,
+    at: Annotated[str | None, selection_option("--at", metavar="POINT",
         help=f"Print the state at this point. {POINT_HELP}.")] = None,
-    since: Annotated[str | None, Option("--since", metavar="POINT", rich_help_panel=SELECTION_PANEL,
+    since: Annotated[str | None, selection_option("--since", metavar="POINT",
         help="Print only the differences from this point to the other.")] = None,
-    part: Annotated[list[ClusterPart] | None, Option("--part", metavar="PART", rich_help_panel=SELECTION_PANEL,
+    part: Annotated[list[ClusterPart] | None, selection_option("--part", metavar="PART",
         help="Print only this part: brokers, controllers, features, topics, partitions, configs, acls, scram-users,"
         " quotas or tokens. May be repeated.")] = None,
-    topic: Annotated[list[str] | None, Option("--topic", metavar="TOPIC", rich_help_panel=SELECTION_PANEL,
-        autocompletion=complete_topics,
+    topic: Annotated[list[str] | None, selection_option("--topic", metavar="TOPIC", autocompletion=complete_topics,
         help="Of topics, partitions and settings, print only this topic's; may be repeated.")] = None,
     metadata: MetadataOption = None,
     now: Now = None,

@@ -163,10 +163,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Copy records from another partition",
             f"kafkalog read {_LOG_DIR}/orders-1 --format json | kafkalog append {_PARTITION} - --single-replica",
         ),
-        (
-            "Check the input only",
-            f"kafkalog append {_PARTITION} records.txt --input lines --single-replica --dry-run",
-        ),
+        ("Check the input only", f"kafkalog append {_PARTITION} records.txt --input lines --single-replica --dry-run"),
     ),
     "roll": (
         ("Roll the segments that are due", f"kafkalog roll {_LOG_DIR}"),
@@ -243,10 +240,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "sql": (
-        (
-            "Count the records of each key",
-            f"kafkalog sql {_LOG_DIR} 'select key, count(*) from orders group by 1'",
-        ),
+        ("Count the records of each key", f"kafkalog sql {_LOG_DIR} 'select key, count(*) from orders group by 1'"),
         ("Print the committed offsets of all groups", f"kafkalog sql {_LOG_DIR} 'select * from committed_offsets'"),
         ("Write a result as Parquet", f"kafkalog sql {_LOG_DIR} 'select * from orders' --output orders.parquet"),
     ),
@@ -333,10 +327,7 @@ _OWN_MEANINGS: dict[tuple[str, ExitCode], str] = {
     ("find", _E.OK): "some record matches",
     ("find", _E.FAILURE): "no record matches, or an error",
     ("doctor", _E.OK): "no damage found",
-    (
-        "doctor",
-        _E.WARNINGS,
-    ): "only warnings, damage that a broker cuts off, or an unknown ERROR-TEXT",
+    ("doctor", _E.WARNINGS): "only warnings, damage that a broker cuts off, or an unknown ERROR-TEXT",
     ("serve", _E.OK): "stopped by Ctrl-C or SIGTERM",
     ("serve", _E.CORRUPTION): "stopped, after clients asked for damaged batches",
     ("serve", _E.PARTIAL): "stopped, and some partitions were not served",

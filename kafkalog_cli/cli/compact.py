@@ -14,53 +14,24 @@ def compact(  # noqa: PLR0913
     *,
     paths: PartitionPaths = None,
     topics: Topics,
-    force: Annotated[
-        bool,
-        Option("--force", help="Clean all records again, even if the log is not dirty enough."),
-    ] = False,
-    passes: Annotated[
-        str,
-        Option(
-            metavar="N|until-stable",
-            help="Number of cleaning passes: 1, like one round of a broker, or N or until-stable to repeat while more"
-            " records become removable.",
-        ),
-    ] = "1",
-    estimate: Annotated[
-        bool,
-        Option("--estimate", help="With --dry-run: read the logs, and count the records that would be removed."),
-    ] = False,
-    explain: Annotated[
-        str | None,
-        Option(
-            metavar="KEY", help="With --dry-run: explain for each record of KEY why and when it stays or is removed."
-        ),
-    ] = None,
-    erase_keys: Annotated[
-        str | None,
-        Option(
-            metavar="FILE",
-            help="Erase all records of the keys in FILE without undo, prove it, and report other places with them.",
-        ),
-    ] = None,
-    input: Annotated[  # noqa: A002
-        Input,
-        Option("--input", help="Format of FILE: NDJSON records from dump-log, or one key per line."),
-    ] = Input.NDJSON,
-    memory: Annotated[
-        str,
-        Option(
-            metavar="SIZE",
-            help="Memory for the keys of one partition. If they need more, the log is read several times.",
-        ),
-    ] = "128MiB",
-    kafka_version: Annotated[
-        str,
-        Option(
-            metavar="VERSION",
-            help="Clean as the log cleaner of Kafka 4.2, 4.3 or 4.4 does. 4.4 keeps fewer empty batches.",
-        ),
-    ] = NEWEST.value,
+    force: Annotated[bool, Option("--force",
+        help="Clean all records again, even if the log is not dirty enough.")] = False,
+    passes: Annotated[str, Option(metavar="N|until-stable",
+        help="Number of cleaning passes: 1, like one round of a broker, or N or until-stable to repeat while more"
+        " records become removable.")] = "1",
+    estimate: Annotated[bool, Option("--estimate",
+        help="With --dry-run: read the logs, and count the records that would be removed.")] = False,
+    explain: Annotated[str | None, Option(metavar="KEY",
+        help="With --dry-run: explain for each record of KEY why and when it stays or is removed.")] = None,
+    erase_keys: Annotated[str | None, Option(metavar="FILE",
+        help="Erase all records of the keys in FILE without undo, prove it, and report other places with"
+        " them.")] = None,
+    input: Annotated[Input, Option("--input",  # noqa: A002
+        help="Format of FILE: NDJSON records from dump-log, or one key per line.")] = Input.NDJSON,
+    memory: Annotated[str, Option(metavar="SIZE",
+        help="Memory for the keys of one partition. If they need more, the log is read several times.")] = "128MiB",
+    kafka_version: Annotated[str, Option(metavar="VERSION",
+        help="Clean as the log cleaner of Kafka 4.2, 4.3 or 4.4 does. 4.4 keeps fewer empty batches.")] = NEWEST.value,
     delay: Delay = None,
     settings: SettingSources,
     safety: Safety,
@@ -68,7 +39,7 @@ def compact(  # noqa: PLR0913
     spark: Spark,
     metrics: Metrics = None,
     printing: Printing,
-) -> int:
+) -> int:  # fmt: skip
     """Keep only the last record of each key, as a log cleaner does.
 
     Tombstones and aborted records are removed when Kafka's rules permit it. Only topics with compact in their

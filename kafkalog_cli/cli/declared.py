@@ -6,7 +6,7 @@ typer's parser for all others, so messages, help of a shell's completion and odd
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -133,18 +133,15 @@ class Command:
         self.rewritten = rewritten
         self.takes_unknown = takes_unknown
         self.parameters: list[Parameter] = []
-        self._groups: dict[str, Any] = {}
+        self._annotations: dict[str, Any] = {}
         self._context_name = ""
         defaults = _defaults(function)
         for name, annotation in function.__annotations__.items():
             if annotation is CommandContext:
                 self._context_name = name
-            elif hasattr(annotation, "_field_defaults"):
-                self._groups[name] = annotation
-                own = annotation._field_defaults
-                self.parameters += [_parameter(field, own) for field in annotation.__annotations__.items()]
             elif name != "return":
-                self.parameters.append(_parameter((name, annotation), defaults))
+                self._annotations[name] = annotation
+                self.parameters += _parameters(name, annotation, defaults)
 
     def call(self, context: CommandContext) -> int:
         """Call the function with the values of the context."""
@@ -154,9 +151,7 @@ class Command:
             return self._call(CommandContext(environment, context.values, context.typed))
 
     def _call(self, context: CommandContext) -> int:
-        values = dict(context.values)
-        for name, group in self._groups.items():
-            values[name] = group(*map(values.pop, group._fields))
+        values = {name: _value_of(name, annotation, context.values) for name, annotation in self._annotations.items()}
         if self._context_name:
             values[self._context_name] = context
         return self.function(**values)
@@ -168,7 +163,17 @@ def _defaults(function: Any) -> dict[str, Any]:
     return dict(zip(names[len(names) - len(positional) :], positional, strict=True)) | (function.__kwdefaults__ or {})
 
 
-def _parameter(annotated: tuple[str, Any], defaults: Mapping[str, Any]) -> Parameter:
-    name, annotation = annotated
-    (declaration,) = annotation.__metadata__
-    return Parameter(name, annotation.__origin__, declaration, defaults.get(name, REQUIRED))
+def _parameters(name: str, annotation: Any, defaults: Mapping[str, Any]) -> Iterator[Parameter]:
+    """Yield a parameter, or those of a group, in which other groups may be."""
+    if hasattr(annotation, "_field_defaults"):
+        for field, kind in annotation.__annotations__.items():
+            yield from _parameters(field, kind, annotation._field_defaults)
+    else:
+        (declaration,) = annotation.__metadata__
+        yield Parameter(name, annotation.__origin__, declaration, defaults.get(name, REQUIRED))
+
+
+def _value_of(name: str, annotation: Any, values: Mapping[str, Any]) -> Any:
+    if hasattr(annotation, "_field_defaults"):
+        return annotation(*(_value_of(field, kind, values) for field, kind in annotation.__annotations__.items()))
+    return values[name]

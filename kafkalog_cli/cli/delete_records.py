@@ -11,15 +11,8 @@ def delete_records(  # noqa: PLR0913
     context: CommandContext,
     *,
     path: OnePartition,
-    before: Annotated[
-        int,
-        Option(
-            "--before",
-            metavar="OFFSET",
-            min=-1,
-            help="The new start of the log; -1: the high watermark.",
-        ),
-    ],
+    before: Annotated[int, Option("--before", metavar="OFFSET", min=-1,
+        help="The new start of the log; -1: the high watermark.")],
     topics: OneTopic,
     single_replica: SingleReplica = False,
     delay: Delay = None,
@@ -28,7 +21,7 @@ def delete_records(  # noqa: PLR0913
     safety: Safety,
     metrics: Metrics = None,
     printing: Printing,
-) -> int:
+) -> int:  # fmt: skip
     """Move the start of a log forward.
 
     Consumers no longer get earlier records, as after kafka-delete-records. Whole segments below the new start are

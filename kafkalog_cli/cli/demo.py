@@ -9,10 +9,9 @@ from kafkalog_cli.errors import ExitCode
 def demo(
     context: CommandContext,
     directory: Annotated[str, Argument(metavar="DIR", help="A directory that does not exist yet, or is empty.")],
-    now: Annotated[
-        str | None, Option(metavar="TIME", help="The time of the newest records; the current time without it.")
-    ] = None,
-) -> int:
+    now: Annotated[str | None, Option(metavar="TIME",
+        help="The time of the newest records; the current time without it.")] = None,
+) -> int:  # fmt: skip
     """Make a small damaged log directory to try the commands on.
 
     It holds three days of a web shop: orders, a compacted topic of customers, payments in transactions, and a consumer

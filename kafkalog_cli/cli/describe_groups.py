@@ -2,19 +2,27 @@
 
 from typing import Annotated
 
-from kafkalog_cli.cli.completions import complete_groups, complete_topics
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
 from kafkalog_cli.cli.environment import shown_reading
-from kafkalog_cli.cli.options import SELECTION_PANEL, BrokerConfigOption, Format, LogDirs, MetadataOption, OutputFormat
+from kafkalog_cli.cli.options import (
+    BrokerConfigOption,
+    Format,
+    LogDirs,
+    MetadataOption,
+    OutputFormat,
+    complete_groups,
+    complete_topics,
+    selection_option,
+)
 
 
 def groups(  # noqa: PLR0913, PLR0917 options
     context: CommandContext,
     paths: LogDirs,
-    group: Annotated[list[str] | None, Option("--group", metavar="GROUP", rich_help_panel=SELECTION_PANEL,
-        autocompletion=complete_groups, help="Take only this group; may be repeated.")] = None,
-    topic: Annotated[list[str] | None, Option("--topic", metavar="TOPIC", rich_help_panel=SELECTION_PANEL,
-        autocompletion=complete_topics, help="Take only rows of this topic; may be repeated.")] = None,
+    group: Annotated[list[str] | None, selection_option("--group", metavar="GROUP", autocompletion=complete_groups,
+        help="Take only this group; may be repeated.")] = None,
+    topic: Annotated[list[str] | None, selection_option("--topic", metavar="TOPIC", autocompletion=complete_topics,
+        help="Take only rows of this topic; may be repeated.")] = None,
     members: Annotated[bool, Option("--members", help="Print a row per member, with its assignment.")] = False,
     history: Annotated[bool, Option("--history",
         help="Print each commit in the order of the log, with a verdict on each step back.")] = False,

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from kafkalog_cli.cli.declared import Command, CommandContext
-from kafkalog_cli.cli.environment import shown_reading_into_files
+from kafkalog_cli.cli.environment import Environment, shown_reading_into_files
 from kafkalog_cli.cli.options import (
     Format,
     MaxBatchBytes,
@@ -20,7 +20,6 @@ from kafkalog_cli.errors import ExitCode, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
-    from kafkalog_cli.cli.environment import Environment
     from kafkalog_cli.ops.selection import Selection
 
 

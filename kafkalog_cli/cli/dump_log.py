@@ -1,12 +1,11 @@
 """`kafkalog dump-log`: kafka-dump-log's options and text, for files, directories and globs."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 from kafkalog_cli.cli.declared import Answered, Command, CommandContext, Option
 from kafkalog_cli.cli.groups import Contents
 from kafkalog_cli.cli.options import (
-    OUTPUT_PANEL,
-    SELECTION_PANEL,
     Format,
     FromOffset,
     MaxBatchBytes,
@@ -21,7 +20,9 @@ from kafkalog_cli.cli.options import (
     TopicOption,
     TopicPatternOption,
     Until,
+    output_option,
     selection_of,
+    selection_option,
     wanted_range,
 )
 from kafkalog_cli.errors import UsageError
@@ -35,7 +36,7 @@ DEFAULT_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 
 _ONCE = ("--files", "--max-bytes", "--max-message-size", "--key-decoder-class", "--value-decoder-class")
 _OPTIONAL_ARGUMENT = ("--key-decoder-class", "--value-decoder-class")
-_TOOL = "Options of kafka-dump-log"
+_tool_option = partial(Option, rich_help_panel="Options of kafka-dump-log")
 
 
 def _as_the_real_tool(words: list[str]) -> list[str]:
@@ -71,17 +72,16 @@ def _redaction(text: str | None) -> "Redaction | None":
     return parse_redaction(text)
 
 
-def _flag(name: str, text: str) -> Any:
-    return Option(f"--{name}", help=text, rich_help_panel=_TOOL)
+def _flag(name: str, text: str) -> Option:
+    return _tool_option(f"--{name}", help=text)
 
 
-def _decoder_option(name: str, what: str) -> Any:
-    return Option(
+def _decoder_option(name: str, what: str) -> Option:
+    return _tool_option(
         f"--{name}-decoder-class",
         metavar="[CLASS]",
         help=f"Decoder of the {what}: a class of the real tool (its argument may be left out: StringDecoder), or "
         "string, int, long, short, double, float, uuid, hex, base64, json. Implies --print-data-log.",
-        rich_help_panel=_TOOL,
     )
 
 
@@ -89,8 +89,7 @@ def dump_log(  # noqa: PLR0913 the real tool has these options
     context: CommandContext,
     *,
     paths: PathsArgument = None,
-    files: Annotated[str | None, Option(metavar="FILE,...", help="Files to dump, comma separated.",
-                                              rich_help_panel=_TOOL)] = None,
+    files: Annotated[str | None, _tool_option(metavar="FILE,...", help="Files to dump, comma separated.")] = None,
     print_data_log: Annotated[bool, _flag("print-data-log", "Print keys and payloads too.")] = False,
     deep_iteration: Annotated[bool, _flag("deep-iteration", "Print records, not only batches.")] = False,
     key_decoder_class: Annotated[str | None, _decoder_option("key", "keys")] = None,
@@ -106,17 +105,17 @@ def dump_log(  # noqa: PLR0913 the real tool has these options
         bool, _flag("share-group-state-decoder", "Decode as __share_group_state.")] = False,
     skip_record_metadata: Annotated[
         bool, _flag("skip-record-metadata", "Leave out record metadata; also leaves out control records.")] = False,
-    max_bytes: Annotated[int, Option(metavar="BYTES", rich_help_panel=_TOOL,
+    max_bytes: Annotated[int, _tool_option(metavar="BYTES",
         help="Read only batches that end within the first BYTES of each file.")] = (1 << 31) - 1,
-    max_message_size: Annotated[int, Option(metavar="BYTES", rich_help_panel=_TOOL,
+    max_message_size: Annotated[int, _tool_option(metavar="BYTES",
         help="Bytes read at an index entry's position to find its batch.")] = 5 << 20,
     index_sanity_check: Annotated[
         bool, _flag("index-sanity-check", "Only check indexes as brokers did at start.")] = False,
     verify_index_only: Annotated[bool, _flag("verify-index-only", "Check indexes, print no entries.")] = False,
-    version: Annotated[bool, Option("--version", callback=_version, is_eager=True, rich_help_panel=_TOOL,
+    version: Annotated[bool, _tool_option("--version", callback=_version, is_eager=True,
         help="Print the version of kafka-dump-log whose text is printed, and exit.")] = False,
-    kafka_version: Annotated[str, Option("--kafka-version", is_eager=True, metavar="VERSION",
-        rich_help_panel=OUTPUT_PANEL, help="Print the text of kafka-dump-log 4.2, 4.3 or 4.4.")] = NEWEST.value,
+    kafka_version: Annotated[str, output_option("--kafka-version", is_eager=True, metavar="VERSION",
+        help="Print the text of kafka-dump-log 4.2, 4.3 or 4.4.")] = NEWEST.value,
     topic: TopicOption = None,
     partition: PartitionOption = None,
     topic_pattern: TopicPatternOption = None,
@@ -124,16 +123,15 @@ def dump_log(  # noqa: PLR0913 the real tool has these options
     to_offset: ToOffset = None,
     since: Since = None,
     until: Until = None,
-    key: Annotated[str | None, Option("--key", metavar="KEY", rich_help_panel=SELECTION_PANEL,
+    key: Annotated[str | None, selection_option("--key", metavar="KEY",
         help="Print only records with this key (UTF-8). Implies --deep-iteration.")] = None,
-    max_records: Annotated[int | None, Option(metavar="N", min=1, rich_help_panel=SELECTION_PANEL,
-        help="Stop after N records.")] = None,
+    max_records: Annotated[int | None, selection_option(metavar="N", min=1, help="Stop after N records.")] = None,
     now: Now = None,
     strict: Annotated[bool, _flag("strict", "Exit with 3 on tail damage and with 4 on corruption.")] = False,
     resync: Annotated[bool, _flag("resync", "Continue after damage with the next valid batch of the file.")] = False,
     output_format: Format = OutputFormat.TEXT,
     values: Contents,
-    redact: Annotated[str | None, Option(metavar="WHAT", rich_help_panel=OUTPUT_PANEL,
+    redact: Annotated[str | None, output_option(metavar="WHAT",
         help="Leave out contents: keys,values,headers[=hash|len]. Keys of headers stay.")] = None,
     max_batch_bytes: MaxBatchBytes = DEFAULT_LIMITS.max_batch_bytes,
     max_output_bytes: MaxOutputBytes = DEFAULT_LIMITS.max_output_bytes,

@@ -3,11 +3,9 @@
 from enum import Enum
 from typing import Annotated
 
-from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from kafkalog_cli.cli.declared import Command, CommandContext
 from kafkalog_cli.cli.groups import Contents, OnSpark
 from kafkalog_cli.cli.options import (
-    OUTPUT_PANEL,
-    SELECTION_PANEL,
     FromOffset,
     IsolationLevel,
     IsolationOption,
@@ -20,7 +18,9 @@ from kafkalog_cli.cli.options import (
     TopicOption,
     TopicPatternOption,
     Until,
+    output_option,
     selection_of,
+    selection_option,
 )
 
 
@@ -54,22 +54,22 @@ def export(  # noqa: PLR0913
     context: CommandContext,
     *,
     paths: PartitionPaths = None,
-    output: Annotated[str | None, Option(metavar="DIR", rich_help_panel=OUTPUT_PANEL,
+    output: Annotated[str | None, output_option(metavar="DIR",
         help="Directory for the files: topic=NAME/PARTITION-OFFSET.parquet.")] = None,
-    file_format: Annotated[Files, Option("--format", rich_help_panel=OUTPUT_PANEL,
-        help="Format of the files: Parquet, Arrow IPC, or NDJSON as read prints it and append takes it.",
-        )] = Files.PARQUET,
-    codec: Annotated[FileCodec | None, Option(rich_help_panel=OUTPUT_PANEL,
+    file_format: Annotated[Files, output_option("--format",
+        help="Format of the files: Parquet, Arrow IPC, or NDJSON as read prints it and append takes"
+        " it.")] = Files.PARQUET,
+    codec: Annotated[FileCodec | None, output_option(
         help="Compression of Parquet files (default: snappy) and Arrow files (default: none; lz4 and zstd).")] = None,
-    by_day: Annotated[bool, Option("--by-day", rich_help_panel=OUTPUT_PANEL,
+    by_day: Annotated[bool, output_option("--by-day",
         help="Make a directory per day (UTC) of the timestamps: topic=NAME/day=YYYY-MM-DD.")] = False,
-    state: Annotated[str | None, Option(metavar="FILE", rich_help_panel=OUTPUT_PANEL,
+    state: Annotated[str | None, output_option(metavar="FILE",
         help="Export only records since the last run with FILE, exactly once. The first run creates FILE.")] = None,
-    mode: Annotated[Damage, Option(rich_help_panel=SELECTION_PANEL,
-        help="At damage: export nothing, or leave out unreadable records and report them (exit code 3 or 4).",
-        )] = Damage.FAILFAST,
+    mode: Annotated[Damage, selection_option(
+        help="At damage: export nothing, or leave out unreadable records and report them (exit code 3 or"
+        " 4).")] = Damage.FAILFAST,
     isolation: IsolationOption = IsolationLevel.READ_UNCOMMITTED,
-    include_control: Annotated[bool, Option("--include-control", rich_help_panel=SELECTION_PANEL,
+    include_control: Annotated[bool, selection_option("--include-control",
         help="Include the markers of transactions.")] = False,
     contents: Contents,
     topic: TopicOption = None,
@@ -81,9 +81,8 @@ def export(  # noqa: PLR0913
     until: Until = None,
     now: Now = None,
     spark: OnSpark,
-    quiet: Annotated[bool, Option("--quiet", rich_help_panel=OUTPUT_PANEL,
-        help="Print nothing if no file was written.")] = False,
-    report: Annotated[OutputFormat, Option(rich_help_panel=OUTPUT_PANEL,
+    quiet: Annotated[bool, output_option("--quiet", help="Print nothing if no file was written.")] = False,
+    report: Annotated[OutputFormat, output_option(
         help="Format of the output: text, or NDJSON (json) with an object per file and a summary. Then errors and"
         " progress on stderr are objects too.")] = OutputFormat.TEXT,
 ) -> int:  # fmt: skip

@@ -1,11 +1,11 @@
 """`kafkalog find`: print the records that meet some conditions."""
 
+from functools import partial
 from typing import Annotated
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
 from kafkalog_cli.cli.groups import Contents
 from kafkalog_cli.cli.options import (
-    OUTPUT_PANEL,
     Format,
     FromTime,
     IsolationLevel,
@@ -22,10 +22,11 @@ from kafkalog_cli.cli.options import (
     TopicPatternOption,
     Until,
     default_jobs,
+    output_option,
 )
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 
-CONDITION_PANEL = "Conditions"
+_condition = partial(Option, rich_help_panel="Conditions")
 
 
 def find(  # noqa: PLR0913 options
@@ -33,20 +34,16 @@ def find(  # noqa: PLR0913 options
     *,
     paths: Annotated[list[str], Argument(metavar="PATH...", show_default=False,
         help="Log directories, partition directories, or globs of them.")],
-    key: Annotated[str | None, Option("--key", metavar="KEY", rich_help_panel=CONDITION_PANEL,
-        help="The key is KEY (UTF-8).")] = None,
-    value: Annotated[str | None, Option("--value", metavar="TEXT", rich_help_panel=CONDITION_PANEL,
-        help="The value contains TEXT.")] = None,
-    regex: Annotated[str | None, Option("--regex", "-e", metavar="REGEX", rich_help_panel=CONDITION_PANEL,
+    key: Annotated[str | None, _condition("--key", metavar="KEY", help="The key is KEY (UTF-8).")] = None,
+    value: Annotated[str | None, _condition("--value", metavar="TEXT", help="The value contains TEXT.")] = None,
+    regex: Annotated[str | None, _condition("--regex", "-e", metavar="REGEX",
         help="The key or the value contains a match of Python's regular expression REGEX, on bytes.")] = None,
-    header: Annotated[list[str] | None, Option("--header", metavar="NAME[=VALUE]",
-        rich_help_panel=CONDITION_PANEL,
+    header: Annotated[list[str] | None, _condition("--header", metavar="NAME[=VALUE]",
         help="The record has a header NAME, with this value; may be repeated.")] = None,
-    json_path: Annotated[list[str] | None, Option("--json", metavar="PATH[=VALUE]",
-        rich_help_panel=CONDITION_PANEL,
-        help="The value is JSON, and has something at PATH, such as order.items[0].id; [*] is each element. With"
-        " VALUE, it is this text or JSON value. May be repeated.")] = None,
-    ignore_case: Annotated[bool, Option("--ignore-case", "-i", rich_help_panel=CONDITION_PANEL,
+    json_path: Annotated[list[str] | None, _condition("--json", metavar="PATH[=VALUE]",
+        help="The value is JSON, and has something at PATH, such as order.items[0].id; [*] is each element. With VALUE,"
+        " it is this text or JSON value. May be repeated.")] = None,
+    ignore_case: Annotated[bool, _condition("--ignore-case", "-i",
         help="Ignore the case of ASCII letters in --value and --regex.")] = False,
     topic: TopicOption = None,
     partition: PartitionOption = None,
@@ -57,23 +54,23 @@ def find(  # noqa: PLR0913 options
     until: Until = None,
     isolation: IsolationOption = IsolationLevel.READ_UNCOMMITTED,
     now: Now = None,
-    first: Annotated[int | None, Option("--first", metavar="N", min=1, rich_help_panel=OUTPUT_PANEL,
+    first: Annotated[int | None, output_option("--first", metavar="N", min=1,
         help="Stop after the first N matches of each partition.")] = None,
-    last: Annotated[int | None, Option("--last", metavar="N", min=1, rich_help_panel=OUTPUT_PANEL,
+    last: Annotated[int | None, output_option("--last", metavar="N", min=1,
         help="Print only the last N matches of each partition. The search begins at its end.")] = None,
-    count: Annotated[bool, Option("--count", "-c", rich_help_panel=OUTPUT_PANEL,
+    count: Annotated[bool, output_option("--count", "-c",
         help="Print only the number of matches, for each partition with a match.")] = False,
-    before: Annotated[int | None, Option("--before-context", "-B", metavar="N", min=0,
-        rich_help_panel=OUTPUT_PANEL, help="Print also N records before each match.")] = None,
-    after: Annotated[int | None, Option("--after-context", "-A", metavar="N", min=0,
-        rich_help_panel=OUTPUT_PANEL, help="Print also N records after each match.")] = None,
-    around: Annotated[int, Option("--context", "-C", metavar="N", min=0, rich_help_panel=OUTPUT_PANEL,
+    before: Annotated[int | None, output_option("--before-context", "-B", metavar="N", min=0,
+        help="Print also N records before each match.")] = None,
+    after: Annotated[int | None, output_option("--after-context", "-A", metavar="N", min=0,
+        help="Print also N records after each match.")] = None,
+    around: Annotated[int, output_option("--context", "-C", metavar="N", min=0,
         help="Print also N records before and after each match.")] = 0,
     contents: Contents,
-    print_: Annotated[str | None, Option("--print", metavar="FIELD,...", rich_help_panel=OUTPUT_PANEL,
-        help="Fields of a line of text: timestamp, partition, offset, epoch, headers, key, value. Default: key,value.",
-        )] = None,
-    kcat_format: Annotated[str | None, Option("-f", metavar="FORMAT", rich_help_panel=OUTPUT_PANEL,
+    print_: Annotated[str | None, output_option("--print", metavar="FIELD,...",
+        help="Fields of a line of text: timestamp, partition, offset, epoch, headers, key, value. Default:"
+        " key,value.")] = None,
+    kcat_format: Annotated[str | None, output_option("-f", metavar="FORMAT",
         help=r"Print each record in kcat's format, as `read -f` does, such as '%t %p %o: %k %s\n'.")] = None,
     output_format: Format = OutputFormat.TEXT,
     jobs: Jobs = 0,

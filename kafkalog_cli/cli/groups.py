@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Option
-from kafkalog_cli.cli.environment import now_of
+from kafkalog_cli.cli.environment import Environment, now_of
 from kafkalog_cli.cli.options import (
     AssumeOffline,
     BrokerConfigOption,
@@ -44,25 +44,16 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafkalog_cli.cli.environment import Environment
     from kafkalog_cli.ops.engine import Engine
     from kafkalog_cli.ops.session.options import SessionOptions
     from kafkalog_cli.ops.values import Decoding
 
 
-SPARK_PANEL = "Spark"
-Master = Annotated[
-    str,
-    Option(
-        metavar="URL",
-        help="Place where Spark runs: local[N] for N threads here, spark://... for a cluster.",
-        rich_help_panel=SPARK_PANEL,
-    ),
-]
-Conf = Annotated[
-    list[str] | None,
-    Option("--conf", metavar="NAME=VALUE", help="Setting of Spark; may be repeated.", rich_help_panel=SPARK_PANEL),
-]
+spark_option = partial(Option, rich_help_panel="Spark")
+Master = Annotated[str, spark_option(metavar="URL",
+    help="Place where Spark runs: local[N] for N threads here, spark://... for a cluster.")]  # fmt: skip
+Conf = Annotated[list[str] | None, spark_option("--conf", metavar="NAME=VALUE",
+    help="Setting of Spark; may be repeated.")]  # fmt: skip
 DEFAULT_MASTER = "local[*]"
 
 
@@ -73,15 +64,9 @@ class EngineName(Enum):
     SPARK = "spark"
 
 
-EngineOption = Annotated[
-    EngineName,
-    Option(
-        "--engine",
-        help="local: threads of this process. spark: a task of Spark per partition, --jobs at a time (0: one per"
-        " core).",
-        rich_help_panel=SPARK_PANEL,
-    ),
-]
+EngineOption = Annotated[EngineName, spark_option("--engine",
+    help="local: threads of this process. spark: a task of Spark per partition, --jobs at a time (0: one per"
+    " core).")]  # fmt: skip
 
 
 def engine_of(  # noqa: PLR0913

@@ -6,22 +6,14 @@ from typing import Any
 
 from kafkalog_cli.cli.command_facts import EXAMPLES, SUMMARIES, exit_codes_of
 from kafkalog_cli.cli.declared import Command, Parameter
-from kafkalog_cli.cli.groups import SPARK_PANEL
-from kafkalog_cli.cli.options import (
-    LIMITS_PANEL,
-    OUTPUT_PANEL,
-    PACE_PANEL,
-    SAFETY_PANEL,
-    SELECTION_PANEL,
-    SETTINGS_PANEL,
-)
 from kafkalog_cli.output.help_text import HelpEntry, HelpExample, HelpGroup, HelpPage
 from kafkalog_cli.output.progress import sized
 
 _OWN = "Options"
 _ARGUMENTS = "Arguments"
 _DAILY = (_ARGUMENTS, _OWN)
-_RARE = (SELECTION_PANEL, OUTPUT_PANEL, SAFETY_PANEL, SETTINGS_PANEL, PACE_PANEL, LIMITS_PANEL, SPARK_PANEL)
+_RARE = ("Selection", "Output", "Safety", "Settings", "Time and load", "Limits", "Spark")
+"""The panels of options that several commands have (`options.py`, `groups.py`)."""
 _HELP = HelpEntry("-h, --help", "Print this help and exit.")
 
 

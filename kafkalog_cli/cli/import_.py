@@ -1,13 +1,14 @@
 """`kafkalog import`: make new partitions of a log directory from the records of files."""
 
+from functools import partial
 from typing import Annotated
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
-from kafkalog_cli.cli.groups import SPARK_PANEL, Conf, OnSpark, Printing, Safety, SettingSources
-from kafkalog_cli.cli.options import SAFETY_PANEL, CodecName, SingleReplica
+from kafkalog_cli.cli.groups import Conf, OnSpark, Printing, Safety, SettingSources, spark_option
+from kafkalog_cli.cli.options import CodecName, SingleReplica, safety_option
 from kafkalog_cli.errors import UsageError
 
-PARTITIONS_PANEL = "Partitions and batches"
+_partitions_option = partial(Option, rich_help_panel="Partitions and batches")
 
 
 def import_(  # noqa: PLR0913
@@ -16,33 +17,32 @@ def import_(  # noqa: PLR0913
     inputs: Annotated[list[str], Argument(metavar="INPUT...", show_default=False,
         help="Files from export, other Parquet or Arrow files with a column key or value, NDJSON from read; or"
         " directories of such files.")],
-    log_dir: Annotated[str, Option("--log-dir", metavar="DIR", rich_help_panel=PARTITIONS_PANEL,
-        show_default=False, help="Log directory for the new partitions.")],
-    topic: Annotated[str | None, Option(metavar="NAME", rich_help_panel=PARTITIONS_PANEL,
-        help="Topic of the records. Without it: by the column topic, the directory topic=NAME, or the metadata in"
-        " files of export.")] = None,
-    topic_id: Annotated[list[str] | None, Option("--topic-id", metavar="[TOPIC=]ID",
-        rich_help_panel=PARTITIONS_PANEL,
-        help="Id of a topic; may be repeated. Without it: by the metadata log there, or the metadata in files"
+    log_dir: Annotated[str, _partitions_option("--log-dir", metavar="DIR", show_default=False,
+        help="Log directory for the new partitions.")],
+    topic: Annotated[str | None, _partitions_option(metavar="NAME",
+        help="Topic of the records. Without it: by the column topic, the directory topic=NAME, or the metadata in files"
         " of export.")] = None,
-    partitions: Annotated[int | None, Option("--partitions", metavar="N", min=1,
-        rich_help_panel=PARTITIONS_PANEL, help="Make N partitions per topic, with records by their keys (murmur2) and"
-        " new offsets. Without it: by the column partition, or the metadata in files of export.")] = None,
-    new_offsets: Annotated[bool, Option("--new-offsets", rich_help_panel=PARTITIONS_PANEL,
+    topic_id: Annotated[list[str] | None, _partitions_option("--topic-id", metavar="[TOPIC=]ID",
+        help="Id of a topic; may be repeated. Without it: by the metadata log there, or the metadata in files of"
+        " export.")] = None,
+    partitions: Annotated[int | None, _partitions_option("--partitions", metavar="N", min=1,
+        help="Make N partitions per topic, with records by their keys (murmur2) and new offsets. Without it: by the"
+        " column partition, or the metadata in files of export.")] = None,
+    new_offsets: Annotated[bool, _partitions_option("--new-offsets",
         help="Number the records from 0 on. Without it: offsets of the input are kept, with their gaps.")] = False,
-    codec: Annotated[CodecName | None, Option(rich_help_panel=PARTITIONS_PANEL,
-        help="Compression of batches, if the topic has no compression.type. Without it: as in the batch that a"
-        " record comes from, if the input has that.")] = None,
-    level: Annotated[int | None, Option("--compression-level", metavar="N", rich_help_panel=PARTITIONS_PANEL,
+    codec: Annotated[CodecName | None, _partitions_option(
+        help="Compression of batches, if the topic has no compression.type. Without it: as in the batch that a record"
+        " comes from, if the input has that.")] = None,
+    level: Annotated[int | None, _partitions_option("--compression-level", metavar="N",
         help="Level of the codec. Without it: Kafka's default.")] = None,
-    batch_bytes: Annotated[int, Option("--batch-bytes", metavar="BYTES", min=1,
-        rich_help_panel=PARTITIONS_PANEL, help="Largest batch of several records, before compression.")] = 16_384,
-    prove: Annotated[bool, Option("--prove", rich_help_panel=SAFETY_PANEL,
+    batch_bytes: Annotated[int, _partitions_option("--batch-bytes", metavar="BYTES", min=1,
+        help="Largest batch of several records, before compression.")] = 16_384,
+    prove: Annotated[bool, safety_option("--prove",
         help="Read the new partitions, and compare each record with the input, before they become visible.")] = False,
-    replace_empty: Annotated[bool, Option("--replace-empty", rich_help_panel=SAFETY_PANEL,
+    replace_empty: Annotated[bool, safety_option("--replace-empty",
         help="Replace an existing partition that never had a record, such as a broker creates.")] = False,
     single_replica: SingleReplica = False,
-    master: Annotated[str | None, Option(metavar="URL", rich_help_panel=SPARK_PANEL,
+    master: Annotated[str | None, spark_option(metavar="URL",
         help="Let Spark do the work: local[N] for N threads here, spark://... for a cluster. Without it, processes of"
         " this machine do.")] = None,
     conf: Conf = None,

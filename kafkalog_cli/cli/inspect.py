@@ -2,9 +2,9 @@
 
 from typing import Annotated
 
-from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
+from kafkalog_cli.cli.declared import Argument, Command, CommandContext
 from kafkalog_cli.cli.groups import Printing, Safety, SettingSources, Topics, session_options
-from kafkalog_cli.cli.options import OUTPUT_PANEL, Format, Now, OutputFormat
+from kafkalog_cli.cli.options import Format, Now, OutputFormat, output_option
 
 
 def inspect(  # noqa: PLR0913
@@ -15,9 +15,9 @@ def inspect(  # noqa: PLR0913
     topics: Topics,
     settings: SettingSources,
     now: Now = None,
-    html: Annotated[str | None, Option("--html", metavar="FILE", rich_help_panel=OUTPUT_PANEL, show_default=False,
-        help="Write also a page for browsers to FILE, replacing it. The page needs no other file and no network.")
-        ] = None,
+    html: Annotated[str | None, output_option("--html", metavar="FILE", show_default=False,
+        help="Write also a page for browsers to FILE, replacing it. The page needs no other file and no"
+        " network.")] = None,
     output: Format = OutputFormat.TEXT,
 ) -> int:  # fmt: skip
     """Show partitions on a time axis: segments, holes, retention.

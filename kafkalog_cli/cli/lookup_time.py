@@ -17,20 +17,13 @@ def lookup_time(  # noqa: PLR0913, PLR0917 options
     partition: PartitionOption = None,
     earliest: Annotated[bool, Option("--earliest", help="Print the first offset of the log.")] = False,
     latest: Annotated[bool, Option("--latest", help="Print the offset that the next record will get.")] = False,
-    max_timestamp: Annotated[
-        bool, Option("--max-timestamp", help="Print the first record with the largest timestamp.")
-    ] = False,
-    before: Annotated[
-        int | None,
-        Option(
-            metavar="N",
-            min=1,
-            help="Print at most N segment starts before the time, by file times, as brokers did until 0.10.",
-        ),
-    ] = None,
+    max_timestamp: Annotated[bool, Option("--max-timestamp",
+        help="Print the first record with the largest timestamp.")] = False,
+    before: Annotated[int | None, Option(metavar="N", min=1,
+        help="Print at most N segment starts before the time, by file times, as brokers did until 0.10.")] = None,
     now: Now = None,
     output: Format = OutputFormat.TEXT,
-) -> int:
+) -> int:  # fmt: skip
     """Find the first record at or after a time.
 
     A broker trusts its time index and searches one segment only. The answer here is the record itself. If a broker

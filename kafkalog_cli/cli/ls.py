@@ -2,6 +2,7 @@
 
 from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.cli.ls_run import UsageOptions
     from kafkalog_cli.ops.session.options import SessionOptions
 
-USAGE_PANEL = "Space on the disk"
+_space_option = partial(Option, rich_help_panel="Space on the disk")
 
 
 class SortName(Enum):
@@ -30,30 +31,14 @@ class SortName(Enum):
 class Space(NamedTuple):
     """The options of which any shows the space on the disk instead, and the time for its plans."""
 
-    by_topic: Annotated[
-        bool,
-        Option(
-            "--topics",
-            help="Show what fills the disk: a row per topic, over all log directories.",
-            rich_help_panel=USAGE_PANEL,
-        ),
-    ] = False
-    sort: Annotated[
-        SortName | None,
-        Option(
-            help="Show what fills the disk in this order: by name, or the largest first. allocated is the space on the"
-            " disk, which differs from the size of sparse files, such as preallocated indexes.",
-            rich_help_panel=USAGE_PANEL,
-        ),
-    ] = None
-    freeable: Annotated[
-        bool,
-        Option(
-            "--freeable",
-            help="Show also what retain and compact would free now. Logs that are due for compaction are read.",
-            rich_help_panel=USAGE_PANEL,
-        ),
-    ] = False
+    by_topic: Annotated[bool, _space_option("--topics",
+        help="Show what fills the disk: a row per topic, over all log directories.")] = False  # fmt: skip
+    sort: Annotated[SortName | None, _space_option(
+        help="Show what fills the disk in this order: by name, or the largest first. allocated is the space on the"
+        " disk, which differs from the size of sparse files, such as preallocated indexes.")] = None  # fmt: skip
+    freeable: Annotated[bool, _space_option("--freeable",
+        help="Show also what retain and compact would free now. Logs that are due for compaction are"
+        " read.")] = False  # fmt: skip
     now: Now = None
 
 
@@ -63,17 +48,13 @@ def ls(  # noqa: PLR0913
     paths: PathsArgument = None,
     topics: Topics,
     segments: Annotated[bool, Option("--segments", help="Print a row per segment, not per partition.")] = False,
-    transactions: Annotated[
-        bool,
-        Option(
-            help="Look for open transactions. After an unclean stop this reads the batch headers after the newest"
-            " producer snapshot.",
-        ),
-    ] = True,
+    transactions: Annotated[bool, Option(
+        help="Look for open transactions. After an unclean stop this reads the batch headers after the newest producer"
+        " snapshot.")] = True,
     space: Space,
     settings: SettingSources,
     output: Format = OutputFormat.TEXT,
-) -> int:
+) -> int:  # fmt: skip
     """List topics, partitions and segments, and what fills the disk.
 
     Only names, small files and the first and last batch headers are read. No CRC is checked.

@@ -11,7 +11,7 @@ from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
 from kafkalog_cli.ops.listing.paths import Lister, Listing
 from kafkalog_cli.ops.listing.root import LocatedFault, LogDirRoot
-from kafkalog_cli.ops.listing.usage import SortKey, Usage, by_log_dir, by_topic, in_order, usage_of
+from kafkalog_cli.ops.listing.usage import Freeable, SortKey, Usage, by_log_dir, by_topic, in_order, usage_of
 from kafkalog_cli.ops.selection import Selection, expand, nothing_selected
 from kafkalog_cli.ops.session.observer import lock_sentence
 from kafkalog_cli.output.listing import ListingText
@@ -21,14 +21,8 @@ from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.stream import ResultStream
 
 if TYPE_CHECKING:
-    from kafkalog_cli.cli.environment import Environment
     from kafkalog_cli.ops.listing.listing import PartitionListing
-    from kafkalog_cli.ops.listing.paths import Listing
-    from kafkalog_cli.ops.listing.root import LogDirRoot
-    from kafkalog_cli.ops.listing.usage import Freeable
     from kafkalog_cli.ops.session.options import SessionOptions
-    from kafkalog_cli.output.ndjson import JsonLines
-    from kafkalog_cli.output.stream import ResultStream
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,20 +13,13 @@ if TYPE_CHECKING:
 
 def metadump(
     context: CommandContext,
-    paths: Annotated[
-        list[str] | None,
-        Argument(
-            metavar="LOG_DIR... OUT",
-            help="Log directories, and the directory to make. Several log directories become directories in it.",
-            show_default=False,
-        ),
-    ] = None,
-    hash_names: Annotated[
-        bool,
-        Option("--hash-names", help="Replace names of topics, groups and transactional ids, too."),
-    ] = False,
+    paths: Annotated[list[str] | None, Argument(metavar="LOG_DIR... OUT",
+        help="Log directories, and the directory to make. Several log directories become directories in it.",
+        show_default=False)] = None,
+    hash_names: Annotated[bool, Option("--hash-names",
+        help="Replace names of topics, groups and transactional ids, too.")] = False,
     output: Format = OutputFormat.TEXT,
-) -> int:
+) -> int:  # fmt: skip
     """Copy log directories without keys, values and secrets.
 
     Keys, values and headers are replaced by other bytes of the same size. Equal keys stay equal. Headers of
@@ -51,12 +44,7 @@ def metadump(
     LockWarnings(environment.fs, messages.report).about(*(path.rstrip("/") or "/" for path in paths[:-1]))
     with Progress(environment.stderr, "metadump", as_json=output.is_json, clock=environment.clock) as progress:
         made = copy_without_data(
-            environment.fs,
-            paths[:-1],
-            paths[-1],
-            hash_names=hash_names,
-            begin=progress.expect,
-            report=progress.advance,
+            environment.fs, paths[:-1], paths[-1], hash_names=hash_names, begin=progress.expect, report=progress.advance
         )
     _print(out, made, environment.clock() - began, is_json=output.is_json)
     out.flush()

@@ -1,86 +1,112 @@
-"""Options and arguments that several commands share."""
+"""Options and arguments that several commands share, and the words that a shell completes for them."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
-from kafkalog_cli.cli.completions import complete_partitions, complete_topics
 from kafkalog_cli.cli.declared import Argument, CommandContext, Option
-from kafkalog_cli.cli.environment import time_of
-from kafkalog_cli.errors import UsageError
+from kafkalog_cli.cli.environment import Environment, time_of
+from kafkalog_cli.errors import KafkalogError, UsageError
 from kafkalog_cli.format.values.value_format import ValueFormat
 
 if TYPE_CHECKING:
-    from kafkalog_cli.cli.environment import Environment
     from kafkalog_cli.ops.ranges import Range
     from kafkalog_cli.ops.selection import Selection
     from kafkalog_cli.ops.session.options import Pace
 
-PathsArgument = Annotated[
-    list[str] | None,
-    Argument(metavar="PATH...", help="Files, partition directories, log directories, or globs of them."),
-]
+MOST_LOG_BYTES = 32 << 20
+"""A larger `__consumer_offsets` is not read for a completion: the shell waits for it."""
 
-PartitionPaths = Annotated[
-    list[str] | None,
-    Argument(metavar="PATH...", help="Partition directories, log directories, or globs of them."),
-]
-LogDirs = Annotated[
-    list[str],
-    Argument(
-        metavar="LOG_DIR...", help="Log directories, partition directories, or globs of them.", show_default=False
-    ),
-]
-OnePartition = Annotated[
-    str,
-    Argument(metavar="PARTITION", help="A partition's directory; or a log directory, with --topic and --partition."),
-]
 
-SELECTION_PANEL = "Selection"
-LIMITS_PANEL = "Limits"
-OUTPUT_PANEL = "Output"
-SETTINGS_PANEL = "Settings"
-SAFETY_PANEL = "Safety"
-PACE_PANEL = "Time and load"
+def complete_topics(ctx: Any, incomplete: str) -> list[str]:
+    """Return the topics under the paths of the command line that begin with `incomplete`."""
+    return sorted({topic for topic, _ in _partitions(ctx) if topic.startswith(incomplete)})
+
+
+def complete_partitions(ctx: Any, incomplete: str) -> list[str]:
+    """Return the numbers of partitions that begin with `incomplete`: those of the topics that are typed, or of all."""
+    topics = ctx.params.get("topic") or ()
+    numbers = {number for topic, number in _partitions(ctx) if not topics or topic in topics}
+    return [str(number) for number in sorted(numbers) if str(number).startswith(incomplete)]
+
+
+def complete_groups(ctx: Any, incomplete: str) -> list[str]:
+    """Return the ids of groups under the paths of the command line that begin with `incomplete`."""
+    with suppress(KafkalogError, OSError):
+        return sorted({group for group in _groups(_paths(ctx)) if group.startswith(incomplete) and group.isprintable()})
+    return []
+
+
+def _partitions(ctx: Any) -> set[tuple[str, int]]:
+    """Return the topics and numbers of the partitions under the paths of the command line."""
+    from kafkalog_cli.disk.fs import RealFilesystem
+    from kafkalog_cli.disk.names import DirectoryKind
+    from kafkalog_cli.ops.selection import expand, partition_paths
+
+    fs, found = RealFilesystem(), set[tuple[str, int]]()
+    with suppress(KafkalogError, OSError):
+        for path in expand(fs, _paths(ctx)):
+            for name in (one.directory for one in partition_paths(fs, path)):
+                if name.kind is DirectoryKind.PARTITION and name.topic is not None and name.partition is not None:
+                    found.add((name.topic, name.partition))
+    return found
+
+
+def _groups(paths: list[str]) -> Iterator[str]:
+    from kafkalog_cli.disk.fs import RealFilesystem
+    from kafkalog_cli.ops.coordinators import LogDirs
+    from kafkalog_cli.ops.groups import GroupsRequest, consumer_offsets, describe_groups
+
+    log_dirs = LogDirs(RealFilesystem(), paths)
+    topic = consumer_offsets(log_dirs)
+    copies = (log_dirs.replicas.best(topic.topic, number) for number in topic.numbers)
+    if sum(segment.log.size_bytes for copy in copies if copy for segment in copy.partition.segments) <= MOST_LOG_BYTES:
+        yield from (described.group_id for described in describe_groups(log_dirs, GroupsRequest()))
+
+
+def _paths(ctx: Any) -> list[str]:
+    """Return the paths of an incomplete command line, which the parser leaves in `args`."""
+    return [word for word in ctx.params.get("paths") or ctx.args if not word.startswith("-")]
+
+
+# fmt: off
+PathsArgument = Annotated[list[str] | None, Argument(metavar="PATH...",
+    help="Files, partition directories, log directories, or globs of them.")]
+PartitionPaths = Annotated[list[str] | None, Argument(metavar="PATH...",
+    help="Partition directories, log directories, or globs of them.")]
+LogDirs = Annotated[list[str], Argument(metavar="LOG_DIR...",
+    help="Log directories, partition directories, or globs of them.", show_default=False)]
+OnePartition = Annotated[str, Argument(metavar="PARTITION",
+    help="A partition's directory; or a log directory, with --topic and --partition.")]
+
+selection_option = partial(Option, rich_help_panel="Selection")
+limits_option = partial(Option, rich_help_panel="Limits")
+output_option = partial(Option, rich_help_panel="Output")
+settings_option = partial(Option, rich_help_panel="Settings")
+safety_option = partial(Option, rich_help_panel="Safety")
+pace_option = partial(Option, rich_help_panel="Time and load")
 
 SPANS_OF_DAYS = {
-    "delete.retention.ms",
-    "local.retention.ms",
-    "max.compaction.lag.ms",
-    "min.compaction.lag.ms",
-    "retention.ms",
-    "segment.ms",
+    *("delete.retention.ms", "local.retention.ms", "retention.ms", "segment.ms"),
+    *("max.compaction.lag.ms", "min.compaction.lag.ms"),
 }
 """Settings that are usually some days long."""
 
 MOST_JOBS = 4
 """The most default jobs: each takes memory, and more do not make a disk faster; --jobs may ask for more."""
 
-MaxBatchBytes = Annotated[
-    int,
-    Option(
-        metavar="BYTES",
-        min=1,
-        help="Largest batch to load. A larger batch counts as damage.",
-        rich_help_panel=LIMITS_PANEL,
-    ),
-]
-MaxOutputBytes = Annotated[
-    int,
-    Option(metavar="BYTES", min=1, help="Largest size of a batch after decompression.", rich_help_panel=LIMITS_PANEL),
-]
-MaxRatio = Annotated[
-    int,
-    Option(
-        metavar="N",
-        min=1,
-        help="Largest compression ratio accepted, checked when a batch exceeds 1 MiB.",
-        rich_help_panel=LIMITS_PANEL,
-    ),
-]
+MaxBatchBytes = Annotated[int, limits_option(metavar="BYTES", min=1,
+    help="Largest batch to load. A larger batch counts as damage.")]
+MaxOutputBytes = Annotated[int, limits_option(metavar="BYTES", min=1,
+    help="Largest size of a batch after decompression.")]
+MaxRatio = Annotated[int, limits_option(metavar="N", min=1,
+    help="Largest compression ratio accepted, checked when a batch exceeds 1 MiB.")]
 
 
 class Input(Enum):
@@ -103,14 +129,8 @@ class IsolationLevel(Enum):
     READ_COMMITTED = "read_committed"
 
 
-IsolationOption = Annotated[
-    IsolationLevel,
-    Option(
-        "--isolation",
-        help="read_committed leaves out aborted transactions, and ends at the first open transaction.",
-        rich_help_panel=SELECTION_PANEL,
-    ),
-]
+IsolationOption = Annotated[IsolationLevel, selection_option("--isolation",
+    help="read_committed leaves out aborted transactions, and ends at the first open transaction.")]
 
 
 class CodecName(Enum):
@@ -136,106 +156,40 @@ class OutputFormat(Enum):
         return self is not OutputFormat.TEXT
 
 
-Format = Annotated[
-    OutputFormat,
-    Option(
-        "--format",
-        help="Format of the results. json (or ndjson): an object per line; errors on stderr are objects too.",
-        rich_help_panel=OUTPUT_PANEL,
-    ),
-]
+Format = Annotated[OutputFormat, output_option("--format",
+    help="Format of the results. json (or ndjson): an object per line; errors on stderr are objects too.")]
 
 
 _CONTENTS = (
     "auto (contents with a Schema Registry's framing), avro, protobuf, json, string, int, long, short, float, double,"
     " uuid, hex or base64."
 )
-KeyFormatOption = Annotated[
-    ValueFormat | None,
-    Option("--key-format", metavar="FORMAT", help=f"Decode keys: {_CONTENTS}", rich_help_panel=OUTPUT_PANEL),
-]
-ValueFormatOption = Annotated[
-    ValueFormat | None,
-    Option("--value-format", metavar="FORMAT", help=f"Decode values: {_CONTENTS}", rich_help_panel=OUTPUT_PANEL),
-]
-SchemasOption = Annotated[
-    str | None,
-    Option(
-        "--schemas",
-        metavar="DIR",
-        help="Schemas of keys and values: a log directory with _schemas-0, that partition's directory, or files"
-        " ID.avsc, SUBJECT.proto or IMPORT.proto. Default: _schemas-0 beside the partitions.",
-        rich_help_panel=OUTPUT_PANEL,
-    ),
-]
+KeyFormatOption = Annotated[ValueFormat | None, output_option("--key-format", metavar="FORMAT",
+    help=f"Decode keys: {_CONTENTS}")]
+ValueFormatOption = Annotated[ValueFormat | None, output_option("--value-format", metavar="FORMAT",
+    help=f"Decode values: {_CONTENTS}")]
+SchemasOption = Annotated[str | None, output_option("--schemas", metavar="DIR",
+    help="Schemas of keys and values: a log directory with _schemas-0, that partition's directory, or files ID.avsc,"
+    " SUBJECT.proto or IMPORT.proto. Default: _schemas-0 beside the partitions.")]
 
-TopicOption = Annotated[
-    list[str] | None,
-    Option(
-        "--topic",
-        metavar="TOPIC",
-        help="Take only this topic; may be repeated.",
-        rich_help_panel=SELECTION_PANEL,
-        autocompletion=complete_topics,
-    ),
-]
-PartitionOption = Annotated[
-    list[int] | None,
-    Option(
-        "--partition",
-        metavar="N",
-        help="Take only the partition with this number; may be repeated.",
-        autocompletion=complete_partitions,
-        rich_help_panel=SELECTION_PANEL,
-    ),
-]
-TopicPatternOption = Annotated[
-    str | None,
-    Option(
-        "--topic-pattern",
-        metavar="REGEX",
-        help="Take only topics whose whole name matches.",
-        rich_help_panel=SELECTION_PANEL,
-    ),
-]
-FromOffset = Annotated[
-    int | None,
-    Option(metavar="OFFSET", help="First offset.", rich_help_panel=SELECTION_PANEL),
-]
-StartOffset = Annotated[
-    str,
-    Option(
-        "--from",
-        metavar="OFFSET",
-        help="First offset: a number, earliest or latest.",
-        rich_help_panel=SELECTION_PANEL,
-    ),
-]
-ToOffset = Annotated[
-    int | None,
-    Option(metavar="OFFSET", help="End before this offset.", rich_help_panel=SELECTION_PANEL),
-]
+TopicOption = Annotated[list[str] | None, selection_option("--topic", metavar="TOPIC",
+    help="Take only this topic; may be repeated.", autocompletion=complete_topics)]
+PartitionOption = Annotated[list[int] | None, selection_option("--partition", metavar="N",
+    help="Take only the partition with this number; may be repeated.", autocompletion=complete_partitions)]
+TopicPatternOption = Annotated[str | None, selection_option("--topic-pattern", metavar="REGEX",
+    help="Take only topics whose whole name matches.")]
+FromOffset = Annotated[int | None, selection_option(metavar="OFFSET", help="First offset.")]
+StartOffset = Annotated[str, selection_option("--from", metavar="OFFSET",
+    help="First offset: a number, earliest or latest.")]
+ToOffset = Annotated[int | None, selection_option(metavar="OFFSET", help="End before this offset.")]
 TIME_HELP = "epoch ms, ISO 8601 (no zone: UTC), or -90s, -15m, -2h, -7d before now"
-FromTime = Annotated[
-    str | None,
-    Option(
-        metavar="TIME",
-        help=f"Begin with the first record at or after this time: {TIME_HELP}.",
-        rich_help_panel=SELECTION_PANEL,
-    ),
-]
-Since = Annotated[
-    str | None,
-    Option(metavar="TIME", help=f"Begin at this time: {TIME_HELP}.", rich_help_panel=SELECTION_PANEL),
-]
-Until = Annotated[
-    str | None,
-    Option(metavar="TIME", help="End before this time.", rich_help_panel=SELECTION_PANEL),
-]
-Now = Annotated[
-    str | None,
-    Option(metavar="TIME", help="Use this as the current time.", rich_help_panel=SETTINGS_PANEL),
-]
+FromTime = Annotated[str | None, selection_option(metavar="TIME",
+    help=f"Begin with the first record at or after this time: {TIME_HELP}.")]
+Since = Annotated[str | None, selection_option(metavar="TIME", help=f"Begin at this time: {TIME_HELP}.")]
+Until = Annotated[str | None, selection_option(metavar="TIME", help="End before this time.")]
+Now = Annotated[str | None, settings_option(metavar="TIME", help="Use this as the current time.")]
+
+# fmt: on
 
 
 def _warn_of_seconds(context: CommandContext, settings: list[str] | None) -> list[str] | None:
@@ -258,122 +212,37 @@ def _warn_of_seconds(context: CommandContext, settings: list[str] | None) -> lis
     return settings
 
 
-ConfigOption = Annotated[
-    list[str] | None,
-    Option(
-        "--config",
-        metavar="NAME=VALUE",
-        callback=_warn_of_seconds,
-        help="Topic setting, stronger than any other source; may be repeated.",
-        rich_help_panel=SETTINGS_PANEL,
-    ),
-]
-BrokerConfigOption = Annotated[
-    str | None,
-    Option(
-        "--broker-config",
-        metavar="FILE",
-        help="The broker's server.properties, for its log.* settings. The metadata log is stronger.",
-        rich_help_panel=SETTINGS_PANEL,
-    ),
-]
-MetadataOption = Annotated[
-    str | None,
-    Option(
-        "--metadata",
-        metavar="DIR",
-        help="The metadata log __cluster_metadata-0, or the directory that holds it. Default: beside the partitions.",
-        rich_help_panel=SETTINGS_PANEL,
-    ),
-]
+# fmt: off
+ConfigOption = Annotated[list[str] | None, settings_option("--config", metavar="NAME=VALUE", callback=_warn_of_seconds,
+    help="Topic setting, stronger than any other source; may be repeated.")]
+BrokerConfigOption = Annotated[str | None, settings_option("--broker-config", metavar="FILE",
+    help="The broker's server.properties, for its log.* settings. The metadata log is stronger.")]
+MetadataOption = Annotated[str | None, settings_option("--metadata", metavar="DIR",
+    help="The metadata log __cluster_metadata-0, or the directory that holds it. Default: beside the partitions.")]
 
 DryRun = Annotated[bool, Option("--dry-run", help="Print the planned changes, and change nothing.")]
-Wait = Annotated[
-    float,
-    Option(metavar="SECONDS", min=0, help="Wait up to SECONDS for a lock.", rich_help_panel=SAFETY_PANEL),
-]
-AssumeOffline = Annotated[
-    bool,
-    Option(
-        "--assume-offline",
-        help="Continue on a disk without working locks, if no broker is seen for 11 s.",
-        rich_help_panel=SAFETY_PANEL,
-    ),
-]
-SingleReplica = Annotated[
-    bool,
-    Option(
-        "--single-replica",
-        help="Confirm that other replicas of the partition, if there are any, may diverge.",
-        rich_help_panel=SAFETY_PANEL,
-    ),
-]
-Verbose = Annotated[
-    bool,
-    Option(
-        "--verbose",
-        "-v",
-        help="Print more: each setting, each planned change, each removed file.",
-        rich_help_panel=OUTPUT_PANEL,
-    ),
-]
-Quiet = Annotated[
-    bool, Option("--quiet", help="Print nothing for partitions without a change.", rich_help_panel=OUTPUT_PANEL)
-]
+Wait = Annotated[float, safety_option(metavar="SECONDS", min=0, help="Wait up to SECONDS for a lock.")]
+AssumeOffline = Annotated[bool, safety_option("--assume-offline",
+    help="Continue on a disk without working locks, if no broker is seen for 11 s.")]
+SingleReplica = Annotated[bool, safety_option("--single-replica",
+    help="Confirm that other replicas of the partition, if there are any, may diverge.")]
+Verbose = Annotated[bool, output_option("--verbose", "-v",
+    help="Print more: each setting, each planned change, each removed file.")]
+Quiet = Annotated[bool, output_option("--quiet", help="Print nothing for partitions without a change.")]
+Metrics = Annotated[str | None, output_option("--metrics", metavar="FILE",
+    help="Write Prometheus metrics of the run, for node_exporter's textfile collector. A dry run writes none.")]
+Delay = Annotated[str | None, safety_option(metavar="DURATION",
+    help="Keep removed files as .deleted for this time (0s, 90s, 15m, 2h, 7d). Default: file.delete.delay.ms.")]
+Keep = Annotated[bool, safety_option("--keep",
+    help="Keep removed files for undo until purge, even if a broker starts.")]
+Jobs = Annotated[int, pace_option("--jobs", metavar="N", min=0,
+    help=f"Work on N partitions at a time. 0: one per core, at most {MOST_JOBS}.")]
+TimeBudget = Annotated[str | None, pace_option(metavar="DURATION",
+    help="Start no partition after this time (90, 90s, 15m, 2h). The exit code is 130 if any was not started.")]
+IoBytesPerS = Annotated[str | None, pace_option(metavar="SIZE",
+    help="Read and write at most SIZE per second, in all partitions together (50MiB, 100MB, 1e6).")]
 
-Metrics = Annotated[
-    str | None,
-    Option(
-        "--metrics",
-        metavar="FILE",
-        help="Write Prometheus metrics of the run, for node_exporter's textfile collector. A dry run writes none.",
-        rich_help_panel=OUTPUT_PANEL,
-    ),
-]
-Delay = Annotated[
-    str | None,
-    Option(
-        metavar="DURATION",
-        help="Keep removed files as .deleted for this time (0s, 90s, 15m, 2h, 7d). Default: file.delete.delay.ms.",
-        rich_help_panel=SAFETY_PANEL,
-    ),
-]
-
-Keep = Annotated[
-    bool,
-    Option(
-        "--keep",
-        help="Keep removed files for undo until purge, even if a broker starts.",
-        rich_help_panel=SAFETY_PANEL,
-    ),
-]
-
-Jobs = Annotated[
-    int,
-    Option(
-        "--jobs",
-        metavar="N",
-        min=0,
-        help=f"Work on N partitions at a time. 0: one per core, at most {MOST_JOBS}.",
-        rich_help_panel=PACE_PANEL,
-    ),
-]
-TimeBudget = Annotated[
-    str | None,
-    Option(
-        metavar="DURATION",
-        help="Start no partition after this time (90, 90s, 15m, 2h). The exit code is 130 if any was not started.",
-        rich_help_panel=PACE_PANEL,
-    ),
-]
-IoBytesPerS = Annotated[
-    str | None,
-    Option(
-        metavar="SIZE",
-        help="Read and write at most SIZE per second, in all partitions together (50MiB, 100MB, 1e6).",
-        rich_help_panel=PACE_PANEL,
-    ),
-]
+# fmt: on
 
 
 def default_jobs() -> int:

@@ -13,18 +13,13 @@ def purge(  # noqa: PLR0913
     *,
     paths: PathsArgument = None,
     topics: Topics,
-    older_than: Annotated[
-        str,
-        Option(
-            metavar="TIME",
-            help="Remove runs that ended longer ago than this (90s, 15m, 2h, 7d). They cannot be undone then.",
-        ),
-    ] = "7d",
+    older_than: Annotated[str, Option(metavar="TIME",
+        help="Remove runs that ended longer ago than this (90s, 15m, 2h, 7d). They cannot be undone then.")] = "7d",
     safety: Safety,
     jobs: Jobs = 0,
     time_budget: TimeBudget = None,
     printing: Printing,
-) -> int:
+) -> int:  # fmt: skip
     """Remove files that earlier runs kept, and due .deleted files.
 
     Removed files cannot be restored. A .deleted file is due file.delete.delay.ms after the run that renamed it, or a

@@ -1,15 +1,12 @@
 """`kafkalog read`: print the records of partitions as a consumer would get them."""
 
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
-from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
+from kafkalog_cli.cli.declared import Argument, Command, CommandContext
 from kafkalog_cli.cli.environment import shown_reading_into_files
 from kafkalog_cli.cli.groups import Contents
 from kafkalog_cli.cli.options import (
-    LIMITS_PANEL,
-    OUTPUT_PANEL,
-    SELECTION_PANEL,
     Format,
     FromTime,
     IsolationLevel,
@@ -23,6 +20,9 @@ from kafkalog_cli.cli.options import (
     ToOffset,
     TopicOption,
     Until,
+    limits_option,
+    output_option,
+    selection_option,
 )
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 
@@ -38,47 +38,59 @@ class Framing(Enum):
     FETCH = "fetch"
 
 
-def read(  # noqa: PLR0913 options
-    context: CommandContext,
-    *,
+# fmt: off
+class ReadOptions(NamedTuple):
+    """The options of read."""
+
     paths: Annotated[list[str], Argument(metavar="PATH...", show_default=False,
-        help="Partition directories, or a log directory with --topic.")],
-    topic: TopicOption = None,
-    partition: PartitionOption = None,
-    start: StartOffset = "earliest",
-    from_time: FromTime = None,
-    to_offset: ToOffset = None,
-    until: Until = None,
-    max_records: Annotated[int | None, Option(metavar="N", min=1, rich_help_panel=SELECTION_PANEL,
-        help="Stop after N records, over all partitions.")] = None,
-    key: Annotated[str | None, Option("--key", metavar="KEY", rich_help_panel=SELECTION_PANEL,
-        help="Print only records with this key (UTF-8).")] = None,
-    merge_by_time: Annotated[bool, Option("--merge-by-time", rich_help_panel=SELECTION_PANEL,
-        help="Merge the partitions by record timestamp. Without it, one partition follows another. Records of a "
-        "partition always keep the order of their offsets.")] = False,
-    isolation: IsolationOption = IsolationLevel.READ_UNCOMMITTED,
-    now: Now = None,
-    print_: Annotated[str | None, Option("--print", metavar="FIELD,...", rich_help_panel=OUTPUT_PANEL,
-        help="Fields of a line of text: timestamp, partition, offset, epoch, headers, key, value. Default: value.",
-        )] = None,
-    kcat_format: Annotated[str | None, Option("-f", metavar="FORMAT", rich_help_panel=OUTPUT_PANEL,
+        help="Partition directories, or a log directory with --topic.")]
+    topic: TopicOption = None
+    partition: PartitionOption = None
+    start: StartOffset = "earliest"
+    from_time: FromTime = None
+    to_offset: ToOffset = None
+    until: Until = None
+    max_records: Annotated[int | None, selection_option(metavar="N", min=1,
+        help="Stop after N records, over all partitions.")] = None
+    key: Annotated[str | None, selection_option("--key", metavar="KEY",
+        help="Print only records with this key (UTF-8).")] = None
+    merge_by_time: Annotated[bool, selection_option("--merge-by-time",
+        help="Merge the partitions by record timestamp. Without it, one partition follows another. Records of a"
+        " partition always keep the order of their offsets.")] = False
+    isolation: IsolationOption = IsolationLevel.READ_UNCOMMITTED
+    now: Now = None
+    print_: Annotated[str | None, output_option("--print", metavar="FIELD,...",
+        help="Fields of a line of text: timestamp, partition, offset, epoch, headers, key, value. Default:"
+        " value.")] = None
+    kcat_format: Annotated[str | None, output_option("-f", metavar="FORMAT",
         help="Print each record in kcat's format: %t topic, %p partition, %o offset, %T timestamp, %k key, %s payload, "
-        r"%K and %S their lengths, %h headers; \n, \t, \r, \xHH, \NNN. It adds no line feed.")] = None,
-    output_format: Format = OutputFormat.TEXT,
-    contents: Contents,
-    framing: Annotated[Framing, Option(rich_help_panel=OUTPUT_PANEL,
-        help="fetch: whole batches as stored, in the fetch responses of 0.7 (MessageSetSend).")] = Framing.LINES,
-    chunk_bytes: Annotated[int, Option(metavar="BYTES", min=1, max=LARGEST_CHUNK_BYTES,
-        rich_help_panel=LIMITS_PANEL,
-        help="Bytes to read at a time, also the size of a fetch response. It doubles until one batch fits.",
-        )] = DEFAULT_CHUNK_BYTES,
-    max_chunk_bytes: Annotated[int, Option(metavar="BYTES", min=1, max=LARGEST_CHUNK_BYTES,
-        rich_help_panel=LIMITS_PANEL,
-        help="Largest size of such a read. A larger batch ends the run with exit code 1.",
-        )] = DEFAULT_LIMITS.max_batch_bytes,
-    max_output_bytes: MaxOutputBytes = DEFAULT_LIMITS.max_output_bytes,
-    max_ratio: MaxRatio = DEFAULT_LIMITS.max_ratio,
-) -> int:  # fmt: skip
+        r"%K and %S their lengths, %h headers; \n, \t, \r, \xHH, \NNN. It adds no line feed.")] = None
+    output_format: Format = OutputFormat.TEXT
+    contents: Contents = Contents()
+    framing: Annotated[Framing, output_option(
+        help="fetch: whole batches as stored, in the fetch responses of 0.7 (MessageSetSend).")] = Framing.LINES
+    chunk_bytes: Annotated[int, limits_option(metavar="BYTES", min=1, max=LARGEST_CHUNK_BYTES,
+        help="Bytes to read at a time, also the size of a fetch response. It doubles until one batch"
+        " fits.")] = DEFAULT_CHUNK_BYTES
+    max_chunk_bytes: Annotated[int, limits_option(metavar="BYTES", min=1, max=LARGEST_CHUNK_BYTES,
+        help="Largest size of such a read. A larger batch ends the run with exit code"
+        " 1.")] = DEFAULT_LIMITS.max_batch_bytes
+    max_output_bytes: MaxOutputBytes = DEFAULT_LIMITS.max_output_bytes
+    max_ratio: MaxRatio = DEFAULT_LIMITS.max_ratio
+
+    @property
+    def is_json(self) -> bool:
+        """Whether each line of the output is a JSON object."""
+        return self.output_format.is_json
+
+    @property
+    def is_fetch(self) -> bool:
+        """Whether the output has fetch responses in place of lines."""
+        return self.framing is Framing.FETCH
+# fmt: on
+
+
+def read(context: CommandContext, options: ReadOptions) -> int:
     """Print the records of partitions as a consumer gets them.
 
     A log directory with --topic gives all partitions of the topic, in their order. Control records and records before
@@ -88,15 +100,9 @@ def read(  # noqa: PLR0913 options
     With --value-format or --key-format, contents are decoded. Contents that cannot be decoded are printed as they are
     stored. The reason is a warning, and the exit code is 3.
     """
-    from kafkalog_cli.cli.read_run import ReadOptions, ReadRun
+    from kafkalog_cli.cli.read_run import ReadRun
 
-    environment = context.environment
-    options = ReadOptions(
-        start, from_time, to_offset, until, now, max_records, isolation.value, key, merge_by_time, print_,
-        kcat_format, output_format.is_json, framing is Framing.FETCH, chunk_bytes, max_chunk_bytes,
-        max_output_bytes, max_ratio, contents.decoding,
-    )  # fmt: skip
-    return ReadRun(environment, options).run(paths, topic, partition)
+    return ReadRun(context.environment, options).run()
 
 
 command = Command(read, surroundings=shown_reading_into_files)

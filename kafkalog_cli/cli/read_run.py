@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kafkalog_cli.cli.environment import Environment, time_of
 from kafkalog_cli.cli.options import selection_of
+from kafkalog_cli.cli.read import ReadOptions
 from kafkalog_cli.errors import ExitCode, KafkalogError, NoRecordAtTime, UsageError, combined_exit_code
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import Limits
@@ -40,30 +41,6 @@ Compressed batches take several times as much when they are decompressed.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ReadOptions:
-    """The options as given. `kcat_format` is that of -f."""
-
-    start: str
-    from_time: str | None
-    to_offset: int | None
-    until: str | None
-    now: str | None
-    max_records: int | None
-    isolation: str
-    key: str | None
-    merge_by_time: bool
-    print: str | None
-    kcat_format: str | None
-    is_json: bool
-    is_fetch: bool
-    chunk_bytes: int
-    max_chunk_bytes: int
-    max_output_bytes: int
-    max_ratio: int
-    decoding: Decoding
-
-
 class ReadRun:
     """Reads partitions, one after another or merged. An error in one partition does not end the others."""
 
@@ -72,28 +49,31 @@ class ReadRun:
         self._options = options
         self._out = ResultStream(environment.stdout)
         self._messages = Messages(environment.stderr, as_json=options.is_json)
-        fields = fields_of(options.print or "value")
+        fields = fields_of(options.print_ or "value")
         kcat_format = None if options.kcat_format is None else parse_kcat_format(options.kcat_format)
-        if kcat_format is None and not options.decoding:  # these forms of output have no kernels
+        if kcat_format is None and not options.contents.decoding:  # these forms of output have no kernels
             environment.kernels.need(JSON_FROM_BATCHES if options.is_json else READ_RECORDS)
         self._output = RecordOutput(self._out, self._messages, fields, kcat_format, options.is_json)
         self._reads: list[PartitionRead] = []
         self._codes: list[ExitCode] = []
         self._outside: list[NoRecordAtTime] = []
 
-    def run(self, paths: list[str], topics: list[str] | None, partitions: list[int] | None) -> int:
+    def run(self) -> int:
         """Read; return the exit code.
 
         Raises UsageError, and the exceptions of `select_of_topics`. A single partition raises as LogRead does.
         """
         self._check()
         request = self._request()
-        chosen = select_of_topics(self._environment.fs, paths, selection_of(topics, partitions, None))
+        options = self._options
+        chosen = select_of_topics(
+            self._environment.fs, options.paths, selection_of(options.topic, options.partition, None)
+        )
         if self._options.is_fetch and len(chosen) > 1:
             raise UsageError(reason=f"--framing fetch is for one partition, and {len(chosen)} are selected")
         paths = [partition.path for partition in chosen]
         LockWarnings(self._environment.fs, self._messages.report).about_partitions(*paths)
-        decoder = decoder_of(self._options.decoding, self._environment.fs, paths, self._messages)
+        decoder = decoder_of(self._options.contents.decoding, self._environment.fs, paths, self._messages)
         self._output = replace(self._output, decoder=decoder)
         is_cut = self._read(chosen, request)
         code = combined_exit_code([read.code for read in self._reads] + self._codes)
@@ -178,12 +158,12 @@ class ReadRun:
 
     def _check(self) -> None:
         options = self._options
-        options.decoding.check()
-        if options.kcat_format is not None and (options.is_json or options.print is not None or options.is_fetch):
+        options.contents.decoding.check()
+        if options.kcat_format is not None and (options.is_json or options.print_ is not None or options.is_fetch):
             raise UsageError(reason="-f cannot be combined with --format json, --print or --framing fetch")
         if not options.is_fetch:
             return
-        if options.decoding:
+        if options.contents.decoding:
             raise UsageError(reason="--framing fetch takes bytes as they are stored: no --value-format or --key-format")
         if options.is_json or options.until is not None or options.max_records is not None or options.key is not None:
             raise UsageError(
@@ -205,8 +185,8 @@ class ReadRun:
         limits = Limits(options.max_chunk_bytes, options.max_output_bytes, options.max_ratio)
         key = None if options.key is None else options.key.encode("utf-8", "surrogateescape")
         return ReadRequest(
-            start, times[0], options.to_offset, times[1], options.max_records, Isolation(options.isolation), limits,
-            options.chunk_bytes, key=key,
+            start, times[0], options.to_offset, times[1], options.max_records, Isolation(options.isolation.value),
+            limits, options.chunk_bytes, key=key,
         )  # fmt: skip
 
     def _write_summary(self, code: ExitCode, *, is_single: bool, is_cut: bool) -> None:

@@ -1,5 +1,6 @@
 """`kafkalog recover`: repair partitions, optionally exactly as a broker would at start-up."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
@@ -11,60 +12,32 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.recover.plan import RecoverMode
     from kafkalog_cli.ops.session.options import SessionOptions
 
-RULES_PANEL = "Rules"
+_rule = partial(Option, rich_help_panel="Rules")
 
 
 def recover(  # noqa: PLR0913
     context: CommandContext,
     *,
-    paths: Annotated[
-        list[str] | None,
-        Argument(metavar="PATH...", help="Partition directories, log directories, or globs of them."),
-    ] = None,
+    paths: Annotated[list[str] | None, Argument(metavar="PATH...",
+        help="Partition directories, log directories, or globs of them.")] = None,
     topics: Topics,
-    like_broker: Annotated[
-        bool,
-        Option(
-            "--like-broker",
-            help="Repair exactly as a broker would at start-up, honouring .kafka_cleanshutdown, followed by a clean"
-            " stop.",
-            rich_help_panel=RULES_PANEL,
-        ),
-    ] = False,
-    indexes_only: Annotated[
-        bool,
-        Option(
-            "--indexes-only", help="Rebuild missing and wrong indexes, and nothing else.", rich_help_panel=RULES_PANEL
-        ),
-    ] = False,
-    salvage: Annotated[
-        str | None,
-        Option(
-            metavar="OUT",
-            help="Copy all valid batches, also after damage, into new partition directories in OUT.",
-            rich_help_panel=RULES_PANEL,
-        ),
-    ] = None,
-    since_recovery_point: Annotated[
-        bool,
-        Option(
-            "--since-recovery-point",
-            help="Check only segments from the recovery point on, as a broker does.",
-            rich_help_panel=RULES_PANEL,
-        ),
-    ] = False,
-    discard: Annotated[
-        bool,
-        Option(
-            "--discard", help="Keep no copy of removed bytes. The run cannot be undone.", rich_help_panel=RULES_PANEL
-        ),
-    ] = False,
+    like_broker: Annotated[bool, _rule("--like-broker",
+        help="Repair exactly as a broker would at start-up, honouring .kafka_cleanshutdown, followed by a clean"
+        " stop.")] = False,
+    indexes_only: Annotated[bool, _rule("--indexes-only",
+        help="Rebuild missing and wrong indexes, and nothing else.")] = False,
+    salvage: Annotated[str | None, _rule(metavar="OUT",
+        help="Copy all valid batches, also after damage, into new partition directories in OUT.")] = None,
+    since_recovery_point: Annotated[bool, _rule("--since-recovery-point",
+        help="Check only segments from the recovery point on, as a broker does.")] = False,
+    discard: Annotated[bool, _rule("--discard",
+        help="Keep no copy of removed bytes. The run cannot be undone.")] = False,
     settings: SettingSources,
     safety: Safety,
     pacing: Pacing,
     spark: Spark,
     printing: Printing,
-) -> int:
+) -> int:  # fmt: skip
     """Repair damaged partitions, and keep what is cut off for undo.
 
     Torn tails are cut, interrupted swaps of files are finished or undone, and missing or wrong indexes are rebuilt.
@@ -125,7 +98,7 @@ def _salvage(
     from kafkalog_cli.cli.verbs import begin
     from kafkalog_cli.ops.recover.recover import RecoverRequest
     from kafkalog_cli.ops.recover.salvage import make_target
-    from kafkalog_cli.ops.recover.salvage_verb import SALVAGE, SalvageRequest
+    from kafkalog_cli.ops.recover.verb import SALVAGE, SalvageRequest
     from kafkalog_cli.output.recover_view import salvage_view
 
     run = begin(environment, SALVAGE, salvage_view(), options, printing)

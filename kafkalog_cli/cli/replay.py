@@ -1,10 +1,10 @@
 """`kafkalog replay`: send the records of log directories to a cluster."""
 
-from typing import Annotated
+from functools import partial
+from typing import Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
 from kafkalog_cli.cli.options import (
-    PACE_PANEL,
     DryRun,
     Format,
     FromTime,
@@ -20,42 +20,52 @@ from kafkalog_cli.cli.options import (
     TopicOption,
     TopicPatternOption,
     Until,
+    pace_option,
 )
 
-_CLUSTER_PANEL = "Cluster"
+_cluster_option = partial(Option, rich_help_panel="Cluster")
 
 
-def replay(  # noqa: PLR0913, PLR0917 options
-    context: CommandContext,
-    paths: LogDirs,
-    to: Annotated[str, Option("--to", metavar="HOST:PORT,...", rich_help_panel=_CLUSTER_PANEL,
-        help="Brokers of the cluster (bootstrap.servers).", show_default=False)],
-    state: Annotated[str, Option("--state", metavar="FILE", rich_help_panel=_CLUSTER_PANEL,
-        help="File with the acknowledged offsets. A run with the same file continues there.", show_default=False)],
-    create: Annotated[bool, Option("--create", rich_help_panel=_CLUSTER_PANEL,
-        help="Create missing topics, with partitions and settings of the metadata log.")] = False,
-    rename: Annotated[list[str] | None, Option("--rename", metavar="OLD=NEW", rich_help_panel=_CLUSTER_PANEL,
-        help="Send topic OLD to the topic NEW; may be repeated.")] = None,
-    groups: Annotated[bool, Option("--groups", rich_help_panel=_CLUSTER_PANEL,
-        help="Commit the offsets of groups, translated. Offsets that a group has in the cluster stay.")] = False,
-    command_config: Annotated[str | None, Option("--command-config", metavar="FILE",
-        rich_help_panel=_CLUSTER_PANEL,
-        help="Properties of the client in librdkafka's names, such as security.protocol.")] = None,
-    topic: TopicOption = None,
-    partition: PartitionOption = None,
-    topic_pattern: TopicPatternOption = None,
-    start: StartOffset = "earliest",
-    from_time: FromTime = None,
-    to_offset: ToOffset = None,
-    until: Until = None,
-    isolation: IsolationOption = IsolationLevel.READ_COMMITTED,
-    now: Now = None,
-    bytes_per_s: Annotated[str | None, Option("--bytes-per-s", metavar="SIZE", rich_help_panel=PACE_PANEL,
-        help="Most bytes of keys and values to send per second (50MiB, 100MB, 1e6).")] = None,
-    metadata: MetadataOption = None,
-    dry_run: DryRun = False,
-    output: Format = OutputFormat.TEXT,
-) -> int:  # fmt: skip
+# fmt: off
+class ReplayOptions(NamedTuple):
+    """The options of replay."""
+
+    paths: LogDirs
+    to: Annotated[str, _cluster_option("--to", metavar="HOST:PORT,...",
+        help="Brokers of the cluster (bootstrap.servers).", show_default=False)]
+    state: Annotated[str, _cluster_option("--state", metavar="FILE",
+        help="File with the acknowledged offsets. A run with the same file continues there.", show_default=False)]
+    create: Annotated[bool, _cluster_option("--create",
+        help="Create missing topics, with partitions and settings of the metadata log.")] = False
+    rename: Annotated[list[str] | None, _cluster_option("--rename", metavar="OLD=NEW",
+        help="Send topic OLD to the topic NEW; may be repeated.")] = None
+    groups: Annotated[bool, _cluster_option("--groups",
+        help="Commit the offsets of groups, translated. Offsets that a group has in the cluster stay.")] = False
+    command_config: Annotated[str | None, _cluster_option("--command-config", metavar="FILE",
+        help="Properties of the client in librdkafka's names, such as security.protocol.")] = None
+    topic: TopicOption = None
+    partition: PartitionOption = None
+    topic_pattern: TopicPatternOption = None
+    start: StartOffset = "earliest"
+    from_time: FromTime = None
+    to_offset: ToOffset = None
+    until: Until = None
+    isolation: IsolationOption = IsolationLevel.READ_COMMITTED
+    now: Now = None
+    bytes_per_s: Annotated[str | None, pace_option("--bytes-per-s", metavar="SIZE",
+        help="Most bytes of keys and values to send per second (50MiB, 100MB, 1e6).")] = None
+    metadata: MetadataOption = None
+    dry_run: DryRun = False
+    output: Format = OutputFormat.TEXT
+
+    @property
+    def is_json(self) -> bool:
+        """Whether each line of the output is a JSON object."""
+        return self.output.is_json
+# fmt: on
+
+
+def replay(context: CommandContext, options: ReplayOptions) -> int:
     """Send the records of log directories to a cluster.
 
     Keys, values, headers, timestamps, partitions and the order in a partition stay. Offsets do not. Transactions are
@@ -67,12 +77,8 @@ def replay(  # noqa: PLR0913, PLR0917 options
     Several log directories may have copies of a partition. The copy with the last leader epoch, and of these the
     longest, is sent. The log directories are only read.
     """
-    from kafkalog_cli.cli.replay_run import ReplayOptions, run_replay
+    from kafkalog_cli.cli.replay_run import run_replay
 
-    options = ReplayOptions(
-        paths, to, state, create, tuple(rename or ()), groups, command_config, topic, partition, topic_pattern, start,
-        from_time, to_offset, until, isolation.value, now, bytes_per_s, metadata, dry_run, output.is_json,
-    )  # fmt: skip
     return run_replay(context.environment, options)
 
 

@@ -1,10 +1,9 @@
 """One run of `kafkalog replay`: turns the options into a request, connects, and prints the outcomes."""
 
-from dataclasses import dataclass
-
 from kafkalog_cli.cli.environment import Environment, time_of
 from kafkalog_cli.cli.options import selection_of
 from kafkalog_cli.cli.read_run import start_of
+from kafkalog_cli.cli.replay import ReplayOptions
 from kafkalog_cli.disk.fs import read_all
 from kafkalog_cli.errors import ClusterError, ExitCode, UsageError, combined_exit_code
 from kafkalog_cli.format.java_text import parse_properties
@@ -13,8 +12,7 @@ from kafkalog_cli.ops.option_values import parse_size_bytes
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start
 from kafkalog_cli.ops.replay.kafka_cluster import KafkaCluster
 from kafkalog_cli.ops.replay.plan import ReplayRequest
-from kafkalog_cli.ops.replay.sending import Replay, ReplayedPartition
-from kafkalog_cli.ops.replay.translation import ReplayedOffset
+from kafkalog_cli.ops.replay.sending import Replay, ReplayedOffset, ReplayedPartition
 from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines
@@ -31,32 +29,6 @@ from kafkalog_cli.output.replay_view import (
     replayed_object,
 )
 from kafkalog_cli.output.stream import ResultStream
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayOptions:
-    """The options as given."""
-
-    paths: list[str]
-    to: str
-    state: str
-    creates: bool
-    renames: tuple[str, ...]
-    groups: bool
-    command_config: str | None
-    topics: list[str] | None
-    partitions: list[int] | None
-    topic_pattern: str | None
-    start: str
-    from_time: str | None
-    to_offset: int | None
-    until: str | None
-    isolation: str
-    now: str | None
-    bytes_per_s: str | None
-    metadata: str | None
-    dry_run: bool
-    is_json: bool
 
 
 def run_replay(environment: Environment, options: ReplayOptions) -> int:
@@ -149,13 +121,13 @@ def _request(environment: Environment, options: ReplayOptions) -> ReplayRequest:
     from_time, until = (
         None if text is None else time_of(environment, text, options.now) for text in (options.from_time, options.until)
     )
-    isolation = Isolation(options.isolation)
+    isolation = Isolation(options.isolation.value)
     read = ReadRequest(start, from_time, options.to_offset, until, isolation=isolation)
-    renames = dict(map(_rename, options.renames))
+    renames = dict(map(_rename, options.rename or ()))
     return ReplayRequest(
         options.paths, options.state,
-        selection_of(options.topics, options.partitions, options.topic_pattern), read, renames,
-        options.creates, options.groups, options.metadata,
+        selection_of(options.topic, options.partition, options.topic_pattern), read, renames,
+        options.create, options.groups, options.metadata,
         None if options.bytes_per_s is None else parse_size_bytes(options.bytes_per_s),
     )  # fmt: skip
 

@@ -1,5 +1,6 @@
 """`kafkalog retain`: remove the segments past retention, or make room on a full disk."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.cli.environment import Environment
     from kafkalog_cli.ops.session.options import SessionOptions
 
-ROOM_PANEL = "Room on a full disk"
+_room_option = partial(Option, rich_help_panel="Room on a full disk")
 
 
 def retain(  # noqa: PLR0913
@@ -19,40 +20,22 @@ def retain(  # noqa: PLR0913
     *,
     paths: PartitionPaths = None,
     topics: Topics,
-    explain: Annotated[
-        bool,
-        Option("--explain", help="Explain for each segment why it stays or is removed, and when it would be removed."),
-    ] = False,
+    explain: Annotated[bool, Option("--explain",
+        help="Explain for each segment why it stays or is removed, and when it would be removed.")] = False,
     delay: Delay = None,
     keep: Keep = False,
-    free_bytes: Annotated[
-        str | None,
-        Option(
-            metavar="SIZE",
-            help="Unlink the oldest segments of all partitions, without undo, until SIZE is free on the disk.",
-            rich_help_panel=ROOM_PANEL,
-        ),
-    ] = None,
-    keep_bytes: Annotated[
-        str | None,
-        Option(metavar="SIZE", help="With --free-bytes: leave at least SIZE of each log.", rich_help_panel=ROOM_PANEL),
-    ] = None,
-    keep_ms: Annotated[
-        int,
-        Option(
-            "--keep-ms",
-            metavar="MS",
-            min=0,
-            help="With --free-bytes: leave segments with records younger than MS.",
-            rich_help_panel=ROOM_PANEL,
-        ),
-    ] = 0,
+    free_bytes: Annotated[str | None, _room_option(metavar="SIZE",
+        help="Unlink the oldest segments of all partitions, without undo, until SIZE is free on the disk.")] = None,
+    keep_bytes: Annotated[str | None, _room_option(metavar="SIZE",
+        help="With --free-bytes: leave at least SIZE of each log.")] = None,
+    keep_ms: Annotated[int, _room_option("--keep-ms", metavar="MS", min=0,
+        help="With --free-bytes: leave segments with records younger than MS.")] = 0,
     settings: SettingSources,
     safety: Safety,
     pacing: Pacing,
     metrics: Metrics = None,
     printing: Printing,
-) -> int:
+) -> int:  # fmt: skip
     """Remove segments past retention, or make room on a full disk.
 
     As in a broker, whole segments are removed from the start of a log: before its log start offset, above

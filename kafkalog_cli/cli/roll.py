@@ -12,10 +12,7 @@ def roll(  # noqa: PLR0913
     *,
     paths: PartitionPaths = None,
     topics: Topics,
-    force: Annotated[
-        bool,
-        Option("--force", help="Roll even if a broker would not roll yet."),
-    ] = False,
+    force: Annotated[bool, Option("--force", help="Roll even if a broker would not roll yet.")] = False,
     settings: SettingSources,
     safety: Safety,
     pacing: Pacing,

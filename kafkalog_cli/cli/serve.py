@@ -1,12 +1,11 @@
 """`kafkalog serve`: a read-only Kafka broker over log directories."""
 
 from enum import Enum
+from functools import partial
 from typing import Annotated
 
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
 from kafkalog_cli.cli.options import (
-    LIMITS_PANEL,
-    SELECTION_PANEL,
     BrokerConfigOption,
     Format,
     LogDirs,
@@ -14,10 +13,12 @@ from kafkalog_cli.cli.options import (
     OutputFormat,
     TopicOption,
     TopicPatternOption,
+    limits_option,
     selection_of,
+    selection_option,
 )
 
-_SERVER_PANEL = "Server"
+_server_option = partial(Option, rich_help_panel="Server")
 
 
 class OnDamageOption(Enum):
@@ -30,27 +31,26 @@ class OnDamageOption(Enum):
 def serve(  # noqa: PLR0913, PLR0917 options
     context: CommandContext,
     paths: LogDirs,
-    listen: Annotated[str, Option("--listen", metavar="HOST", rich_help_panel=_SERVER_PANEL,
+    listen: Annotated[str, _server_option("--listen", metavar="HOST",
         help="Address to listen on. There is no authentication: whoever can connect can read all"
         " records.")] = "127.0.0.1",
-    port: Annotated[int, Option("--port", metavar="PORT", min=0, max=65535, rich_help_panel=_SERVER_PANEL,
+    port: Annotated[int, _server_option("--port", metavar="PORT", min=0, max=65535,
         help="Port to listen on. 0 takes a free port.")] = 9092,
-    old_clients: Annotated[int | None, Option("--old-clients", metavar="PORT", min=0, max=65535,
-        rich_help_panel=_SERVER_PANEL, help="Also listen on PORT for clients of Kafka 0.7 and 0.8; 0 is any free port.",
-        show_default=False)] = None,
-    commit_to: Annotated[str | None, Option("--commit-to", metavar="PATH", rich_help_panel=_SERVER_PANEL,
-        help="Keep commits of consumers in a file, or append them to a directory's copy of __consumer_offsets."
-        " Default: in memory.", show_default=False)] = None,
-    on_damage: Annotated[OnDamageOption, Option("--on-damage", rich_help_panel=_SERVER_PANEL,
+    old_clients: Annotated[int | None, _server_option("--old-clients", metavar="PORT", min=0, max=65535,
+        help="Also listen on PORT for clients of Kafka 0.7 and 0.8; 0 is any free port.", show_default=False)] = None,
+    commit_to: Annotated[str | None, _server_option("--commit-to", metavar="PATH",
+        help="Keep commits of consumers in a file, or append them to a directory's copy of __consumer_offsets. Default:"
+        " in memory.", show_default=False)] = None,
+    on_damage: Annotated[OnDamageOption, _server_option("--on-damage",
         help="Where a batch is damaged: return an error (stop), or continue with the next good batch"
         " (skip).")] = OnDamageOption.STOP,
-    at: Annotated[str | None, Option("--at", metavar="TIME", rich_help_panel=SELECTION_PANEL,
+    at: Annotated[str | None, selection_option("--at", metavar="TIME",
         help="Serve the logs as of TIME: epoch ms, ISO 8601, or -2h before now.", show_default=False)] = None,
     topic: TopicOption = None,
     topic_pattern: TopicPatternOption = None,
-    max_connections: Annotated[int, Option("--max-connections", metavar="N", min=1, max=10_000,
-        rich_help_panel=LIMITS_PANEL, help="Most connections at a time.")] = 100,
-    idle: Annotated[float, Option("--idle", metavar="SECONDS", min=1, rich_help_panel=LIMITS_PANEL,
+    max_connections: Annotated[int, limits_option("--max-connections", metavar="N", min=1, max=10_000,
+        help="Most connections at a time.")] = 100,
+    idle: Annotated[float, limits_option("--idle", metavar="SECONDS", min=1,
         help="Close a connection after SECONDS without a request.")] = 600.0,
     broker_config: BrokerConfigOption = None,
     metadata: MetadataOption = None,

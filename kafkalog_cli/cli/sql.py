@@ -3,15 +3,15 @@
 from enum import Enum
 from typing import Annotated
 
-from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
+from kafkalog_cli.cli.declared import Argument, Command, CommandContext
 from kafkalog_cli.cli.groups import DEFAULT_MASTER, Conf, Contents, Master, spark_settings
 from kafkalog_cli.cli.options import (
-    OUTPUT_PANEL,
-    SELECTION_PANEL,
     Format,
     IsolationLevel,
     IsolationOption,
     OutputFormat,
+    output_option,
+    selection_option,
 )
 
 
@@ -39,20 +39,19 @@ def sql(  # noqa: PLR0913 options
         help="A query in Spark SQL. Backticks enclose names with other characters than letters, digits and _.",
         show_default=False)],
     isolation: IsolationOption = IsolationLevel.READ_UNCOMMITTED,
-    include_control: Annotated[bool, Option("--include-control", rich_help_panel=SELECTION_PANEL,
+    include_control: Annotated[bool, selection_option("--include-control",
         help="Include control records, which have a value in the column control.")] = False,
-    mode: Annotated[ModeOption, Option(rich_help_panel=SELECTION_PANEL,
-        help="At damage: failfast ends with exit code 4, dropmalformed leaves out unreadable records, permissive"
-        " has a row per damaged place, with the fault in _fault.")] = ModeOption.FAILFAST,
-    allow: Annotated[list[AllowOption] | None, Option(rich_help_panel=SELECTION_PANEL,
+    mode: Annotated[ModeOption, selection_option(
+        help="At damage: failfast ends with exit code 4, dropmalformed leaves out unreadable records, permissive has a"
+        " row per damaged place, with the fault in _fault.")] = ModeOption.FAILFAST,
+    allow: Annotated[list[AllowOption] | None, selection_option(
         help="Permit more to the query; may be repeated. files: read any file by its path, as text.`/etc/hostname`."
-        " java: call any method of Java, and functions that were not checked.",
-        show_default=False)] = None,
+        " java: call any method of Java, and functions that were not checked.", show_default=False)] = None,
     contents: Contents,
     output_format: Format = OutputFormat.TEXT,
-    output: Annotated[str | None, Option(metavar="FILE", rich_help_panel=OUTPUT_PANEL,
+    output: Annotated[str | None, output_option(metavar="FILE",
         help="Write a new Parquet file instead of printing.")] = None,
-    max_rows: Annotated[int | None, Option(metavar="N", min=1, rich_help_panel=OUTPUT_PANEL,
+    max_rows: Annotated[int | None, output_option(metavar="N", min=1,
         help="Most rows to print or write. Without it: 1000 rows in a table, else all.")] = None,
     master: Master = DEFAULT_MASTER,
     conf: Conf = None,

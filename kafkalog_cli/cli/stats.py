@@ -2,9 +2,8 @@
 
 from typing import Annotated
 
-from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
+from kafkalog_cli.cli.declared import Argument, Command, CommandContext
 from kafkalog_cli.cli.options import (
-    OUTPUT_PANEL,
     Format,
     Jobs,
     MaxOutputBytes,
@@ -14,6 +13,7 @@ from kafkalog_cli.cli.options import (
     TopicOption,
     TopicPatternOption,
     default_jobs,
+    output_option,
 )
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 
@@ -27,9 +27,9 @@ def stats(  # noqa: PLR0913, PLR0917 options
     topic: TopicOption = None,
     partition: PartitionOption = None,
     topic_pattern: TopicPatternOption = None,
-    partitions: Annotated[bool, Option("--partitions", rich_help_panel=OUTPUT_PANEL,
+    partitions: Annotated[bool, output_option("--partitions",
         help="Print a row per partition. JSON output always has both.")] = False,
-    top: Annotated[int, Option("--top", metavar="N", min=1, max=_LARGEST_TOP, rich_help_panel=OUTPUT_PANEL,
+    top: Annotated[int, output_option("--top", metavar="N", min=1, max=_LARGEST_TOP,
         help="Print N of the largest records, of the most frequent keys, and of the producers.")] = 5,
     output_format: Format = OutputFormat.TEXT,
     jobs: Jobs = 0,

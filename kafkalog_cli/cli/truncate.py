@@ -4,7 +4,7 @@ from typing import Annotated
 
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
 from kafkalog_cli.cli.groups import OneTopic, Printing, Safety, SettingSources, session_options
-from kafkalog_cli.cli.options import SAFETY_PANEL, Metrics, OnePartition, SingleReplica
+from kafkalog_cli.cli.options import Metrics, OnePartition, SingleReplica, safety_option
 
 
 def truncate(  # noqa: PLR0913
@@ -14,17 +14,13 @@ def truncate(  # noqa: PLR0913
     to: Annotated[int, Option("--to", metavar="OFFSET", min=0, help="First offset to remove.")],
     topics: OneTopic,
     single_replica: SingleReplica = False,
-    discard: Annotated[
-        bool,
-        Option(
-            "--discard", help="Keep no copy of removed bytes. The run cannot be undone.", rich_help_panel=SAFETY_PANEL
-        ),
-    ] = False,
+    discard: Annotated[bool, safety_option("--discard",
+        help="Keep no copy of removed bytes. The run cannot be undone.")] = False,
     settings: SettingSources,
     safety: Safety,
     metrics: Metrics = None,
     printing: Printing,
-) -> int:
+) -> int:  # fmt: skip
     """Remove the records at the end of a log.
 
     All records from an offset on are removed, as in a follower whose leader lacks them. A batch that contains the

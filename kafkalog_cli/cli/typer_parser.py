@@ -184,9 +184,7 @@ class CommandGroup(TyperGroup):
 
 
 app = typer.Typer(
-    cls=CommandGroup,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    cls=CommandGroup, pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]}
 )
 
 

@@ -11,14 +11,12 @@ def undo(  # noqa: PLR0913
     context: CommandContext,
     *,
     path: Annotated[str, Argument(metavar="PATH", help="A partition directory, or the log directory.")],
-    run: Annotated[
-        str,
-        Argument(metavar="RUN", help="The run, as the command printed it at its end. ls lists runs."),
-    ] = "",
+    run: Annotated[str, Argument(metavar="RUN",
+        help="The run, as the command printed it at its end. ls lists runs.")] = "",
     topics: Topics,
     safety: Safety,
     printing: Printing,
-) -> int:
+) -> int:  # fmt: skip
     """Restore the files from before a run.
 
     Contents, names, modes, owners, times and lines of checkpoints are restored. An undo is refused (exit code 14) if a

@@ -15,7 +15,7 @@ from kafkalog_cli.cli.groups import (
     Topics,
     session_options,
 )
-from kafkalog_cli.cli.options import OUTPUT_PANEL, Format, Jobs, Now, OutputFormat, PathsArgument, default_jobs
+from kafkalog_cli.cli.options import Format, Jobs, Now, OutputFormat, PathsArgument, default_jobs, output_option
 from kafkalog_cli.errors import UsageError
 
 
@@ -27,33 +27,15 @@ class LevelOption(Enum):
     DEEP = "deep"
 
 
-LevelChoice = Annotated[
-    LevelOption,
-    Option(
-        "--level",
-        help="quick: names, sizes, batch headers, checkpoints. normal: also CRCs, indexes, epochs, snapshots."
-        " deep: also decompression and every record.",
-    ),
-]
-Against = Annotated[
-    str | None,
-    Option(
-        "--against",
-        metavar="DIR",
-        help="Compare each partition with its replica or backup in DIR. DIR is a log directory, or the"
-        " directory of one partition, under any name.",
-    ),
-]
-Reports = Annotated[
-    list[str] | None,
-    Option(
-        "--report",
-        metavar="KIND[=FILE]",
-        help="Write a report for CI, junit, sarif or github (annotations): to stdout in place of the text, or to FILE."
-        " May be repeated.",
-        rich_help_panel=OUTPUT_PANEL,
-    ),
-]
+LevelChoice = Annotated[LevelOption, Option("--level",
+    help="quick: names, sizes, batch headers, checkpoints. normal: also CRCs, indexes, epochs, snapshots. deep: also"
+    " decompression and every record.")]  # fmt: skip
+Against = Annotated[str | None, Option("--against", metavar="DIR",
+    help="Compare each partition with its replica or backup in DIR. DIR is a log directory, or the directory of one"
+    " partition, under any name.")]  # fmt: skip
+Reports = Annotated[list[str] | None, output_option("--report", metavar="KIND[=FILE]",
+    help="Write a report for CI, junit, sarif or github (annotations): to stdout in place of the text, or to FILE. May"
+    " be repeated.")]  # fmt: skip
 
 
 def verify(  # noqa: PLR0913
@@ -68,13 +50,12 @@ def verify(  # noqa: PLR0913
     jobs: Jobs = 0,
     decoding: DecodingLimits,
     spark: Spark,
-    verbose: Annotated[
-        bool, Option("--verbose", "-v", help="Print also notes, and a line for each partition without damage.")
-    ] = False,
+    verbose: Annotated[bool, Option("--verbose", "-v",
+        help="Print also notes, and a line for each partition without damage.")] = False,
     quiet: Annotated[bool, Option("--quiet", help="Print only warnings and worse, without counts.")] = False,
     report: Reports = None,
     output: Format = OutputFormat.TEXT,
-) -> int:
+) -> int:  # fmt: skip
     """Check log directories, and explain each damage found.
 
     Each finding has its file and byte, what a broker would do about it, and the next step. Partitions without

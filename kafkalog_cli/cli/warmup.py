@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
 
 def warmup(
-    context: CommandContext,
-    quiet: Annotated[bool, Option("--quiet", "-q", help="Print nothing.")] = False,
+    context: CommandContext, quiet: Annotated[bool, Option("--quiet", "-q", help="Print nothing.")] = False
 ) -> int:
     """Compile the fast kernels, and prepare Spark's start.
 

@@ -15,13 +15,12 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from kafkalog_cli import __version__
-from kafkalog_cli.format.kernels import native
+from kafkalog_cli.format.kernels import Kernels, native
 
 if TYPE_CHECKING:
     import tempfile
     from pathlib import Path
 
-    from kafkalog_cli.format.kernels import Kernels
 
 WARM_ROWS = 60_000
 """The least number of rows (batches, or records where these are read) for which loading compiled kernels pays."""

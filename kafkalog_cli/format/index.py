@@ -6,16 +6,12 @@ Both have entries of a fixed size, a tail of zeros, and the floor search (Abstra
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, TypeVar
 
 from kafkalog_cli.format.batch import NO_TIMESTAMP, wrap_int64
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.layout import Field, Layout, PackedEntries
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 EntryT = TypeVar("EntryT", bound=tuple[int, int])
 SelfT = TypeVar("SelfT", bound="SegmentIndex[Any]")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -26,8 +26,6 @@ from kafkalog_cli.ops.selection import Selection, select_partitions
 from kafkalog_cli.ops.values import DECODED, NEEDED, DecodedColumns, Decoding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     import pyarrow as pa
 
     from kafkalog_cli.library.appending import Appended, CodecName, Ending, NewPartition

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.find.conditions import FindRequest
     from kafkalog_cli.ops.inspect import InspectedPartition
     from kafkalog_cli.ops.replay.cluster import Cluster
-    from kafkalog_cli.ops.replay.sending import ReplayedPartition
-    from kafkalog_cli.ops.replay.translation import ReplayedOffset
+    from kafkalog_cli.ops.replay.sending import ReplayedOffset, ReplayedPartition
     from kafkalog_cli.ops.stats import MeasuredPartition
 
 

@@ -6,14 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, unique
 from heapq import nlargest
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafkalog_cli.broker.cleaning.choosing import Dirt
 from kafkalog_cli.broker.retention import RetentionPass
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import ExitCode, KafkalogError
-from kafkalog_cli.format.batch import DELETE_HORIZON_MASK, NO_OFFSET, RECORD_BATCH_MAGIC, TIMESTAMP_TYPE_MASK
+from kafkalog_cli.format.batch import (
+    DELETE_HORIZON_MASK,
+    NO_OFFSET,
+    RECORD_BATCH_MAGIC,
+    TIMESTAMP_TYPE_MASK,
+    BatchArrays,
+)
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.open_transactions import OpenTransaction
@@ -29,9 +35,6 @@ from kafkalog_cli.ops.retain.plan import SIZE_LIMIT, TIME_LIMIT, RetainPlan
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Work
-
-if TYPE_CHECKING:
-    from kafkalog_cli.format.batch import BatchArrays
 
 
 @unique

@@ -8,24 +8,19 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kafkalog_cli.disk.directory_contents import looks_like_partition
 from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.errors import KafkalogError, PathNotFound, UsageError, counted
 from kafkalog_cli.format.fault import Fault
-from kafkalog_cli.format.values.decoder import ValueDecoder
+from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded, ValueDecoder
 from kafkalog_cli.format.values.schema_set import AVRO, JSON, PROTOBUF, Reference, SchemaSet, StoredSchema
 from kafkalog_cli.format.values.value_format import ValueFormat
 from kafkalog_cli.log.partition import directory_name, open_partition
 from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.read.request import ReadRequest
 from kafkalog_cli.ops.read.visible import ReadNote
-
-if TYPE_CHECKING:
-    from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded, ValueDecoder
-    from kafkalog_cli.ops.read.visible import ReadNote
-
 
 DECODED = {"key": "key_json", "value": "value_json"}
 """The column of decoded contents, by the column of contents."""

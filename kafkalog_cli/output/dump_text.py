@@ -268,13 +268,7 @@ class ClassDecoder:
 # ---- control records
 
 
-_LABELS = {
-    2: "LeaderChange:",
-    3: "SnapshotHeader",
-    4: "SnapshotFooter",
-    5: "KRaftVersion",
-    6: "KRaftVoters",
-}
+_LABELS = {2: "LeaderChange:", 3: "SnapshotHeader", 4: "SnapshotFooter", 5: "KRaftVersion", 6: "KRaftVoters"}
 """The text before the JSON, per type of control record; only the first has a colon."""
 
 

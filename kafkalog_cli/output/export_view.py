@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, TypedDict
 
@@ -18,8 +18,6 @@ from kafkalog_cli.output.record_json_printer import JsonPrinter
 from kafkalog_cli.output.stream import ResultStream, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kafkalog_cli.ops.export_files import MadeFile
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import Annotated, TypedDict
 
 from kafkalog_cli.broker.cleaning.choosing import UpTo
 from kafkalog_cli.broker.retention import RetentionPass
-from kafkalog_cli.errors import counted
+from kafkalog_cli.errors import KafkalogError, counted
 from kafkalog_cli.ops.inspect import CleaningPart, InspectedPartition, InspectedSegment, common_span
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, time_span, write_table
 from kafkalog_cli.output.ndjson import Count, ObjectKind, PathText, same_fields
@@ -15,9 +15,6 @@ from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stats_view import bars_text
 from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 from kafkalog_cli.output.views import View
-
-if TYPE_CHECKING:
-    from kafkalog_cli.errors import KafkalogError
 
 
 class InspectedSegmentObject(TypedDict):

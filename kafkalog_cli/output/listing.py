@@ -194,13 +194,7 @@ def _partition_row(listing: PartitionListing, in_log_dir: bool) -> list[str]:
         "?" if transactions is None else len(transactions),
     )
     times = (iso_time(listing.first_timestamp), iso_time(listing.max_timestamp))
-    return [
-        _named(partition, in_log_dir),
-        _state(listing),
-        *map(cell, values),
-        *times,
-        str(len(listing.faults)),
-    ]
+    return [_named(partition, in_log_dir), _state(listing), *map(cell, values), *times, str(len(listing.faults))]
 
 
 def _state(listing: PartitionListing) -> str:

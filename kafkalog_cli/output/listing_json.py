@@ -207,11 +207,7 @@ def _where(partition: Partition) -> WhereObject:
 
 
 def _named(name: FileName) -> NameFactsObject:
-    return {
-        "kind": name.kind.name.lower(),
-        "state": name.state.name.lower(),
-        "offset": name.offset,
-    }
+    return {"kind": name.kind.name.lower(), "state": name.state.name.lower(), "offset": name.offset}
 
 
 def _partition_file(file: PartitionFile) -> PartitionFileObject:

@@ -30,11 +30,7 @@ def found_lines(found: Found) -> Iterator[str]:
 
 
 def partition_line(
-    partition: Partition,
-    offsets: Sequence[int | None],
-    *,
-    timestamp_ms: int | None = None,
-    notes: Sequence[str] = (),
+    partition: Partition, offsets: Sequence[int | None], *, timestamp_ms: int | None = None, notes: Sequence[str] = ()
 ) -> str:
     """Return the answer for one of several partitions in one line; no offsets: there is no such record."""
     answer = f"offset{'s' * (len(offsets) > 1)} {', '.join(map(str, offsets))}" if offsets else "none"

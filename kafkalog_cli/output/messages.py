@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, BinaryIO
 
+from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.errors import next_step as next_step_of
-from kafkalog_cli.output.stream import ResultStream, paint_of, printable
+from kafkalog_cli.output.stream import Colour, ResultStream, paint_of, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kafkalog_cli.errors import ExitCode, KafkalogError
     from kafkalog_cli.format.fault import Fault
     from kafkalog_cli.ops.session.observer import Note
     from kafkalog_cli.output.ndjson import JsonLines
-    from kafkalog_cli.output.stream import Colour
 
 _NAME = "kafkalog:"
 

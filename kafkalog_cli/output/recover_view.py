@@ -9,8 +9,7 @@ from kafkalog_cli.errors import counted, shell_word
 from kafkalog_cli.ops.plans import Remark, describe
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.salvage import LostOffsets
-from kafkalog_cli.ops.recover.salvage_verb import Copied
-from kafkalog_cli.ops.recover.verb import Recovered
+from kafkalog_cli.ops.recover.verb import Copied, Recovered
 from kafkalog_cli.output.human import setting_words
 from kafkalog_cli.output.log_plan_view import (
     _MOST_ALIKE,

@@ -5,8 +5,7 @@ from typing import Annotated, TypedDict
 
 from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.ops.replay.plan import PlannedPartition, ReplayPlan
-from kafkalog_cli.ops.replay.sending import ReplayedPartition
-from kafkalog_cli.ops.replay.translation import ReplayedOffset
+from kafkalog_cli.ops.replay.sending import ReplayedOffset, ReplayedPartition
 from kafkalog_cli.output.ndjson import Count, ObjectKind, PathText, exit_codes, same_fields
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable

@@ -250,12 +250,7 @@ def explain_lines(plan: RetainPlan) -> Iterator[str]:
         yield from (f"  {line.rstrip()}" for line in plain_lines(TextTable(_COLUMNS, rows)))
 
 
-_COLUMNS = (
-    TextColumn("OFFSETS"),
-    TextColumn("SIZE", is_number=True),
-    TextColumn("NEWEST"),
-    TextColumn("RESULT"),
-)
+_COLUMNS = (TextColumn("OFFSETS"), TextColumn("SIZE", is_number=True), TextColumn("NEWEST"), TextColumn("RESULT"))
 _ORIGINS = {TimestampOrigin.BATCHES: "", TimestampOrigin.TIME_INDEX: " (index)", TimestampOrigin.MTIME: " (mtime)"}
 
 

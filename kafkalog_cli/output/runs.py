@@ -190,21 +190,11 @@ def purge_object(plan: PurgePlan, *, dry_run: bool) -> PurgeObject:
         "path": PathText(plan.path),
         "dry_run": dry_run,
         "files": [
-            {
-                "name": PathText(due.name),
-                "size_bytes": due.file.size_bytes,
-                "due_ms": due.due_ms,
-                "run": due.run_id,
-            }
+            {"name": PathText(due.name), "size_bytes": due.file.size_bytes, "due_ms": due.due_ms, "run": due.run_id}
             for due in plan.files
         ],
         "runs": [
-            {
-                "run": run.run_id,
-                "state": run.state,
-                "files": run.files,
-                "size_bytes": run.size_bytes,
-            }
+            {"run": run.run_id, "state": run.state, "files": run.files, "size_bytes": run.size_bytes}
             for run in plan.runs
         ],
         "leftover": None if left is None else same_fields(LeftoverObject, left),

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from io import RawIOBase
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+from typing import Any, BinaryIO, NamedTuple
 
 FLUSH_CHARACTERS = 1 << 16
 _USUAL_COLUMNS = 80

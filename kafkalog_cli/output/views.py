@@ -6,16 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
-from kafkalog_cli.errors import ExitCode, counted
+from kafkalog_cli.errors import ExitCode, KafkalogError, counted
 from kafkalog_cli.ops.session.work import Changed
 from kafkalog_cli.output.progress import sized, spent
-from kafkalog_cli.output.stream import NO_PAINT, Paint
+from kafkalog_cli.output.stream import NO_PAINT, Paint, ResultStream
 
 if TYPE_CHECKING:
-    from kafkalog_cli.errors import KafkalogError
     from kafkalog_cli.ops.session.verb import Summary
     from kafkalog_cli.output.ndjson import ObjectKind
-    from kafkalog_cli.output.stream import ResultStream
 
 
 ResultT = TypeVar("ResultT")

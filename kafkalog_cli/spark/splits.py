@@ -65,12 +65,7 @@ Task = tuple[Piece, ...]
 
 
 def tasks_of(
-    fs: Filesystem,
-    ranges: list[OffsetRange],
-    min_partitions: int | None,
-    max_records: int | None,
-    *,
-    times: int = 1,
+    fs: Filesystem, ranges: list[OffsetRange], min_partitions: int | None, max_records: int | None, *, times: int = 1
 ) -> list[Task]:
     """Return the tasks, in the order of the ranges.
 

@@ -13,8 +13,7 @@ from contextlib import closing
 
 import pytest
 
-from kafkalog_cli.change.output_directory import OutputDirectory
-from kafkalog_cli.change.run_record import ComingFile, RunRecord, record_bytes
+from kafkalog_cli.change.output_directory import ComingFile, OutputDirectory, RunRecord, record_bytes
 from kafkalog_cli.disk.fs import FileAttributes, RealFilesystem
 from kafkalog_cli.disk.named_places import check_named_file, new_file
 from kafkalog_cli.errors import KafkalogError

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from kafkalog_cli.change.output_directory import OutputDirectory
-from kafkalog_cli.change.run_record import ComingFile, RunRecord, read_record
+from kafkalog_cli.change.output_directory import ComingFile, OutputDirectory, RunRecord, read_record
 from kafkalog_cli.disk.named_places import StagedFile
 from kafkalog_cli.errors import (
     ExitCode,

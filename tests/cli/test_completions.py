@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kafkalog_cli.cli.completions import complete_partitions
+from kafkalog_cli.cli.options import complete_partitions
 
 ROOT = Path(__file__).parents[2]
 COMPLETIONS = ROOT / "completions"

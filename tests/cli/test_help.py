@@ -1,6 +1,5 @@
 """The help: commands in groups, `kafkalog help COMMAND`, and what is said to a name that is none."""
 
-import ast
 import json
 import re
 from itertools import pairwise
@@ -8,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import kafkalog_cli.cli
 from kafkalog_cli import __version__
 from kafkalog_cli.cli.command_facts import SUMMARIES
 from kafkalog_cli.cli.commands import COMMANDS, GROUPS, command_of
@@ -159,22 +157,11 @@ def test_a_topic_that_is_not_there(tmp_path, command):
 
 def test_no_option_is_named_by_its_placeholder():
     """typer 0.27 makes `--KEY` of the parameter `key` with the metavar KEY, unless the option says its name."""
-    trees = [ast.parse(path.read_text()) for path in Path(kafkalog_cli.cli.__file__).parent.glob("*.py")]
-    nodes = [node for tree in trees for node in ast.walk(tree)]
-    aliases = {
-        node.targets[0].id: node.value
-        for node in nodes
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-    }
     seen = 0
-    for parameter in (node for node in nodes if isinstance(node, ast.arg) and node.annotation):
-        annotation = parameter.annotation
-        if isinstance(annotation, ast.Name):
-            annotation = aliases.get(annotation.id, annotation)
-        for call in ast.walk(annotation):
-            if isinstance(call, ast.Call) and ast.unparse(call.func) == "Option":
-                seen += 1
-                metavar = [ast.literal_eval(word.value) for word in call.keywords if word.arg == "metavar"]
-                is_same = metavar and metavar[0].replace("-", "_").lower() == parameter.arg
-                assert call.args or not is_same, parameter.arg
+    for parameter in (one for name in COMMANDS for one in command_of(name).parameters):
+        declaration = parameter.declaration
+        if not declaration.is_argument:
+            seen += 1
+            is_same = (declaration.metavar or "").replace("-", "_").lower() == parameter.name
+            assert declaration.names or not is_same, parameter.name
     assert seen > 100

@@ -11,7 +11,6 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.checkpoint import encode_offsets
-from kafkalog_cli.format.config_def import IllegalValue, NumberRange, config_text, parse_config
 from kafkalog_cli.format.java_text import parse_properties
 from kafkalog_cli.log.settings.topic_config import (
     ConfigLayers,
@@ -19,7 +18,14 @@ from kafkalog_cli.log.settings.topic_config import (
     resolve_broker_settings,
     resolve_topic_config,
 )
-from kafkalog_cli.log.settings.topic_config_table import BROKER_KEYS, TOPIC_KEYS
+from kafkalog_cli.log.settings.topic_config_table import (
+    BROKER_KEYS,
+    TOPIC_KEYS,
+    IllegalValue,
+    NumberRange,
+    config_text,
+    parse_config,
+)
 from tests.interop.real_kafka import JAVA
 
 pytestmark = pytest.mark.exhaustive(in_turn=True, together=True)

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import UsageError
-from kafkalog_cli.format.config_def import ConfigKey, ConfigType, IllegalValue, NumberRange, config_text, parse_config
 from kafkalog_cli.format.internal_topics.records import COORDINATOR_TOPICS
 from kafkalog_cli.log.settings.topic_config import (
     ConfigLayers,
@@ -16,7 +15,16 @@ from kafkalog_cli.log.settings.topic_config import (
     resolve_broker_settings,
     resolve_topic_config,
 )
-from kafkalog_cli.log.settings.topic_config_table import FIXED_SETTINGS, TOPIC_KEYS
+from kafkalog_cli.log.settings.topic_config_table import (
+    FIXED_SETTINGS,
+    TOPIC_KEYS,
+    ConfigKey,
+    ConfigType,
+    IllegalValue,
+    NumberRange,
+    config_text,
+    parse_config,
+)
 
 FS = RealFilesystem()
 LAYERS = ConfigLayers._fields[:-1]

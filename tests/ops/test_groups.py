@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import kafkalog_cli as kl
-from kafkalog_cli.cli.completions import complete_groups, complete_topics
+from kafkalog_cli.cli.options import complete_groups, complete_topics
 from kafkalog_cli.format.internal_topics.records import CoordinatorRecord
 from kafkalog_cli.format.java_text import string_hash
 from kafkalog_cli.ops.coordinators import coordinator_partition

@@ -14,9 +14,8 @@ from kafkalog_cli.format.records import Header
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest
 from kafkalog_cli.ops.replay.cluster import SentRecord
 from kafkalog_cli.ops.replay.plan import ReplayRequest
-from kafkalog_cli.ops.replay.sending import Replay, ReplayedPartition
+from kafkalog_cli.ops.replay.sending import Replay, ReplayedOffset, ReplayedPartition
 from kafkalog_cli.ops.replay.state import ReplayState
-from kafkalog_cli.ops.replay.translation import ReplayedOffset
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.session.options import Context
 from tests.support.coordinator_logs import commit, commit_key, commits, coordinator_partition_at

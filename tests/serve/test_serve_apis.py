@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog_cli.ops.serve.api_table import ANSWERS
+from kafkalog_cli.ops.serve.dialects import ANSWERS
 from tests.serve.test_serve_fetch import log_dir  # noqa: F401 fixture
 from tests.support.kafka_client import APIS, KafkaClient
 from tests.support.serving import serving

@@ -6,12 +6,11 @@ import struct
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kafkalog_cli.format.compression.outcome import CompressionFault, failed
+from kafkalog_cli.format.compression.outcome import Arena, CompressionFault, failed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafkalog_cli.format.compression.outcome import Arena
 
 DEFAULT_LEVEL: Final = 9
 """Kafka's default level. Kafka uses the fast compressor for it, not level 9 of the high compressor."""

@@ -6,13 +6,12 @@ import struct
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from kafkalog_cli.format.compression.outcome import CompressionFault, failed
+from kafkalog_cli.format.compression.outcome import Arena, CompressionFault, failed
 from kafkalog_cli.format.layout import Field, Layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafkalog_cli.format.compression.outcome import Arena
 
 XERIAL_HEADER = Layout(
     "Header of a snappy stream",

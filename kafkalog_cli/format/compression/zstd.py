@@ -6,12 +6,11 @@ import struct
 import threading
 from typing import TYPE_CHECKING, Final
 
-from kafkalog_cli.format.compression.outcome import CompressionFault, failed
+from kafkalog_cli.format.compression.outcome import Arena, CompressionFault, failed
 
 if TYPE_CHECKING:
     import zstandard
 
-    from kafkalog_cli.format.compression.outcome import Arena
 
 DEFAULT_LEVEL: Final = 3
 _MIN_LEVEL, _MAX_LEVEL = -(1 << 17), 22

@@ -82,10 +82,7 @@ def scan(view: memoryview, file_position: int, file_end: int, limits: Limits) ->
     return Scanned(BatchColumns.from_rows(rows), here, needed, fault)
 
 
-_LEGACY_HEADER_BYTES = {
-    0: MESSAGE_V0.offset["key_length"],
-    1: MESSAGE_V1.offset["key_length"],
-}
+_LEGACY_HEADER_BYTES = {0: MESSAGE_V0.offset["key_length"], 1: MESSAGE_V1.offset["key_length"]}
 """Bytes that Kafka's dump tool loads to print an entry, by magic (LegacyRecord.headerSize + overhead)."""
 
 

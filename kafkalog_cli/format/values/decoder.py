@@ -95,12 +95,7 @@ class ValueDecoder:
         return self._decode(self.value_format, f"{topic}-value", data, headers, VALUE_HEADER)
 
     def _decode(
-        self,
-        wanted: ValueFormat | None,
-        subject: str,
-        data: memoryview | None,
-        headers: Headers | None,
-        header: bytes,
+        self, wanted: ValueFormat | None, subject: str, data: memoryview | None, headers: Headers | None, header: bytes
     ) -> DecodedContents | Undecoded | None:
         if wanted is None or data is None:
             return None

@@ -8,7 +8,6 @@ from typing import Generic, NamedTuple, TypeVar, cast, overload
 
 from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.errors import UsageError, did_you_mean
-from kafkalog_cli.format.config_def import ConfigKey, ConfigValue, IllegalValue, config_text, parse_config
 from kafkalog_cli.format.java_text import parse_properties
 from kafkalog_cli.format.limits import MOST_PROPERTIES_BYTES
 from kafkalog_cli.log.settings.topic_config_table import (
@@ -17,6 +16,11 @@ from kafkalog_cli.log.settings.topic_config_table import (
     INTERNAL_SEGMENT_BYTES,
     TOPIC_KEYS,
     BrokerName,
+    ConfigKey,
+    ConfigValue,
+    IllegalValue,
+    config_text,
+    parse_config,
 )
 
 CLEANUP_POLICY = "cleanup.policy"

@@ -8,8 +8,7 @@ from enum import Enum, unique
 from typing import Any, NamedTuple
 
 from kafkalog_cli.change.manifest import new_run_id
-from kafkalog_cli.change.output_directory import OutputDirectory
-from kafkalog_cli.change.run_record import ComingFile, RunRecord
+from kafkalog_cli.change.output_directory import ComingFile, OutputDirectory, RunRecord
 from kafkalog_cli.disk.fs import WritableFilesystem, read_all
 from kafkalog_cli.disk.named_places import StagedFile
 from kafkalog_cli.errors import UnsupportedFormat

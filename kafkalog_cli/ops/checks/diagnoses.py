@@ -82,9 +82,7 @@ FILE_DIAGNOSES = {
         _STATE,
     ),
     FindingKind.SNAPSHOT_BEYOND_END: Diagnosis(
-        _WARNING,
-        "a broker that starts deletes it, and replays the log from an older one",
-        _STATE,
+        _WARNING, "a broker that starts deletes it, and replays the log from an older one", _STATE
     ),
     FindingKind.SNAPSHOT_INEXACT: Diagnosis(_WARNING, "none: a broker can read it", _STATE),
     FindingKind.ENTRIES_NOT_CHECKED: Diagnosis(_INFO, "none: a broker reads it", ""),
@@ -104,9 +102,7 @@ FILE_DIAGNOSES = {
     ),
     # names and leftovers
     FindingKind.ORPHAN_INDEX: Diagnosis(
-        _WARNING,
-        _GOES,
-        "find out where its log is; `kafkalog recover PATH` removes the index and keeps it for undo",
+        _WARNING, _GOES, "find out where its log is; `kafkalog recover PATH` removes the index and keeps it for undo"
     ),
     FindingKind.LEFTOVER_CLEANED: Diagnosis(
         _WARNING, "", "`kafkalog recover PATH` does the same, and keeps it for undo"
@@ -144,9 +140,7 @@ FILE_DIAGNOSES = {
         "repeat the import before a broker starts: it moves them to their places, and so does any other import",
     ),
     FindingKind.IMPORT_STAGED: Diagnosis(
-        _INFO,
-        "a broker that starts removes it",
-        "`kafkalog purge PATH` removes it, and so does the next import",
+        _INFO, "a broker that starts removes it", "`kafkalog purge PATH` removes it, and so does the next import"
     ),
     # checkpoints and metadata of a log directory
     FindingKind.RECOVERY_POINT_BEYOND_END: Diagnosis(
@@ -155,9 +149,7 @@ FILE_DIAGNOSES = {
         "`kafkalog recover PATH` checks all segments and corrects the line",
     ),
     FindingKind.HIGH_WATERMARK_BEYOND_END: Diagnosis(
-        _WARNING,
-        "a broker that starts lowers it to the end of the log",
-        LOWER_WATERMARK.text,
+        _WARNING, "a broker that starts lowers it to the end of the log", LOWER_WATERMARK.text
     ),
     FindingKind.LOG_START_BEYOND_END: Diagnosis(
         _CORRUPTION,
@@ -231,14 +223,10 @@ FILE_DIAGNOSES = {
         "decide before a broker starts which data are right: " + _KEEP_A_COPY,
     ),
     FindingKind.NOT_IN_METADATA: Diagnosis(
-        _WARNING,
-        "a broker treats it as stray: it renames the directory to -stray",
-        _KEEP_A_COPY,
+        _WARNING, "a broker treats it as stray: it renames the directory to -stray", _KEEP_A_COPY
     ),
     FindingKind.NOT_A_REPLICA: Diagnosis(
-        _WARNING,
-        "this broker is not one of the replicas: it renames the directory to -stray",
-        _KEEP_A_COPY,
+        _WARNING, "this broker is not one of the replicas: it renames the directory to -stray", _KEEP_A_COPY
     ),
     FindingKind.SAME_TOPIC_ID: Diagnosis(
         _CORRUPTION,
@@ -313,9 +301,7 @@ LOG_DIAGNOSES = {
         _RECOVER,
     ),
     FindingKind.ZERO_TAIL: Diagnosis(
-        _WARNING,
-        "after an unclean stop a broker cuts it off; after a clean stop it does not start",
-        _RECOVER,
+        _WARNING, "after an unclean stop a broker cuts it off; after a clean stop it does not start", _RECOVER
     ),
     FindingKind.BAD_TAIL_BATCH: Diagnosis(
         _WARNING,
@@ -342,9 +328,7 @@ LOG_DIAGNOSES = {
         + SALVAGE.text,
     ),
     FindingKind.UNKNOWN_MAGIC: Diagnosis(
-        _CORRUPTION,
-        "a broker treats it as a batch of the newest format; consumers fail at it",
-        SALVAGE.text,
+        _CORRUPTION, "a broker treats it as a batch of the newest format; consumers fail at it", SALVAGE.text
     ),
     FindingKind.OFFSETS_NOT_ASCENDING: Diagnosis(
         _CORRUPTION,
@@ -353,9 +337,7 @@ LOG_DIAGNOSES = {
         SALVAGE.text,
     ),
     FindingKind.OFFSET_OUTSIDE_SEGMENT: Diagnosis(
-        _CORRUPTION,
-        "a broker that recovers the segment splits it, or does not start",
-        SALVAGE.text,
+        _CORRUPTION, "a broker that recovers the segment splits it, or does not start", SALVAGE.text
     ),
     FindingKind.OFFSET_GAP: Diagnosis(_INFO, "none: compaction leaves gaps, and consumers pass over them", ""),
     FindingKind.MISSING_OFFSETS: Diagnosis(
@@ -392,9 +374,7 @@ LOG_DIAGNOSES = {
         _READABLE + ". Have the producer send milliseconds since 1970",
     ),
     FindingKind.MAX_TIMESTAMP: Diagnosis(
-        _WARNING,
-        "look-ups by time and retention use the header, not the records",
-        _READABLE,
+        _WARNING, "look-ups by time and retention use the header, not the records", _READABLE
     ),
     FindingKind.RECORD_COUNT: Diagnosis(_CORRUPTION, _CONSUMERS_FAIL, _OF_CONTENTS),
     FindingKind.PRODUCER_FIELDS: Diagnosis(

@@ -20,11 +20,7 @@ class Severity(Enum):
         return _CODES[self]
 
 
-_CODES = {
-    Severity.INFO: ExitCode.OK,
-    Severity.WARNING: ExitCode.WARNINGS,
-    Severity.CORRUPTION: ExitCode.CORRUPTION,
-}
+_CODES = {Severity.INFO: ExitCode.OK, Severity.WARNING: ExitCode.WARNINGS, Severity.CORRUPTION: ExitCode.CORRUPTION}
 
 
 @unique

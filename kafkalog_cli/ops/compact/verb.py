@@ -177,12 +177,7 @@ class Compacted(NamedTuple):
 
 
 def apply_compact(
-    fs: WritableFilesystem,
-    plan: CompactPlan,
-    run: RunInfo,
-    request: CompactRequest,
-    *,
-    held: LockHandle | None,
+    fs: WritableFilesystem, plan: CompactPlan, run: RunInfo, request: CompactRequest, *, held: LockHandle | None
 ) -> Compacted | None:
     """Remove due files, clean the log, and swap the new segments in; None if there is nothing to do.
 

@@ -115,8 +115,7 @@ AT_START = (
         (
             BrokerStep(f"kafkalog ls {LOG_DIR}", "shows where __cluster_metadata-0 lies and its last offset"),
             BrokerStep(
-                f"kafkalog verify {LOG_DIR}",
-                "checks the metadata log and its snapshots with the other partitions",
+                f"kafkalog verify {LOG_DIR}", "checks the metadata log and its snapshots with the other partitions"
             ),
         ),
     ),
@@ -248,10 +247,7 @@ AT_START = (
         "The directory has no partition.metadata. It was written by a broker before 2.8 and never upgraded, or the "
         "file was not copied with the others.",
         "The records are whole. The broker refuses the directory only because it does not know the topic.",
-        (
-            LOOK_PARTITION,
-            TOPIC_ID,
-        ),
+        (LOOK_PARTITION, TOPIC_ID),
         ("partition-metadata-missing",),
     ),
     BrokerMessage(

@@ -27,8 +27,7 @@ ABOUT_REPLICATION = (
         (
             BrokerStep(f"cp -a --reflink=auto {PARTITION} /var/lib/kafka/copy/orders-0", "keeps the records"),
             BrokerStep(
-                f"kafkalog verify {PARTITION} --against /var/lib/kafka/copy/orders-0",
-                "shows where the replicas part",
+                f"kafkalog verify {PARTITION} --against /var/lib/kafka/copy/orders-0", "shows where the replicas part"
             ),
         ),
         ("high-watermark-beyond-end",),
@@ -64,10 +63,7 @@ ABOUT_REPLICATION = (
         "the log: a restore mixed files of two times.",
         "Followers find the place where logs part by these entries. With wrong entries they may truncate too little "
         "or too much.",
-        (
-            BrokerStep(f"kafkalog dump-index {PARTITION}/leader-epoch-checkpoint", "prints the entries"),
-            LOOK_PARTITION,
-        ),
+        (BrokerStep(f"kafkalog dump-index {PARTITION}/leader-epoch-checkpoint", "prints the entries"), LOOK_PARTITION),
         ("leader-epochs-wrong", "epoch-goes-back"),
     ),
     BrokerMessage(
@@ -90,8 +86,7 @@ ABOUT_REPLICATION = (
         (
             LOOK_PARTITION,
             BrokerStep(
-                f"kafkalog verify {PARTITION} --against /var/lib/kafka/copy/orders-0",
-                "shows where the replicas part",
+                f"kafkalog verify {PARTITION} --against /var/lib/kafka/copy/orders-0", "shows where the replicas part"
             ),
         ),
         ("high-watermark-beyond-end",),
@@ -122,10 +117,7 @@ ABOUT_METADATA = (
         "the vote of this controller.",
         "Without it, a controller may vote twice in one epoch. Restore it, or remove it only on a controller that the "
         "quorum can spare.",
-        (
-            BrokerStep(f"kafkalog dump-index {LOG_DIR}/__cluster_metadata-0/quorum-state", "prints the file"),
-            LOOK,
-        ),
+        (BrokerStep(f"kafkalog dump-index {LOG_DIR}/__cluster_metadata-0/quorum-state", "prints the file"), LOOK),
         ("quorum-state-damaged",),
     ),
     BrokerMessage(
@@ -160,17 +152,11 @@ ABOUT_METADATA = (
         ),
         "The metadata log begins after offset 0, and the snapshot that stands for its removed part is not there.",
         "The node cannot build its metadata. With other controllers in the quorum, it can fetch a snapshot from them.",
-        (
-            BrokerStep(f"kafkalog ls {LOG_DIR}", "lists segments and snapshots of __cluster_metadata-0"),
-            LOOK,
-        ),
+        (BrokerStep(f"kafkalog ls {LOG_DIR}", "lists segments and snapshots of __cluster_metadata-0"), LOOK),
     ),
     BrokerMessage(
         "metadata-directory-io-error",
-        one_text(
-            "Encountered I/O error in metadata log directory {}. Cannot continue.",
-            "MetaPropertiesEnsemble",
-        ),
+        one_text("Encountered I/O error in metadata log directory {}. Cannot continue.", "MetaPropertiesEnsemble"),
         "The directory that holds the metadata log cannot be read. A broker can lose other log directories and go on; "
         "this directory it needs.",
         "The other directories are not touched. A broker can start with an empty metadata directory and fetch the "

@@ -73,10 +73,7 @@ ABOUT_DISKS = (
         one_text("Too many open files", OPERATING_SYSTEM),
         "The broker has no file descriptors left. Each segment needs some, and each index a memory map.",
         "No record, but the broker takes directories offline for it, and may leave indexes half written.",
-        (
-            BrokerStep(f"kafkalog ls {LOG_DIR} --topics --sort size", "shows how many segments each topic has"),
-            LOOK,
-        ),
+        (BrokerStep(f"kafkalog ls {LOG_DIR} --topics --sort size", "shows how many segments each topic has"), LOOK),
     ),
     BrokerMessage(
         "permission-denied",

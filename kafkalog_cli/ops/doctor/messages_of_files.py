@@ -104,10 +104,7 @@ ABOUT_SEGMENTS = (
         "removes them after file.delete.delay.ms (one minute by default).",
         "All records in these segments. While the .deleted files exist, they can be saved: stop the broker at once "
         "and copy them away.",
-        (
-            BrokerStep(f"kafkalog ls {PARTITION}", "lists .deleted files that are still there"),
-            LOOK_PARTITION,
-        ),
+        (BrokerStep(f"kafkalog ls {PARTITION}", "lists .deleted files that are still there"), LOOK_PARTITION),
     ),
     BrokerMessage(
         "segment-overflow",
@@ -317,8 +314,7 @@ ABOUT_INDEXES = (
         (
             BrokerText("Failed to load producer snapshot from '{}': {}", "ProducerStateManager"),
             BrokerText(
-                "Snapshot is corrupt (CRC is no longer valid). Stored crc: {}. Computed crc: {}",
-                "ProducerStateManager",
+                "Snapshot is corrupt (CRC is no longer valid). Stored crc: {}. Computed crc: {}", "ProducerStateManager"
             ),
             BrokerText("Snapshot failed schema validation: {}", "ProducerStateManager"),
             BrokerText("Snapshot contained an unknown file version {}", "ProducerStateManager"),

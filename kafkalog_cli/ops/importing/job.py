@@ -86,10 +86,7 @@ class Import:
         return ImportResult(plan, notes=(*self._notes, *planner.notes))
 
     def run(
-        self,
-        find: Callable[[], Sequence[InputFile]],
-        workers: Workers | None = None,
-        watcher: JobWatcher | None = None,
+        self, find: Callable[[], Sequence[InputFile]], workers: Workers | None = None, watcher: JobWatcher | None = None
     ) -> ImportResult:
         """Import the files that `find` returns, and commit.
 

@@ -207,12 +207,7 @@ def _log_range(partition: Partition, offsets: CheckpointedOffsets, notes: FaultN
         message = f"log start {start} is above the log's end {end.next_offset}: a broker deletes every segment"
         notes.add(partition.path, [Fault(FaultKind.INVALID_ENTRY, 0, message)])
     return _LogRange(
-        start,
-        end.next_offset,
-        end.end_position,
-        start < first_base,
-        first_timestamp,
-        None if largest < 0 else largest,
+        start, end.next_offset, end.end_position, start < first_base, first_timestamp, None if largest < 0 else largest
     )
 
 

@@ -2,7 +2,7 @@
 
 `verb` is the entry: it plans and applies one partition. `recover` chooses the rules (`RecoverMode`) and the settings,
 plans the changes that a broker would make, and restores `partition.metadata` and the names of `-stray` directories.
-`salvage_verb` is the entry to `salvage`, which copies valid batches to a new directory.
+`salvage` copies valid batches to a new directory.
 
 `repair` plans a repair. `sidecar_state` says which other files to rebuild. `plan` has the plan's values, where a log's
 damage starts and whether it may be cut, and which lines of the root checkpoints to correct.

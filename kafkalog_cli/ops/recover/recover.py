@@ -66,12 +66,7 @@ def plan_recovery(fs: Filesystem, partition: Partition, root: PartitionState, re
 
 
 def apply_recovery(
-    fs: WritableFilesystem,
-    plan: RecoverPlan,
-    run: RunInfo,
-    request: RecoverRequest,
-    *,
-    held: LockHandle | None,
+    fs: WritableFilesystem, plan: RecoverPlan, run: RunInfo, request: RecoverRequest, *, held: LockHandle | None
 ) -> Applied | None:
     """Make the changes of a plan, and return None if it has none. `held` is the lock of the partition.
 

@@ -83,11 +83,7 @@ EVERYTHING = Scope()
 
 
 def plan_repair(
-    draft: Draft,
-    partition: Partition,
-    start: StartState,
-    settings: LoadSettings,
-    scope: Scope = EVERYTHING,
+    draft: Draft, partition: Partition, start: StartState, settings: LoadSettings, scope: Scope = EVERYTHING
 ) -> RecoverPlan:
     """Plan the repair of the partition on its draft. The clean shutdown marker in `start` is ignored.
 

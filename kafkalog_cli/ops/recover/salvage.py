@@ -241,13 +241,7 @@ def _is_bad_marker(batches: BatchColumns, row: int, source: ReadableFile) -> boo
 class _Copy:
     """Copies the valid batches of one segment, for a `.swap` log only the batches below `end_offset`."""
 
-    def __init__(
-        self,
-        fs: WritableFilesystem,
-        source: SalvageSource,
-        settings: LoadSettings,
-        result: Salvaged,
-    ) -> None:
+    def __init__(self, fs: WritableFilesystem, source: SalvageSource, settings: LoadSettings, result: Salvaged) -> None:
         self._fs = fs
         self._segment = source.segment
         self._base_offset = source.begins

@@ -1,4 +1,4 @@
-"""The verb `recover`: recovers each partition, and the checkpoints of its log directory."""
+"""The verbs of `recover`: RECOVER repairs each partition and the checkpoints of its log directory, SALVAGE copies."""
 
 import os
 from collections.abc import Collection, Iterator, Sequence
@@ -12,16 +12,17 @@ from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.log.checkpoints import read_root_checkpoints
 from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS, Partition
 from kafkalog_cli.ops.apply_changes import Applied
-from kafkalog_cli.ops.next_steps import recover_command
+from kafkalog_cli.ops.next_steps import filled, recover_command
 from kafkalog_cli.ops.plans import in_place
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.recover import RecoverRequest, apply_recovery, path_of_stray, plan_recovery
+from kafkalog_cli.ops.recover.salvage import LostOffsets, Salvaged, salvage
 from kafkalog_cli.ops.refusals import Action
 from kafkalog_cli.ops.selection import log_dirs_of
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Verb
-from kafkalog_cli.ops.session.work import Work
+from kafkalog_cli.ops.session.work import Work, of_the_system
 from kafkalog_cli.ops.undo import cut_off_run, is_cut_off_for_good
 
 
@@ -179,3 +180,73 @@ def _note_cut_off(work: Work) -> None:
 
 
 RECOVER = Verb(Action.RECOVER.value, _run, when_locked=_rebuild_checkpoints)
+
+
+@dataclass(frozen=True, slots=True)
+class SalvageRequest:
+    """A request to salvage: copies go to the directory `target`; `recovery` has the settings for indexes."""
+
+    recovery: RecoverRequest
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """The result for one partition. `metadata` is the `--metadata` of the command line, which next steps repeat."""
+
+    partition: Partition
+    salvaged: Salvaged
+    metadata: str | None = None
+
+    @property
+    def next_step(self) -> str:
+        """The commands that check the copy and put it in the place of the damaged log; "" if nothing was copied."""
+        if not self.salvaged.batches:
+            return ""
+        away, back, repair = self.replacing
+        replace = f"With the broker stopped, {away}, {back} and {repair} put it in the place of the damaged log"
+        return f"{self.checking}. {replace}"
+
+    @property
+    def checking(self) -> str:
+        """The next step that checks the copy."""
+        return f"`kafkalog verify {shell_word(self.salvaged.path)}` checks the copy"
+
+    @property
+    def replacing(self) -> tuple[str, ...]:
+        """The commands, between backticks, that put the copy in the place of the damaged log, in their order."""
+        commands = (
+            "`mv -nT PATH PATH_AWAY`",
+            f"`mv -nT {shell_word(self.salvaged.path)} PATH`",
+            "`kafkalog recover PATH`",
+        )
+        return tuple(filled(one, self.partition.path, self.partition.path, self.metadata) for one in commands)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """OK without losses, WARNINGS if only a torn tail is lost, else CORRUPTION."""
+        lost = self.salvaged.lost
+        is_torn_only = not self.salvaged.skipped and all(_is_torn_tail(self.partition, one) for one in lost)
+        if self.salvaged.unreadable or (lost and not is_torn_only):
+            return ExitCode.CORRUPTION
+        return ExitCode.WARNINGS if lost else ExitCode.OK
+
+
+def _is_torn_tail(partition: Partition, lost: LostOffsets) -> bool:
+    """Whether only bytes are lost that a crash can leave at the log's end. A crash leaves no bad sectors."""
+    segments = partition.segments
+    return lost.last is None and not lost.unreadable_bytes and lost.path in [one.log.path for one in segments[-1:]]
+
+
+def _salvage(work: Work, request: SalvageRequest) -> Copied:
+    partition = work.partition
+    settings = request.recovery.load_settings(work.log_dir, partition.topic)
+    target = f"{request.target.rstrip('/')}/{partition.name}"
+    try:
+        return Copied(partition, salvage(work.fs, partition, target, settings), work.settings.metadata_option)
+    except OSError as error:
+        raise of_the_system(target, error) from error
+
+
+SALVAGE = Verb("salvage", _salvage, changes=False)
+"""The source is only read, and not locked."""

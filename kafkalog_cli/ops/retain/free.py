@@ -203,10 +203,7 @@ def _files_of(partition: Partition, segment: Segment) -> tuple[FileStatus, ...]:
 
 
 def oldest_first(
-    fs: WritableFilesystem,
-    plans: Sequence[FreePlan],
-    request: FreeRequest,
-    fail: Callable[[FreePlan, Exception], None],
+    fs: WritableFilesystem, plans: Sequence[FreePlan], request: FreeRequest, fail: Callable[[FreePlan, Exception], None]
 ) -> Iterator[tuple[FreePlan, FreeSegment]]:
     """Yield the removable segments of all partitions by largest timestamp, each partition's in log order.
 

@@ -91,12 +91,7 @@ def followed_limits(config: TopicConfig) -> RetentionLimits:
 
 
 def apply_retain(
-    fs: WritableFilesystem,
-    plan: RetainPlan,
-    run: RunInfo,
-    request: RetainRequest,
-    *,
-    held: LockHandle | None,
+    fs: WritableFilesystem, plan: RetainPlan, run: RunInfo, request: RetainRequest, *, held: LockHandle | None
 ) -> Applied | None:
     """Remove due files and make the changes; return None if no segment is removed. `held` is the partition's lock.
 

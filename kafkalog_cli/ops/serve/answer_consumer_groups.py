@@ -1,11 +1,20 @@
 """ConsumerGroupHeartbeat and ConsumerGroupDescribe: the new consumer protocol."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.serve.broker import Broker, Request
-from kafkalog_cli.ops.serve.consumer_groups import ASSIGNORS, HEARTBEAT_MS, ConsumerMember, Heartbeat, Place
+from kafkalog_cli.ops.serve.consumer_groups import (
+    ASSIGNORS,
+    HEARTBEAT_MS,
+    ConsumerMember,
+    Heartbeat,
+    Place,
+    TopicPattern,
+)
 
 _CONSUMER_PROTOCOL = 1
 """The type of a member that uses the new protocol."""
@@ -17,9 +26,10 @@ def heartbeat(broker: Broker, request: Request) -> Message:
     if body["serverAssignor"] not in (None, *ASSIGNORS):
         message = f"the assignors are {' and '.join(ASSIGNORS)}"
         return {"errorCode": ApiError.UNSUPPORTED_ASSIGNOR, "errorMessage": message}
-    if body.get("subscribedTopicRegex"):
-        message = "kafkalog serve takes no regular expressions from clients"
-        return {"errorCode": ApiError.INVALID_REGULAR_EXPRESSION, "errorMessage": message}
+    try:
+        pattern = _pattern(broker, body.get("subscribedTopicRegex"))
+    except ValueError as error:
+        return {"errorCode": ApiError.INVALID_REGULAR_EXPRESSION, "errorMessage": str(error)}
     classic = broker.groups.describe(body["groupId"])
     if classic is not None and classic.members:
         message = f"Group {body['groupId']} is not a consumer group."
@@ -32,7 +42,7 @@ def heartbeat(broker: Broker, request: Request) -> Message:
             None if topics is None else frozenset(topics),
             None if owned is None
             else frozenset((one["topicId"], number) for one in owned for number in one["partitions"]),
-            body["serverAssignor"],
+            body["serverAssignor"], pattern,
         )
     )  # fmt: skip
     return {
@@ -40,6 +50,30 @@ def heartbeat(broker: Broker, request: Request) -> Message:
         "memberEpoch": found.epoch, "heartbeatIntervalMs": HEARTBEAT_MS,
         "assignment": None if found.assignment is None else {"topicPartitions": _by_topic(found.assignment)},
     }  # fmt: skip
+
+
+def _pattern(broker: Broker, text: str | None) -> TopicPattern | None:
+    """Return a pattern with its topics. Raises ValueError for an invalid expression, or without PyArrow.
+
+    PyArrow has RE2, as Kafka has RE2/J: its time is linear. An expression of Python could stop all clients.
+    """
+    if not text:
+        return None if text is None else TopicPattern()
+    try:
+        import pyarrow as pa
+        from pyarrow.compute import match_substring_regex
+    except ImportError:
+        raise ValueError(
+            "kafkalog serve takes regular expressions with PyArrow only: pip install 'kafkalog-cli[arrow]'"
+        ) from None
+    try:
+        match_substring_regex(pa.array([""]), text)  # "a)(b" is no expression
+        names = [*broker.catalog.topics]
+        matches = match_substring_regex(pa.array(names, pa.string()), rf"\A(?:{text})\z")
+    except (pa.ArrowInvalid, UnicodeError) as error:
+        reason = f"SubscribedTopicRegex `{text}` is not a valid regular expression: {error}."
+        raise ValueError(reason.encode("utf-8", "replace").decode()) from error
+    return TopicPattern(text, frozenset(name for name, found in zip(names, matches.to_pylist(), strict=True) if found))
 
 
 def describe(broker: Broker, request: Request) -> Message:
@@ -65,7 +99,7 @@ def _member(broker: Broker, member: ConsumerMember) -> Message:
     return {
         "memberId": asked.member_id, "instanceId": asked.instance_id, "rackId": asked.rack,
         "memberEpoch": member.epoch, "clientId": asked.client_id, "clientHost": f"/{asked.client_host}",
-        "subscribedTopicNames": sorted(member.topics), "subscribedTopicRegex": None,
+        "subscribedTopicNames": sorted(member.topics), "subscribedTopicRegex": member.pattern.text or None,
         "assignment": {"topicPartitions": _named(broker, member.given)},
         "targetAssignment": {"topicPartitions": _named(broker, member.target)}, "memberType": _CONSUMER_PROTOCOL,
     }  # fmt: skip

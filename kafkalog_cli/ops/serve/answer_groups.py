@@ -1,9 +1,12 @@
-"""ListGroups and DescribeGroups: groups with members, and groups with offsets on the disk."""
+"""The groups of consumers: their lists and descriptions, and the requests of classic and of new members."""
+
+from collections.abc import Iterable
 
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.serve.broker import NO_OPERATIONS, Broker, Request
-from kafkalog_cli.ops.serve.groups import ClassicGroup, ClassicMember, ClassicState
+from kafkalog_cli.ops.serve.consumer_groups import ASSIGNORS, HEARTBEAT_MS, ConsumerMember, Heartbeat, Place
+from kafkalog_cli.ops.serve.groups import ClassicGroup, ClassicMember, ClassicState, Joining
 
 _CLASSIC, _CONSUMER = "classic", "consumer"
 
@@ -27,10 +30,10 @@ def list_groups(broker: Broker, request: Request) -> Message:
 
 def describe_groups(broker: Broker, request: Request) -> Message:
     """Answer groups by their ids."""
-    return {"groups": [_described(broker, group_id) for group_id in request.distinct("groups")]}
+    return {"groups": [_classic_described(broker, group_id) for group_id in request.distinct("groups")]}
 
 
-def _described(broker: Broker, group_id: str) -> Message:
+def _classic_described(broker: Broker, group_id: str) -> Message:
     found: Message = {
         "groupId": group_id, "protocolType": "", "protocolData": "", "members": [],
         "authorizedOperations": NO_OPERATIONS,
@@ -42,16 +45,156 @@ def _described(broker: Broker, group_id: str) -> Message:
         return {
             **found, "groupState": group.state.value, "protocolType": group.protocol_type or "",
             "protocolData": group.protocol or "",
-            "members": [_member(group, one) for one in list(group.members.values())],
+            "members": [_classic_member(group, one) for one in list(group.members.values())],
         }  # fmt: skip
     is_known = bool(broker.committed.of_group(group_id))
     state = ClassicState.EMPTY if is_known else ClassicState.DEAD
     return {**found, "groupState": state.value, "protocolType": _CONSUMER if is_known else ""}
 
 
-def _member(group: ClassicGroup, member: ClassicMember) -> Message:
+def _classic_member(group: ClassicGroup, member: ClassicMember) -> Message:
     return {
         "memberId": member.member_id, "groupInstanceId": member.joining.instance_id,
         "clientId": member.joining.client_id, "clientHost": f"/{member.joining.client_host}",
         "memberMetadata": member.metadata(group.protocol or ""), "memberAssignment": member.assignment,
     }  # fmt: skip
+
+
+_KNOWN_ID = 4
+"""The first version of JoinGroup in which a member must ask for its id first."""
+_SEVERAL_MEMBERS = 3
+"""The first version of LeaveGroup that names several members."""
+
+
+def join(broker: Broker, request: Request) -> Message:
+    """Join a group; the answer waits for the other members."""
+    body, caller = request.body, request.caller
+    if body["groupId"] in broker.consumer_groups.groups():
+        return {"errorCode": ApiError.INCONSISTENT_GROUP_PROTOCOL, "memberId": body["memberId"], "generationId": -1}
+    session = body["sessionTimeoutMs"]
+    rebalance = body.get("rebalanceTimeoutMs", -1)
+    found = broker.groups.join(
+        Joining(
+            body["groupId"], body["memberId"], body.get("groupInstanceId"), caller.client_id, caller.client_host,
+            session, session if rebalance < 0 else rebalance, body["protocolType"],
+            [(one["name"], one["metadata"]) for one in body["protocols"]], request.version >= _KNOWN_ID,
+        )
+    )  # fmt: skip
+    members = [
+        {"memberId": one, "groupInstanceId": instance, "metadata": data} for one, instance, data in found.members
+    ]
+    nullable = request.version >= 7
+    return {
+        "errorCode": found.error, "generationId": found.generation, "protocolType": found.protocol_type,
+        "protocolName": found.protocol if nullable or found.protocol is not None else "", "leader": found.leader,
+        "skipAssignment": False, "memberId": found.member_id, "members": members,
+    }  # fmt: skip
+
+
+def sync(broker: Broker, request: Request) -> Message:
+    """Take the leader's assignments, and answer the member's own."""
+    body = request.body
+    given = [(one["memberId"], one["assignment"]) for one in body["assignments"]]
+    found = broker.groups.sync(
+        body["groupId"], body["generationId"], body["memberId"], body.get("groupInstanceId"), given
+    )  # fmt: skip
+    return {
+        "errorCode": found.error, "protocolType": found.protocol_type, "protocolName": found.protocol,
+        "assignment": found.assignment,
+    }  # fmt: skip
+
+
+def heartbeat(broker: Broker, request: Request) -> Message:
+    """Prolong a member's session."""
+    body = request.body
+    error = broker.groups.heartbeat(
+        body["groupId"], body["generationId"], body["memberId"], body.get("groupInstanceId")
+    )  # fmt: skip
+    return {"errorCode": error}
+
+
+def leave(broker: Broker, request: Request) -> Message:
+    """Remove members."""
+    body = request.body
+    if request.version < _SEVERAL_MEMBERS:
+        return {"errorCode": broker.groups.leave(body["groupId"], body["memberId"], None)[0]}
+    members = []
+    for one in body["members"]:
+        error, member_id = broker.groups.leave(body["groupId"], one["memberId"], one["groupInstanceId"])
+        members.append({"memberId": member_id, "groupInstanceId": one["groupInstanceId"], "errorCode": error})
+    return {"members": members}
+
+
+_CONSUMER_PROTOCOL = 1
+"""The type of a member that uses the new protocol."""
+
+
+def consumer_heartbeat(broker: Broker, request: Request) -> Message:
+    """Take a heartbeat, which may join or leave the group; the answer has the member's partitions if they changed."""
+    body, caller = request.body, request.caller
+    if body["serverAssignor"] not in (None, *ASSIGNORS):
+        message = f"the assignors are {' and '.join(ASSIGNORS)}"
+        return {"errorCode": ApiError.UNSUPPORTED_ASSIGNOR, "errorMessage": message}
+    if body.get("subscribedTopicRegex"):
+        message = "kafkalog serve takes no regular expressions from clients"
+        return {"errorCode": ApiError.INVALID_REGULAR_EXPRESSION, "errorMessage": message}
+    classic = broker.groups.describe(body["groupId"])
+    if classic is not None and classic.members:
+        message = f"Group {body['groupId']} is not a consumer group."
+        return {"errorCode": ApiError.GROUP_ID_NOT_FOUND, "errorMessage": message}
+    topics, owned = body["subscribedTopicNames"], body["topicPartitions"]
+    found = broker.consumer_groups.beat(
+        Heartbeat(
+            body["groupId"], body["memberId"], body["memberEpoch"], body["instanceId"], body["rackId"],
+            caller.client_id, caller.client_host, body["rebalanceTimeoutMs"],
+            None if topics is None else frozenset(topics),
+            None if owned is None
+            else frozenset((one["topicId"], number) for one in owned for number in one["partitions"]),
+            body["serverAssignor"],
+        )
+    )  # fmt: skip
+    return {
+        "errorCode": found.error, "errorMessage": found.message, "memberId": found.member_id,
+        "memberEpoch": found.epoch, "heartbeatIntervalMs": HEARTBEAT_MS,
+        "assignment": None if found.assignment is None else {"topicPartitions": _by_topic(found.assignment)},
+    }  # fmt: skip
+
+
+def describe_consumer_groups(broker: Broker, request: Request) -> Message:
+    """Answer groups of the new protocol by their ids."""
+    return {"groups": [_consumer_described(broker, group_id) for group_id in request.distinct("groupIds")]}
+
+
+def _consumer_described(broker: Broker, group_id: str) -> Message:
+    group = broker.consumer_groups.groups().get(group_id)
+    if group is None:
+        is_known = broker.groups.describe(group_id) is not None or bool(broker.committed.of_group(group_id))
+        message = f"Group {group_id} {'is not a consumer group.' if is_known else 'not found.'}"
+        return {"groupId": group_id, "errorCode": ApiError.GROUP_ID_NOT_FOUND, "errorMessage": message}
+    return {
+        "groupId": group_id, "groupState": group.state.value, "groupEpoch": group.epoch,
+        "assignmentEpoch": group.epoch, "assignorName": group.assignor,
+        "members": [_consumer_member(broker, one) for one in list(group.members.values())],
+    }  # fmt: skip
+
+
+def _consumer_member(broker: Broker, member: ConsumerMember) -> Message:
+    asked = member.asked
+    return {
+        "memberId": asked.member_id, "instanceId": asked.instance_id, "rackId": asked.rack,
+        "memberEpoch": member.epoch, "clientId": asked.client_id, "clientHost": f"/{asked.client_host}",
+        "subscribedTopicNames": sorted(member.topics), "subscribedTopicRegex": None,
+        "assignment": {"topicPartitions": _named(broker, member.given)},
+        "targetAssignment": {"topicPartitions": _named(broker, member.target)}, "memberType": _CONSUMER_PROTOCOL,
+    }  # fmt: skip
+
+
+def _named(broker: Broker, places: Iterable[Place]) -> list[Message]:
+    return [{**one, "topicName": broker.catalog.by_id[one["topicId"]].name} for one in _by_topic(places)]
+
+
+def _by_topic(places: Iterable[Place]) -> list[Message]:
+    found: dict[str, list[int]] = {}
+    for topic_id, number in sorted(places):
+        found.setdefault(topic_id, []).append(number)
+    return [{"topicId": topic_id, "partitions": numbers} for topic_id, numbers in found.items()]

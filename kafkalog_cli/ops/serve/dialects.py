@@ -1,6 +1,10 @@
-"""The requests that a listener understands: those of Kafka 0.8 and newer, and on a listener of its own those of 0.7."""
+"""The requests that a listener understands, and the function that answers each API.
+
+Requests are those of Kafka 0.8 and newer, and on a listener of its own those of 0.7.
+"""
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from kafkalog_cli.format.internal_topics.decode import Spliced
 from kafkalog_cli.format.internal_topics.schema import Message
@@ -17,9 +21,17 @@ from kafkalog_cli.format.protocol.messages import (
     read_request,
     response_pieces,
 )
+from kafkalog_cli.ops.serve import (
+    answer_changes,
+    answer_cluster,
+    answer_commits,
+    answer_fetch,
+    answer_groups,
+    answer_offsets,
+    answer_transactions,
+)
 from kafkalog_cli.ops.serve.answer_seven import answer_seven, read_seven
-from kafkalog_cli.ops.serve.api_table import ANSWERS
-from kafkalog_cli.ops.serve.broker import Broker, Caller, Request
+from kafkalog_cli.ops.serve.broker import Answer, Broker, Caller, Request
 
 Dialect = Callable[[Broker, Caller, bytes], list[bytes | Spliced]]
 """Answers a frame without its size by the pieces of a response. Raises BadRequest: the connection ends then."""
@@ -81,3 +93,47 @@ def _versions(served: Mapping[int, Api], header: RequestHeader, version: int, er
         for api in served.values()
     ]
     return response_pieces(served[API_VERSIONS], version, header.correlation_id, {"errorCode": error, "apiKeys": keys})
+
+
+ANSWERS: Mapping[str, Answer] = MappingProxyType({
+    "Metadata": answer_cluster.metadata,
+    "DescribeTopicPartitions": answer_cluster.describe_topic_partitions,
+    "DescribeCluster": answer_cluster.describe_cluster,
+    "FindCoordinator": answer_cluster.find_coordinator,
+    "Fetch": answer_fetch.fetch,
+    "ListOffsets": answer_offsets.list_offsets,
+    "OffsetForLeaderEpoch": answer_offsets.epoch_ends,
+    "JoinGroup": answer_groups.join,
+    "SyncGroup": answer_groups.sync,
+    "Heartbeat": answer_groups.heartbeat,
+    "LeaveGroup": answer_groups.leave,
+    "ConsumerGroupHeartbeat": answer_groups.consumer_heartbeat,
+    "ConsumerGroupDescribe": answer_groups.describe_consumer_groups,
+    "OffsetCommit": answer_commits.commit,
+    "OffsetFetch": answer_commits.offset_fetch,
+    "ListGroups": answer_groups.list_groups,
+    "DescribeGroups": answer_groups.describe_groups,
+    "DescribeConfigs": answer_cluster.describe_configs,
+    "DescribeLogDirs": answer_cluster.describe_log_dirs,
+    "DescribeProducers": answer_transactions.describe_producers,
+    "ListTransactions": answer_transactions.list_transactions,
+    "DescribeTransactions": answer_transactions.describe_transactions,
+    "ListPartitionReassignments": answer_cluster.no_reassignments,
+    "DescribeAcls": answer_cluster.no_acls,
+    "Produce": answer_changes.refuse_produce,
+    "InitProducerId": answer_changes.refuse_producer,
+    "CreateTopics": answer_changes.refuse_create_topics,
+    "DeleteTopics": answer_changes.refuse_delete_topics,
+    "CreatePartitions": answer_changes.refuse_create_partitions,
+    "DeleteRecords": answer_changes.refuse_delete_records,
+    "AlterConfigs": answer_changes.refuse_alter_configs,
+    "IncrementalAlterConfigs": answer_changes.refuse_alter_configs,
+    "DeleteGroups": answer_changes.refuse_delete_groups,
+    "OffsetDelete": answer_changes.refuse_offset_delete,
+    "ElectLeaders": answer_changes.refuse_cluster_change,
+    "AlterPartitionReassignments": answer_changes.refuse_cluster_change,
+})  # fmt: skip
+"""Kafka's name of each served API except for ApiVersions, and the function that answers it.
+
+Keys, versions and schemas are those of `format/protocol/messages.json`.
+"""

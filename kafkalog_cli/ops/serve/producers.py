@@ -23,10 +23,7 @@ def producers_of(
 
     Raises as `open_read`; Unreadable for a log that a broker would not replay, Refused for too many producers.
     """
-    start, state = read_newest_snapshot(fs, partition, end_offset, _loaded) or (
-        0,
-        ProducerState(partition.path),
-    )
+    start, state = read_newest_snapshot(fs, partition, end_offset, _loaded) or (0, ProducerState(partition.path))
     replay = ProducerReplay(state, DEFAULT_LIMITS)
     try:
         for segment, position in parts_to_replay(fs, partition.segments, start):

@@ -17,7 +17,7 @@ from kafkalog_cli.log.settings.topic_config import Setting
 from kafkalog_cli.ops.apply_changes import MARKER_STAYS_AWAY, Applied, MarkerState
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.option_values import Clock
-from kafkalog_cli.ops.partition_state import Roots
+from kafkalog_cli.ops.partition_state import PartitionState, Roots
 from kafkalog_cli.ops.plans import ChangePlan
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import Context
@@ -25,7 +25,6 @@ from kafkalog_cli.ops.settings import SettingsSource
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.partition_facts import PartitionFacts, Places, Replication
-    from kafkalog_cli.ops.partition_state import PartitionState
     from kafkalog_cli.ops.refusals import Action, AppliedRule
     from kafkalog_cli.ops.session.runner import Runner
     from kafkalog_cli.ops.session.verb import SharedState

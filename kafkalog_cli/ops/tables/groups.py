@@ -10,11 +10,7 @@ from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry, known_time
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
-_METADATA = {
-    "ConsumerGroupMetadata": "consumer",
-    "ShareGroupMetadata": "share",
-    "StreamsGroupMetadata": "streams",
-}
+_METADATA = {"ConsumerGroupMetadata": "consumer", "ShareGroupMetadata": "share", "StreamsGroupMetadata": "streams"}
 _MEMBERS = {
     "ConsumerGroupMemberMetadata": "consumer",
     "ShareGroupMemberMetadata": "share",

@@ -305,13 +305,7 @@ def _missing(here: ReplicaSide, there: ReplicaSide, policy: ReplicaPolicy) -> It
     restore = f"`mv -nT PATH PATH_AWAY` and `cp -a {shell_word(there.path)} PATH` restore it from the other"
     step = f"if the other replica is in sync, {REPLICATE}. Else, {restore}"
     yield finding(
-        FindingKind.RECORDS_MISSING,
-        here.path,
-        message,
-        expected=expected,
-        got=got,
-        offsets=offsets,
-        next_step=step,
+        FindingKind.RECORDS_MISSING, here.path, message, expected=expected, got=got, offsets=offsets, next_step=step
     )
 
 

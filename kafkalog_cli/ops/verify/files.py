@@ -163,10 +163,7 @@ def size_findings(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
             yield from _segment_sizes(fs, segment)
 
 
-_MISSING = {
-    FileKind.OFFSET_INDEX: FindingKind.INDEX_MISSING,
-    FileKind.TIME_INDEX: FindingKind.TIME_INDEX_MISSING,
-}
+_MISSING = {FileKind.OFFSET_INDEX: FindingKind.INDEX_MISSING, FileKind.TIME_INDEX: FindingKind.TIME_INDEX_MISSING}
 
 
 def _segment_sizes(fs: Filesystem, segment: Segment) -> Iterator[Finding]:

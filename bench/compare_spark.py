@@ -53,6 +53,7 @@ BARS = {
     "write Parquet": Bar(5, 8),
     "write Parquet, 16 partitions": Bar(5, 8),
     "import of Parquet": Bar(1, 3),
+    "import of Parquet, warm": Bar(1, 3),
 }
 
 

@@ -9,6 +9,7 @@ The session is started, and each query run once and once more, before it is meas
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -16,12 +17,15 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 from spark_limits import duckdb_queries, limit_queries, parquet_queries
 
 MASTER = "local[2]"
+PRODUCES = "produces"
+"""The import by the peer alone, with the start of Spark."""
 FIXED = "count(*) of 250 records"
 EXAMPLE = Path(__file__).resolve().parent.parent / "docs" / "example"
 Query = Callable[[], Any]
@@ -55,20 +59,28 @@ def kafkalog_queries(given: dict[str, Any]) -> dict[str, Query]:
         "group by key, lz4": groups,
         "write Parquet": lambda: _written(given, spark, plain),
         "write Parquet, 16 partitions": lambda: _written(given, spark, given["wide"]),
-        "import of Parquet": lambda: _imported(given, spark),
+        "import of Parquet": lambda: _imported(given, spark, is_warm=False),
+        "import of Parquet, warm": lambda: _imported(given, spark, is_warm=True),
         FIXED: lambda: rows("select count(*) from mixed", str(EXAMPLE)).first()[0],
     }
 
 
-def peer_queries(given: dict[str, Any]) -> dict[str, Query]:
-    """By Spark's own Kafka source, from the broker."""
+def peer_session(given: dict[str, Any]) -> Any:
+    """Start Spark with its own Kafka source."""
     from pyspark.sql import SparkSession
-    from pyspark.sql import functions as f
 
     builder = SparkSession.builder.master(MASTER).config("spark.ui.enabled", "false")
     builder = builder.config("spark.sql.session.timeZone", "UTC").config("spark.jars", given["jars"])
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def peer_queries(given: dict[str, Any]) -> dict[str, Query]:
+    """By Spark's own Kafka source, from the broker."""
+    from pyspark.sql import functions as f
+
+    spark = peer_session(given)
 
     def read(topic: str, **options: object) -> Any:
         found = spark.read.format("kafka").option("kafka.bootstrap.servers", given["address"])
@@ -80,12 +92,11 @@ def peer_queries(given: dict[str, Any]) -> dict[str, Query]:
             read(topic, includeHeaders="true").select(*wanted, "headers").write.parquet(f"{out}/parquet")
         return records
 
-    def produce() -> int:
-        files = Path(given["scratch"], "keyed-parquet")
-        if not files.exists():
-            read(given["keyed"], includeHeaders="true").select("key", "value", "headers").write.parquet(str(files))
-        to = spark.read.parquet(str(files)).write.format("kafka").option("kafka.bootstrap.servers", given["address"])
-        to.option("topic", given["imported"]).option("includeHeaders", "true").save()
+    def produce(whose: Callable[[dict[str, Any]], object]) -> int:
+        if not parquet_of_keyed(given).exists():
+            rows = read(given["keyed"], includeHeaders="true").select("key", "value", "headers")
+            rows.write.parquet(str(parquet_of_keyed(given)))
+        whose(given)
         return int(given["keyed_records"])
 
     def groups() -> tuple[int, int]:
@@ -105,8 +116,25 @@ def peer_queries(given: dict[str, Any]) -> dict[str, Query]:
         "group by key, lz4": groups,
         "write Parquet": lambda: write(plain, given["records"]),
         "write Parquet, 16 partitions": lambda: write(given["wide"], given["wide_records"]),
-        "import of Parquet": produce,
+        "import of Parquet": lambda: produce(_produced_anew),
+        "import of Parquet, warm": lambda: produce(lambda given: produced(given, spark)),
     }
+
+
+def parquet_of_keyed(given: dict[str, Any]) -> Path:
+    """Return the directory of the Parquet files to import."""
+    return Path(given["scratch"], "keyed-parquet")
+
+
+def produced(given: dict[str, Any], spark: Any) -> None:
+    """Write the records of Parquet files to the broker, by Spark's Kafka sink."""
+    rows = spark.read.parquet(str(parquet_of_keyed(given)))
+    to = rows.write.format("kafka").option("kafka.bootstrap.servers", given["address"])
+    to.option("topic", given["imported"]).option("includeHeaders", "true").save()
+
+
+def _produced_anew(given: dict[str, Any]) -> None:
+    subprocess.run([sys.executable, __file__, PRODUCES, "1", json.dumps(given)], check=True, stdout=subprocess.DEVNULL)
 
 
 def of_dataframes(f: Any, read: Callable[..., Any], given: dict[str, Any], **columns: str) -> dict[str, Query]:
@@ -146,14 +174,20 @@ def exported(given: dict[str, Any], spark: Any, topic: str, out: str) -> int:
     return sum(one.records for one in work.run(lambda: nullcontext(spark)).files)
 
 
-def _imported(given: dict[str, Any], spark: Any) -> int:
-    """Build four partitions of new Parquet files by the command, with its start; return the number of records."""
-    files = Path(given["scratch"], "keyed-parquet")
+def _imported(given: dict[str, Any], spark: Any, *, is_warm: bool) -> int:
+    """Build four partitions of Parquet files; return the number of records. `is_warm`: without the command's start."""
+    from kafkalog_cli.cli.app import run
+
+    files = parquet_of_keyed(given)
     if not files.exists():
         exported(given, spark, given["keyed"], str(files))
     with tempfile.TemporaryDirectory(dir=given["scratch"]) as out:
         words = ["import", str(files), "--log-dir", out, "--topic", "imported", "--partitions", "4"]
-        subprocess.run([sys.executable, "-m", "kafkalog_cli", *words], check=True, stdout=subprocess.DEVNULL)
+        if is_warm:
+            with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
+                assert run(words) == 0
+        else:
+            subprocess.run([sys.executable, "-m", "kafkalog_cli", *words], check=True, stdout=subprocess.DEVNULL)
         return int(given["keyed_records"])
 
 
@@ -213,6 +247,9 @@ WHOSE = {
 
 def main() -> None:
     whose, runs, given = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
+    if whose == PRODUCES:
+        produced(given, peer_session(given))
+        return
     Path(given["scratch"]).mkdir(parents=True, exist_ok=True)
     queries = {name: query for name, query in WHOSE[whose](given).items() if not given["only"] or name in given["only"]}
     found: dict[str, tuple[list[float], Any]] = {name: ([], query()) for name, query in queries.items()}

@@ -1,11 +1,11 @@
 """One run of `kafkalog groups`: reads the groups, prints them, and reports what was found beside them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, unique
 
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.errors import ExitCode, combined_exit_code
+from kafkalog_cli.errors import combined_exit_code
 from kafkalog_cli.ops.coordinators import LogDirs
 from kafkalog_cli.ops.groups import GroupDescription, GroupsRequest, describe_groups, offsets_retention
 from kafkalog_cli.ops.session.observer import LockWarnings
@@ -58,15 +58,14 @@ class GroupsRun:
         found = describe_groups(log_dirs, request)
         if options.shown is GroupsShown.ASSIGNMENT:
             return self._assignment(log_dirs, found)
-        code = combined_exit_code(log_dirs.codes)
         if options.is_json:
-            self._write_objects(found, code)
+            self._write_objects(log_dirs, found)
         else:
             text = GroupsText(self._out, members=options.members)
             for described in found:
                 text.group(described)
             text.end(retention)
-        return self._end(log_dirs, code)
+        return self._end(log_dirs)
 
     def _history(self, log_dirs: LogDirs, request: GroupsRequest) -> int:
         from kafkalog_cli.ops.group_history import group_history
@@ -85,12 +84,11 @@ class GroupsRun:
                 self._out.write(change_line(change))
             else:
                 lines.object(OFFSET_CHANGE, change_object(change))
-        code = combined_exit_code(log_dirs.codes)
         if lines is not None:
-            lines.summary(code, changes=changes, back=back)
-        return self._end(log_dirs, code)
+            lines.summary(combined_exit_code(log_dirs.codes), changes=changes, back=back)
+        return self._end(log_dirs)
 
-    def _assignment(self, log_dirs: LogDirs, groups: Sequence[GroupDescription]) -> int:
+    def _assignment(self, log_dirs: LogDirs, described: Iterable[GroupDescription]) -> int:
         from kafkalog_cli.ops.group_assignment import assign_ranges
         from kafkalog_cli.output.groups_view import (
             ASSIGNMENT_COLUMNS,
@@ -99,30 +97,32 @@ class GroupsRun:
             assignment_row,
         )
 
-        topics = self._options.topics
+        topics, groups = self._options.topics, list(described)
         found = [one for group in groups for one in assign_ranges(log_dirs, group) if not topics or one.topic in topics]
-        code = combined_exit_code(log_dirs.codes)
         if self._options.is_json:
             from kafkalog_cli.output.ndjson import JsonLines
 
             lines = JsonLines(self._out)
             for one in found:
                 lines.object(RANGE_ASSIGNMENT, assignment_object(one))
-            lines.summary(code, groups=len(groups), assignments=len(found))
+            lines.summary(combined_exit_code(log_dirs.codes), groups=len(groups), assignments=len(found))
         elif found:
             write_table(self._out, TextTable(ASSIGNMENT_COLUMNS, [assignment_row(one) for one in found]))
-        return self._end(log_dirs, code)
+        return self._end(log_dirs)
 
-    def _end(self, log_dirs: LogDirs, code: ExitCode) -> int:
+    def _end(self, log_dirs: LogDirs) -> int:
         self._out.flush()
         self._messages.report(*log_dirs.notes)
-        return code
+        return combined_exit_code(log_dirs.codes)
 
-    def _write_objects(self, found: Sequence[GroupDescription], code: int) -> None:
+    def _write_objects(self, log_dirs: LogDirs, found: Iterable[GroupDescription]) -> None:
         from kafkalog_cli.output.groups_view import GROUP, group_object
         from kafkalog_cli.output.ndjson import JsonLines
 
         lines = JsonLines(self._out)
+        groups = offsets = 0
         for described in found:
+            groups += 1
+            offsets += len(described.offsets)
             lines.object(GROUP, group_object(described))
-        lines.summary(code, groups=len(found), offsets=sum(len(described.offsets) for described in found))
+        lines.summary(combined_exit_code(log_dirs.codes), groups=groups, offsets=offsets)

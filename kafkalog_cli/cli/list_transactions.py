@@ -42,17 +42,18 @@ def transactions(  # noqa: PLR0913, PLR0917 options
     log_dirs = Directories(environment.fs, paths, metadata, environment.kernels)
     LockWarnings(environment.fs, messages.report).about(*log_dirs.replicas.log_dirs)
     found = find_transactions(log_dirs, now_ms, max_transaction_timeout * 60_000)
-    code = combined_exit_code(log_dirs.codes)
     if output.is_json:
         from kafkalog_cli.output.ndjson import JsonLines
         from kafkalog_cli.output.transactions_view import write_objects
 
-        write_objects(JsonLines(out), found, now_ms, code)
+        lines = JsonLines(out)
+        counts = write_objects(lines, found, now_ms)
+        lines.summary(combined_exit_code(log_dirs.codes), **counts)
     else:
         write_transactions(out, found, now_ms)
     out.flush()
     messages.report(*log_dirs.notes)
-    return code
+    return combined_exit_code(log_dirs.codes)
 
 
 command = Command(transactions, surroundings=shown_reading)

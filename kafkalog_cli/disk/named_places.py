@@ -161,10 +161,14 @@ class StagedFile:
         """Return False."""
         return False
 
-    def finish(self) -> int:
-        """Sync all written bytes to the disk, close the file, and return its size. Raises OSError, SyncFailed."""
+    def finish(self, *, is_kept: bool = True) -> int:
+        """Sync all written bytes to the disk, close the file, and return its size. Raises OSError, SyncFailed.
+
+        A file that is not kept after the run is not synced.
+        """
         self._drain()
-        sync(self._file)
+        if is_kept:
+            sync(self._file)
         self.close()
         return self._position
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from os import PathLike, fspath
@@ -297,7 +297,7 @@ def group_history(
 
     log_dirs = LogDirs(RealFilesystem(), path_texts(paths), None if metadata is None else fspath(metadata))
     retention = offsets_retention(log_dirs.fs, None if broker_config is None else fspath(broker_config))
-    found = list(changes(log_dirs, GroupsRequest(frozenset(groups), frozenset(topics), retention)))
+    found = changes(log_dirs, GroupsRequest(frozenset(groups), frozenset(topics), retention))
     return _without_session(found, log_dirs)
 
 
@@ -319,14 +319,15 @@ def transactions(
     log_dirs = LogDirs(RealFilesystem(), path_texts(paths), None if metadata is None else fspath(metadata))
     now_ms = epoch_ms(now)
     found = find_transactions(log_dirs, Context().now_ms() if now_ms is None else now_ms, max_transaction_timeout_ms)
-    return _without_session([*found.ids, *found.in_logs], log_dirs)
+    return _without_session(found, log_dirs)
 
 
-def _without_session(results: Sequence[ResultT], log_dirs: LogDirs) -> Run[ResultT]:
+def _without_session(results: Iterable[ResultT], log_dirs: LogDirs) -> Run[ResultT]:
     """Return the outcome of a verb that only reads; its notes are LogWarnings too."""
+    found = tuple(results)
     for note in log_dirs.notes:
         warn(note.message, note.path)
-    return Run(combined_exit_code(log_dirs.codes), tuple(results), notes=tuple(log_dirs.notes))
+    return Run(combined_exit_code(log_dirs.codes), found, notes=tuple(log_dirs.notes))
 
 
 def recover(

@@ -1,6 +1,6 @@
 """The topic of a coordinator in some log directories: the best copy of each partition, and the place of an id."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
@@ -27,13 +27,17 @@ from kafkalog_cli.ops.tables.cluster import furthest_metadata
 from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry, coordinator_entries
 
 _ReplayT = TypeVar("_ReplayT")
+_ResultT = TypeVar("_ResultT")
 _MIN_INT = -(1 << 31)
 _MOST_DAMAGE = 10
 """Damaged places of a partition that are reported one by one."""
 MOST_HELD_BYTES = 256 << 20
-"""The most memory that the replays of a topic's partitions may take, by this estimate."""
+"""The most memory that the replays of a topic's partitions that are kept may take, by this estimate."""
 _ENTRY_BYTES, _BYTES_EACH = 800, 12
 """Measured: an offset or a transactional id takes 1.0 KiB, a group 2.3 KiB, a list of numbers 10 times its size."""
+_WAY_OUT = "`kafkalog dump-log` with --offsets-decoder or --transaction-log-decoder prints its records"
+MOST_SORTED_ROWS = 20_000
+"""Rows that are sorted at once; a row takes less than 1 KiB."""
 
 
 class Loaded(NamedTuple):
@@ -46,6 +50,21 @@ class Loaded(NamedTuple):
     def number(self) -> int:
         """The number of the partition."""
         return self.copy.partition.number
+
+
+def in_sorted_runs(
+    found: Iterable[_ResultT], name: Callable[[_ResultT], str], rows: Callable[[_ResultT], int]
+) -> Iterator[_ResultT]:
+    """Yield results of all partitions by `name`; more rows than are sorted at once come in several sorted runs."""
+    run: list[_ResultT] = []
+    count = 0
+    for one in found:
+        run.append(one)
+        count += rows(one)
+        if count >= MOST_SORTED_ROWS:
+            yield from sorted(run, key=name)
+            run, count = [], 0
+    yield from sorted(run, key=name)
 
 
 class LogDirs:
@@ -167,8 +186,8 @@ class _Reading:
             self.first.append(damage)
 
 
-class _Held:
-    """Estimates the memory of the last record of each key, which a replay keeps, over all partitions of a topic."""
+class HeldMemory:
+    """Estimates the memory of the last record of each key, which a replay keeps."""
 
     def __init__(self) -> None:
         self._bytes = 0
@@ -180,9 +199,8 @@ class _Held:
             if entry.record is not None:
                 self._take(entry.record, entry.size_bytes)
                 if self._bytes > MOST_HELD_BYTES:
-                    what = "its offsets, groups or transactional ids need"
                     limit = f"{MOST_HELD_BYTES >> 20} MiB of memory"
-                    reason = f"{what} more than {limit}; give one partition of the topic as the path"
+                    reason = f"its offsets, groups or transactional ids need more than {limit}; {_WAY_OUT}"
                     raise Unreadable(path=path, reason=reason)
             yield entry
 
@@ -203,7 +221,7 @@ class CoordinatorTopic:
         """Raises PathNotFound, NotKafkaLayout, Unreadable."""
         self.topic = topic
         self._log_dirs = log_dirs
-        self._held = _Held()
+        self._held = HeldMemory()
 
         def takes(name: DirectoryName) -> bool:
             return name.topic == topic and name.kind is DirectoryKind.PARTITION
@@ -227,10 +245,15 @@ class CoordinatorTopic:
         """Return the partition to which a group id or transactional id belongs; None if their number is unknown."""
         return None if self.partitions is None else coordinator_partition(key, self.partitions)
 
+    def forget(self) -> None:
+        """Begin the limit of memory anew: the caller loads no more before it frees what it has."""
+        self._held = HeldMemory()
+
     def load(self, number: int, replay: Callable[[Iterator[CoordinatorEntry]], _ReplayT]) -> tuple[Loaded, _ReplayT]:
         """Replay the best copy of a partition; of equal copies, the first without damage.
 
-        Raises NothingSelected if no copy can be read; Unreadable for more than fits into memory.
+        Raises NothingSelected if no copy can be read; Unreadable if all that was loaded since `forget` does not fit
+        into memory.
         """
 
         def counted_replay(entries: Iterator[CoordinatorEntry]) -> _ReplayT:
@@ -283,12 +306,12 @@ def _undamaged(
     readings: Sequence[_Reading], replay: Callable[[Iterator[CoordinatorEntry]], _ReplayT]
 ) -> tuple[_Reading, _ReplayT]:
     """Replay copies until one has no damage; return its reading, or else the first, and its replay."""
-    tried = []
     for reading in readings:
-        tried.append((reading, replay(reading.entries())))
-        if not reading.count:
-            return tried[-1]
-    return tried[0]
+        found = replay(reading.entries())
+        if not reading.count or len(readings) == 1:
+            return reading, found
+        del found  # or two replays would be in memory
+    return readings[0], replay(readings[0].entries())
 
 
 def _read_through(entries: Iterator[CoordinatorEntry]) -> None:

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from kafkalog_cli.ops.coordinators import LogDirs
 from kafkalog_cli.ops.groups import (
+    GroupsFound,
     GroupsRequest,
     OffsetsRetention,
-    check_found,
     consumer_offsets,
     expires_at_ms,
     numbers_to_read,
@@ -67,17 +67,20 @@ class OffsetChange(NamedTuple):
 def group_history(log_dirs: LogDirs, request: GroupsRequest) -> Iterator[OffsetChange]:
     """Yield the changes of the chosen groups' offsets, one partition of `__consumer_offsets` after another.
 
-    Only the last state of each offset is in memory. Changes in transactions come where the transaction ends. Raises as
-    `describe_groups`.
+    Only the last state of each offset of a partition is in memory. Changes in transactions come where the transaction
+    ends. Raises as `describe_groups`.
     """
     topic = consumer_offsets(log_dirs)
-    found: set[str] = set()
+    found = GroupsFound(topic, request.groups)
     for number in numbers_to_read(topic, request.groups):
+        ids: set[str] = set()
         for change in offset_changes(topic.stream(number), number, request.retention):
-            found.add(change.group_id)
+            ids.add(change.group_id)
             if request.takes(change.group_id) and request.takes_topic(change.topic):
                 yield change
-    check_found(topic, request.groups, found)
+        found.see(ids)
+        topic.forget()
+    found.check()
 
 
 def offset_changes(

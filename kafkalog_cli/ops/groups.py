@@ -10,7 +10,7 @@ from kafkalog_cli.errors import NothingSelected, UsageError
 from kafkalog_cli.format.internal_topics.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.log.settings.topic_config import read_broker_properties
-from kafkalog_cli.ops.coordinators import CoordinatorTopic, Loaded, LogDirs
+from kafkalog_cli.ops.coordinators import CoordinatorTopic, Loaded, LogDirs, in_sorted_runs
 from kafkalog_cli.ops.replicas import Copy
 from kafkalog_cli.ops.tables.coordinator_log import CommittedOffset, CoordinatorEntry, OffsetReplay
 from kafkalog_cli.ops.tables.groups import (
@@ -182,7 +182,8 @@ class _State:
         self.by_id = {group_id: group for (_, group_id), group in self.groups.groups.items()}
         self.members = self.groups.members_by_group()
         self.held: dict[str, dict[tuple[str, int], CommittedOffset]] = {}
-        for (group_id, topic, partition), offset in offsets.held.items():
+        while offsets.held:  # not in memory twice
+            (group_id, topic, partition), offset = offsets.held.popitem()
             self.held.setdefault(group_id, {})[topic, partition] = offset
         self.pending = {
             key: committed.offset for of_producer in offsets.pending.values() for key, committed in of_producer.items()
@@ -194,16 +195,24 @@ class _State:
         return sorted({*self.by_id, *self.held})
 
 
-def describe_groups(log_dirs: LogDirs, request: GroupsRequest) -> list[GroupDescription]:
-    """Return the chosen groups by id.
+def describe_groups(log_dirs: LogDirs, request: GroupsRequest) -> Iterator[GroupDescription]:
+    """Yield the chosen groups as `in_sorted_runs` does; the state of one partition at a time is in memory.
 
     Raises NothingSelected if there is no `__consumer_offsets`, or if a group that was named is not there.
     """
     topic = consumer_offsets(log_dirs)
-    describer = _Describer(log_dirs, topic, request)
-    described = [one for number in numbers_to_read(topic, request.groups) for one in describer.partition(number)]
-    check_found(topic, request.groups, describer.found)
-    return sorted(described, key=lambda one: one.group_id)
+    found = GroupsFound(topic, request.groups)
+    describer = _Describer(log_dirs, topic, request, found)
+
+    def described() -> Iterator[GroupDescription]:
+        for number in numbers_to_read(topic, request.groups):
+            yield from describer.partition(number)
+        found.check()
+
+    def rows(one: GroupDescription) -> int:
+        return 1 + len(one.members) + len(one.offsets)
+
+    yield from in_sorted_runs(described(), lambda one: one.group_id, rows)
 
 
 def consumer_offsets(log_dirs: LogDirs) -> CoordinatorTopic:
@@ -221,37 +230,52 @@ def numbers_to_read(topic: CoordinatorTopic, groups: Collection[str]) -> list[in
     return [number for number in topic.numbers if number in places]
 
 
-def check_found(topic: CoordinatorTopic, wanted: Collection[str], found: Collection[str]) -> None:
-    """Raise NothingSelected for a group that is not there; the error names its partition and the groups there."""
-    missing = sorted(set(wanted) - set(found))
-    if not missing:
-        return
-    place = topic.partition_of(missing[0])
-    parts = [f"there is no group {missing[0]}"]
-    if place is not None:
-        where = "is here" if place in topic.numbers else "is not in these directories"
-        parts.append(f"its partition is {CONSUMER_OFFSETS}-{place}, which {where}")
-    text = "; ".join(parts)
-    names = sorted(found)
-    if names:
-        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-        text += f". Groups there: {', '.join(names[:_MOST_NAMES])}{more}"
-    raise NothingSelected(reason=text)
+class GroupsFound:
+    """Compares the groups of one partition after another with those that were named."""
+
+    def __init__(self, topic: CoordinatorTopic, wanted: Collection[str]) -> None:
+        self._topic = topic
+        self._missing = set(wanted)
+        self._count = 0
+        self._first: list[str] = []
+
+    def see(self, ids: Collection[str]) -> None:
+        """Take the ids of all groups of a partition."""
+        self._missing.difference_update(ids)
+        self._count += len(ids)
+        self._first = sorted([*self._first, *ids])[:_MOST_NAMES] if self._missing else []
+
+    def check(self) -> None:
+        """Raise NothingSelected for a group that is not there; the error names its partition and the groups there."""
+        if not self._missing:
+            return
+        missing, topic = min(self._missing), self._topic
+        place = topic.partition_of(missing)
+        parts = [f"there is no group {missing}"]
+        if place is not None:
+            where = "is here" if place in topic.numbers else "is not in these directories"
+            parts.append(f"its partition is {CONSUMER_OFFSETS}-{place}, which {where}")
+        text = "; ".join(parts)
+        if self._first:
+            more = f" and {self._count - _MOST_NAMES} more" if self._count > _MOST_NAMES else ""
+            text += f". Groups there: {', '.join(self._first)}{more}"
+        raise NothingSelected(reason=text)
 
 
 class _Describer:
-    """Describes the groups of one partition after another. `found` are the ids of all groups, chosen or not."""
+    """Describes the groups of one partition after another, and tells `found` of all of them."""
 
-    def __init__(self, log_dirs: LogDirs, topic: CoordinatorTopic, request: GroupsRequest) -> None:
+    def __init__(self, log_dirs: LogDirs, topic: CoordinatorTopic, request: GroupsRequest, found: GroupsFound) -> None:
         self._log_dirs = log_dirs
         self._topic = topic
         self._request = request
-        self.found: set[str] = set()
+        self._found = found
 
     def partition(self, number: int) -> Iterator[GroupDescription]:
         """Yield the chosen groups of a partition of `__consumer_offsets`."""
         loaded, state = self._topic.load(number, lambda entries: _State(entries, number))
-        self.found.update(state.group_ids)
+        self._topic.forget()
+        self._found.see(state.group_ids)
         for group_id in state.group_ids:
             if self._request.takes(group_id):
                 described = self._group(group_id, state, loaded)
@@ -296,7 +320,7 @@ class _Describer:
     def _rows(
         self, group_id: str, kind: str, members: Sequence[MemberDescription], state: _State, expiry: "_Expiry"
     ) -> Iterator[GroupOffset]:
-        commits = state.held.get(group_id, {})
+        commits = state.held.pop(group_id, {})  # a group with many offsets would be in memory twice
         owners = {
             (owned.topic, number): one.member for one in members for owned in one.owned for number in owned.partitions
         }

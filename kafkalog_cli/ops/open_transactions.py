@@ -8,7 +8,7 @@ from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.internal_topics.records import TRANSACTION_STATE
 from kafkalog_cli.log.open_transactions import OpenTransaction
-from kafkalog_cli.ops.coordinators import CoordinatorTopic, Loaded, LogDirs
+from kafkalog_cli.ops.coordinators import CoordinatorTopic, Loaded, LogDirs, in_sorted_runs
 from kafkalog_cli.ops.listing.listing import list_partition
 from kafkalog_cli.ops.listing.root import LogDirRoot, broker_root
 from kafkalog_cli.ops.selection import partition_paths
@@ -101,29 +101,25 @@ class OpenInLog:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Transactions:
-    """The transactional ids by name, and the transactions that are open in logs, by topic, partition and offset."""
-
-    ids: tuple[TransactionalId, ...]
-    in_logs: tuple[OpenInLog, ...]
-
-
 def find_transactions(
     log_dirs: LogDirs, now_ms: int, max_transaction_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS
-) -> Transactions:
-    """Return the transactions of some log directories. Raises as `partition_paths` and `list_partition`.
+) -> Iterator[TransactionalId | OpenInLog]:
+    """Yield the transactional ids as `in_sorted_runs` does, then the transactions open in logs by partition and offset.
+
+    The ids of one partition at a time are in memory. Raises as `partition_paths` and `list_partition`.
 
     The rule for hanging transactions is that of kafka-transactions.sh find-hanging. The last batch is older than
     `max_transaction_timeout_ms`. No transactional id has the producer, or the transaction of that id does not have the
     partition.
     """
     topic = CoordinatorTopic(log_dirs, TRANSACTION_STATE)
-    ids: list[TransactionalId] = []
-    for number in topic.numbers:
-        loaded, found = topic.load(number, lambda entries: list(transactions(entries, number)))  # noqa: B023
-        ids += [TransactionalId(one, loaded) for one in found]
-    by_producer = {one.transaction.producer_id: one for one in ids}
+    open_in_logs = list(_open_in_logs(log_dirs))
+    producers = {one.transaction.producer_id for one in open_in_logs}
+    owners: dict[int, TransactionalId] = {}
+    for one in in_sorted_runs(_ids(topic), lambda one: one.transaction.transactional_id, lambda _: 1):
+        if one.transaction.producer_id in producers:
+            owners[one.transaction.producer_id] = one
+        yield one
     if topic.partitions is None:  # a cluster without the topic has no transactional id
         is_complete = log_dirs.knows_all_topics
     else:
@@ -131,15 +127,24 @@ def find_transactions(
     in_logs = [
         _in_log(
             one,
-            by_producer.get(one.transaction.producer_id),
+            owners.get(one.transaction.producer_id),
             is_complete=is_complete,
             is_old=now_ms - one.transaction.last_timestamp > max_transaction_timeout_ms,
         )
-        for one in _open_in_logs(log_dirs)
+        for one in open_in_logs
     ]
     if any(one.state is InLog.HANGING for one in in_logs):
         log_dirs.codes.append(ExitCode.WARNINGS)
-    return Transactions(tuple(sorted(ids, key=lambda one: one.transaction.transactional_id)), tuple(in_logs))
+    yield from in_logs
+
+
+def _ids(topic: CoordinatorTopic) -> Iterator[TransactionalId]:
+    for number in topic.numbers:
+        loaded, found = topic.load(number, lambda entries: list(transactions(entries, number)))  # noqa: B023
+        topic.forget()
+        for one in found:
+            yield TransactionalId(one, loaded)
+        del found
 
 
 def _in_log(found: OpenInLog, owner: TransactionalId | None, *, is_complete: bool, is_old: bool) -> OpenInLog:

@@ -1,8 +1,9 @@
 """The output of transactions: transactional ids, and transactions that are open in a log, as objects and as tables."""
 
+from collections.abc import Iterable
 from typing import Annotated, TypedDict
 
-from kafkalog_cli.ops.open_transactions import IdState, InLog, OpenInLog, TransactionalId, Transactions
+from kafkalog_cli.ops.open_transactions import IdState, InLog, OpenInLog, TransactionalId
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
 from kafkalog_cli.output.ndjson import JsonLines, ObjectKind, PathText, same_fields
 from kafkalog_cli.output.progress import spent
@@ -67,14 +68,18 @@ TRANSACTION = ObjectKind("kafkalog.transaction/1", TransactionalIdObject)
 OPEN_TRANSACTION = ObjectKind("kafkalog.open-transaction/1", OpenInLogObject)
 
 
-def write_objects(lines: JsonLines, found: Transactions, now_ms: int, code: int) -> None:
-    """Write all objects and the summary."""
-    for one in found.ids:
-        lines.object(TRANSACTION, _id_object(one, now_ms))
-    for open_one in found.in_logs:
-        lines.object(OPEN_TRANSACTION, _log_object(open_one, now_ms))
-    hanging = sum(one.state is InLog.HANGING for one in found.in_logs)
-    lines.summary(code, transactional_ids=len(found.ids), open_in_logs=len(found.in_logs), hanging=hanging)
+def write_objects(lines: JsonLines, found: Iterable[TransactionalId | OpenInLog], now_ms: int) -> dict[str, int]:
+    """Write all objects, and return their counts for the summary."""
+    counts = {"transactional_ids": 0, "open_in_logs": 0, "hanging": 0}
+    for one in found:
+        if isinstance(one, TransactionalId):
+            counts["transactional_ids"] += 1
+            lines.object(TRANSACTION, _id_object(one, now_ms))
+        else:
+            counts["open_in_logs"] += 1
+            counts["hanging"] += one.state is InLog.HANGING
+            lines.object(OPEN_TRANSACTION, _log_object(one, now_ms))
+    return counts
 
 
 def _id_object(one: TransactionalId, now_ms: int) -> TransactionalIdObject:
@@ -133,23 +138,64 @@ _LOG_COLUMNS = (
 )
 
 
-def write_transactions(out: ResultStream, found: Transactions, now_ms: int) -> None:
+_MOST_TABLE_ROWS = 20_000
+"""Transactional ids of a table; more of them come in several tables."""
+_MOST_LATE = 1000
+
+
+def write_transactions(out: ResultStream, found: Iterable[TransactionalId | OpenInLog], now_ms: int) -> None:
     """Write the tables, and the commands that end hanging transactions."""
-    if found.ids:
-        write_table(out, TextTable(_ID_COLUMNS, [_id_row(one, now_ms) for one in found.ids]))
-    if found.in_logs:
-        out.write("\n" if found.ids else "")
-        write_table(out, TextTable(_LOG_COLUMNS, [_log_row(one, now_ms) for one in found.in_logs]))
-    late = [one for one in found.ids if (one.times_out_at_ms or now_ms) < now_ms]
-    lines = [f"past its timeout, so that a coordinator aborts it: {one.transaction.transactional_id}" for one in late]
-    for one in found.in_logs:
-        if one.end_command is not None:
-            lines.append(f"{one.topic}-{one.partition}: hanging. When the broker runs, this ends it:")
-            lines.append(f"  {one.end_command}")
-    if not found.ids and not found.in_logs:
+    ids = _IdTables(out, now_ms)
+    in_logs: list[OpenInLog] = []
+    for one in found:
+        if isinstance(one, TransactionalId):
+            ids.take(one)
+        else:
+            in_logs.append(one)
+    ids.write()
+    if in_logs:
+        out.write("\n" if ids.count else "")
+        write_table(out, TextTable(_LOG_COLUMNS, [_log_row(one, now_ms) for one in in_logs]))
+    lines = [f"past its timeout, so that a coordinator aborts it: {name}" for name in ids.late]
+    if ids.late_count > len(ids.late):
+        lines.append(f"{ids.late_count - len(ids.late)} more transactional ids are past their timeout")
+    for transaction in in_logs:
+        if transaction.end_command is not None:
+            place = f"{transaction.topic}-{transaction.partition}"
+            lines.append(f"{place}: hanging. When the broker runs, this ends it:")
+            lines.append(f"  {transaction.end_command}")
+    if not ids.count and not in_logs:
         lines.append("no transactions")
-    separator = "\n" if lines and (found.ids or found.in_logs) else ""
+    separator = "\n" if lines and (ids.count or in_logs) else ""
     out.write(separator + "".join(f"{printable(line)}\n" for line in lines))
+
+
+class _IdTables:
+    """Writes transactional ids as tables. `late` are the first ids past their timeout, of `late_count`."""
+
+    def __init__(self, out: ResultStream, now_ms: int) -> None:
+        self.count = self.late_count = 0
+        self.late: list[str] = []
+        self._out = out
+        self._now_ms = now_ms
+        self._rows: list[tuple[str, ...]] = []
+
+    def take(self, one: TransactionalId) -> None:
+        """Take a transactional id."""
+        self.count += 1
+        self._rows.append(_id_row(one, self._now_ms))
+        if (one.times_out_at_ms or self._now_ms) < self._now_ms:
+            self.late_count += 1
+            if self.late_count <= _MOST_LATE:
+                self.late.append(one.transaction.transactional_id)
+        if len(self._rows) == _MOST_TABLE_ROWS:
+            self.write()
+
+    def write(self) -> None:
+        """Write the ids since the last table."""
+        if self._rows:
+            write_table(self._out, TextTable(_ID_COLUMNS, self._rows))
+        self._rows = []
 
 
 def _id_row(one: TransactionalId, now_ms: int) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from kafkalog_cli.format.internal_topics.records import CLUSTER_METADATA, CONSUM
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.log.settings.metadata_image import BrokerState
+from kafkalog_cli.ops.coordinators import HeldMemory
 from kafkalog_cli.ops.tables import cluster
 from kafkalog_cli.ops.tables.batches import BatchRow, SegmentRow, batches, segments
 from kafkalog_cli.ops.tables.coordinator_log import (
@@ -54,11 +55,14 @@ class Table(NamedTuple):
 _Row = TypeVar("_Row")
 
 
-def _of_coordinator(make: Callable[[Iterable[CoordinatorEntry], int], Iterator[_Row]]) -> Rows:
+def _of_coordinator(make: Callable[[Iterable[CoordinatorEntry], int], Iterator[_Row]], *, is_kept: bool = True) -> Rows:
+    """Return the rows of partitions; `is_kept`: `make` keeps the last record of each key, which needs a limit."""
+
     def rows(fs: Filesystem, paths: list[str], on_damage: OnDamage) -> Iterator[_Row]:
         for path in paths:
             partition = open_partition(fs, path)
-            yield from make(coordinator_entries(fs, partition, on_damage), partition.number)
+            entries = coordinator_entries(fs, partition, on_damage)
+            yield from make(HeldMemory().counted(entries, path) if is_kept else entries, partition.number)
 
     return rows
 
@@ -97,7 +101,7 @@ TABLES = {
         Table(
             "offset_commits", OffsetCommit,
             f"{_COMMIT}, is_tombstone boolean, producer_id bigint, timestamp timestamp, {_WHERE}", CONSUMER_OFFSETS,
-            Task.PARTITION, _of_coordinator(offset_commits),
+            Task.PARTITION, _of_coordinator(offset_commits, is_kept=False),
         ),
         Table(
             "groups", Group,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import sys
 from collections.abc import Callable
@@ -10,12 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog_cli.errors import Unreadable
 from kafkalog_cli.format.limits import MEBIBYTE
 from kafkalog_cli.ops import coordinators
+from kafkalog_cli.spark.tables import TABLES
 from tests.bad_input.log_directory import run_command
 from tests.bad_input.makers import CODEC_NAMES, GZIP, LZ4, SNAPPY, START_MS, ZSTD, batch, record
 from tests.bad_input.peaks import peaks
 from tests.bad_input.test_bombs import SIZES_THAT_LIE, zeros
+from tests.spark.test_memory_of_workers import work as work_of_spark
 from tests.support.faulty_fs import FaultyFilesystem
 
 pytestmark = [
@@ -78,7 +82,7 @@ BOMBS: dict[str, Callable[[str], bytes]] = {
 }
 """Makers of batches for offset 1 of a topic."""
 CASES = [(topic, name) for topic, name in product(COMMANDS, BOMBS) if topic == GROUPS or name != "a large member"]
-TESTS = len(CASES) + 4
+TESTS = len(CASES) + 3 * sum(topic != DATA for topic, _ in CASES) + 6
 
 
 def log_dir(folder: Path, topic: str, bomb: bytes) -> Path:
@@ -97,6 +101,34 @@ def test_commands(topic, name, tmp_path, evidence):
     evidence("R52", len(done), TESTS)
 
 
+@pytest.mark.parametrize("work", ["audited", "coordinator_tables", "read"])
+@pytest.mark.parametrize(("topic", "name"), [case for case in CASES if case[0] != DATA])
+def test_tasks_of_spark(topic, name, work, tmp_path, evidence):
+    """A task of `audit`, and tasks of `sql` that read tables of coordinators or records."""
+    mebibytes, said = work_of_spark(work, log_dir(tmp_path / "logs", topic, BOMBS[name](topic)), tmp_path / "out")
+    most = MOST_MEBIBYTES + (20 if "largest window" in name else 0)
+    assert mebibytes < most, said
+    evidence("R52", 1, TESTS)
+
+
+@pytest.mark.parametrize("topic", [GROUPS, TRANSACTIONS])
+def test_tables_of_more_keys_than_fit_into_memory(topic, monkeypatch, evidence):
+    """`sql` took as much as `groups` before that had a limit. A table of all commits keeps nothing and has none."""
+    monkeypatch.setattr(coordinators, "MOST_HELD_BYTES", MEBIBYTE)
+    fs = FaultyFilesystem(many(topic, 2000, 2000))
+    refused = []
+    for table in (table for table in TABLES.values() if table.topic == topic):
+        rows = table.rows(fs, [f"/logs/{topic}-0"], lambda damage: None)
+        if table.name == "offset_commits":
+            assert sum(1 for _ in rows) == 2000
+        else:
+            with pytest.raises(Unreadable, match="need more than 1 MiB of memory"):
+                list(rows)
+            refused.append(table.name)
+    assert refused == (["committed_offsets", "groups", "group_members"] if topic == GROUPS else ["transactions"])
+    evidence("R52", 1, TESTS)
+
+
 def test_records_around_a_match(tmp_path, evidence):
     """`find` keeps the places of the records before a match, not the records."""
     large = [batch(at, [record(0, b"k", bytes(100 * MEBIBYTE))], codec=GZIP) for at in range(1, 7)]
@@ -107,15 +139,15 @@ def test_records_around_a_match(tmp_path, evidence):
     evidence("R52", len(done), TESTS)
 
 
-def many(topic: str, count: int, keys: int) -> dict[str, bytes]:
+def many(topic: str, count: int, keys: int, partition: int = 0) -> dict[str, bytes]:
     """A log of `count` records of a coordinator with so many different keys."""
-    names = [text(b"g%d" % (at % keys)) for at in range(count)]
+    names = [text(b"g%d-%d" % (at % keys, partition)) for at in range(count)]
     if topic == GROUPS:
         pairs = [(struct.pack(">h", 1) + name + text(b"t") + struct.pack(">i", 0), OFFSET_VALUE) for name in names]
     else:
         pairs = [(struct.pack(">h", 0) + name, TRANSACTION) for name in names]
     data = batch(0, [record(at, *pair) for at, pair in enumerate(pairs)])
-    return {f"/logs/{topic}-0/{0:020}.log": data}
+    return {f"/logs/{topic}-{partition}/{0:020}.log": data}
 
 
 @pytest.mark.parametrize("command", ["groups", "groups --history", "transactions"])
@@ -128,4 +160,16 @@ def test_more_keys_than_fit_into_memory(command, monkeypatch, evidence):
         done = run_command([name, "/logs", *options], FaultyFilesystem(many(topic, count, keys)))
         assert ("need more than 1 MiB of memory" in done.errors) == is_refused, done
         assert done.code == (1 if is_refused else 0), done
-    evidence("R52", 3, TESTS)
+    # The limit is of a partition: a command works on one after another.
+    files = {path: data for partition in range(5) for path, data in many(topic, 500, 500, partition).items()}
+    monkeypatch.setattr(coordinators, "MOST_SORTED_ROWS", 1200)
+    done = run_command([name, "/logs", *options, "--format", "json"], FaultyFilesystem(files))
+    field = "transactional_id" if name == "transactions" else "group_id"
+    *results, summary = map(json.loads, done.out.splitlines())
+    assert (done.code, len(results), len({one[field] for one in results})) == (0, 2500, 2500), done.errors
+    assert summary["transactional_ids" if name == "transactions" else "changes" if options else "groups"] == 2500
+    if not options:  # 1200 rows are sorted at once; a group with an offset has two rows
+        found = [one[field] for one in results]
+        breaks = [at for at in range(1, 2500) if found[at - 1] > found[at]]
+        assert breaks == ([1200, 2400] if name == "transactions" else [600, 1200, 1800, 2400])
+    evidence("R52", 4, TESTS)

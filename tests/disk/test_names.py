@@ -13,8 +13,10 @@ from kafkalog_cli.disk.names import (
     FileKind,
     FileName,
     WorkState,
+    _snapshot_id,
     classify_directory,
     classify_file,
+    is_topic_name,
     marked_directory_name,
     offset_of_file_name,
     partition_directory_name,
@@ -179,6 +181,17 @@ def test_no_name_raises(name):
     if found.kind is DirectoryKind.PARTITION:
         assert found.partition >= 0
         assert name.startswith(found.topic + found.separator)
+
+
+@pytest.mark.parametrize(("topic", "is_one"), [("t" * 249, True), ("t" * 250, False), ("", False), ("..", False)])
+def test_the_longest_name_of_a_topic(topic, is_one):
+    assert is_topic_name(topic) == is_one
+
+
+@pytest.mark.parametrize(("name", "found"), [(f"{7:020}-{3:010}", (7, 3)), (f"{7:020}-{3:09}", (None, None))])
+def test_the_shortest_name_of_a_snapshot(name, found):
+    """An epoch of nine digits would be one to Java's parser, but Kafka takes ten characters."""
+    assert _snapshot_id(name) == found
 
 
 topics = st.text("abz._-0123", min_size=1, max_size=249)

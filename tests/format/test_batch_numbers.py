@@ -10,7 +10,7 @@ from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.log.reading.header import checked_negative_magic, header_at, negative_magics
 from kafkalog_cli.log.reading.resync import next_good_batch
-from tests.bad_input.makers import seven
+from tests.bad_input.makers import message, seven
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.memory_fs import MemoryFilesystem
 
@@ -103,3 +103,18 @@ def test_reading_goes_on_with_a_batch_of_the_largest_size(is_seven):
     with opened(b"\xff" * 100 + batch) as log:
         for most, found in ((len(batch), 100), (len(batch) - 1, None)):
             assert next_good_batch(log, 0, Limits(max_batch_bytes=most), seven=is_seven) == found
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("value", [None, b"", b"v"])
+@pytest.mark.parametrize("key", [None, b"", b"k"])
+def test_reading_goes_on_with_the_smallest_messages(magic, key, value):
+    """The length of a value that is null ends the message."""
+    with opened(b"\xff" * 100 + message(7, key, value, magic=magic)) as log:
+        assert next_good_batch(log, 0, Limits()) == 100
+
+
+@pytest.mark.parametrize(("magic", "attributes", "found"), [(0, 7, 100), (0, 8, None), (1, 15, 100), (1, 16, None)])
+def test_reading_goes_on_with_each_attribute_that_a_format_has(magic, attributes, found):
+    with opened(b"\xff" * 100 + message(7, b"k", b"v", magic=magic, attributes=attributes)) as log:
+        assert next_good_batch(log, 0, Limits()) == found

@@ -1,6 +1,7 @@
 """Unmodified clients of other languages read from `serve` what `kafkalog read` prints: the corpus, both isolations."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -21,8 +22,9 @@ from tests.interop.client_programs import (
 from tests.interop.real_kafka import NoRealKafka
 from tests.interop.spark_connector import connector_jars
 from tests.interop.test_serve_live import tool
-from tests.support.served_corpus import ALL_CODECS, CODECS, ISOLATIONS, served_corpus
-from tests.support.serving import read_records, serving
+from tests.support.commands import json_of
+from tests.support.served_corpus import ALL_CODECS, CODECS, ISOLATIONS, log_dirs_of, served_corpus
+from tests.support.serving import in_records, read_records, serving
 
 pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.exhaustive(in_turn=True, together=True)]
 
@@ -140,45 +142,76 @@ spark.stop()
 """
 
 
-@pytest.mark.parametrize(
-    ("case", "topic", "isolation"), [("v2-mixed", "mixed", ISOLATIONS[0]), ("txn", "tx2", ISOLATIONS[1])]
-)
-def test_mirror_maker_copies_all_records_into_a_real_broker(real_kafka, corpus, tmp_path, case, topic, isolation):
-    """MirrorMaker 2 reads from `serve` and writes to a broker; `read` prints the broker's disk."""
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_mirror_maker_copies_the_corpus_into_a_real_broker(real_kafka, corpus, tmp_path, isolation, evidence):
+    """MirrorMaker 2 reads all topics from one `serve` and writes to a broker; `read` prints the broker's disk."""
     try:
         class_path = client_programs.mirror_maker_jars(client_programs.MIRROR_MAKER)
     except NoRealKafka as reason:
         pytest.skip(str(reason))
-    log_dir = corpus / case / "data"
-    wanted = read_records(log_dir, topic, committed=isolation == "read_committed")
-    assert (wanted == read_records(log_dir, topic)) == (case != "txn")
-    with serving(log_dir) as server, broker(tmp_path, real_kafka.broker_class_path) as target:
+    disks = renamed_disks(corpus, tmp_path / "disks")
+    with serving(*disks) as server, broker(tmp_path, real_kafka.broker_class_path, LARGE) as target:
+        wanted = records_on(disks, isolation)
+        count = sum(map(len, wanted.values()))
         target.start()
         settings = tmp_path / "mm2.properties"
-        settings.write_text(
-            MIRROR.format(source=server.bootstrap, target=target.address, topic=topic, isolation=isolation)
-        )
+        settings.write_text(MIRROR.format(source=server.bootstrap, target=target.address, isolation=isolation))
         main = "org.apache.kafka.connect.mirror.MirrorMaker"
         with (tmp_path / "mirror.log").open("wb") as log:
             mirror = subprocess.Popen([*JAVA, "-cp", class_path, main, settings], stdout=log, stderr=log)
         try:
-            until = time.monotonic() + 150
-            found = {}
-            while time.monotonic() < until and sum(map(len, found.values())) < sum(map(len, wanted.values())):
+            until = time.monotonic() + MANY_SECONDS
+            while time.monotonic() < until and copied_count(target.data) < count:
                 time.sleep(2)
                 assert mirror.poll() is None, (tmp_path / "mirror.log").read_text()[-3000:]
-                if (target.data / f"disk.{topic}-0").exists():
-                    found = read_records(target.data, f"disk.{topic}")
         finally:
             mirror.terminate()
             mirror.wait(60)
         target.stop()
-        found = read_records(target.data, f"disk.{topic}")
-    assert without_offsets(found) == without_offsets(wanted), (tmp_path / "mirror.log").read_text()[-3000:]
+        found = records_on([target.data], ISOLATIONS[0])
+    for (topic, number), records in wanted.items():
+        assert found.get((f"disk.{topic}", number)) == records, (topic, number)
+    evidence("R64", count, len(ISOLATIONS))
 
 
-def without_offsets(found):
-    return {number: [one[1:] for one in records] for number, records in found.items()}
+LARGE = {"message.max.bytes": "20000000", "replica.fetch.max.bytes": "20000000"}
+CHECKPOINTS = ("log-start-offset-checkpoint", "recovery-point-offset-checkpoint", "replication-offset-checkpoint")
+
+
+def renamed_disks(corpus, folder):
+    """Copies of the corpus whose topics have the names of their directories too, so that one cluster has them all."""
+    found = []
+    for log_dir in log_dirs_of(corpus):
+        name = "-".join(log_dir.relative_to(corpus).parts)
+        copy = folder / name
+        copy.mkdir(parents=True)
+        for path in log_dir.iterdir():
+            if path.name in CHECKPOINTS:
+                lines = path.read_text().splitlines(keepends=True)
+                (copy / path.name).write_text("".join(lines[:2] + [f"{name}-{line}" for line in lines[2:]]))
+            elif path.is_file():
+                shutil.copy(path, copy)
+            elif not path.name.startswith("__cluster_metadata"):
+                shutil.copytree(path, copy / f"{name}-{path.name}", ignore=shutil.ignore_patterns("partition.metadata"))
+        found.append(copy)
+    return found
+
+
+def records_on(disks, isolation):
+    """{(topic, partition): [(key, value)]} of `kafkalog read`, without log directories with damage."""
+    found = {}
+    for disk in disks:
+        partitions = sorted(path.parent for path in disk.glob("*-[0-9]/*.log"))
+        code, objects, _ = json_of("read", *dict.fromkeys(partitions), "--isolation", isolation)
+        if not code:
+            found |= in_records((one for one in objects if one["type"] == "record"), "topic", "partition")
+    return {place: [record[1:] for record in records] for place, records in found.items()}
+
+
+def copied_count(log_dir):
+    """The number of records in the topics that MirrorMaker 2 has made."""
+    _, objects, _ = json_of("ls", log_dir, "--topic-pattern", "disk[.].*")
+    return sum(one["log_end_offset"] for one in objects if one["type"] == "partition")
 
 
 MIRROR = """\
@@ -187,7 +220,10 @@ disk.bootstrap.servers={source}
 fresh.bootstrap.servers={target}
 disk->fresh.enabled=true
 fresh->disk.enabled=false
-disk->fresh.topics={topic}
+disk->fresh.topics=.*
+disk->fresh.topics.exclude=none
+disk->fresh.sync.topic.configs.enabled=false
+fresh.producer.max.request.size=20000000
 disk->fresh.consumer.isolation.level={isolation}
 disk->fresh.emit.heartbeats.enabled=false
 disk->fresh.emit.checkpoints.enabled=false

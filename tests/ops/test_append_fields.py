@@ -7,8 +7,9 @@ import pytest
 
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import BadInput, ExitCode, NotRecords
+from kafkalog_cli.ops.append import reading
 from kafkalog_cli.ops.append.columns import NdjsonReader
-from kafkalog_cli.ops.append.reading import PieceLines, parse_ndjson, read_records
+from kafkalog_cli.ops.append.reading import LineTooLong, PieceLines, parse_ndjson, read_records
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "kafkalog.record-1.json"
 PRINTED = {
@@ -86,3 +87,37 @@ def test_a_piece_that_is_an_end_of_line_gives_the_line_before_the_next_piece():
 
     assert next(iter(PieceLines(pieces()))) == b""
     assert taken == [b"\n"]
+
+
+@pytest.mark.parametrize(
+    ("field", "most"), [("partition", (1 << 31) - 1), ("leader_epoch", (1 << 31) - 1), ("offset", (1 << 63) - 2)]
+)
+def test_the_largest_number_of_a_field(field, most):
+    assert getattr(reading._origin({field: most}), field) == most
+    with pytest.raises(ValueError, match=f"a number from -?[01] to {most}"):
+        reading._origin({field: most + 1})
+
+
+@pytest.mark.parametrize(
+    ("values", "size", "is_taken"), [(9, 40, True), (10, 40, True), (11, 40, False), (10, 41, False), (99, 20, True)]
+)
+def test_a_line_of_the_largest_size_or_with_the_most_values(values, size, is_taken, monkeypatch):
+    """Lines up to the small size are not counted."""
+    monkeypatch.setattr(reading, "SMALL_BYTES", 20)
+    monkeypatch.setattr(reading, "MOST_JSON_LINE_BYTES", 40)
+    monkeypatch.setattr(reading, "MOST_JSON_LINE_VALUES", 10)
+    line = (b"," * values).ljust(size)[:size]
+    if is_taken:
+        reading.check_json_line(line)
+    else:
+        with pytest.raises(ValueError, match="it has more than"):
+            reading.check_json_line(line)
+
+
+def test_a_line_that_is_too_long_is_named():
+    def lines():
+        yield from (b"a", b"b")
+        raise LineTooLong("too long")
+
+    with pytest.raises(BadInput, match="line 3"):
+        list(read_records(lines(), "in", lambda line: line))

@@ -102,3 +102,12 @@ def test_what_a_follower_would_not_take(offsets, epochs, message, compiled):
     part = pa.RecordBatch.from_pydict({"key": [b"k"] * len(offsets), "offset": offsets, "leader_epoch": epochs})
     with pytest.raises(BadInput, match=message):
         encoded([KernelChoice(forced=compiled)], [part])
+
+
+def test_the_origin_of_epoch_0_and_of_a_batch_without_a_codec():
+    """They are facts: only what is not there is unknown, and a codec that is null is none."""
+    origins = arrow._Origins(
+        {"leader_epoch": pa.array([0, None], pa.int32()), "codec": pa.array(["none", None], pa.string())}, 2
+    )
+    assert [(one.leader_epoch, one.codec) for one in map(origins.of, range(2))] == [(0, 0), (None, 0)]
+    assert arrow._Origins({}, 1).of(0).codec is None

@@ -334,3 +334,9 @@ def test_a_missing_start_says_what_is_known(tmp_path):
     (one,) = found(metadata=metadata_log(tmp_path / "metadata", orders="delete"))
     assert one.message.endswith("and this topic is not compacted")
     assert "remote" not in one.next_step
+
+
+@pytest.mark.parametrize("last", [1, 2, 3])
+def test_missing_offsets_at_the_end_of_a_batch(tmp_path, last):
+    topic(tmp_path / "data", [[batch(0, 2, last=last), batch(last + 1)]])
+    assert lost(tmp_path / "data", level=Level.DEEP, config=DELETE) == ([(2, last)] if last > 1 else [])

@@ -3,8 +3,10 @@
 import pytest
 
 from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.ops.verify.batch_checks import MAX_TOLD
+from kafkalog_cli.ops.verify.log import MAX_INT32
 from kafkalog_cli.ops.verify.partition import Level
-from tests.bad_input.makers import START_MS, ZSTD, batch, record
+from tests.bad_input.makers import CONTROL, START_MS, TRANSACTIONAL, ZSTD, batch, record
 from tests.bad_input.verifying import verified
 
 LOG = f"{0:020}.log"
@@ -61,3 +63,29 @@ def told(data, compiled):
         for one in findings
         if one.kind.value in (OFFSETS, TIME) and one.path.endswith(LOG)
     ]
+
+
+@pytest.mark.parametrize(("bad", "more"), [(MAX_TOLD, []), (MAX_TOLD + 2, ["2 more batches of the same kind"])])
+@pytest.mark.parametrize(("level", "kind"), [(Level.DEEP, OFFSETS), (Level.NORMAL, "invalid-control-record")])
+def test_findings_of_a_kind_are_told_up_to_the_largest_number(level, kind, bad, more):
+    if level is Level.DEEP:
+        data = [of(0, 0, delta=1)(0)(2 * at) for at in range(bad)]
+    else:
+        odd = [record(0, b"\0\0\0\7", b"\0\0\0\0\0\5")]
+        bits = TRANSACTIONAL | CONTROL
+        data = [batch(at, odd, producer=(7, 0, -1), attributes=bits, max_ms=START_MS) for at in range(bad)]
+    files = {LOG: b"".join(data), "leader-epoch-checkpoint": b"0\n1\n3 0\n"}
+    found = [one for one in verified(files, level).findings if one.kind.value == kind]
+    assert [one.position for one in found if one.position is not None] == [len(data[0]) * at for at in range(MAX_TOLD)]
+    assert [one.message for one in found if one.position is None] == more
+
+
+@pytest.mark.parametrize("deltas", [(0, MAX_INT32), (0, MAX_INT32, MAX_INT32 + 1), (0, MAX_INT32 + 1)])
+def test_the_first_batch_outside_a_segment_is_named(deltas):
+    """The largest offset of a segment is the base offset and 2^31-1."""
+    base = 10
+    data = [of(0)(0)(base + delta) for delta in deltas]
+    files = {f"{base:020}.log": b"".join(data), "leader-epoch-checkpoint": b"0\n1\n3 10\n"}
+    told = [one for one in verified(files).findings if one.kind.value == "offset-outside-segment"]
+    expected = [(base + delta, len(data[0]) * at) for at, delta in enumerate(deltas) if delta > MAX_INT32]
+    assert [(one.first_offset, one.position) for one in told] == expected

@@ -107,9 +107,9 @@ def test_a_group_of_another_partition_is_refused(log_dir, copy):  # noqa: F811
 
 
 class FullDisk(RealFilesystem):
-    """The log of commits cannot grow while `is_full`; with `seconds` each write waits."""
+    """Files with the suffix cannot grow while `is_full`; with `seconds` each write waits."""
 
-    is_full, seconds = False, 0.0
+    is_full, seconds, suffix = False, 0.0, ".log"
 
     def open_write(self, path, **more):
         return self._slow(super().open_write(path, **more))
@@ -122,7 +122,7 @@ class FullDisk(RealFilesystem):
 
         def write(position, data):
             time.sleep(self.seconds)
-            if self.is_full and file.path.endswith(".log"):
+            if self.is_full and file.path.endswith(self.suffix):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), file.path)
             return real(position, data)
 
@@ -131,7 +131,7 @@ class FullDisk(RealFilesystem):
 
 
 def test_a_full_disk_refuses_commits_and_loses_none(log_dir, copy):  # noqa: F811
-    """The append is taken back as a whole. Its answered commits are written again as soon as there is room."""
+    """Answered commits stay on the disk at all times; refused commits are not there, also after there is room again."""
     fs = FullDisk()
     with serving(log_dir, commit_to=str(copy), context=Context(fs)) as server:  # noqa: SIM117
         with KafkaClient(server.server.address) as client:
@@ -140,26 +140,33 @@ def test_a_full_disk_refuses_commits_and_loses_none(log_dir, copy):  # noqa: F81
             assert [commit(client, group, 2) for group in ("g", "h")] == [NOT_COORDINATOR] * 2
             assert committed(client, "g") == [("orders", [1])]
             assert [note.exit_code for note in server.notes] == [ExitCode.NO_SPACE]
-            assert offsets_in(copy) == {"old": (3, "m")}
-            fs.is_full = False
-            until = time.monotonic() + 20
-            while offsets_in(copy) == {"old": (3, "m")}:  # without another commit
-                assert time.monotonic() < until
-                time.sleep(0.05)
             assert offsets_in(copy) == {"g": (1, "m"), "old": (3, "m")}
+            fs.is_full = False
             assert commit(client, "h", 3) == 0
             assert offsets_in(copy) == {"g": (1, "m"), "h": (3, "m"), "old": (3, "m")}
+    assert offsets_in(copy) == {"g": (1, "m"), "h": (3, "m"), "old": (3, "m")}
+    assert kafkalog("verify", copy / "__consumer_offsets-0", "--level", "deep").code == 0
 
 
-def test_commits_that_were_taken_back_are_written_when_the_server_ends(log_dir, copy):  # noqa: F811
+@pytest.mark.parametrize("name", [".log", "checkpoint", "index"])
+def test_kill_9_on_a_full_disk_keeps_all_answered_commits(log_dir, copy, tmp_path, name):  # noqa: F811
+    """The disk is full from the second commit on, for the log itself or for the files beside it."""
     fs = FullDisk()
+    fs.suffix = name
+    answered = {}
     with serving(log_dir, commit_to=str(copy), context=Context(fs)) as server:  # noqa: SIM117
         with KafkaClient(server.server.address) as client:
-            assert commit(client, "g", 1) == 0
-            fs.is_full = True
-            assert commit(client, "g", 2) == NOT_COORDINATOR
-            fs.is_full = False
-    assert offsets_in(copy) == {"g": (1, "m"), "old": (3, "m")}
+            for offset in range(1, 8):
+                fs.is_full = offset in {2, 3, 6}
+                if commit(client, f"g{offset}", offset) == 0:
+                    answered[f"g{offset}"] = (offset, "m")
+                killed = shutil.copytree(copy, tmp_path / f"killed-{offset}")
+                assert offsets_in(killed) == {**answered, "old": (3, "m")}
+            fs.is_full = True  # also while the server ends
+    assert len(answered) >= 4
+    assert offsets_in(copy) == {**answered, "old": (3, "m")}
+    kafkalog("recover", copy / "__consumer_offsets-0")
+    assert offsets_in(copy) == {**answered, "old": (3, "m")}
 
 
 def test_a_commit_that_takes_too_long_is_answered(log_dir, copy, monkeypatch):  # noqa: F811

@@ -11,6 +11,8 @@ from kafkalog_cli.format.internal_topics.schema import (
     MessageSchema,
     Release,
     SchemaField,
+    fields_by_tag,
+    fields_in,
     message_schema,
 )
 from kafkalog_cli.format.java_text import java_string, parse_uuid, uuid_text
@@ -108,6 +110,10 @@ class WireReader:
 
     def unsigned_varint(self) -> int:
         """Read an unsigned varint as a Java int (ByteUtils.readUnsignedVarint)."""
+        first = self._data[self.position : self.position + 1]
+        if first and first < b"\x80":
+            self.position += 1
+            return first[0]
         found = decode_unsigned(self._data, self.position)
         if isinstance(found, BadVarint):
             raise Undecodable(found.message)
@@ -190,9 +196,8 @@ def at_version(name: str, version: int, message: Message) -> Message:
 
 def _read_struct(fields: tuple[SchemaField, ...], version: int, flexible: bool, reader: WireReader) -> Message:
     found: Message = {}
-    for field in fields:
-        if field.tag < 0 and version in field.versions:
-            found[field.name] = _read_value(field, field.kind, version, flexible, reader)
+    for field in fields_in(fields, version):
+        found[field.name] = _read_value(field, field.kind, version, flexible, reader)
     if not flexible:
         return found
     tagged = _read_tags(fields, version, reader)
@@ -211,9 +216,11 @@ def _read_nested(field: SchemaField, version: int, flexible: bool, reader: WireR
 
 def _read_tags(fields: tuple[SchemaField, ...], version: int, reader: WireReader) -> Message:
     """Return the tagged fields that differ from their defaults. If a tag occurs twice, the last value counts."""
-    by_tag = {field.tag: field for field in fields if field.tag >= 0}
     found: Message = {}
-    for _ in range(reader.unsigned_varint()):
+    if not (count := reader.unsigned_varint()):
+        return found
+    by_tag = fields_by_tag(fields)
+    for _ in range(count):
         tag, size = reader.unsigned_varint(), reader.unsigned_varint()
         field = by_tag.get(tag)
         if field is None:
@@ -239,6 +246,8 @@ def _read_tagged(field: SchemaField, version: int, reader: WireReader) -> Any:
 
 
 def _read_value(field: SchemaField, kind: str, version: int, flexible: bool, reader: WireReader) -> Any:
+    if kind in NUMBERS:
+        return reader.number(kind)
     if kind == "string":
         return _read_string(field.name, version in field.nullable, flexible, reader)
     if kind in ("bytes", "records"):
@@ -248,11 +257,9 @@ def _read_value(field: SchemaField, kind: str, version: int, flexible: bool, rea
         return _read_array(field, version, flexible, reader)
     if kind == "uuid":
         return reader.uuid()
-    if kind == "struct":
-        if version in field.nullable and reader.integer("int8") < 0:
-            return None
-        return _read_nested(field, version, flexible, reader)
-    return reader.number(kind)
+    if version in field.nullable and reader.integer("int8") < 0:
+        return None
+    return _read_nested(field, version, flexible, reader)
 
 
 def _read_array(field: SchemaField, version: int, flexible: bool, reader: WireReader) -> list[Any] | None:
@@ -336,18 +343,18 @@ def encode_pieces(schema: MessageSchema, version: int, message: Message) -> Iter
 def _struct(
     fields: tuple[SchemaField, ...], version: int, flexible: bool, message: Message
 ) -> Iterator[bytes | Spliced]:
-    tagged = []
-    for field in fields:
-        if field.tag >= 0:
-            if field.name in message:
-                tagged.append(field)
-        elif version in field.versions:
-            yield from _value(field, field.kind, version, flexible, message.get(field.name, field.default))
+    for field in fields_in(fields, version):
+        value = message.get(field.name, field.default)
+        if field.kind in NUMBERS and value is not None:
+            yield NUMBERS[field.kind].pack(value)
+        else:
+            yield from _value(field, field.kind, version, flexible, value)
+    tagged = [field for field in fields_by_tag(fields).values() if field.name in message]
     if tagged and not flexible:
         raise ValueError(f"version {version} has no tagged fields")
     if flexible:
         yield encode_unsigned(len(tagged))
-    for field in sorted(tagged, key=lambda field: field.tag):
+    for field in tagged:
         data = b"".join(_tagged(field, version, message[field.name]))  # type: ignore[arg-type]
         yield encode_unsigned(field.tag) + encode_unsigned(len(data)) + data
 

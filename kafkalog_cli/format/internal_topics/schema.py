@@ -1,8 +1,9 @@
 """Kafka's message schemas as data: tables made from schemas.json, with the versions of each field."""
 
 import re
+from dataclasses import dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple, cast
 
 from kafkalog_cli.errors import UsageError
@@ -34,7 +35,8 @@ class Versions(NamedTuple):
 NO_VERSION = Versions(1, 0)
 
 
-class SchemaField(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class SchemaField:
     """A field of a message or struct. `kind` is its type, and `items` the type of an array's elements.
 
     `versions`, `nullable` and `tagged` are the versions in which the field exists, can be null, and is valid in the
@@ -53,6 +55,18 @@ class SchemaField(NamedTuple):
     struct: str
     struct_versions: Versions
     fields: "tuple[SchemaField, ...]"
+
+
+@lru_cache(1024)  # a damaged record can state any version
+def fields_in(fields: tuple[SchemaField, ...], version: int) -> tuple[SchemaField, ...]:
+    """Return the fields that `version` has outside the tagged section."""
+    return tuple(field for field in fields if field.tag < 0 and version in field.versions)
+
+
+@lru_cache(1024)
+def fields_by_tag(fields: tuple[SchemaField, ...]) -> dict[int, SchemaField]:
+    """Return the fields that are ever tagged, by their tags."""
+    return {field.tag: field for field in sorted(fields, key=lambda field: field.tag) if field.tag >= 0}
 
 
 class MessageSchema(NamedTuple):

@@ -52,6 +52,12 @@ Rows = tuple[int, int]
 _kept = threading.local()
 
 
+def keep_buffer(buffer: bytearray) -> None:
+    """Keep a buffer for the next scan of this thread: new memory costs as much as reading a small segment."""
+    if len(buffer) <= CHUNK_BYTES:
+        _kept.buffer = buffer
+
+
 class _Window:
     """Reused buffers over a part of a file: bytes from `position` on. Bytes that are not consumed move to the front.
 
@@ -76,9 +82,8 @@ class _Window:
         return bytearray(size) if buffer is None or len(buffer) < size else buffer
 
     def keep_buffer(self) -> None:
-        """Keep the buffer for the next scan of this thread: new memory costs as much as reading a small segment."""
-        if len(self._buffer) <= CHUNK_BYTES:
-            _kept.buffer = self._buffer
+        """See `keep_buffer`."""
+        keep_buffer(self._buffer)
 
     def fill(self, wanted: int) -> memoryview:
         """Return the next `wanted` bytes, as far as the file has them and the device can read them."""

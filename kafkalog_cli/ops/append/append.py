@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, cast
 
@@ -17,7 +18,7 @@ from kafkalog_cli.change.manifest import Manifest, RunInfo
 from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_partition
 from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.errors import BadInput, ExitCode, NotChanged, Refused
+from kafkalog_cli.errors import BadInput, ExitCode, KafkalogError, NotChanged, Refused, SyncFailed
 from kafkalog_cli.format.batch import NO_SEQUENCE, Batch, BatchColumns, increment_sequence
 from kafkalog_cli.format.batch_encoder import EncodedBatches, encode_end_marker
 from kafkalog_cli.format.compression import Codec, codec_name
@@ -49,10 +50,16 @@ _LEVELS = {
 
 @dataclass(frozen=True, slots=True)
 class AppendRequest(LogRequest):
-    """How to append. `clock` returns the time in ms, for flush.ms."""
+    """How to append. `clock` returns the time in ms, for flush.ms.
+
+    `refused` is called with the error for which records were not appended, and the append goes on with the next
+    records, which have no producer. Records that were appended before any error stay. None: an error takes the whole
+    append back.
+    """
 
     writing: Writing = field(default=Writing())
     clock: Callable[[], int] | None = None
+    refused: Callable[[OSError | KafkalogError], None] | None = None
 
 
 class AppendCounts(NamedTuple):
@@ -330,17 +337,27 @@ class _Append:
             run.take_back(error)
             raise BadInput(path=plan.path, reason=f"a broker would not take it: {error}") from error
         except BaseException as error:
-            told = run.take_back(error)
+            keeps_records = self._request.refused is not None and self._counted.records > 0
+            told = run.take_back(error, keeps_records=keeps_records)
             if told is not None:
                 raise told from error
             raise
 
     def _append(self, log: AppendedLog, run: GrowingRun, made: EncodedBatches) -> None:
-        self._checks.batches(made)
-        log.append(made)
-        if self._flusher.is_due(self._counted.add(made)):
-            log.flush()
-            run.change_lines(self._recovery_point(log.end_offset))
+        refused, mark, counted = self._request.refused, log.mark(), copy(self._counted)
+        try:
+            self._checks.batches(made)
+            log.append(made)
+            if self._flusher.is_due(self._counted.add(made)):
+                log.flush()
+                run.change_lines(self._recovery_point(log.end_offset))
+        except SyncFailed:  # it is not known what is on the disk
+            raise
+        except (OSError, KafkalogError) as error:
+            if refused is None or not log.back_to(mark):
+                raise
+            self._counted = counted
+            refused(error)
 
     def _end_type(self, *, has_records: bool) -> int | None:
         """Return the type of the marker for an open transaction (of this or an earlier run), None if none is due."""

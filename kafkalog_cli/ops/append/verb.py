@@ -1,6 +1,6 @@
 """The verb `append`: records from files or standard input, to one partition, to a topic's, or to a new partition."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from kafkalog_cli.disk.durable import is_half_changed
 from kafkalog_cli.disk.names import FileKind, segment_file_name
-from kafkalog_cli.errors import NotChanged, PartitionLeft, UsageError
+from kafkalog_cli.errors import KafkalogError, NotChanged, PartitionLeft, UsageError
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.ops.append.append import AppendCounts, AppendPlan, AppendRequest, apply_append, plan_append, rehearse
 from kafkalog_cli.ops.append.arrow import ArrowReader
@@ -78,9 +78,10 @@ class ArrowInput(NamedTuple):
 
 
 class ProgramRecords(NamedTuple):
-    """Records of a program, and None where no record comes for a while."""
+    """Records of a program, and None where no record comes for a while. `refused`: see AppendRequest."""
 
     records: Iterator[NewRecord | None]
+    refused: Callable[[OSError | KafkalogError], None] | None = None
 
 
 class Appending:
@@ -283,6 +284,7 @@ class Appending:
             kernels=context.kernels,
             writing=writing,
             clock=lambda: int(context.clock() * 1000),
+            refused=self._inputs.refused if isinstance(self._inputs, ProgramRecords) else None,
         )
 
     # ---- the records

@@ -165,10 +165,11 @@ class Scatter:
     def _write(self, parts: list[Any]) -> InputFile:
         import pyarrow as pa
 
-        table = pa.Table.from_batches(parts)
+        table, ends = pa.Table.from_batches(parts), None
         if "offset" in table.schema.names:
             if not table.column("offset").null_count:
                 table = table.sort_by("offset")
+                ends = (table.column("offset")[0].as_py(), table.column("offset")[-1].as_py())
             elif self._places.keeps_offsets:
                 raise BadInput(path=self._name, reason=NO_OFFSET)
             else:
@@ -180,11 +181,12 @@ class Scatter:
             for batch in table.to_batches():
                 out.write(batch)
             out.close()
-            size_bytes = file.finish()
+            size_bytes = file.finish(is_kept=False)
         except BaseException:
             file.drop()
             raise
-        return InputFile(path, FileFormat.ARROW, size_bytes, table.num_rows, columns=tuple(table.schema.names))
+        columns = tuple(table.schema.names)
+        return InputFile(path, FileFormat.ARROW, size_bytes, table.num_rows, columns=columns, offsets=ends)
 
 
 def _nulls(rows: int) -> Any:

@@ -166,7 +166,8 @@ class InputFile(NamedTuple):
     """A file of records.
 
     `topic` comes from its metadata or directory, `partition` and `topic_id` from its metadata; None if unknown. `rows`
-    is -1 if only reading the file shows the number. `columns` are the columns used, `left_out` the others.
+    is -1 if only reading the file shows the number. `columns` are the columns used, `left_out` the others. `offsets`
+    are the smallest and the largest offset, None if only reading shows them.
     """
 
     path: str
@@ -178,6 +179,7 @@ class InputFile(NamedTuple):
     topic_id: str | None = None
     columns: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    offsets: tuple[int, int] | None = None
 
     @property
     def has_offsets(self) -> bool:
@@ -363,6 +365,8 @@ def _arrow(path: str, columns: list[str]) -> Iterator[Any]:
 
 def offset_range(file: InputFile) -> tuple[int, int] | None:
     """Return the smallest and the largest offset in a file, None if it has no rows. Raises BadInput."""
+    if file.offsets is not None:
+        return file.offsets
     import pyarrow.compute as pc
 
     found: list[int] = []

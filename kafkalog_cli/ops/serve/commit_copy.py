@@ -25,7 +25,7 @@ from kafkalog_cli.ops.session.work import Changed
 _SECONDS = 5.0
 """How long a commit may take (offsets.commit.timeout.ms)."""
 _AGAIN_SECONDS = 1.0
-"""The time between two tries to append commits again that an error has taken back."""
+"""The time between two tries to begin an append after an error."""
 _SETTINGS = ("flush.ms=0", f"message.timestamp.after.max.ms={(1 << 63) - 1}")
 """Each commit is synced before its reply, however long the server runs."""
 _KEY, _VALUE = b"\0\1", b"\0\3"
@@ -83,7 +83,7 @@ class _Request:
     def __init__(self, commits: dict[OffsetKey, Commit]) -> None:
         self.commits = commits
         self.done = Event()
-        self.error: KafkalogError | None = None
+        self.error: OSError | KafkalogError | None = None
 
 
 class _Failures(SilentObserver):
@@ -107,22 +107,21 @@ class _Failures(SilentObserver):
 class _Appender:
     """Appends to a partition, in a thread, which ends with the server.
 
-    There is one append, unless an error removes it as a whole. The next append begins at once with the commits that
-    were answered, and is tried again until it succeeds.
+    There is one append. Commits that cannot be written are cut off from it, and it goes on. Another error ends it: the
+    commits that were answered stay, and the next append begins as soon as the log takes one.
     """
 
     def __init__(self, session: Callable[[SilentObserver], Session], path: str) -> None:
         self._path = path
         self._make_session = session
         self._waiting: SimpleQueue[_Request | None] = SimpleQueue()
-        self._answered: dict[OffsetKey, Commit] = {}
         self._current: _Request | None = None
         self._ending = Event()
         self._thread = Thread(target=self._run, name="kafkalog-commit", daemon=True)
         self._thread.start()
 
     def append(self, commits: dict[OffsetKey, Commit]) -> None:
-        """Append commits, and wait until they are on the disk. Raises TimeoutError and KafkalogError."""
+        """Append commits, and wait until they are on the disk. Raises TimeoutError, OSError and KafkalogError."""
         request = _Request(commits)
         self._waiting.put(request)
         if not request.done.wait(_SECONDS):
@@ -147,35 +146,34 @@ class _Appender:
                     request.error = error
                     request.done.set()
             if self._ending.wait(_AGAIN_SECONDS):
-                self._waiting.put(None)  # the last try
+                return
 
     def _append(self) -> KafkalogError | None:
-        """Append until the server ends, or an error removes what was appended; return the error."""
+        """Append until the server ends, or until an error; return the error."""
         failures = _Failures()
-        is_last = self._ending.is_set()
         try:
             session = self._make_session(failures)
             partition = open_partition(session.fs, self._path)
-            appending = Appending(session, AppendOptions(Writing()), ProgramRecords(self._records()))
+            appending = Appending(session, AppendOptions(Writing()), ProgramRecords(self._records(), self._refuse))
             appending.take(partition, is_new=False)
             session.settings([partition])
             session.run(appending, [partition])
         except KafkalogError as error:
             failures.error = error
-        return None if is_last else failures.error
+        return failures.error
 
     def _records(self) -> Iterator[NewRecord | None]:
         """Yield the records of requests. After None, the append writes and syncs them before it asks for the next."""
-        if self._answered:
-            yield from map(_record, self._answered.items())
-            yield None
         while (request := self._waiting.get()) is not None:
             self._current = request
             yield from map(_record, request.commits.items())
             yield None
             self._current = None
-            self._answered |= request.commits
             request.done.set()
+
+    def _refuse(self, error: OSError | KafkalogError) -> None:
+        assert self._current is not None
+        self._current.error = error
 
 
 def _record(committed: tuple[OffsetKey, Commit]) -> NewRecord:

@@ -10,6 +10,7 @@ from kafkalog_cli.format.internal_topics.decode import Spliced
 from kafkalog_cli.format.protocol.messages import BadRequest
 from kafkalog_cli.ops.serve.broker import Broker, Caller
 from kafkalog_cli.ops.serve.dialects import Dialect
+from kafkalog_cli.ops.serve.segment_map import CheckedBytes
 from kafkalog_cli.ops.serve.served_partition import RecordsPart
 
 _SIZE = struct.Struct(">i")
@@ -42,6 +43,7 @@ class Connection:
         self._idle_seconds = idle_seconds
         self._clock = clock
         self._stopping: Event = broker.stopping
+        self._ahead: CheckedBytes | None = None
         self._host, self._port = client.getsockname()[:2]
         self.peer_host, self.peer_port = client.getpeername()[:2]
 
@@ -103,7 +105,13 @@ class Connection:
         if records:
             self._client.setsockopt(socket.IPPROTO_TCP, _CORK, 0)
         for part in records:  # while the client is busy with these records
-            part.read_ahead()
+            self._read_ahead(part)
+
+    def _read_ahead(self, part: RecordsPart) -> None:
+        if (read := part.read_ahead()) is not None:
+            if self._ahead is not None:
+                self._ahead.release()
+            self._ahead = read
 
     def _send(self, piece: bytes | Spliced) -> None:
         if isinstance(piece, RecordsPart):
@@ -116,10 +124,19 @@ class Connection:
             rest = rest[self._client.send(rest) :]
 
     def _send_file(self, part: RecordsPart) -> None:
-        """Have the kernel send bytes of a log; where it cannot, read and send them."""
+        """Send the bytes that were just checked from memory; have the kernel send the others.
+
+        Where it cannot, read and send them.
+        """
         position, end = part.position, part.position + part.size_bytes
+        self._client.settimeout(_STALL_SECONDS)
         while position < end:
-            wanted = min(_SEND_BYTES, end - position)
+            ahead = self._ahead if self._ahead is not None and self._ahead.segment is part.segment else None
+            if ahead is not None and (checked := ahead.between(position, end)):
+                position += self._client.send(checked)
+                continue
+            until = ahead.position if ahead is not None and position < ahead.position else end
+            wanted = min(_SEND_BYTES, end - position, until - position)
             try:
                 sent = part.file.send_to(self._client.fileno(), position, wanted)
             except BlockingIOError:
@@ -134,7 +151,6 @@ class Connection:
     def _copy(self, part: RecordsPart, position: int, size: int) -> int:
         buffer = memoryview(bytearray(size))
         got = part.file.read_into(position, buffer)
-        self._client.settimeout(_STALL_SECONDS)
         self._client.sendall(buffer[:got])
         return got
 

@@ -3,6 +3,8 @@
 All bytes of a segment are read once, and their CRCs checked, before they are served: part by part, as clients read.
 """
 
+from __future__ import annotations
+
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
@@ -16,11 +18,12 @@ from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, TRANSACTIONAL_MAS
 from kafkalog_cli.format.columns import integers, rows_where
 from kafkalog_cli.format.control import ABORT
 from kafkalog_cli.log.reading.header import control_type_at, header_at
+from kafkalog_cli.log.reading.scan import CHUNK_BYTES, keep_buffer
 from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 
 _STEP_BYTES = 16 << 10
 """Distance of two places in the map: more places need more memory, fewer need longer walks over headers."""
-_PART_BYTES = 1 << 20
+_PART_BYTES = 512 << 10
 """Bytes that are read at a time: a client that reads a segment from its start does not wait for its end."""
 
 
@@ -55,6 +58,22 @@ class Slice(NamedTuple):
     start: int
     end: int
     next_offset: int
+
+
+class CheckedBytes(NamedTuple):
+    """Bytes of a segment from byte `position` on, in the memory in which their CRCs were checked."""
+
+    segment: SegmentMap
+    position: int
+    view: memoryview
+
+    def between(self, start: int, end: int) -> memoryview:
+        """Return the bytes from byte `start` up to byte `end`, or as many as are here; empty if `start` is not here."""
+        return self.view[start - self.position : end - self.position] if start >= self.position else self.view[:0]
+
+    def release(self) -> None:
+        """Let the next scan of this thread use the memory."""
+        keep_buffer(self.view.obj)  # type: ignore[arg-type]
 
 
 class _Run:
@@ -167,10 +186,13 @@ class SegmentMap:
             end = min(run.end, position + most_bytes)
             return Slice(position, end, self._seven_base_offset + end)
 
-    def read_ahead(self, position: int) -> None:
-        """Read the segment up to a byte, so that the next slice need not wait for it."""
+    def read_ahead(self, position: int) -> CheckedBytes | None:
+        """Read the segment up to a byte, so that the next slice need not wait for it.
+
+        Return the last bytes that were read, None if none were. The caller owns their memory.
+        """
         with self._reading:
-            self._read_until(lambda: self._at >= position)
+            return self._read_until(lambda: self._at >= position)
 
     def _up_to(self, run: _Run, first: Batch, limit: int, end_offset: int) -> Slice:
         """Return the batches of a run from `first` on that end at byte `limit` and below `end_offset`."""
@@ -194,19 +216,26 @@ class SegmentMap:
         headers = headers_between(self._file, run.positions[place], run.end)
         return next((batch for batch in headers if batch.last_offset >= offset), None)
 
-    def _read_until(self, is_enough: Callable[[], bool]) -> None:
+    def _read_until(self, is_enough: Callable[[], bool]) -> CheckedBytes | None:
+        """Read parts until it is enough; return the last bytes that were read."""
+        read: CheckedBytes | None = None
         while not self._is_done and not is_enough():
-            self._read_part()
+            if read is not None:
+                read.release()
+            read = self._read_part()
+        return read
 
-    def _read_part(self) -> None:
-        """Read the next part: it ends after a good batch, from which the search after damage could go on too."""
+    def _read_part(self) -> CheckedBytes | None:
+        """Read the next part, and return its last bytes, None if they take too much memory.
+
+        It ends after a good batch, from which the search after damage could go on too.
+        """
         reader = SegmentReader(
             self._file, DamagePolicy.RESYNC, start=self._at, kernels=self._kernels,
             seven_base_offset=self._seven_base_offset,
         )  # fmt: skip
         enough = self._at + _PART_BYTES
         for chain in reader.chains():
-            chain.columns_only = True
             for chunk in chain:
                 batches = chunk.batches
                 if len(batches) and int(batches.position[0]) > self._at:
@@ -215,13 +244,16 @@ class SegmentMap:
                 self._continues = self._add(batches, continues=self._continues)
                 self._at = batches.end_position
                 if self._at >= enough and batches.last_valid_row() == len(batches) - 1:
-                    return
+                    is_small = len(chunk.view) <= CHUNK_BYTES
+                    return CheckedBytes(self, chunk.position, chunk.view) if is_small else None
+                del chunk  # the memory of a large batch is free before the next is read
             self._continues = False
             if chain.fault is not None and reader.is_damage(chain.fault):
                 self._note(chain.valid_bytes, chain.valid_bytes, chain.fault.message)
         if self._at < self._file.size_bytes:
             self._note(self._at, self._file.size_bytes, "the last bytes are not whole batches")
         self._is_done = True
+        return None
 
     def _note(self, start: int, end: int, reason: str) -> None:
         last = self._damage[-1] if self._damage else None

@@ -16,7 +16,7 @@ from kafkalog_cli.ops.replicas import Copy
 from kafkalog_cli.ops.serve.epochs import EpochHistory, leader_epochs_of
 from kafkalog_cli.ops.serve.held_files import HeldFile, HeldFilesystem
 from kafkalog_cli.ops.serve.producers import producers_of
-from kafkalog_cli.ops.serve.segment_map import SegmentMap, headers_between
+from kafkalog_cli.ops.serve.segment_map import CheckedBytes, SegmentMap, headers_between
 from kafkalog_cli.ops.serve.transactions import Aborted, aborted_transactions, first_open_offset
 
 LATEST, EARLIEST = -1, -2
@@ -60,9 +60,12 @@ class RecordsPart(NamedTuple):
             end, following = batch.position + batch.size_bytes, batch.last_offset + 1
         return self
 
-    def read_ahead(self) -> None:
-        """Read and check as many bytes after these: the client probably asks for them next. Raises as `read_into`."""
-        self.segment.read_ahead(self.position + 2 * self.size_bytes)
+    def read_ahead(self) -> CheckedBytes | None:
+        """Read and check as many bytes after these: the client probably asks for them next. Raises as `read_into`.
+
+        See `SegmentMap.read_ahead`.
+        """
+        return self.segment.read_ahead(self.position + 2 * self.size_bytes)
 
 
 TellDamage = Callable[[str, str], None]

@@ -4,6 +4,7 @@ The rows are transactional ids, the committed offsets that a coordinator would h
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from sys import intern
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
@@ -220,8 +221,8 @@ def known_time(timestamp: int | None) -> int | None:
 
 
 def offset_key(key: Message) -> OffsetKey:
-    """Return the group, topic and partition of a commit's key."""
-    return key["group"], key["topic"], key["partition"]
+    """Return the group, topic and partition of a commit's key; many keys share the texts in memory."""
+    return intern(key["group"]), intern(key["topic"]), key["partition"]
 
 
 def committed_offset(key: OffsetKey, value: Message, log_partition: int, log_offset: int) -> CommittedOffset:

@@ -80,7 +80,6 @@ LIBRARIES = {
 
 LARGE_FUNCTIONS = {
     "cli/append.py:append": "declares its options, one a line",
-    "cli/find.py:find": "declares its options, one a line",
     "cli/dump_log.py:dump_log": "declares its options, one a line",
     "cli/compact.py:compact": "declares its options, one a line",
 }

@@ -1,7 +1,7 @@
 """`kafkalog find`: print the records that meet some conditions."""
 
 from functools import partial
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
 from kafkalog_cli.cli.groups import Contents
@@ -21,7 +21,6 @@ from kafkalog_cli.cli.options import (
     TopicOption,
     TopicPatternOption,
     Until,
-    default_jobs,
     output_option,
 )
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
@@ -29,54 +28,63 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS
 _condition = partial(Option, rich_help_panel="Conditions")
 
 
-def find(  # noqa: PLR0913 options
-    context: CommandContext,
-    *,
+# fmt: off
+class FindOptions(NamedTuple):
+    """The options of find."""
+
     paths: Annotated[list[str], Argument(metavar="PATH...", show_default=False,
-        help="Log directories, partition directories, or globs of them.")],
-    key: Annotated[str | None, _condition("--key", metavar="KEY", help="The key is KEY (UTF-8).")] = None,
-    value: Annotated[str | None, _condition("--value", metavar="TEXT", help="The value contains TEXT.")] = None,
+        help="Log directories, partition directories, or globs of them.")]
+    key: Annotated[str | None, _condition("--key", metavar="KEY", help="The key is KEY (UTF-8).")] = None
+    value: Annotated[str | None, _condition("--value", metavar="TEXT", help="The value contains TEXT.")] = None
     regex: Annotated[str | None, _condition("--regex", "-e", metavar="REGEX",
-        help="The key or the value contains a match of Python's regular expression REGEX, on bytes.")] = None,
+        help="The key or the value contains a match of Python's regular expression REGEX, on bytes.")] = None
     header: Annotated[list[str] | None, _condition("--header", metavar="NAME[=VALUE]",
-        help="The record has a header NAME, with this value; may be repeated.")] = None,
+        help="The record has a header NAME, with this value; may be repeated.")] = None
     json_path: Annotated[list[str] | None, _condition("--json", metavar="PATH[=VALUE]",
         help="The value is JSON, and has something at PATH, such as order.items[0].id; [*] is each element. With VALUE,"
-        " it is this text or JSON value. May be repeated.")] = None,
+        " it is this text or JSON value. May be repeated.")] = None
     ignore_case: Annotated[bool, _condition("--ignore-case", "-i",
-        help="Ignore the case of ASCII letters in --value and --regex.")] = False,
-    topic: TopicOption = None,
-    partition: PartitionOption = None,
-    topic_pattern: TopicPatternOption = None,
-    start: StartOffset = "earliest",
-    from_time: FromTime = None,
-    to_offset: ToOffset = None,
-    until: Until = None,
-    isolation: IsolationOption = IsolationLevel.READ_UNCOMMITTED,
-    now: Now = None,
+        help="Ignore the case of ASCII letters in --value and --regex.")] = False
+    topic: TopicOption = None
+    partition: PartitionOption = None
+    topic_pattern: TopicPatternOption = None
+    start: StartOffset = "earliest"
+    from_time: FromTime = None
+    to_offset: ToOffset = None
+    until: Until = None
+    isolation: IsolationOption = IsolationLevel.READ_UNCOMMITTED
+    now: Now = None
     first: Annotated[int | None, output_option("--first", metavar="N", min=1,
-        help="Stop after the first N matches of each partition.")] = None,
+        help="Stop after the first N matches of each partition.")] = None
     last: Annotated[int | None, output_option("--last", metavar="N", min=1,
-        help="Print only the last N matches of each partition. The search begins at its end.")] = None,
-    count: Annotated[bool, output_option("--count", "-c",
-        help="Print only the number of matches, for each partition with a match.")] = False,
+        help="Print only the last N matches of each partition. The search begins at its end.")] = None
+    only_counts: Annotated[bool, output_option("--count", "-c",
+        help="Print only the number of matches, for each partition with a match.")] = False
     before: Annotated[int | None, output_option("--before-context", "-B", metavar="N", min=0,
-        help="Print also N records before each match.")] = None,
+        help="Print also N records before each match.")] = None
     after: Annotated[int | None, output_option("--after-context", "-A", metavar="N", min=0,
-        help="Print also N records after each match.")] = None,
+        help="Print also N records after each match.")] = None
     around: Annotated[int, output_option("--context", "-C", metavar="N", min=0,
-        help="Print also N records before and after each match.")] = 0,
-    contents: Contents,
+        help="Print also N records before and after each match.")] = 0
+    contents: Contents = Contents()
     print_: Annotated[str | None, output_option("--print", metavar="FIELD,...",
         help="Fields of a line of text: timestamp, partition, offset, epoch, headers, key, value. Default:"
-        " key,value.")] = None,
+        " key,value.")] = None
     kcat_format: Annotated[str | None, output_option("-f", metavar="FORMAT",
-        help=r"Print each record in kcat's format, as `read -f` does, such as '%t %p %o: %k %s\n'.")] = None,
-    output_format: Format = OutputFormat.TEXT,
-    jobs: Jobs = 0,
-    max_output_bytes: MaxOutputBytes = DEFAULT_LIMITS.max_output_bytes,
-    max_ratio: MaxRatio = DEFAULT_LIMITS.max_ratio,
-) -> int:  # fmt: skip
+        help=r"Print each record in kcat's format, as `read -f` does, such as '%t %p %o: %k %s\n'.")] = None
+    output_format: Format = OutputFormat.TEXT
+    jobs: Jobs = 0
+    max_output_bytes: MaxOutputBytes = DEFAULT_LIMITS.max_output_bytes
+    max_ratio: MaxRatio = DEFAULT_LIMITS.max_ratio
+
+    @property
+    def is_json(self) -> bool:
+        """Whether each line of the output is a JSON object."""
+        return self.output_format.is_json
+# fmt: on
+
+
+def find(context: CommandContext, options: FindOptions) -> int:
     """Print the records that meet all conditions.
 
     Each line begins with topic-partition:offset. Records come in the order of the partitions and of their offsets.
@@ -90,15 +98,9 @@ def find(  # noqa: PLR0913 options
     partition. A partition without the offsets or times of the range has no match. A JSON value of more than 4 MiB never
     matches --json.
     """
-    from kafkalog_cli.cli.find_run import FindOptions, FindRun
+    from kafkalog_cli.cli.find_run import FindRun
 
-    options = FindOptions(
-        key, value, regex, tuple(header or ()), tuple(json_path or ()), ignore_case, start, from_time, to_offset,
-        until, now, isolation.value, first, last, count, around if before is None else before,
-        around if after is None else after, print_, kcat_format, output_format.is_json, jobs or default_jobs(),
-        max_output_bytes, max_ratio, contents.decoding,
-    )  # fmt: skip
-    return FindRun(context.environment, options).run(paths, topic, partition, topic_pattern)
+    return FindRun(context.environment, options).run()
 
 
 command = Command(find)

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from kafkalog_cli.cli.environment import Environment, time_of
-from kafkalog_cli.cli.options import selection_of
+from kafkalog_cli.cli.options import default_jobs, selection_of
 from kafkalog_cli.cli.read_run import RecordOutput, decoder_of, fields_of, start_of
 from kafkalog_cli.errors import ExitCode, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
@@ -25,7 +26,6 @@ from kafkalog_cli.ops.find.partition_search import (
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.selection import select_partitions
 from kafkalog_cli.ops.session.observer import LockWarnings
-from kafkalog_cli.ops.values import Decoding
 from kafkalog_cli.output.decoded_values import DecodedValues
 from kafkalog_cli.output.find_text import FoundText
 from kafkalog_cli.output.kcat_text import parse_kcat_format
@@ -34,52 +34,25 @@ from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.progress import Progress, beside
 from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 
-
-@dataclass(frozen=True, slots=True)
-class FindOptions:
-    """The options as given. `before` and `after` are the numbers of records around a match."""
-
-    key: str | None
-    value: str | None
-    regex: str | None
-    headers: tuple[str, ...]
-    json: tuple[str, ...]
-    ignores_case: bool
-    start: str
-    from_time: str | None
-    to_offset: int | None
-    until: str | None
-    now: str | None
-    isolation: str
-    first: int | None
-    last: int | None
-    only_counts: bool
-    before: int
-    after: int
-    print: str | None
-    kcat_format: str | None
-    is_json: bool
-    jobs: int
-    max_output_bytes: int
-    max_ratio: int
-    decoding: Decoding
+if TYPE_CHECKING:
+    from kafkalog_cli.cli.find import FindOptions
 
 
 class FindRun:
     """Prints what is found in partitions, in their order. An error in one partition does not end the others."""
 
-    def __init__(self, environment: Environment, options: FindOptions) -> None:
+    def __init__(self, environment: Environment, options: "FindOptions") -> None:
         self._environment = environment
         self._options = options
         self._progress = Progress(environment.stderr, "find", as_json=options.is_json, clock=environment.clock)
         self._out = ResultStream(beside(self._progress, environment.stdout))
         self._messages = Messages(beside(self._progress, environment.stderr), as_json=options.is_json)
         kcat_format = None if options.kcat_format is None else parse_kcat_format(options.kcat_format)
-        self._fields = fields_of(options.print or "key,value")
+        self._fields = fields_of(options.print_ or "key,value")
         self._output = RecordOutput(self._out, self._messages, self._fields, kcat_format, options.is_json)
         self._request = self._checked_request()
-        options.decoding.check()
-        is_compiled = options.is_json and not options.decoding
+        options.contents.decoding.check()
+        is_compiled = options.is_json and not options.contents.decoding
         if is_compiled and not self._request.has_context and not options.only_counts:
             environment.kernels.need(*JSON_LINES)
         self._paint = paint_of(self._out) if self._out.is_terminal else None
@@ -89,14 +62,13 @@ class FindRun:
         self._write: Callable[[FoundBlock], None] = self._nothing
         self._has_output = False
 
-    def run(
-        self, paths: list[str], topics: list[str] | None, partitions: list[int] | None, topic_pattern: str | None
-    ) -> int:
+    def run(self) -> int:
         """Search; return the exit code. Raises UsageError, and the exceptions of `select_partitions`."""
         environment, options = self._environment, self._options
-        chosen = select_partitions(environment.fs, paths, selection_of(topics, partitions, topic_pattern))
+        selection = selection_of(options.topic, options.partition, options.topic_pattern)
+        chosen = select_partitions(environment.fs, options.paths, selection)
         paths = [partition.path for partition in chosen]
-        decoder = decoder_of(options.decoding, environment.fs, paths, self._messages)
+        decoder = decoder_of(options.contents.decoding, environment.fs, paths, self._messages)
         self._output = replace(self._output, decoder=decoder)
         self._request = replace(self._request, decoder=decoder)
         LockWarnings(environment.fs, self._messages.report).about_partitions(*paths)
@@ -104,7 +76,8 @@ class FindRun:
         self._progress.begin("find", sum(map(log_bytes, chosen)))
         with self._progress:
             events = find_records(
-                environment.fs, chosen, self._request, environment.kernels, jobs=options.jobs, on_read=self._advance
+                *(environment.fs, chosen, self._request, environment.kernels),
+                jobs=options.jobs or default_jobs(), on_read=self._advance,
             )  # fmt: skip
             with closing(events):
                 for event in events:
@@ -195,9 +168,9 @@ class FindRun:
 
     def _checked_request(self) -> FindRequest:
         options, environment = self._options, self._environment
-        if options.kcat_format is not None and (options.is_json or options.print is not None):
+        if options.kcat_format is not None and (options.is_json or options.print_ is not None):
             raise UsageError(reason="-f cannot be combined with --format json or --print")
-        if options.only_counts and (options.kcat_format is not None or options.before or options.after):
+        if options.only_counts and (options.kcat_format is not None or any(self._around())):
             raise UsageError(reason="--count prints no records: it cannot be combined with -f, -A, -B or -C")
         if options.first is not None and options.last is not None:
             raise UsageError(reason="find takes one of --first and --last")
@@ -209,23 +182,28 @@ class FindRun:
         ]
         limits = DEFAULT_LIMITS._replace(max_output_bytes=options.max_output_bytes, max_ratio=options.max_ratio)
         return FindRequest(
-            self._conditions(), start, times[0], options.to_offset, times[1], Isolation(options.isolation),
-            options.first, options.last, options.before, options.after, options.only_counts, limits,
+            self._conditions(), start, times[0], options.to_offset, times[1], Isolation(options.isolation.value),
+            options.first, options.last, *self._around(), options.only_counts, limits,
         )  # fmt: skip
+
+    def _around(self) -> tuple[int, int]:
+        """Return the numbers of records to print before and after a match."""
+        before, after, both = self._options.before, self._options.after, self._options.around
+        return both if before is None else before, both if after is None else after
 
     def _conditions(self) -> Conditions:
         options = self._options
-        if options.ignores_case and options.value is None and options.regex is None:
+        if options.ignore_case and options.value is None and options.regex is None:
             raise UsageError(reason="--ignore-case is for --value and --regex")
-        pattern = None if options.regex is None else parse_regex(options.regex, ignores_case=options.ignores_case)
+        pattern = None if options.regex is None else parse_regex(options.regex, ignores_case=options.ignore_case)
         headers = []
-        for text in options.headers:
+        for text in options.header or ():
             name, sign, value = text.partition("=")
             headers.append(HeaderCondition(_bytes(name), _bytes(value) if sign else None))
         return Conditions(
             None if options.key is None else _bytes(options.key),
             None if options.value is None else _bytes(options.value),
-            options.ignores_case, pattern, tuple(headers), tuple(map(parse_json_condition, options.json)),
+            options.ignore_case, pattern, tuple(headers), tuple(map(parse_json_condition, options.json_path or ())),
         )  # fmt: skip
 
     def _write_summary(self, done: list[SearchedPartition], code: ExitCode) -> None:

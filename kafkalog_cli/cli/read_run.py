@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from kafkalog_cli.cli.environment import Environment, time_of
 from kafkalog_cli.cli.options import selection_of
-from kafkalog_cli.cli.read import ReadOptions
 from kafkalog_cli.errors import ExitCode, KafkalogError, NoRecordAtTime, UsageError, combined_exit_code
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import Limits
@@ -29,6 +28,7 @@ from kafkalog_cli.output.read_printer import FIELDS, CompiledReadText, ReadPrint
 from kafkalog_cli.output.stream import ResultStream
 
 if TYPE_CHECKING:
+    from kafkalog_cli.cli.read import ReadOptions
     from kafkalog_cli.disk.fs import Filesystem
     from kafkalog_cli.format.values.decoder import ValueDecoder
     from kafkalog_cli.output.decoded_values import DecodedValues

@@ -1,9 +1,10 @@
 """One run of `kafkalog replay`: turns the options into a request, connects, and prints the outcomes."""
 
+from typing import TYPE_CHECKING
+
 from kafkalog_cli.cli.environment import Environment, time_of
 from kafkalog_cli.cli.options import selection_of
 from kafkalog_cli.cli.read_run import start_of
-from kafkalog_cli.cli.replay import ReplayOptions
 from kafkalog_cli.disk.fs import read_all
 from kafkalog_cli.errors import ClusterError, ExitCode, UsageError, combined_exit_code
 from kafkalog_cli.format.java_text import parse_properties
@@ -30,14 +31,17 @@ from kafkalog_cli.output.replay_view import (
 )
 from kafkalog_cli.output.stream import ResultStream
 
+if TYPE_CHECKING:
+    from kafkalog_cli.cli.replay import ReplayOptions
 
-def run_replay(environment: Environment, options: ReplayOptions) -> int:
+
+def run_replay(environment: Environment, options: "ReplayOptions") -> int:
     """Replay, or print the plan; return the exit code. Raises as `Replay`, UsageError and ClusterError."""
     return _Run(environment, options).run()
 
 
 class _Run:
-    def __init__(self, environment: Environment, options: ReplayOptions) -> None:
+    def __init__(self, environment: Environment, options: "ReplayOptions") -> None:
         self._environment = environment
         self._options = options
         self._progress = Progress(environment.stderr, "replay", as_json=options.is_json, clock=environment.clock)
@@ -114,7 +118,7 @@ class _Run:
         self._progress.advance(size_bytes, path)
 
 
-def _request(environment: Environment, options: ReplayOptions) -> ReplayRequest:
+def _request(environment: Environment, options: "ReplayOptions") -> ReplayRequest:
     start = start_of(options.start)
     if options.from_time is not None and start is not Start.EARLIEST:
         raise UsageError(reason="replay takes one of --from and --from-time")

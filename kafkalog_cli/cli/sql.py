@@ -1,10 +1,10 @@
 """`kafkalog sql`: SQL queries over log directories, on Spark."""
 
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext
-from kafkalog_cli.cli.groups import DEFAULT_MASTER, Conf, Contents, Master, spark_settings
+from kafkalog_cli.cli.groups import DEFAULT_MASTER, Conf, Contents, Master
 from kafkalog_cli.cli.options import (
     Format,
     IsolationLevel,
@@ -30,32 +30,41 @@ class AllowOption(Enum):
     JAVA = "java"
 
 
-def sql(  # noqa: PLR0913 options
-    context: CommandContext,
-    *,
+# fmt: off
+class SqlOptions(NamedTuple):
+    """The options of sql."""
+
     paths: Annotated[list[str], Argument(metavar="LOG_DIR...",
-        help="Log directories, partition directories, or globs of them.", show_default=False)],
+        help="Log directories, partition directories, or globs of them.", show_default=False)]
     query: Annotated[str, Argument(metavar="QUERY",
         help="A query in Spark SQL. Backticks enclose names with other characters than letters, digits and _.",
-        show_default=False)],
-    isolation: IsolationOption = IsolationLevel.READ_UNCOMMITTED,
+        show_default=False)]
+    isolation: IsolationOption = IsolationLevel.READ_UNCOMMITTED
     include_control: Annotated[bool, selection_option("--include-control",
-        help="Include control records, which have a value in the column control.")] = False,
+        help="Include control records, which have a value in the column control.")] = False
     mode: Annotated[ModeOption, selection_option(
         help="At damage: failfast ends with exit code 4, dropmalformed leaves out unreadable records, permissive has a"
-        " row per damaged place, with the fault in _fault.")] = ModeOption.FAILFAST,
+        " row per damaged place, with the fault in _fault.")] = ModeOption.FAILFAST
     allow: Annotated[list[AllowOption] | None, selection_option(
         help="Permit more to the query; may be repeated. files: read any file by its path, as text.`/etc/hostname`."
-        " java: call any method of Java, and functions that were not checked.", show_default=False)] = None,
-    contents: Contents,
-    output_format: Format = OutputFormat.TEXT,
+        " java: call any method of Java, and functions that were not checked.", show_default=False)] = None
+    contents: Contents = Contents()
+    output_format: Format = OutputFormat.TEXT
     output: Annotated[str | None, output_option(metavar="FILE",
-        help="Write a new Parquet file instead of printing.")] = None,
+        help="Write a new Parquet file instead of printing.")] = None
     max_rows: Annotated[int | None, output_option(metavar="N", min=1,
-        help="Most rows to print or write. Without it: 1000 rows in a table, else all.")] = None,
-    master: Master = DEFAULT_MASTER,
-    conf: Conf = None,
-) -> int:  # fmt: skip
+        help="Most rows to print or write. Without it: 1000 rows in a table, else all.")] = None
+    master: Master = DEFAULT_MASTER
+    conf: Conf = None
+
+    @property
+    def is_json(self) -> bool:
+        """Whether each line of the output is a JSON object."""
+        return self.output_format.is_json
+# fmt: on
+
+
+def sql(context: CommandContext, options: SqlOptions) -> int:
     """Query topics, groups and cluster metadata in SQL.
 
     Each topic is a view. So are committed_offsets, offset_commits, groups, group_members, transactions, topics,
@@ -68,14 +77,9 @@ def sql(  # noqa: PLR0913 options
     Only the topics and columns that the query uses are read: count(*) decompresses nothing. Nothing is locked or
     changed. A query reads no other file and calls no code, unless --allow permits it. Needs the extra `spark`.
     """
-    from kafkalog_cli.cli.sql_run import SqlOptions, SqlRun
+    from kafkalog_cli.cli.sql_run import SqlRun
 
-    options = SqlOptions(
-        query, isolation.value, include_control, mode.value, output_format.is_json, output, max_rows,
-        master, spark_settings(conf), [one.value for one in allow or ()],
-        contents.decoding.or_auto().absolute(),
-    )  # fmt: skip
-    return SqlRun(context.environment, options).run(paths)
+    return SqlRun(context.environment, options).run()
 
 
 command = Command(sql)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.cli.groups import spark_settings
 from kafkalog_cli.errors import ExitCode, PathNotFound, Refused, UsageError
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.selection import expand
 from kafkalog_cli.ops.session.work import of_the_system
-from kafkalog_cli.ops.values import Decoding
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.progress import Waiting
 from kafkalog_cli.output.sql_output import (
@@ -30,29 +29,13 @@ from kafkalog_cli.output.sql_output import (
 from kafkalog_cli.output.stream import ResultStream
 
 if TYPE_CHECKING:
+    from kafkalog_cli.cli.sql import SqlOptions
     from kafkalog_cli.spark.queries.query import Result
 
 PartT = TypeVar("PartT")
 
 DEFAULT_MOST_ROWS = 1000
 """The default limit of a table: its columns are as wide as their widest cell, so all rows are in memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class SqlOptions:
-    """The options as given."""
-
-    query: str
-    isolation: str
-    include_control: bool
-    mode: str
-    is_json: bool
-    output: str | None
-    max_rows: int | None
-    master: str
-    settings: Mapping[str, str]
-    allow: Sequence[str]
-    decoding: Decoding
 
 
 class SqlRun:
@@ -64,7 +47,7 @@ class SqlRun:
         self._out = ResultStream(environment.stdout)
         self._messages = Messages(environment.stderr, as_json=options.is_json)
 
-    def run(self, paths: list[str]) -> int:
+    def run(self) -> int:
         """Answer the query; return the exit code.
 
         Raises UsageError for text that is not a query of Spark, DamagedLog in mode failfast, Refused, KafkalogError
@@ -75,19 +58,22 @@ class SqlRun:
         from kafkalog_cli.spark.starting import need_pyspark
 
         options = self._options
+        given, decoding = spark_settings(options.conf), options.contents.decoding.or_auto().absolute()
         need_pyspark()
-        catalog = Catalog(self._environment.fs, [os.path.abspath(path) for path in paths])  # noqa: PTH100 - workers
+        catalog = Catalog(self._environment.fs, [os.path.abspath(path) for path in options.paths])  # noqa: PTH100 - workers
         if options.output is not None:
-            self._check_output(options.output, paths)
+            self._check_output(options.output, options.paths)
         from kafkalog_cli.cli.groups import shown_session
         from kafkalog_cli.spark.queries.confinement import Allowed, settings_of
         from kafkalog_cli.spark.queries.early import check_names
         from kafkalog_cli.spark.queries.query import SETTINGS, query
 
-        reading = Reading(Isolation(options.isolation), Mode(options.mode), options.include_control, options.decoding)
-        allowed = frozenset(map(Allowed, options.allow))
-        settings = {**SETTINGS, **settings_of(allowed), **options.settings}
-        if not allowed and not any(name.startswith("spark.sql.") for name in options.settings):
+        reading = Reading(
+            Isolation(options.isolation.value), Mode(options.mode.value), options.include_control, decoding
+        )
+        allowed = frozenset(Allowed(one.value) for one in options.allow or ())
+        settings = {**SETTINGS, **settings_of(allowed), **given}
+        if not allowed and not any(name.startswith("spark.sql.") for name in given):
             check_names(options.query, catalog, reading)
         with (
             shown_session(

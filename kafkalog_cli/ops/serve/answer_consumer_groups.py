@@ -67,7 +67,7 @@ def _pattern(broker: Broker, text: str | None) -> TopicPattern | None:
             "kafkalog serve takes regular expressions with PyArrow only: pip install 'kafkalog-cli[arrow]'"
         ) from None
     try:
-        match_substring_regex(pa.array([""]), text)  # "a)(b" is no expression
+        match_substring_regex(pa.array([""]), text)  # "a)(b" is not an expression
         names = [*broker.catalog.topics]
         matches = match_substring_regex(pa.array(names, pa.string()), rf"\A(?:{text})\z")
     except (pa.ArrowInvalid, UnicodeError) as error:

@@ -92,7 +92,7 @@ class ConsumerMember:
 
     @property
     def subscribed(self) -> frozenset[str]:
-        """The topics that the member names, and those that match its pattern."""
+        """The topics that the member names, and the topics that match its pattern."""
         return self.topics | self.pattern.topics
 
     @property

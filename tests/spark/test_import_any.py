@@ -129,7 +129,11 @@ def test_lines(tmp_path):
         ({"value": ["x"], "topic": ["t"], "partition": [-1]}, {}, "are not partition numbers"),
         ({"value": ["x"], "timestamp": [-2]}, {"topic": "t", "partitions": 1}, "timestamp -2 is not possible"),
         ({"value": ["x"], "topic": ["a/b"], "partition": [1]}, {}, "is not a topic name"),
-        ({"value": ["x"] * 2, "topic": ["t"] * 2, "partition": [1] * 2, "offset": [5, 5]}, {}, "the log's end is 6"),
+        (
+            {"value": ["x"] * 2, "topic": ["t"] * 2, "partition": [1] * 2, "offset": [5, 5]},
+            {},
+            "the log already ends at 6",
+        ),
         ({"value": ["x"], "topic": ["t"], "partition": [0], "codec": ["x"], "offset": [1]}, {}, "is not a codec"),
     ],
 )

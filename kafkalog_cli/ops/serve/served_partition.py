@@ -63,8 +63,8 @@ class RecordsPart(NamedTuple):
     def read_ahead(self) -> CheckedBytes | None:
         """Read and check the next part: the client probably asks for it next. See `SegmentMap.read_ahead`.
 
-        Half as many bytes more are enough: with all of them, batches of nearly the same size are read two ahead, and
-        are no longer in memory when they are sent. Raises as `read_into`.
+        Half as many bytes more are enough. With all of them, batches of nearly the same size would be read two ahead,
+        and would no longer be in memory when they are sent. Raises as `read_into`.
         """
         return self.segment.read_ahead(self.position + self.size_bytes * 3 // 2)
 

@@ -9,6 +9,7 @@ import platform
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -20,12 +21,12 @@ from compact_rows import compact_rows
 from jvm import KAFKA_VERSION, cache_directory, dump_command, java_version
 from make_inputs import find
 from measure import ROOT, Failed, Pairs, run, run_pairs, same_output, smallest_peak_bytes
+from page import publish, with_rows_before
 from partition_rows import partition_rows
 from read_rows import FORMATTER, read_rows
 from recover_rows import recover_rows
 from rows import MOST_PEAK_BYTES, Measure, Row, rows
 
-PAGE = ROOT / "docs" / "bench.md"
 TABLE_BEGIN, TABLE_END = "<!-- table -->", "<!-- end of table -->"
 
 
@@ -84,7 +85,7 @@ def measure_row(row: Row, kafkalog: list[str], options: argparse.Namespace) -> R
     return result
 
 
-def table(table_rows: list[list[str]]) -> str:
+def table(table_rows: Sequence[Sequence[str]]) -> str:
     """The Markdown table and the line that sums it up."""
     lines = [f"| {' | '.join(HEADINGS)} |", "|---|" + "---:|" * (VERDICT - 1) + "---|---|"]
     lines += [f"| {' | '.join(cells)} |" for cells in table_rows]
@@ -96,14 +97,6 @@ def table(table_rows: list[list[str]]) -> str:
 def table_row(result: Result) -> list[str]:
     """Its cells, with the day."""
     return [*(cell.replace("|", "/") for cell in result.cells()), dt.date.today().isoformat()]
-
-
-def with_those_before(measured: list[list[str]], order: list[str]) -> list[list[str]]:
-    """These rows and those of the page that were not measured now, in the order of the table."""
-    lines = PAGE.read_text(encoding="utf-8").split(TABLE_BEGIN, 1)[1].split(TABLE_END, 1)[0].splitlines()
-    before = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")][1:]
-    found = {cells[0]: cells for cells in (*before, *measured)}
-    return [found[work] for work in order if work in found]
 
 
 def machine(inputs_note: str) -> str:
@@ -119,14 +112,6 @@ def machine(inputs_note: str) -> str:
     )
 
 
-def publish(text: str, begin: str = TABLE_BEGIN, end: str = TABLE_END) -> None:
-    """Put a table into docs/bench.md, between its marks."""
-    page = PAGE.read_text(encoding="utf-8")
-    before, rest = page.split(begin, 1)
-    after = rest.split(end, 1)[1]
-    PAGE.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
-
-
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", choices=("full", "small"), default="full", help="of the logs that are made")
@@ -134,7 +119,12 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--inputs-note", help="what those logs are, for the page")
     parser.add_argument("--only", default="", metavar="REGEX", help="only rows whose first column matches")
     parser.add_argument("--runs", type=int, default=5, help="pairs a row (short rows: three times as many)")
-    parser.add_argument("--row-seconds", type=float, default=60, help="no more pairs (over three) after so long")
+    parser.add_argument(
+        "--row-seconds",
+        type=float,
+        default=20,
+        help="no further pair after so long if there are three, or twice so long",
+    )
     parser.add_argument("--same-output", action="store_true", help="also compare what both print, byte for byte")
     parser.add_argument(
         "--publish", action="store_true", help="write the table into docs/bench.md; with --only, these rows of it"
@@ -173,11 +163,13 @@ def main() -> int:
     chosen = [row for row in table_of_rows if re.search(options.only, row.work)]
     results = [measure_row(row, kafkalog, options) for row in chosen]
     note = options.inputs_note or ("logs that exist" if options.directory else "made by bench/make_inputs.py")
-    measured = [table_row(result) for result in results]
+    measured: Sequence[Sequence[str]] = [table_row(result) for result in results]
     print(f"{machine(note)}\n\n{table(measured)}")
     if options.publish:
-        order = [row.work.replace("|", "/") for row in table_of_rows]
-        publish(f"{machine(note)}\n\n{table(with_those_before(measured, order) if options.only else measured)}")
+        if options.only:
+            order = [row.work.replace("|", "/") for row in table_of_rows]
+            measured = with_rows_before(measured, order, TABLE_BEGIN, TABLE_END)
+        publish(f"{machine(note)}\n\n{table(measured)}", TABLE_BEGIN, TABLE_END)
     return int(options.check and any(result.verdict != "met" for result in results))
 
 

@@ -130,7 +130,6 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3, help="measured runs of each side")
     parser.add_argument("--publish", action="store_true", help="write the table into docs/bench.md")
     options = parser.parse_args()
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each start would compile the sources
     records = (options.mib << 20) // VALUE_BYTES
     directory = cache_directory() / "bench-serve"
     shutil.rmtree(directory, ignore_errors=True)

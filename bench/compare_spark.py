@@ -14,6 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
@@ -22,8 +23,8 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 
-from compare import publish
 from jvm import cache_directory, java_version
+from page import publish, with_rows_before
 from spark_inputs import IMPORTED, KEYED, KEYED_RECORDS, PLAIN, WIDE, WIDE_RECORDS, ServedLogs
 from spark_limits import NAMES
 from spark_queries import FIXED
@@ -93,17 +94,17 @@ def middle_times(data: Path) -> tuple[int, int, int]:
 COPIES = {"parquet": "Spark of Parquet s", "duckdb": "DuckDB of Parquet s"}
 
 
-def table(found: dict[str, dict[str, Any]]) -> str:
-    """A row a query: medians, and how many times as fast as the peer; floors and moonshots beside them.
+HEADINGS = ["Query", "Kafka source s", "kafkalog s", "ratio", "floor", "moonshot", "core alone s", "limit s",
+            "of limit", *COPIES.values(), "", "measured"]  # fmt: skip
+
+
+def rows_of(found: dict[str, dict[str, Any]]) -> list[list[str]]:
+    """Return a row for each query: medians, and how many times as fast as the peer; floors and moonshots beside them.
 
     The limit is that of spark_limits.py. Other rows have the time of the core alone and that of a query of almost no
     records, which Spark takes by itself. "of limit" is the limit's share of our time.
     """
-    lines = [
-        "| Query | Kafka source s | kafkalog s | ratio | floor | moonshot | core alone s | limit s | of limit"
-        + "".join(f" | {of}" for of in (*COPIES.values(), "", "measured |")),
-        f"|---|---:|---:|---:|---:|---:|---:|---:|---:|{'---:|' * len(COPIES)}---|---|",
-    ]
+    rows = []
     for name, bar in BARS.items():
         if name not in found["ours"]:
             continue
@@ -112,13 +113,19 @@ def table(found: dict[str, dict[str, Any]]) -> str:
             seconds["limit"] = seconds["core"] + median(found["ours"][FIXED][0])
         ratio = seconds["peer"] / seconds["ours"]
         share = f"{seconds['limit'] / seconds['ours']:.0%}" if "limit" in seconds else "-"
-        core, limit, *copies = (_seconds(seconds.get(whose)) for whose in ("core", "limit", *COPIES))
-        lines.append(
-            f"| {name} | {seconds['peer']:.3g} | {seconds['ours']:.3g} | **{ratio:.2f}** | {bar.floor:g} times"
-            f" | {bar.moonshot:g} times | {core} | {limit} | {share} | {' | '.join(copies)}"
-            f" | {'met' if ratio >= bar.floor else 'missed'} | {dt.date.today().isoformat()} |"
-        )
-    return "\n".join(lines)
+        beside = (_seconds(seconds.get(whose)) for whose in ("core", "limit"))
+        copies = (_seconds(seconds.get(whose)) for whose in COPIES)
+        verdict = "met" if ratio >= bar.floor else "missed"
+        rows.append([name, f"{seconds['peer']:.3g}", f"{seconds['ours']:.3g}", f"**{ratio:.2f}**",
+                     f"{bar.floor:g} times", f"{bar.moonshot:g} times", *beside, share, *copies, verdict,
+                     dt.date.today().isoformat()])  # fmt: skip
+    return rows
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Return the table in Markdown."""
+    lines = [f"| {' | '.join(HEADINGS)} |", f"|---|{'---:|' * (len(HEADINGS) - 3)}---|---|"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def _seconds(value: float | None) -> str:
@@ -157,11 +164,13 @@ def main() -> int:
         answers = {whose: found[whose][name][1] for whose in found if name in found[whose]}
         if len({json.dumps(one) for one in answers.values()}) > 1:
             raise SystemExit(f"{name}: the answers differ: {answers}")
-    text = table(found)
-    print(text)
+    rows: Sequence[Sequence[str]] = rows_of(found)
+    print(table(rows))
     if options.publish:
+        if options.only:
+            rows = with_rows_before(rows, BARS, TABLE_BEGIN, TABLE_END)
         note = f"PySpark {version('pyspark')}, connector {options.connector}, Java {java_version()}."
-        publish(f"{note}\n\n{text}", TABLE_BEGIN, TABLE_END)
+        publish(f"{note}\n\n{table(rows)}", TABLE_BEGIN, TABLE_END)
     shutil.rmtree(directory / "scratch", ignore_errors=True)
     return 0
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import mmap
-import os
 import struct
 import subprocess
 import sys
@@ -136,8 +135,7 @@ def _batches(data: memoryview) -> Iterator[memoryview]:
 
 
 def warm_up() -> None:
-    """Compile the sources and the kernels: not by `kafkalog warmup`, which prepares Spark too."""
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each start would compile the sources
+    """Compile the kernels: not by `kafkalog warmup`, which prepares Spark too."""
     kernels = "from kafkalog_cli.disk.kernels import warm_up_kernels; warm_up_kernels()"
     subprocess.run([sys.executable, "-c", kernels], check=True, cwd=ROOT)
 

@@ -124,7 +124,6 @@ PARTS = {
     "output": "Output",
     "spark/sql": "sql",
     "spark/export": "export on Spark",
-    "spark/importing": "import on Spark",
     "spark": "Spark",
     "change/publishing": "Files of export and import",
     "change": "Changes and undo",

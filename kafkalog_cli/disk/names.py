@@ -3,6 +3,7 @@
 import os
 import re
 from enum import Enum, unique
+from functools import lru_cache
 from typing import NamedTuple
 
 from kafkalog_cli.errors import shell_word
@@ -154,8 +155,12 @@ class DirectoryName(NamedTuple):
         return capped and len(self.name) >= _MAX_DIRECTORY_NAME
 
 
+@lru_cache(maxsize=1024)
 def classify_file(name: str) -> FileName:
-    """Return the meaning of the file name `name` (without its directory) to a broker. Never raises."""
+    """Return the meaning of the file name `name` (without its directory) to a broker. Never raises.
+
+    The result is cached: the files of most partitions have the same few names.
+    """
     for state in (WorkState.IN_PLACE, WorkState.TEMPORARY):
         fixed = _FIXED_NAMES.get(name.removesuffix(state.value))
         if fixed is not None and name.endswith(state.value):

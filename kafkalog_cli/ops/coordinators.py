@@ -246,7 +246,7 @@ class CoordinatorTopic:
         return None if self.partitions is None else coordinator_partition(key, self.partitions)
 
     def forget(self) -> None:
-        """Begin the limit of memory anew: the caller loads no more before it frees what it has."""
+        """Start the limit of memory again: the caller loads no more before it frees what it has."""
         self._held = HeldMemory()
 
     def load(self, number: int, replay: Callable[[Iterator[CoordinatorEntry]], _ReplayT]) -> tuple[Loaded, _ReplayT]:

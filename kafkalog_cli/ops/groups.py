@@ -231,7 +231,7 @@ def numbers_to_read(topic: CoordinatorTopic, groups: Collection[str]) -> list[in
 
 
 class GroupsFound:
-    """Compares the groups of one partition after another with those that were named."""
+    """Compares the groups of one partition after another with the named groups."""
 
     def __init__(self, topic: CoordinatorTopic, wanted: Collection[str]) -> None:
         self._topic = topic
@@ -263,7 +263,7 @@ class GroupsFound:
 
 
 class _Describer:
-    """Describes the groups of one partition after another, and tells `found` of all of them."""
+    """Describes the groups of one partition after another, and calls `found` with all of them."""
 
     def __init__(self, log_dirs: LogDirs, topic: CoordinatorTopic, request: GroupsRequest, found: GroupsFound) -> None:
         self._log_dirs = log_dirs

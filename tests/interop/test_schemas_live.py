@@ -5,6 +5,7 @@ import random
 import re
 import struct
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -118,7 +119,7 @@ def random_value(chance, field, kind, version):
         return None
     if kind == "array":
         return [
-            random_value(chance, field._replace(nullable=()), field.items, version) for _ in range(chance.randrange(4))
+            random_value(chance, replace(field, nullable=()), field.items, version) for _ in range(chance.randrange(4))
         ]
     if kind == "struct":
         return random_message(chance, field.fields, version)

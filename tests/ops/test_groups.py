@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from shutil import copytree
 from types import SimpleNamespace
+from weakref import WeakSet
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -12,7 +13,7 @@ import kafkalog_cli as kl
 from kafkalog_cli.cli.options import complete_groups, complete_topics
 from kafkalog_cli.format.internal_topics.records import CoordinatorRecord
 from kafkalog_cli.format.java_text import string_hash
-from kafkalog_cli.ops.coordinators import coordinator_partition
+from kafkalog_cli.ops.coordinators import _undamaged, coordinator_partition
 from kafkalog_cli.ops.tables.coordinator_log import CoordinatorEntry
 from kafkalog_cli.ops.tables.groups import GroupReplay, GroupState
 from tests.support.commands import kafkalog
@@ -387,3 +388,21 @@ def test_the_history_of_a_real_broker(corpus):
         ("g-static", "in-a", 1): 0, ("g-new", "in-b", 0): 30, ("g-new2", "in-a", 0): 50, ("g-new2", "in-a", 1): 0,
         ("g-new2", "in-b", 0): 0, ("g-tx", "in-a", 0): 5,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("damage", "taken"), [([1, 1, 0], 2), ([0, 1, 0], 0), ([2, 1, 1], 0), ([3], 0)])
+def test_one_replay_of_equal_copies_is_in_memory_at_a_time(damage, taken):
+    class Replayed:
+        pass
+
+    def replay(entries):
+        assert not alive
+        assert list(entries) == []
+        alive.add(found := Replayed())
+        return found
+
+    alive: WeakSet[Replayed] = WeakSet()
+    readings = [SimpleNamespace(count=count, entries=lambda: iter(())) for count in damage]
+    reading, found = _undamaged(readings, replay)
+    assert readings.index(reading) == taken
+    assert list(alive) == [found]

@@ -1,6 +1,8 @@
 """Groups of the new consumer protocol: epochs, fencing, and partitions that never have two owners."""
 
 import random
+import shutil
+import sys
 
 import pytest
 
@@ -262,8 +264,41 @@ def test_the_answers(log_dir):  # noqa: F811
         (group,) = client.ask("ConsumerGroupDescribe", 1, groupIds=["g"])["groups"]
         assert group["assignorName"] == "range"
         assert beat(client, serverAssignor="other")["errorCode"] == 112
-        assert beat(client, subscribedTopicRegex="o.*")["errorCode"] == 128
         assert client.ask("ConsumerGroupDescribe", 0, groupIds=["none"])["groups"][0]["errorCode"] == 69
+
+
+def assigned_topics(client, regex, names=None, epoch=0):
+    found = beat(client, epoch=epoch, subscribedTopicRegex=regex, subscribedTopicNames=names)
+    assert found["errorCode"] == 0, found["errorMessage"]
+    (group,) = client.ask("ConsumerGroupDescribe", 1, groupIds=["g"])["groups"]
+    (member,) = group["members"]
+    assert member["subscribedTopicRegex"] == (regex or None)
+    return sorted(one["topicName"] for one in member["targetAssignment"]["topicPartitions"]), found["memberEpoch"]
+
+
+def test_regular_expressions_of_the_server(log_dir):  # noqa: F811
+    """Whole names match, in linear time; expressions that RE2 does not have are refused."""
+    pytest.importorskip("pyarrow")
+    with_id(log_dir)
+    for number, name in enumerate(("orders-old", "payments")):
+        copy = shutil.copytree(log_dir / "orders-0", log_dir / f"{name}-0")
+        (copy / "partition.metadata").write_text(f"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAA{number + 1}A\n")
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        cases = {"orders": ["orders"], "o.*": ["orders", "orders-old"], "(?i)PAY.*|orders": ["orders", "payments"]}
+        for regex, wanted in {**cases, "rders": [], ".": [], "(a+)+b" * 9: [], "order": []}.items():
+            assert assigned_topics(client, regex)[0] == wanted, regex
+        _, epoch = assigned_topics(client, "o.*", ["payments"])
+        assert assigned_topics(client, "", ["payments"], epoch)[0] == ["payments"]
+        for regex in ("[", "(?=a)b", "orders)|(payments", "a{1000000}", "(?P<a>b"):
+            found = beat(client, member="n", subscribedTopicRegex=regex)
+            assert (found["errorCode"], regex in found["errorMessage"]) == (128, True)
+
+
+def test_regular_expressions_without_pyarrow(log_dir, monkeypatch):  # noqa: F811
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with serving(with_id(log_dir)) as server, KafkaClient(server.server.address) as client:
+        found = beat(client, subscribedTopicRegex="o.*")
+        assert (found["errorCode"], "PyArrow" in found["errorMessage"]) == (128, True)
 
 
 def test_three_consumers_of_librdkafka_share_a_topic_and_take_over(corpus):

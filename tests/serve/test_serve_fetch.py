@@ -1,6 +1,9 @@
 """The server of `serve` with a client of its own: fetches, offsets, damage, commits, and logs that change meanwhile."""
 
 import shutil
+import socket
+import struct
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -84,6 +87,43 @@ def test_the_directory_of_a_partition_is_served_alone(log_dir):
             ("orders", [0])
         ]
         assert partition(fetch(client, 0))["records"] == file_bytes(log_dir, 0)
+
+
+def test_checked_bytes_are_sent_from_memory(log_dir):
+    """The batch after a response is read and checked at once; these bytes are sent, not those of a later read."""
+    whole = b"".join(batches(0, 4, size=120_000))
+    size = len(whole) // 4
+    path = log_dir / "orders-0" / f"{0:020d}.log"
+    path.write_bytes(whole)
+    (log_dir / "orders-0" / f"{15:020d}.log").unlink()
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        assert partition(fetch(client, 0, most=size))["records"] == whole[:size]
+        until = time.monotonic() + 20
+        while server.catalog.find("orders", 0)._map(0)._at < 2 * size:  # the server reads ahead after its response
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        with path.open("r+b") as file:
+            file.seek(size + 1000)
+            file.write(b"overwritten")
+        with KafkaClient(server.server.address) as other:  # its bytes come from the file
+            assert partition(fetch(other, 5, most=size))["records"] != whole[size : 2 * size]
+        assert partition(fetch(client, 5, most=size))["records"] == whole[size : 2 * size]
+        assert partition(fetch(client, 10, most=size))["records"] == whole[2 * size : 3 * size]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the count of packets is Linux's")
+def test_a_response_comes_in_one_packet(log_dir):
+    """The header, the records and the fields after them: a client would wake up for each packet."""
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        for offset in (0, 5, 15, 0, 20):
+            before = packets(client)
+            assert partition(fetch(client, offset))["records"]
+            assert packets(client) - before == 1
+
+
+def packets(client):
+    """The number of packets with data that came: tcpi_data_segs_in of Linux's struct tcp_info."""
+    return struct.unpack_from("=I", client.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 160), 152)[0]
 
 
 def test_only_the_first_batch_may_be_too_large(log_dir):

@@ -127,7 +127,7 @@ def test_lines(tmp_path):
         ({"value": [1]}, {"topic": "t", "partitions": 1}, "column value is int64, not binary or string"),
         ({"value": ["x"], "topic": [None], "partition": [1]}, {}, "a row has no topic"),
         ({"value": ["x"], "topic": ["t"], "partition": [-1]}, {}, "are not partition numbers"),
-        ({"value": ["x"], "timestamp": [-2]}, {"topic": "t", "partitions": 1}, "timestamp -2 is none"),
+        ({"value": ["x"], "timestamp": [-2]}, {"topic": "t", "partitions": 1}, "timestamp -2 is not possible"),
         ({"value": ["x"], "topic": ["a/b"], "partition": [1]}, {}, "is not a topic name"),
         ({"value": ["x"] * 2, "topic": ["t"] * 2, "partition": [1] * 2, "offset": [5, 5]}, {}, "the log's end is 6"),
         ({"value": ["x"], "topic": ["t"], "partition": [0], "codec": ["x"], "offset": [1]}, {}, "is not a codec"),

@@ -4,10 +4,12 @@ import hashlib
 import os
 import select
 import signal
+import subprocess
 import sys
 import time
 
 import pytest
+from pyarrow import feather
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.lock import LockPolicy
@@ -20,6 +22,7 @@ from kafkalog_cli.ops.importing.task import BuildTask, Where, scattered
 from kafkalog_cli.ops.settings import SettingsSource
 from tests.spark.exporting import pa
 from tests.spark.importing import NOW_MS, new_log_dir, seen
+from tests.spark.test_export_command import ROOT
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere one process builds them")
 
@@ -136,3 +139,29 @@ def test_they_end_with_the_one_that_began_them(tmp_path):
         ready, _, _ = select.select([lines], [], [], 30)  # it ends when the last of them has ended
         assert ready, f"{pids} are there still"
         assert lines.read() == ""
+
+
+_SLOW_IMPORT = """
+import sys, time
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.ops.importing import processes, task
+processes.LEAST_BYTES, processes._cores = 0, lambda: 2
+task.BuildTask.__call__ = lambda _, job: (print("builds", flush=True), time.sleep(60 * job.partition))
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+def test_an_interrupt_of_the_command(tmp_path):
+    """Ctrl-C reaches all processes, also one that waits: the command ends with 130, and none prints a traceback."""
+    for number in range(2):
+        table = pa.table({"value": [b"v"]}).replace_schema_metadata({"kafkalog.partition": str(number)})
+        feather.write_feather(table, tmp_path / f"{number}.arrow")
+    new = new_log_dir(tmp_path / "new")
+    argv = [sys.executable, "-c", _SLOW_IMPORT, "import", str(tmp_path), "--topic", "t", "--log-dir", str(new)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, cwd=ROOT, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as process:
+        assert [process.stdout.readline() for _ in range(2)] == ["builds\n"] * 2
+        time.sleep(0.5)  # the first ends at once, and waits
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors, seen(new)) == (130, "", [])

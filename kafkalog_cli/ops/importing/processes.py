@@ -1,7 +1,5 @@
 """Runs the work of an import in several processes of this machine, one item at a time in each."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

@@ -41,8 +41,15 @@ class ConsumerState(Enum):
     STABLE = "Stable"
 
 
+class TopicPattern(NamedTuple):
+    """A regular expression, "" for none, and the topics whose names match."""
+
+    text: str = ""
+    topics: frozenset[str] = frozenset()
+
+
 class Heartbeat(NamedTuple):
-    """A heartbeat. `topics` and `owned` are None if they have not changed since the last heartbeat."""
+    """A heartbeat. `topics`, `pattern` and `owned` are None if they have not changed since the last heartbeat."""
 
     group_id: str
     member_id: str
@@ -55,6 +62,7 @@ class Heartbeat(NamedTuple):
     topics: frozenset[str] | None
     owned: frozenset[Place] | None
     assignor: str | None = None
+    pattern: TopicPattern | None = None
 
 
 class Beaten(NamedTuple):
@@ -73,13 +81,19 @@ class ConsumerMember:
 
     asked: Heartbeat
     topics: frozenset[str]
-    deadline: float
+    pattern: TopicPattern
+    deadline: float = 0.0
     epoch: int = 0
     previous_epoch: int = 0
     target: frozenset[Place] = NOTHING
     given: frozenset[Place] = NOTHING
     revoking: frozenset[Place] = NOTHING
     revoke_by: float = 0.0
+
+    @property
+    def subscribed(self) -> frozenset[str]:
+        """The topics that the member names, and the topics that match its pattern."""
+        return self.topics | self.pattern.topics
 
     @property
     def order(self) -> tuple[bool, str]:
@@ -166,7 +180,12 @@ class ConsumerGroupCoordinator:
 
     def _join(self, asked: Heartbeat) -> Beaten:
         member_id = asked.member_id or str(uuid.uuid4())
-        if not asked.group_id or asked.topics is None or asked.rebalance_ms <= 0 or asked.owned:
+        if (
+            not asked.group_id
+            or (asked.topics is None and asked.pattern is None)
+            or asked.rebalance_ms <= 0
+            or asked.owned
+        ):
             message = "a member joins with a group id, topics, a rebalance timeout, and without partitions"
             return Beaten(ApiError.INVALID_REQUEST, member_id, message=message)
         group = self._groups.get(asked.group_id) or ConsumerGroup(asked.group_id)
@@ -177,12 +196,13 @@ class ConsumerGroupCoordinator:
         if known is None and sum(len(one.members) for one in self._groups.values()) >= _MOST_MEMBERS:
             return Beaten(ApiError.GROUP_MAX_SIZE_REACHED, member_id)
         self._groups[asked.group_id] = group
-        member = ConsumerMember(asked._replace(member_id=member_id), asked.topics, 0.0)
+        topics, pattern = asked.topics or frozenset(), asked.pattern or TopicPattern()
+        member = ConsumerMember(asked._replace(member_id=member_id), topics, pattern)
         if known is not None:
             del group.members[known.asked.member_id]
             member.target, member.given = known.target, known.given
         group.members[member_id] = member
-        if known is None or known.topics != asked.topics:
+        if known is None or known.subscribed != member.subscribed:
             self._retarget(group)
         return self._beaten(group, member, NOTHING, is_whole=True)
 
@@ -198,8 +218,10 @@ class ConsumerGroupCoordinator:
             owns_known = asked.owned is not None and asked.owned <= member.given | member.revoking
             if asked.epoch != member.previous_epoch or not owns_known:
                 return Beaten(ApiError.FENCED_MEMBER_EPOCH, asked.member_id)
-        if asked.topics is not None and asked.topics != member.topics:
-            member.topics = asked.topics
+        before = member.subscribed
+        member.topics = member.topics if asked.topics is None else asked.topics
+        member.pattern = member.pattern if asked.pattern is None else asked.pattern
+        if member.subscribed != before:
             self._retarget(group)
         if asked.assignor not in (None, member.asked.assignor):
             member.asked = member.asked._replace(assignor=asked.assignor)
@@ -253,14 +275,14 @@ class ConsumerGroupCoordinator:
         group.epoch += 1
         members = sorted(group.members.values(), key=lambda one: one.order)
         places: dict[str, list[Place]] = {}
-        for name in sorted({name for one in members for name in one.topics}):
+        for name in sorted({name for one in members for name in one.subscribed}):
             found = self._topics(name)
             if found is not None:
                 places[name] = [(found[0], number) for number in sorted(found[1])]
         targets: dict[str, set[Place]] = {one.asked.member_id: set() for one in members}
         if group.assignor == RANGE:
             for name, of_topic in places.items():
-                subscribed = [one.asked.member_id for one in members if name in one.topics]
+                subscribed = [one.asked.member_id for one in members if name in one.subscribed]
                 for member_id, numbers in zip(
                     subscribed, ranges_of(range(len(of_topic)), len(subscribed)), strict=True
                 ):
@@ -268,7 +290,7 @@ class ConsumerGroupCoordinator:
         else:
             wanted = {
                 one.asked.member_id: dict.fromkeys(
-                    place for name in sorted(one.topics) for place in places.get(name, ())
+                    place for name in sorted(one.subscribed) for place in places.get(name, ())
                 ) for one in members
             }  # fmt: skip
             targets = uniform_of(wanted, {one.asked.member_id: one.target for one in members})

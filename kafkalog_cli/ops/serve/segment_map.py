@@ -169,8 +169,9 @@ class SegmentMap:
             if first.size_bytes > most_bytes:
                 found = Slice(start, start + first.size_bytes, first.last_offset + 1)
                 return found if first_is_whole else None
-            self._read_until(lambda: run is not self._runs[-1] or run.end >= start + most_bytes)
-            return self._up_to(run, first, start + most_bytes, end_offset)
+            limit = start + most_bytes
+            self._read_until(lambda: run is not self._runs[-1] or run.end >= limit or self._next_ends_after(limit))
+            return self._up_to(run, first, limit, end_offset)
 
     def good_bytes(self, position: int, most_bytes: int) -> Slice | None:
         """Return at most `most_bytes` bytes of good messages of Kafka 0.7 from a byte on; None if the byte is damaged.
@@ -216,6 +217,11 @@ class SegmentMap:
         headers = headers_between(self._file, run.positions[place], run.end)
         return next((batch for batch in headers if batch.last_offset >= offset), None)
 
+    def _next_ends_after(self, position: int) -> bool:
+        """Whether the next batch that is not read yet ends after a byte, by its header."""
+        found = header_at(self._file, self._at) if self._seven_base_offset is None else None
+        return isinstance(found, Batch) and found.position + found.size_bytes > position
+
     def _read_until(self, is_enough: Callable[[], bool]) -> CheckedBytes | None:
         """Read parts until it is enough; return the last bytes that were read."""
         read: CheckedBytes | None = None
@@ -232,7 +238,7 @@ class SegmentMap:
         """
         reader = SegmentReader(
             self._file, DamagePolicy.RESYNC, start=self._at, kernels=self._kernels,
-            seven_base_offset=self._seven_base_offset,
+            seven_base_offset=self._seven_base_offset, chunk_bytes=_PART_BYTES,
         )  # fmt: skip
         enough = self._at + _PART_BYTES
         for chain in reader.chains():

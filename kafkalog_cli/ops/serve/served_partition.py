@@ -61,11 +61,12 @@ class RecordsPart(NamedTuple):
         return self
 
     def read_ahead(self) -> CheckedBytes | None:
-        """Read and check as many bytes after these: the client probably asks for them next. Raises as `read_into`.
+        """Read and check the next part: the client probably asks for it next. See `SegmentMap.read_ahead`.
 
-        See `SegmentMap.read_ahead`.
+        Half as many bytes more are enough: with all of them, batches of nearly the same size are read two ahead, and
+        are no longer in memory when they are sent. Raises as `read_into`.
         """
-        return self.segment.read_ahead(self.position + 2 * self.size_bytes)
+        return self.segment.read_ahead(self.position + self.size_bytes * 3 // 2)
 
 
 TellDamage = Callable[[str, str], None]

@@ -3,6 +3,7 @@
 import ast
 import io
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -75,6 +76,31 @@ def test_no_public_class_name_is_defined_twice():
 def test_a_class_name_that_is_defined_twice_is_seen():
     sources = {"a.py": "class A: ...\nclass _B: ...", "b.py": "if x:\n    class A: ...\nclass _B: ...\nclass C: ..."}
     assert class_places(sources) == {"A": ["a.py", "b.py"], "C": ["b.py"]}
+
+
+def rooms_that_are_not_there(folder):
+    """The modules that the docstring of a package names as `module` in a list, or as `module.py`, and that it lacks."""
+    text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+    lists = " ".join(re.findall(r"^- ((?:`[a-z_]+`,? ?)+):", text, re.MULTILINE))
+    for name in re.findall(r"`([a-z_]+)`", lists) + re.findall(r"`([a-z_*…]+)\.py`", text):
+        if not (folder / name).is_dir() and not list(folder.glob(name.replace("…", "*") + ".py")):
+            yield name
+
+
+def test_the_docstring_of_a_package_names_rooms_that_are_there():
+    """A newcomer looks for the room in the docstrings; docs/architecture.md has the paths of files too."""
+    for path in PACKAGE.rglob("__init__.py"):
+        assert list(rooms_that_are_not_there(path.parent)) == [], path
+    paths = re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", (ROOT / "docs" / "architecture.md").read_text())
+    assert [one for one in paths if not (PACKAGE / one).exists() and not (ROOT / one).exists()] == []
+    assert len(paths) > 20
+
+
+def test_a_room_that_is_not_there_is_seen(tmp_path):
+    (tmp_path / "__init__.py").write_text('"""A.\n\n- `a`, `b`: rooms.\n- `c`: a room, with `d.py` and `…_e.py`.\n"""')
+    for name in ("a.py", "x_e.py"):
+        (tmp_path / name).touch()
+    assert list(rooms_that_are_not_there(tmp_path)) == ["b", "c", "d"]
 
 
 def files_on_the_way(argv, function):

@@ -2,12 +2,13 @@
 
 - `views.py`: a View is how a verb's results are shown: JSON fields, text lines, and the counts of its summary.
 - `…_view.py`, `…_views.py`, `…_text.py`, `…_json.py`: the View, the text and the JSON of each command.
-- `records.py`: declarations of JSON objects, as TypedDicts; `log_plan_view.py`: the parts that all changes share.
+- `ndjson.py` has the list of JSON objects. Each is a TypedDict in the file of its command; those of `ls` are in
+  `listing_records.py`. `log_plan_view.py`: the parts that all changes share.
 - `ndjson.py`: JsonLines, one JSON object per line; `human.py`: tables and times; `messages.py`: stderr.
 - `dump_*.py`: the text of kafka-dump-log, byte for byte; `read_*.py`: the text of kafka-console-consumer.
 - `record_json.py`, `decoders.py`, `topic_decoders.py`, `redact.py`: records as JSON, and how their contents are
   shown.
-- `block_lines.py`, `*_compiled.py`, `kernels/`: lines rendered by compiled kernels, the twins of the plain renderers.
+- `block_lines.py`, `kernels/`: lines rendered by compiled kernels, the twins of the plain renderers.
 - `stream.py`: ResultStream, the buffered output stream; `progress.py`: the progress line.
 
 A block is a RecordBlock: batches with their records. A renderer turns blocks into lines; a printer writes them. The

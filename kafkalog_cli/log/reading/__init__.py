@@ -7,7 +7,8 @@ methods go as deep as the caller needs: headers, batches, records. The other mod
 `Chunk`). `read` decompresses and decodes the records of a chunk (`RecordReader`): `read_compiled` does so with compiled
 kernels. `read_ahead` does all this in threads. `record_arrow` turns records into Arrow.
 
-Damage is a `Fault`. After damage, `resync` finds the next good batch. `held_batches` holds doubtful batches back.
+Damage is a `Fault`. After damage, `resync` finds the next good batch. `SegmentReader.held_batches` holds doubtful
+batches back. `allowance` bounds the memory of readers that run ahead.
 
 Buffers are reused: a chunk and its blocks are valid until the next one is requested.
 """

@@ -12,9 +12,9 @@ lint:            ## style and layers
 type:            ## static types
 	mypy
 test:            ## the test suite with a share of its exhaustive tests, as in the README
-	$(PYTHON) -m pytest -n 4
+	$(PYTHON) -m pytest -n 3
 test-all:        ## the test suite with all cases of its exhaustive tests, and four times as many examples of properties
-	HYPOTHESIS_PROFILE=default $(PYTHON) -m pytest -n 4 --share all
+	HYPOTHESIS_PROFILE=default $(PYTHON) -m pytest -n 3 --share all
 test-oldest:     ## formats, records and the command line with the lowest versions of dependencies, in build/oldest
 	$(PYTHON) tests/oldest_versions.py build/oldest
 test-fuzz:       ## the property tests with many more examples

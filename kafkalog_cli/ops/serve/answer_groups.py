@@ -5,7 +5,14 @@ from collections.abc import Iterable
 from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.serve.broker import NO_OPERATIONS, Broker, Request
-from kafkalog_cli.ops.serve.consumer_groups import ASSIGNORS, HEARTBEAT_MS, ConsumerMember, Heartbeat, Place
+from kafkalog_cli.ops.serve.consumer_groups import (
+    ASSIGNORS,
+    HEARTBEAT_MS,
+    ConsumerMember,
+    Heartbeat,
+    Place,
+    TopicPattern,
+)
 from kafkalog_cli.ops.serve.groups import ClassicGroup, ClassicMember, ClassicState, Joining
 
 _CLASSIC, _CONSUMER = "classic", "consumer"
@@ -135,9 +142,10 @@ def consumer_heartbeat(broker: Broker, request: Request) -> Message:
     if body["serverAssignor"] not in (None, *ASSIGNORS):
         message = f"the assignors are {' and '.join(ASSIGNORS)}"
         return {"errorCode": ApiError.UNSUPPORTED_ASSIGNOR, "errorMessage": message}
-    if body.get("subscribedTopicRegex"):
-        message = "kafkalog serve takes no regular expressions from clients"
-        return {"errorCode": ApiError.INVALID_REGULAR_EXPRESSION, "errorMessage": message}
+    try:
+        pattern = _pattern(broker, body.get("subscribedTopicRegex"))
+    except ValueError as error:
+        return {"errorCode": ApiError.INVALID_REGULAR_EXPRESSION, "errorMessage": str(error)}
     classic = broker.groups.describe(body["groupId"])
     if classic is not None and classic.members:
         message = f"Group {body['groupId']} is not a consumer group."
@@ -150,7 +158,7 @@ def consumer_heartbeat(broker: Broker, request: Request) -> Message:
             None if topics is None else frozenset(topics),
             None if owned is None
             else frozenset((one["topicId"], number) for one in owned for number in one["partitions"]),
-            body["serverAssignor"],
+            body["serverAssignor"], pattern,
         )
     )  # fmt: skip
     return {
@@ -158,6 +166,30 @@ def consumer_heartbeat(broker: Broker, request: Request) -> Message:
         "memberEpoch": found.epoch, "heartbeatIntervalMs": HEARTBEAT_MS,
         "assignment": None if found.assignment is None else {"topicPartitions": _by_topic(found.assignment)},
     }  # fmt: skip
+
+
+def _pattern(broker: Broker, text: str | None) -> TopicPattern | None:
+    """Return a pattern with its topics. Raises ValueError for an invalid expression, or without PyArrow.
+
+    PyArrow has RE2, as Kafka has RE2/J: its time is linear. An expression of Python could stop all clients.
+    """
+    if not text:
+        return None if text is None else TopicPattern()
+    try:
+        import pyarrow as pa
+        from pyarrow.compute import match_substring_regex
+    except ImportError:
+        raise ValueError(
+            "kafkalog serve takes regular expressions with PyArrow only: pip install 'kafkalog-cli[arrow]'"
+        ) from None
+    try:
+        match_substring_regex(pa.array([""]), text)  # "a)(b" is not an expression
+        names = [*broker.catalog.topics]
+        matches = match_substring_regex(pa.array(names, pa.string()), rf"\A(?:{text})\z")
+    except (pa.ArrowInvalid, UnicodeError) as error:
+        reason = f"SubscribedTopicRegex `{text}` is not a valid regular expression: {error}."
+        raise ValueError(reason.encode("utf-8", "replace").decode()) from error
+    return TopicPattern(text, frozenset(name for name, found in zip(names, matches.to_pylist(), strict=True) if found))
 
 
 def describe_consumer_groups(broker: Broker, request: Request) -> Message:
@@ -183,7 +215,7 @@ def _consumer_member(broker: Broker, member: ConsumerMember) -> Message:
     return {
         "memberId": asked.member_id, "instanceId": asked.instance_id, "rackId": asked.rack,
         "memberEpoch": member.epoch, "clientId": asked.client_id, "clientHost": f"/{asked.client_host}",
-        "subscribedTopicNames": sorted(member.topics), "subscribedTopicRegex": None,
+        "subscribedTopicNames": sorted(member.topics), "subscribedTopicRegex": member.pattern.text or None,
         "assignment": {"topicPartitions": _named(broker, member.given)},
         "targetAssignment": {"topicPartitions": _named(broker, member.target)}, "memberType": _CONSUMER_PROTOCOL,
     }  # fmt: skip

@@ -4,10 +4,9 @@ from functools import partial
 from typing import Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
-from kafkalog_cli.cli.groups import Contents
+from kafkalog_cli.cli.groups import Contents, RangeOptions
 from kafkalog_cli.cli.options import (
     Format,
-    FromTime,
     IsolationLevel,
     IsolationOption,
     Jobs,
@@ -16,11 +15,8 @@ from kafkalog_cli.cli.options import (
     Now,
     OutputFormat,
     PartitionOption,
-    StartOffset,
-    ToOffset,
     TopicOption,
     TopicPatternOption,
-    Until,
     output_option,
 )
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
@@ -48,10 +44,7 @@ class FindOptions(NamedTuple):
     topic: TopicOption = None
     partition: PartitionOption = None
     topic_pattern: TopicPatternOption = None
-    start: StartOffset = "earliest"
-    from_time: FromTime = None
-    to_offset: ToOffset = None
-    until: Until = None
+    range: RangeOptions = RangeOptions()
     isolation: IsolationOption = IsolationLevel.READ_UNCOMMITTED
     now: Now = None
     first: Annotated[int | None, output_option("--first", metavar="N", min=1,

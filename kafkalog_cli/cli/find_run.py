@@ -1,13 +1,15 @@
 """One run of `kafkalog find`: turns the options into a request, prints what is found, then the summary."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kafkalog_cli.cli.environment import Environment, time_of
+from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.options import default_jobs, selection_of
-from kafkalog_cli.cli.read_run import RecordOutput, decoder_of, fields_of, start_of
+from kafkalog_cli.cli.read_run import RecordOutput, decoder_of, fields_of
 from kafkalog_cli.errors import ExitCode, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.partition import Partition, Segment
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 class FindRun:
     """Prints what is found in partitions, in their order. An error in one partition does not end the others."""
 
-    def __init__(self, environment: Environment, options: "FindOptions") -> None:
+    def __init__(self, environment: Environment, options: FindOptions) -> None:
         self._environment = environment
         self._options = options
         self._progress = Progress(environment.stderr, "find", as_json=options.is_json, clock=environment.clock)
@@ -167,22 +169,17 @@ class FindRun:
             self._out.write(f"{printable(name) if self._out.is_terminal else name}:{searched.matches}\n")
 
     def _checked_request(self) -> FindRequest:
-        options, environment = self._options, self._environment
+        options = self._options
         if options.kcat_format is not None and (options.is_json or options.print_ is not None):
             raise UsageError(reason="-f cannot be combined with --format json or --print")
         if options.only_counts and (options.kcat_format is not None or any(self._around())):
             raise UsageError(reason="--count prints no records: it cannot be combined with -f, -A, -B or -C")
         if options.first is not None and options.last is not None:
             raise UsageError(reason="find takes one of --first and --last")
-        start = start_of(options.start)
-        if options.from_time is not None and options.start != "earliest":
-            raise UsageError(reason="find takes one of --from and --from-time")
-        times = [
-            None if t is None else time_of(environment, t, options.now) for t in (options.from_time, options.until)
-        ]
+        bounds = options.range.bounds(self._environment, options.now, "find")
         limits = DEFAULT_LIMITS._replace(max_output_bytes=options.max_output_bytes, max_ratio=options.max_ratio)
         return FindRequest(
-            self._conditions(), start, times[0], options.to_offset, times[1], Isolation(options.isolation.value),
+            self._conditions(), *bounds, Isolation(options.isolation.value),
             options.first, options.last, *self._around(), options.only_counts, limits,
         )  # fmt: skip
 

@@ -10,13 +10,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Option
-from kafkalog_cli.cli.environment import Environment, now_of
+from kafkalog_cli.cli.environment import Environment, now_of, time_of
 from kafkalog_cli.cli.options import (
     AssumeOffline,
     BrokerConfigOption,
     ConfigOption,
     DryRun,
     Format,
+    FromTime,
     IoBytesPerS,
     Jobs,
     KeyFormatOption,
@@ -29,9 +30,12 @@ from kafkalog_cli.cli.options import (
     PartitionOption,
     Quiet,
     SchemasOption,
+    StartOffset,
     TimeBudget,
+    ToOffset,
     TopicOption,
     TopicPatternOption,
+    Until,
     ValueFormatOption,
     Verbose,
     Wait,
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kafkalog_cli.ops.engine import Engine
+    from kafkalog_cli.ops.read.request import Start
     from kafkalog_cli.ops.session.options import SessionOptions
     from kafkalog_cli.ops.values import Decoding
 
@@ -147,6 +152,37 @@ class OneTopic(NamedTuple):
 
     topic: TopicOption = None
     partition: PartitionOption = None
+
+
+class RangeOptions(NamedTuple):
+    """The first record, and the end before which the last one is: offsets or times."""
+
+    start: StartOffset = "earliest"
+    from_time: FromTime = None
+    to_offset: ToOffset = None
+    until: Until = None
+
+    def bounds(
+        self, environment: Environment, now: str | None, command: str
+    ) -> "tuple[int | Start, int | None, int | None, int | None]":
+        """Return the values in the order of ReadRequest, times in ms; `now` is that of --now. Raises UsageError."""
+        start = self._first_offset()
+        if self.from_time is not None and self.start != "earliest":
+            raise UsageError(reason=f"{command} takes one of --from and --from-time")
+        from_ms, until_ms = (
+            None if text is None else time_of(environment, text, now) for text in (self.from_time, self.until)
+        )
+        return start, from_ms, self.to_offset, until_ms
+
+    def _first_offset(self) -> "int | Start":
+        from kafkalog_cli.ops.read.request import Start
+
+        if self.start in (Start.EARLIEST.value, Start.LATEST.value):
+            return Start(self.start)
+        try:
+            return int(self.start)
+        except ValueError as error:
+            raise UsageError(reason=f"--from {self.start}: an offset, earliest or latest") from error
 
 
 class SettingSources(NamedTuple):

@@ -5,10 +5,9 @@ from typing import Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext
 from kafkalog_cli.cli.environment import shown_reading_into_files
-from kafkalog_cli.cli.groups import Contents
+from kafkalog_cli.cli.groups import Contents, RangeOptions
 from kafkalog_cli.cli.options import (
     Format,
-    FromTime,
     IsolationLevel,
     IsolationOption,
     MaxOutputBytes,
@@ -16,10 +15,7 @@ from kafkalog_cli.cli.options import (
     Now,
     OutputFormat,
     PartitionOption,
-    StartOffset,
-    ToOffset,
     TopicOption,
-    Until,
     limits_option,
     output_option,
     selection_option,
@@ -46,10 +42,7 @@ class ReadOptions(NamedTuple):
         help="Partition directories, or a log directory with --topic.")]
     topic: TopicOption = None
     partition: PartitionOption = None
-    start: StartOffset = "earliest"
-    from_time: FromTime = None
-    to_offset: ToOffset = None
-    until: Until = None
+    range: RangeOptions = RangeOptions()
     max_records: Annotated[int | None, selection_option(metavar="N", min=1,
         help="Stop after N records, over all partitions.")] = None
     key: Annotated[str | None, selection_option("--key", metavar="KEY",

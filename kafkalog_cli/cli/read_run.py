@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kafkalog_cli.cli.environment import Environment, time_of
+from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.options import selection_of
 from kafkalog_cli.errors import ExitCode, KafkalogError, NoRecordAtTime, UsageError, combined_exit_code
 from kafkalog_cli.format.fault import Fault
@@ -17,7 +17,7 @@ from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.ops.damage import is_torn_tail
 from kafkalog_cli.ops.lookup_time import joined_errors
 from kafkalog_cli.ops.read.log_read import Fetches, LogRead, SegmentRead
-from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start, merged_by_time
+from kafkalog_cli.ops.read.request import Isolation, ReadRequest, merged_by_time
 from kafkalog_cli.ops.selection import select_of_topics
 from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.ops.values import Decoding
@@ -165,7 +165,7 @@ class ReadRun:
             return
         if options.contents.decoding:
             raise UsageError(reason="--framing fetch takes bytes as they are stored: no --value-format or --key-format")
-        if options.is_json or options.until is not None or options.max_records is not None or options.key is not None:
+        if options.is_json or (options.range.until, options.max_records, options.key) != (None, None, None):
             raise UsageError(
                 reason="--framing fetch takes whole batches: no --format json, --until, --max-records or --key"
             )
@@ -176,16 +176,11 @@ class ReadRun:
         options, environment = self._options, self._environment
         if options.max_chunk_bytes < options.chunk_bytes:
             raise UsageError(reason="--max-chunk-bytes is below --chunk-bytes")
-        start = start_of(options.start)
-        if options.from_time is not None and start is not Start.EARLIEST:
-            raise UsageError(reason="read takes one of --from and --from-time")
-        times = [
-            None if t is None else time_of(environment, t, options.now) for t in (options.from_time, options.until)
-        ]
+        bounds = options.range.bounds(environment, options.now, "read")
         limits = Limits(options.max_chunk_bytes, options.max_output_bytes, options.max_ratio)
         key = None if options.key is None else options.key.encode("utf-8", "surrogateescape")
         return ReadRequest(
-            start, times[0], options.to_offset, times[1], options.max_records, Isolation(options.isolation.value),
+            *bounds, options.max_records, Isolation(options.isolation.value),
             limits, options.chunk_bytes, key=key,
         )  # fmt: skip
 
@@ -207,16 +202,6 @@ def fields_of(text: str) -> frozenset[str]:
     if unknown:
         raise UsageError(reason=f"--print {','.join(unknown)}: a line has {', '.join(FIELDS)}")
     return fields
-
-
-def start_of(text: str) -> int | Start:
-    """Return the value of --from. Raises UsageError."""
-    if text in (Start.EARLIEST.value, Start.LATEST.value):
-        return Start(text)
-    try:
-        return int(text)
-    except ValueError as error:
-        raise UsageError(reason=f"--from {text}: an offset, earliest or latest") from error
 
 
 def decoder_of(

@@ -4,10 +4,10 @@ from functools import partial
 from typing import Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
+from kafkalog_cli.cli.groups import RangeOptions
 from kafkalog_cli.cli.options import (
     DryRun,
     Format,
-    FromTime,
     IsolationLevel,
     IsolationOption,
     LogDirs,
@@ -15,11 +15,8 @@ from kafkalog_cli.cli.options import (
     Now,
     OutputFormat,
     PartitionOption,
-    StartOffset,
-    ToOffset,
     TopicOption,
     TopicPatternOption,
-    Until,
     pace_option,
 )
 
@@ -46,10 +43,7 @@ class ReplayOptions(NamedTuple):
     topic: TopicOption = None
     partition: PartitionOption = None
     topic_pattern: TopicPatternOption = None
-    start: StartOffset = "earliest"
-    from_time: FromTime = None
-    to_offset: ToOffset = None
-    until: Until = None
+    range: RangeOptions = RangeOptions()
     isolation: IsolationOption = IsolationLevel.READ_COMMITTED
     now: Now = None
     bytes_per_s: Annotated[str | None, pace_option("--bytes-per-s", metavar="SIZE",

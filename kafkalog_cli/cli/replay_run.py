@@ -1,16 +1,17 @@
 """One run of `kafkalog replay`: turns the options into a request, connects, and prints the outcomes."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
-from kafkalog_cli.cli.environment import Environment, time_of
+from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.options import selection_of
-from kafkalog_cli.cli.read_run import start_of
 from kafkalog_cli.disk.fs import read_all
 from kafkalog_cli.errors import ClusterError, ExitCode, UsageError, combined_exit_code
 from kafkalog_cli.format.java_text import parse_properties
 from kafkalog_cli.format.limits import MOST_PROPERTIES_BYTES
 from kafkalog_cli.ops.option_values import parse_size_bytes
-from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start
+from kafkalog_cli.ops.read.request import Isolation, ReadRequest
 from kafkalog_cli.ops.replay.kafka_cluster import KafkaCluster
 from kafkalog_cli.ops.replay.plan import ReplayRequest
 from kafkalog_cli.ops.replay.sending import Replay, ReplayedOffset, ReplayedPartition
@@ -35,13 +36,13 @@ if TYPE_CHECKING:
     from kafkalog_cli.cli.replay import ReplayOptions
 
 
-def run_replay(environment: Environment, options: "ReplayOptions") -> int:
+def run_replay(environment: Environment, options: ReplayOptions) -> int:
     """Replay, or print the plan; return the exit code. Raises as `Replay`, UsageError and ClusterError."""
     return _Run(environment, options).run()
 
 
 class _Run:
-    def __init__(self, environment: Environment, options: "ReplayOptions") -> None:
+    def __init__(self, environment: Environment, options: ReplayOptions) -> None:
         self._environment = environment
         self._options = options
         self._progress = Progress(environment.stderr, "replay", as_json=options.is_json, clock=environment.clock)
@@ -118,15 +119,9 @@ class _Run:
         self._progress.advance(size_bytes, path)
 
 
-def _request(environment: Environment, options: "ReplayOptions") -> ReplayRequest:
-    start = start_of(options.start)
-    if options.from_time is not None and start is not Start.EARLIEST:
-        raise UsageError(reason="replay takes one of --from and --from-time")
-    from_time, until = (
-        None if text is None else time_of(environment, text, options.now) for text in (options.from_time, options.until)
-    )
-    isolation = Isolation(options.isolation.value)
-    read = ReadRequest(start, from_time, options.to_offset, until, isolation=isolation)
+def _request(environment: Environment, options: ReplayOptions) -> ReplayRequest:
+    bounds = options.range.bounds(environment, options.now, "replay")
+    read = ReadRequest(*bounds, isolation=Isolation(options.isolation.value))
     renames = dict(map(_rename, options.rename or ()))
     return ReplayRequest(
         options.paths, options.state,

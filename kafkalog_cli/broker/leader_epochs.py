@@ -1,5 +1,7 @@
 """The leader epochs of a partition and their start offsets (Kafka's LeaderEpochFileCache)."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 
 from kafkalog_cli.broker.load_error import LoadFailed
@@ -21,7 +23,7 @@ class LeaderEpochs:
         self.is_changed = False
 
     @classmethod
-    def from_file(cls, data: bytes) -> "LeaderEpochs":
+    def from_file(cls, data: bytes) -> LeaderEpochs:
         """Decode a `leader-epoch-checkpoint` file. Raises LoadFailed where a broker cannot read the file."""
         entries, faults = decode_leader_epochs(data)
         if faults:

@@ -1,5 +1,7 @@
 """The producer state of a partition up to an offset, and how batches change it (Kafka's ProducerStateManager)."""
 
+from __future__ import annotations
+
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -71,7 +73,7 @@ class EndedTransactions:
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return zip(self._firsts, self._lasts, strict=True)
 
-    def add(self, others: "EndedTransactions") -> None:
+    def add(self, others: EndedTransactions) -> None:
         """Add all of `others`."""
         self._firsts += others._firsts
         self._lasts += others._lasts

@@ -1,5 +1,7 @@
 """The producers of a partition by id, packed: there may be millions, where each client begins as a new producer."""
 
+from __future__ import annotations
+
 import os
 from array import array
 from collections.abc import Callable, Iterator, Mapping
@@ -64,7 +66,7 @@ class ProducerTable(Mapping[int, ProducerEntry]):
         return ProducerTable.of_packed, (bytes(self._rows),)
 
     @classmethod
-    def of_packed(cls, rows: bytes) -> "ProducerTable":
+    def of_packed(cls, rows: bytes) -> ProducerTable:
         """Return a table of packed entries with different ids."""
         table = cls()
         table._rows += rows

@@ -1,5 +1,7 @@
 """Changing, restoring and rebuilding the lines of the offset checkpoints at the root of a log directory."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext, suppress
@@ -66,7 +68,7 @@ class OldLines:
         }
 
     @classmethod
-    def of_object(cls, found: dict[str, Any]) -> "OldLines":
+    def of_object(cls, found: dict[str, Any]) -> OldLines:
         """Return the lines that `as_object` encoded. Raises KeyError, ValueError or TypeError for other data."""
         kind = FileKind(found["file"])
         if kind not in OFFSET_CHECKPOINTS:

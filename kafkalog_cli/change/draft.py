@@ -1,5 +1,7 @@
 """A draft: the files of a partition directory as they would be after the planned changes."""
 
+from __future__ import annotations
+
 import copy
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -72,13 +74,13 @@ class Draft:
         The list is shared with the forks.
         """
 
-    def fork(self) -> "Draft":
+    def fork(self) -> Draft:
         """Return a copy of this draft; later changes to one do not affect the other."""
         fork = copy.copy(self)
         fork._now = dict(self._now)
         return fork
 
-    def differences(self, other: "Draft") -> set[str]:
+    def differences(self, other: Draft) -> set[str]:
         """Return the names of the files that differ between this draft and `other`, its fork or its origin."""
         return {name for name in self._now.keys() | other._now.keys() if self._now.get(name) != other._now.get(name)}
 
@@ -213,7 +215,7 @@ class Draft:
         starts = [(self._spool.add(piece), len(piece)) for piece in pieces]
         self._now[name] = _Written(starts[0][0] if starts else 0, sum(size for _, size in starts))
 
-    def take_over(self, name: str, fork: "Draft") -> None:
+    def take_over(self, name: str, fork: Draft) -> None:
         """Create or replace a file with what a fork of this draft has under that name."""
         self._now[name] = fork._now[name]
 
@@ -328,7 +330,7 @@ class _DraftedFile:
     def close(self) -> None:
         """Do nothing: a subclass that holds an open file closes it."""
 
-    def __enter__(self) -> "_DraftedFile":
+    def __enter__(self) -> _DraftedFile:
         return self
 
     def __exit__(

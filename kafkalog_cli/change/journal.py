@@ -4,6 +4,8 @@ The partition's `.kafkalog/<run id>/` contains the new files until they get thei
 that were cut off, and the manifest. The log is changed only after all of these are on the disk.
 """
 
+from __future__ import annotations
+
 import errno
 import hashlib
 import os
@@ -58,7 +60,7 @@ class CheckpointEdits:
 def apply(  # noqa: PLR0913
     fs: WritableFilesystem,
     directory: str,
-    changes: "Sequence[Change] | Prepare",
+    changes: Sequence[Change] | Prepare,
     *,
     run: RunInfo,
     discard: bool = False,
@@ -404,7 +406,7 @@ def _as_told(changes: Sequence[Change], area: StagingArea) -> Sequence[Change]:
     return changes
 
 
-def _digested(pieces: Iterable[bytes], digest: "hashlib._Hash") -> Iterator[bytes]:
+def _digested(pieces: Iterable[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
     for piece in pieces:
         digest.update(piece)
         yield piece

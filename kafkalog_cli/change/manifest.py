@@ -1,5 +1,7 @@
 """The manifest of a run on one partition: the state before, the planned changes and the state after, as JSON."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections import deque
@@ -84,7 +86,7 @@ class FileFacts:
     inode: int
     mode: int
 
-    def looks_like(self, other: "FileFacts | None") -> bool:
+    def looks_like(self, other: FileFacts | None) -> bool:
         """Whether both may be the same file, judged by size and mtime, which a rename keeps."""
         return other is not None and (self.size_bytes, self.mtime_ns) == (other.size_bytes, other.mtime_ns)
 

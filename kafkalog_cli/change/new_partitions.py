@@ -7,6 +7,8 @@ broker ignores, with all renames that follow. A run that was interrupted before 
 the next run removes its directories. After the commit, the next run does the remaining renames.
 """
 
+from __future__ import annotations
+
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -172,7 +174,7 @@ class NewPartitions:
         self._policy = policy or LockPolicy()
         self._locks = ExitStack()
 
-    def __enter__(self) -> "NewPartitions":
+    def __enter__(self) -> NewPartitions:
         check_named_directory(self._fs, self.log_dir)
         try:
             for take in (lock_log_dir, lock_imports):

@@ -6,6 +6,8 @@ visible, and the next run removes its files. After the commit, the next run move
 the record always agrees with the files.
 """
 
+from __future__ import annotations
+
 import json
 import os
 from contextlib import ExitStack, suppress
@@ -183,7 +185,7 @@ class OutputDirectory:
     def _own(self) -> str:
         return f"{self.path}/{OWN_DIRECTORY}"
 
-    def __enter__(self) -> "OutputDirectory":
+    def __enter__(self) -> OutputDirectory:
         check_output_directory(self._fs, self.path)
         if self._is_kept:
             check_named_file(self._fs, self._record_path)

@@ -1,5 +1,7 @@
 """The only access to the disk: all reads of log data and all changes of a log directory use these classes."""
 
+from __future__ import annotations
+
 import errno
 import os
 import stat
@@ -67,7 +69,7 @@ class ReadableFile(Protocol):
         """
 
     def close(self) -> None: ...
-    def __enter__(self) -> "ReadableFile": ...
+    def __enter__(self) -> ReadableFile: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None: ...
@@ -204,7 +206,7 @@ class RealFile:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def __enter__(self) -> "RealFile":
+    def __enter__(self) -> RealFile:
         return self
 
     def __exit__(

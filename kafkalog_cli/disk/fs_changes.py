@@ -1,5 +1,7 @@
 """Changing the disk: the operations that a writer needs from a file system, and those of the real disk."""
 
+from __future__ import annotations
+
 import errno
 import fcntl
 import os
@@ -57,7 +59,7 @@ class WritableFile(Protocol):
         """Write content, size and attributes to the disk (fsync). A failure is final: do not retry."""
 
     def close(self) -> None: ...
-    def __enter__(self) -> "WritableFile": ...
+    def __enter__(self) -> WritableFile: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None: ...
@@ -67,7 +69,7 @@ class LockHandle(Protocol):
     """A lock that this process holds until `release` or until it ends. A forked child does not hold it."""
 
     def release(self) -> None: ...
-    def __enter__(self) -> "LockHandle": ...
+    def __enter__(self) -> LockHandle: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None: ...
@@ -170,7 +172,7 @@ class DiskFile:
             descriptor, self._descriptor = self._descriptor, -1
             os.close(descriptor)
 
-    def __enter__(self) -> "DiskFile":
+    def __enter__(self) -> DiskFile:
         return self
 
     def __exit__(

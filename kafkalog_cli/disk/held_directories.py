@@ -5,6 +5,8 @@ up twice, it may lead to two places. Therefore a given directory is resolved onc
 component is opened with O_NOFOLLOW, and the last one is used relative to its parent (openat, unlinkat, renameat).
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import stat
@@ -46,7 +48,7 @@ class _Held:
 class HeldDirectory:
     """A directory that is held until `release`, under all paths that lead to it."""
 
-    def __init__(self, directories: "HeldDirectories", paths: Sequence[str]) -> None:
+    def __init__(self, directories: HeldDirectories, paths: Sequence[str]) -> None:
         self._directories = directories
         self._paths = tuple(paths)
 
@@ -56,7 +58,7 @@ class HeldDirectory:
         for path in paths:
             self._directories.give_up(path)
 
-    def __enter__(self) -> "HeldDirectory":
+    def __enter__(self) -> HeldDirectory:
         return self
 
     def __exit__(
@@ -76,7 +78,7 @@ class HeldDirectories:
         self._held: dict[str, _Held] = {}
         self._lock = threading.Lock()
 
-    def __reduce__(self) -> "tuple[type[HeldDirectories], tuple[()]]":
+    def __reduce__(self) -> tuple[type[HeldDirectories], tuple[()]]:
         """Pickle no held directory: a copy in another process, such as a Spark task, starts with none."""
         return HeldDirectories, ()
 
@@ -161,7 +163,7 @@ class HeldDirectories:
             at = path.rfind("/", 0, at)
         return None
 
-    def _way(self, path: str, may_follow: Callable[[Sequence[str]], bool]) -> "_Way":
+    def _way(self, path: str, may_follow: Callable[[Sequence[str]], bool]) -> _Way:
         """Open the parent directory of `path` and return it with the last name of `path`.
 
         The guarded lookup starts at the nearest held directory, or at the directory that contains the `.kafkalog`.

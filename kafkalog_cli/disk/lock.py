@@ -9,6 +9,8 @@ and creates no file. A writer takes these locks:
 - the lock of each partition that it changes.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import threading
@@ -75,7 +77,7 @@ class Held:
         for handle in reversed(self._handles):
             handle.release()
 
-    def __enter__(self) -> "Held":
+    def __enter__(self) -> Held:
         return self
 
     def __exit__(
@@ -90,7 +92,7 @@ class Unlocked:
     def release(self) -> None:
         """Do nothing: there is no lock."""
 
-    def __enter__(self) -> "Unlocked":
+    def __enter__(self) -> Unlocked:
         return self
 
     def __exit__(

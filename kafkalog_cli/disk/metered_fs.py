@@ -1,5 +1,7 @@
 """A file system that reports the bytes read and written through it, for progress and for a limit."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable
 from threading import Event, Lock
@@ -38,7 +40,7 @@ class EndingMeter:
         if self._meter is not None:
             self._meter(path, size_bytes)
 
-    def __enter__(self) -> "EndingMeter":
+    def __enter__(self) -> EndingMeter:
         return self
 
     def __exit__(
@@ -153,7 +155,7 @@ class _MeteredReader:
     def close(self) -> None:
         self._file.close()
 
-    def __enter__(self) -> "_MeteredReader":
+    def __enter__(self) -> _MeteredReader:
         return self
 
     def __exit__(
@@ -186,7 +188,7 @@ class _MeteredWriter:
     def close(self) -> None:
         self._file.close()
 
-    def __enter__(self) -> "_MeteredWriter":
+    def __enter__(self) -> _MeteredWriter:
         return self
 
     def __exit__(

@@ -3,6 +3,8 @@
 There is one descriptor per locked file: closing any descriptor of a file releases all locks of the process on it.
 """
 
+from __future__ import annotations
+
 import errno
 import fcntl
 import os
@@ -29,7 +31,7 @@ class _LockedFile(NamedTuple):
     """A file with locks. The first of `descriptors` has them; others come from a race and stay open as long."""
 
     descriptors: list[int]
-    holds: "list[PosixLock]"
+    holds: list[PosixLock]
 
 
 _locked_files: dict[tuple[int, int], _LockedFile] = {}
@@ -59,7 +61,7 @@ class PosixLock:
             key, self._key = self._key, None
             _give_up(key, self)
 
-    def __enter__(self) -> "PosixLock":
+    def __enter__(self) -> PosixLock:
         return self
 
     def __exit__(

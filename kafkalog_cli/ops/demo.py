@@ -1,5 +1,7 @@
 """Make the demo: append records of a web shop, then leave the directory as a broker killed on a bad disk does."""
 
+from __future__ import annotations
+
 import base64
 import io
 import json
@@ -88,7 +90,7 @@ def make_demo(context: Context, path: str, now_ms: int) -> Demo:
     return Demo(path, len(partitions) + 1)
 
 
-def _append(context: Context, path: str, part: "PartOfDemo", topic_id: str | None, now_ms: int) -> int:
+def _append(context: Context, path: str, part: PartOfDemo, topic_id: str | None, now_ms: int) -> int:
     """Append to a partition, or to a new partition with `topic_id`. Returns the end of its log."""
     observer = _Strict()
     options = SessionOptions(now_ms=now_ms, single_replica=True, config=[f"segment.bytes={SEGMENT_BYTES}"])

@@ -1,5 +1,7 @@
 """Describes groups from the replayed `__consumer_offsets`, as kafka-consumer-groups does, and when offsets expire."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -318,7 +320,7 @@ class _Describer:
         return name or assigned.topic or assigned.topic_id
 
     def _rows(
-        self, group_id: str, kind: str, members: Sequence[MemberDescription], state: _State, expiry: "_Expiry"
+        self, group_id: str, kind: str, members: Sequence[MemberDescription], state: _State, expiry: _Expiry
     ) -> Iterator[GroupOffset]:
         commits = state.held.pop(group_id, {})  # a group with many offsets would be in memory twice
         owners = {
@@ -356,7 +358,7 @@ class _Describer:
             yield _with_end(row, self._log_dirs.replicas.best(topic, number), done)
 
     @cached_property
-    def _shares(self) -> "Mapping[ShareKey, SharePartition]":
+    def _shares(self) -> Mapping[ShareKey, SharePartition]:
         """The state of all share partitions in the log directories."""
         topic = CoordinatorTopic(self._log_dirs, SHARE_GROUP_STATE)
         found: dict[ShareKey, SharePartition] = {}

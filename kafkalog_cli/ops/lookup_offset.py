@@ -1,5 +1,7 @@
 """Look up a record of one partition by offset: the record, its batch, and how it was found; read one batch."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -50,7 +52,7 @@ class Found(NamedTuple):
         """The timestamp of the record in ms, None without a record."""
         return None if self.block is None else int(self.block.records.timestamp[0])
 
-    def noted(self, *notes: str) -> "Found":
+    def noted(self, *notes: str) -> Found:
         """Return the result with more notes."""
         return self._replace(notes=(*self.notes, *notes))
 

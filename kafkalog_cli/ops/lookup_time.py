@@ -1,5 +1,7 @@
 """Look up records of one partition by time: the true record, and a broker's answer if it differs (ListOffsets)."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from heapq import nlargest
 from typing import NamedTuple
@@ -27,7 +29,7 @@ class TimeFound(NamedTuple):
     """
 
     found: Found | None
-    broker: "BrokerAnswer | None" = None
+    broker: BrokerAnswer | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -149,7 +151,7 @@ def _starts(partition: Partition, bounds: LogBounds, now_ms: int) -> list[tuple[
 
 
 def _compared(
-    answer: Found | None, said: "BrokerAnswer | None", search: "TimeSearch", partition: Partition, bounds: LogBounds
+    answer: Found | None, said: BrokerAnswer | None, search: TimeSearch, partition: Partition, bounds: LogBounds
 ) -> TimeFound:
     answer = None if answer is None else with_remarks(answer, partition, bounds)
     found = TimeFound(answer, said, tuple(search.notes))
@@ -175,7 +177,7 @@ class BrokerSearch:
     Indexes that a broker rebuilds, or has in memory, are right: for their segments the answer comes from `truth`.
     """
 
-    def __init__(self, fs: Filesystem, partition: Partition, view: PartitionState, truth: "TimeSearch") -> None:
+    def __init__(self, fs: Filesystem, partition: Partition, view: PartitionState, truth: TimeSearch) -> None:
         self._fs = fs
         self._partition = partition
         self._view = view

@@ -3,6 +3,8 @@
 A wrong mount or a copy is found before work.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -82,14 +84,14 @@ class PartitionIdentity(NamedTuple):
             seen = f"{host} sees another directory there than {self.host}, where the run was planned: {difference}"
             raise Refused(path=self.path, reason=f"{seen}; nothing was changed")
 
-    def _of_the_whole(self, here: "PartitionIdentity") -> str | None:
+    def _of_the_whole(self, here: PartitionIdentity) -> str | None:
         if here.meta != self.meta:
             return f"meta.properties has {_identity(here.meta)}, not {_identity(self.meta)}"
         if here.host == self.host and here.inode != self.inode:
             return f"its inode is {here.inode}, not {self.inode}"
         return None
 
-    def _of_files(self, here: "PartitionIdentity") -> str | None:
+    def _of_files(self, here: PartitionIdentity) -> str | None:
         is_same_host = here.host == self.host
         if not self.is_locked:
             return None if is_same_host else self._of_newest(here)
@@ -100,7 +102,7 @@ class PartitionIdentity(NamedTuple):
                 return f"{name} {_words(ours)}, not {_words(theirs)}"
         return None
 
-    def _of_newest(self, here: "PartitionIdentity") -> str | None:
+    def _of_newest(self, here: PartitionIdentity) -> str | None:
         """Compare the newest log file only: a broker may add newer files, and clean and delete older files."""
         newest = max(here.files, default="")
         for name, theirs in self.files.items():

@@ -1,5 +1,7 @@
 """Reads partitions in parallel, and collects the contents of each on whole columns."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -97,7 +99,7 @@ def _measure_segment(  # noqa: PLR0913, PLR0917
     segment: Segment,
     limits: Limits,
     choice: KernelChoice | None,
-    collector: "ContentsCollector",
+    collector: ContentsCollector,
     found: MeasuredPartition,
 ) -> ExitCode:
     damage, path = DamageSeen(), segment.log.path

@@ -1,5 +1,7 @@
 """How the plans of all changes of a log look: lines and details as text, and the fields of the JSON objects."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 
@@ -124,7 +126,7 @@ def plan_object(changed: Changed[Any]) -> PlanObject:
     )
 
 
-def changed_lines(changed: Changed[Any], said: "Said", *, lists_changes: bool = True) -> Iterator[str]:
+def changed_lines(changed: Changed[Any], said: Said, *, lists_changes: bool = True) -> Iterator[str]:
     """Return the lines that every change of a log has; `lists_changes`: a dry run lists each change."""
     is_dry = changed.is_dry_run
     return plan_lines(changed.plan, said, dry_run=is_dry, with_changes=is_dry and lists_changes)

@@ -6,6 +6,8 @@ Expressions are lists in JSON: ["column", NAME], ["literal", TYPE, VALUE], ["flo
 The types are Spark's. Bytes are written in hexadecimal, and timestamps as microseconds since the epoch.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -48,7 +50,7 @@ class Partials(NamedTuple):
     calls: list[tuple[str, Expression]]
 
     @classmethod
-    def of_json(cls, text: str) -> "Partials":
+    def of_json(cls, text: str) -> Partials:
         """Return what `to_json` wrote."""
         return cls(*json.loads(text))
 

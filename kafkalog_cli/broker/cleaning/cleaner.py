@@ -3,6 +3,8 @@
 Batches that stay whole are copied, and batches without a remaining record are skipped. Only other batches are decoded.
 """
 
+from __future__ import annotations
+
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -85,7 +87,7 @@ class CleaningCounts:
         self.batches_copied = self.batches_rewritten = self.batches_emptied = self.batches_gone = 0
         self.lost_ends = 0
 
-    def followed_by(self, again: "CleaningCounts") -> "CleaningCounts":
+    def followed_by(self, again: CleaningCounts) -> CleaningCounts:
         """Return the counts of two cleanings, where `again` read the segments that this cleaning wrote."""
         both = CleaningCounts()
         both.records_read, both.bytes_read = self.records_read, self.bytes_read

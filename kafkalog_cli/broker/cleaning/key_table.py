@@ -3,6 +3,8 @@
 Kafka's SkimpyOffsetMap compares the MD5 of keys; this table compares the keys themselves.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -21,7 +23,7 @@ class KeySlice(NamedTuple):
     bits: int = 0
     value: int = 0
 
-    def split(self, more_bits: int = 1) -> "list[KeySlice]":
+    def split(self, more_bits: int = 1) -> list[KeySlice]:
         """Return the slices into which `more_bits` further bits split this slice."""
         return [KeySlice(self.bits + more_bits, self.value | at << self.bits) for at in range(1 << more_bits)]
 
@@ -104,7 +106,7 @@ class SoughtKeys:
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def finder(self) -> "KeyFinder":
+    def finder(self) -> KeyFinder:
         """Return a finder of the keys, for use in one thread."""
         return KeyFinder(self._numbers)
 
@@ -142,7 +144,7 @@ class KeyFinder:
         records = block.records
         return field_bytes(block.buffer, int(records.key_position[row]), int(records.key_size[row]))
 
-    def _filled(self) -> "CompiledKeyTable":
+    def _filled(self) -> CompiledKeyTable:
         import numpy as np
 
         sizes = np.array([len(key) for key in self._numbers], dtype=np.int64)

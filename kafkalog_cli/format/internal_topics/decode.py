@@ -1,5 +1,7 @@
 """The schema-driven decoder and encoder of Kafka's messages. The decoder refuses the same bytes as Kafka."""
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
@@ -69,7 +71,7 @@ class WireReader:
     these bytes; both together may have MOST_VALUES.
     """
 
-    def __init__(self, data: bytes | memoryview, position: int = 0, *, within: "WireReader | None" = None) -> None:
+    def __init__(self, data: bytes | memoryview, position: int = 0, *, within: WireReader | None = None) -> None:
         if len(data) > MOST_BYTES:
             raise OverLimit(f"{len(data)} bytes are more than are decoded (limit {MOST_BYTES})")
         self._data = bytes(data)

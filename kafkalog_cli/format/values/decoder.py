@@ -1,5 +1,7 @@
 """Decodes keys and values: one object that a command makes, and asks for every record."""
 
+from __future__ import annotations
+
 import json
 import math
 import struct
@@ -76,11 +78,11 @@ class ValueDecoder:
         """Pickle without the schemas that were parsed."""
         return ValueDecoder, (self.schemas, self.key_format, self.value_format)
 
-    def of_another_thread(self) -> "ValueDecoder":
+    def of_another_thread(self) -> ValueDecoder:
         """Return a decoder with the same schemas that another thread may use at the same time."""
         return ValueDecoder(self.schemas, self.key_format, self.value_format)
 
-    def in_shape(self, shape: Shape) -> "ValueDecoder":
+    def in_shape(self, shape: Shape) -> ValueDecoder:
         """Return a decoder with the same schemas for values that a schema describes; other values are Undecoded."""
         found = self.of_another_thread()
         found._shape = shape

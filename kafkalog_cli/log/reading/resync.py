@@ -1,5 +1,7 @@
 """Find the next good batch after damage: every byte is tried as the start of an entry."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -96,7 +98,7 @@ def next_good_batch(
     return None
 
 
-def _first_good(window: "Window", candidates: "Candidates") -> int | None:
+def _first_good(window: Window, candidates: Candidates) -> int | None:
     """Return the start of the first candidate with a right CRC."""
     left_bytes = _DIRECT_BYTES
     for row, (start, crc_from, end, stored_crc, kind) in enumerate(candidates.rows()):
@@ -122,7 +124,7 @@ _CHECKSUMS = (_crc32c, _crc32)
 _POLYNOMIALS = (CRC32C_POLYNOMIAL, CRC32_POLYNOMIAL)
 
 
-def _crc_of_range(window: "Window", begin: int, end: int, kind: int) -> int | None:
+def _crc_of_range(window: Window, begin: int, end: int, kind: int) -> int | None:
     """Return the CRC of bytes `begin` to `end` of the file, or None if some of them cannot be read."""
     if end <= window.position + window.size:
         return _CHECKSUMS[kind](window.data[begin - window.position : end - window.position], 0)
@@ -132,7 +134,7 @@ def _crc_of_range(window: "Window", begin: int, end: int, kind: int) -> int | No
     return crc if done == end else None
 
 
-def _first_good_in_one_pass(file: ReadableFile, candidates: "Candidates") -> int | None:
+def _first_good_in_one_pass(file: ReadableFile, candidates: Candidates) -> int | None:
     """As `_first_good`, with the running CRC at every border, so that overlapping ranges are read once."""
     good: list[int] = []
     for kind, polynomial in enumerate(_POLYNOMIALS):
@@ -147,7 +149,7 @@ def _first_good_in_one_pass(file: ReadableFile, candidates: "Candidates") -> int
     return min(good, default=None)
 
 
-def _running_crcs(file: ReadableFile, candidates: "Candidates", kind: int) -> tuple[Any, Any]:
+def _running_crcs(file: ReadableFile, candidates: Candidates, kind: int) -> tuple[Any, Any]:
     """Return the borders of the candidates up to the first unreadable byte, and the running CRC at each border.
 
     The running CRC is that of all bytes from the first border on.
@@ -211,7 +213,7 @@ class Candidates(NamedTuple):
     stored_crc: Integers
     crc_kind: Integers
 
-    def taken(self, rows: Flags | slice) -> "Candidates":
+    def taken(self, rows: Flags | slice) -> Candidates:
         """Return the candidates that a mask or slice selects."""
         return Candidates(*(column[rows] for column in self))
 

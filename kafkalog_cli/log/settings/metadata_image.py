@@ -1,5 +1,7 @@
 """The state that the records of `__cluster_metadata` produce: topics, partitions, settings, features, brokers."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -64,7 +66,7 @@ class MetadataImage:
     the parts that it has change nothing.
     """
 
-    def __init__(self, registry: "ClusterRegistry | None" = None) -> None:
+    def __init__(self, registry: ClusterRegistry | None = None) -> None:
         self.registry = registry
         self.topics: dict[str, TopicState] = {}
         """By topic id."""

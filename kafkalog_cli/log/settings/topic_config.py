@@ -1,5 +1,7 @@
 """The settings of a topic's logs and of its broker: their values, and the source of each value."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, unique
@@ -138,11 +140,11 @@ class _Value(Generic[ValueT]):
         self._kind = kind
 
     @overload
-    def __get__(self, settings: None, owner: object = None) -> "_Value[ValueT]": ...
+    def __get__(self, settings: None, owner: object = None) -> _Value[ValueT]: ...
     @overload
-    def __get__(self, settings: "Settings", owner: object = None) -> ValueT: ...
-    def __get__(self, settings: "Settings | None", owner: object = None) -> "ValueT | _Value[ValueT]":
-        return self if settings is None else cast(ValueT, settings.settings[self._name].value)
+    def __get__(self, settings: Settings, owner: object = None) -> ValueT: ...
+    def __get__(self, settings: Settings | None, owner: object = None) -> ValueT | _Value[ValueT]:
+        return self if settings is None else cast("ValueT", settings.settings[self._name].value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +230,7 @@ class TopicConfig(Settings):
     @property
     def segment_bytes(self) -> int:
         """The largest size of a segment (LogConfig.segmentSize)."""
-        return cast(int, self.segment_size.value)
+        return cast("int", self.segment_size.value)
 
     @property
     def is_compacted(self) -> bool:
@@ -243,7 +245,7 @@ class TopicConfig(Settings):
     @property
     def local_retention_ms(self) -> int:
         """Retention time of a tiered topic's local segments, in ms (LogConfig.localRetentionMs)."""
-        local = cast(int, self.settings["local.retention.ms"].value)
+        local = cast("int", self.settings["local.retention.ms"].value)
         return self.retention_ms if local == _AS_RETENTION else local
 
     @property

@@ -1,5 +1,7 @@
 """Append records to a partition as its leader would: the plan, and applying it to the records as they come."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from copy import copy
@@ -102,7 +104,7 @@ class AppendPlan(LogPlan):
         """See ChangePlan; INTERRUPTED if more records may have been waiting."""
         return ExitCode.INTERRUPTED if self.is_cut_short else LogPlan.exit_code.__get__(self)
 
-    def after(self, appended: AppendCounts, *, is_cut_short: bool = False) -> "AppendPlan":
+    def after(self, appended: AppendCounts, *, is_cut_short: bool = False) -> AppendPlan:
         """Return the plan after the append."""
         return replace(self, appended=appended, log_end_offset=appended.end_offset, is_cut_short=is_cut_short)
 
@@ -151,7 +153,7 @@ def forced_codec(config: TopicConfig) -> tuple[Codec, int | None] | None:
     if wanted == "producer":
         return None
     codec = next(known for known in Codec if codec_name(known) == wanted.replace("uncompressed", "none"))
-    return codec, cast(int, config[_LEVELS[codec]].value) if codec in _LEVELS else None
+    return codec, cast("int", config[_LEVELS[codec]].value) if codec in _LEVELS else None
 
 
 def _style(config: TopicConfig, target: AppendTarget, request: AppendRequest) -> BatchStyle:
@@ -394,8 +396,8 @@ class _Flusher:
     """Decides when appended records are synced: after flush.messages records, or after flush.ms."""
 
     def __init__(self, config: TopicConfig, request: AppendRequest) -> None:
-        self.messages = cast(int, config["flush.messages"].value)
-        self._ms = cast(int, config["flush.ms"].value)
+        self.messages = cast("int", config["flush.messages"].value)
+        self._ms = cast("int", config["flush.ms"].value)
         self._clock = request.clock
         self._since = 0
         self._last_ms = self._now_ms()

@@ -1,5 +1,7 @@
 """Gather records into batches by the options of an append, and encode them: common fields, columns of headers."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -56,7 +58,7 @@ class BatchStyle:
         bits = TIMESTAMP_TYPE_MASK if self.append_time_ms is not None else 0
         return self.codec | bits | (TRANSACTIONAL_MASK if self.is_transactional else 0)
 
-    def of(self, origin: RecordOrigin, timestamp: int | None) -> "BatchStyle":
+    def of(self, origin: RecordOrigin, timestamp: int | None) -> BatchStyle:
         """Return the style of a batch for a record with this origin.
 
         If offsets are kept, its epoch, append time and codec are kept too.

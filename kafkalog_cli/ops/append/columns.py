@@ -1,5 +1,7 @@
 """Read records to append as columns, many at a time: NDJSON parsed by compiled kernels."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -88,7 +90,7 @@ class RecordRun:
         sizes = np.maximum(part[_KEY_BYTES], 0) + np.maximum(part[_VALUE_BYTES], 0) + part[_HEADER_BYTES]
         return np.cumsum(sizes + RECORD_OVERHEAD_BYTES)
 
-    def part(self, first: int, end: int) -> "RecordRun":
+    def part(self, first: int, end: int) -> RecordRun:
         """Return the records `first` to `end` (exclusive) with their own bytes."""
         begin = int(self.matrix[_BEGIN, first])
         behind = int(self.matrix[_BEGIN, end]) if end < len(self) else None
@@ -96,7 +98,7 @@ class RecordRun:
         matrix[_POSITIONS, :] -= begin
         return RecordRun(self.buffer[begin:behind], matrix, self.origin)
 
-    def rest(self, first: int) -> "RecordRun":
+    def rest(self, first: int) -> RecordRun:
         """Return the records from `first` on."""
         return self.part(first, len(self))
 
@@ -149,7 +151,7 @@ class PlainRun:
         before = self._end_before(first)
         return [at - before + RECORD_OVERHEAD_BYTES * count for count, at in enumerate(self._ends[first:end], 1)]
 
-    def rest(self, first: int) -> "PlainRun":
+    def rest(self, first: int) -> PlainRun:
         """See RecordRun."""
         begin, rest = self._end_before(first), PlainRun()
         rest.buffer += memoryview(self.buffer)[begin:]

@@ -1,5 +1,7 @@
 """The input of an append: files and standard input in pieces, and their records, read a little ahead in a thread."""
 
+from __future__ import annotations
+
 import select
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
@@ -116,7 +118,7 @@ class Ahead:
         self._is_stopped = Event()
         self._thread: Thread | None = None
 
-    def __enter__(self) -> "Ahead":
+    def __enter__(self) -> Ahead:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,5 +1,7 @@
 """Parse records to append: NDJSON as dump-log prints it, or one record per line."""
 
+from __future__ import annotations
+
 import base64
 import binascii
 import json
@@ -42,7 +44,7 @@ class PieceLines:
     Raises LineTooLong for a line that is too long to be held in memory.
     """
 
-    def __init__(self, pieces: "Iterable[Piece]") -> None:
+    def __init__(self, pieces: Iterable[Piece]) -> None:
         self._pieces = pieces
 
     def __iter__(self) -> Iterator[bytes | None]:

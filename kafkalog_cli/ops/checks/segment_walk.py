@@ -3,6 +3,8 @@
 `log_range` finds the offsets of a log so, from its last segment and not from its index alone.
 """
 
+from __future__ import annotations
+
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
@@ -191,7 +193,7 @@ class SegmentWalk:
             self._look_at(batch_run)
             yield batch_run
 
-    def run(self) -> "SegmentWalk":
+    def run(self) -> SegmentWalk:
         """Walk to the end, for the attributes alone, and return this walk."""
         for _ in self:
             pass

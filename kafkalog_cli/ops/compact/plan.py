@@ -1,5 +1,7 @@
 """The plan of a compaction: whether a log is dirty enough, which segments become one, and the values of an erasure."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, unique
@@ -144,7 +146,7 @@ class CompactPlan(LogPlan):
     retention: RetainPlan | None = None
     retention_run: str | None = None
     explained: tuple[RecordFate, ...] | None = None
-    erasure: "Erasure | None" = None
+    erasure: Erasure | None = None
 
     def number_of(self, name: str) -> int:
         """Return the value of a number setting."""
@@ -159,7 +161,7 @@ class CompactPlan(LogPlan):
             return self.dirt.first_uncleanable
         return self.high_watermark.offset
 
-    def followed_by(self, retention: RetainPlan) -> "CompactPlan":
+    def followed_by(self, retention: RetainPlan) -> CompactPlan:
         """Return the plan followed by the retention of the cleaned log."""
         names = {setting.name for setting in self.settings}
         more = (setting for setting in retention.settings if setting.name not in names)

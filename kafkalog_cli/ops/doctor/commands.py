@@ -3,6 +3,8 @@
 The commands of a page about a line of a broker's log get the paths of the disk at hand.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import shlex
@@ -197,14 +199,14 @@ class MessagePlaces:
         text: str,
         metadata: str | None = None,
         broker_config: str | None = None,
-    ) -> "MessagePlaces":
+    ) -> MessagePlaces:
         """Return the paths for a text: its partition is the first directory of the log directory that it names."""
         by_name = {one.directory.name: one for one in directories if one.directory.kind is DirectoryKind.PARTITION}
         names = (word.rstrip(".") for word in _NAME.findall(text))
         partition = next((by_name[name] for name in names if name in by_name), None)
         return cls(log_dir, partition, _other(partition, text), metadata, broker_config)
 
-    def about(self, directory: PartitionPath) -> "MessagePlaces":
+    def about(self, directory: PartitionPath) -> MessagePlaces:
         """Return the places for another partition."""
         return MessagePlaces(self.log_dir, directory, None, self.metadata, self.broker_config)
 

@@ -1,5 +1,7 @@
 """Build one new partition from its rows, in a directory that no broker reads yet."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -49,7 +51,7 @@ class TopicStyle:
     keeps_epochs: bool = False
 
     @classmethod
-    def of(cls, source: SettingsSource, log_dir: str, topic: str, writing: Writing, now_ms: int) -> "TopicStyle":
+    def of(cls, source: SettingsSource, log_dir: str, topic: str, writing: Writing, now_ms: int) -> TopicStyle:
         """Return the style with the topic's settings there. Raises as `SettingsSource.metadata` does."""
         config = source.topic_config(log_dir, topic)
         return cls(topic, config, LogRequest(now_ms, source).used_settings(log_dir, topic), writing, now_ms)
@@ -62,7 +64,7 @@ class TopicStyle:
         codec, level = (writing.codec_id, writing.compression_level) if forced is None else forced
         is_append_time = self.config["message.timestamp.type"].value == "LogAppendTime" and not writing.keep_offsets
         append_time_ms = self.now_ms if is_append_time else None
-        most_bytes = min(cast(int, self.config["max.message.bytes"].value), self.config.segment_bytes)
+        most_bytes = min(cast("int", self.config["max.message.bytes"].value), self.config.segment_bytes)
         batch_bytes = min(writing.batch_bytes, most_bytes)
         return BatchStyle(
             codec, level, batch_bytes, append_time_ms=append_time_ms,

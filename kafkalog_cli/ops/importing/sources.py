@@ -1,5 +1,7 @@
 """The request of an import, the files that it reads, and what names, schemas and metadata say about the records."""
 
+from __future__ import annotations
+
 import io
 import os
 import re
@@ -62,7 +64,7 @@ class ImportRequest:
             keep_offsets=keep_offsets,
         )
 
-    def keeps_offsets(self, files: "Sequence[InputFile]") -> bool:
+    def keeps_offsets(self, files: Sequence[InputFile]) -> bool:
         """Whether offsets are kept. Raises UsageError if only some of the files have them."""
         if self.new_offsets or self.partitions is not None:
             return False

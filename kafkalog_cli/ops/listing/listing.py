@@ -1,5 +1,7 @@
 """Describe a partition and its segments for `ls`: names, sizes, checkpoints, the first and last headers."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
@@ -65,7 +67,7 @@ class BytesByKind:
         """Return the sizes by field name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    def __add__(self, other: "BytesByKind") -> "BytesByKind":
+    def __add__(self, other: BytesByKind) -> BytesByKind:
         added = other.by_name()
         return BytesByKind(**{name: size + added[name] for name, size in self.by_name().items()})
 

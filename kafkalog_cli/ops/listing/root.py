@@ -3,6 +3,8 @@
 A small file that cannot be read or decoded gives a fault, never an exception.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -138,7 +140,7 @@ class LogDirRoot:
         runs = (f"run {run} (on {', '.join(names)})" for run, names in self.marker_held_for.items())
         return f"until undone: {', '.join(runs)}"
 
-    def about(self, topic: str, partition: int) -> "LogDirRoot":
+    def about(self, topic: str, partition: int) -> LogDirRoot:
         """Return the state with the lines of one partition only, small enough to send with each of many partitions."""
         names = ((topic, partition),)
         lines = {kind: {name: found[name] for name in names if name in found} for kind, found in self.offsets.items()}

@@ -1,5 +1,7 @@
 """The space on the disk: sizes, allocated space and what could be freed, of partitions, topics and log directories."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, unique
@@ -40,7 +42,7 @@ class Freeable:
         """The sum of what is known."""
         return self.due_bytes + (self.retention_bytes or 0) + (self.compaction_bytes or 0)
 
-    def __add__(self, other: "Freeable") -> "Freeable":
+    def __add__(self, other: Freeable) -> Freeable:
         return Freeable(
             self.due_bytes + other.due_bytes,
             _sum(self.retention_bytes, other.retention_bytes),
@@ -81,7 +83,7 @@ class Usage:
         """All of the allocated space."""
         return self.allocated_bytes + self.run_allocated_bytes
 
-    def __add__(self, other: "Usage") -> "Usage":
+    def __add__(self, other: Usage) -> Usage:
         both = [freeable for freeable in (self.freeable, other.freeable) if freeable is not None]
         return Usage(
             self.partitions + other.partitions,

@@ -1,5 +1,7 @@
 """Copies the files of a log directory: logs without contents, checkpoints with hashed names, others as they are."""
 
+from __future__ import annotations
+
 import re
 import struct
 from collections.abc import Callable, Iterable, Iterator
@@ -102,7 +104,7 @@ class FileCopier:
         counts.opaque_batches += redactor.opaque
         counts.opaque_records += self.internal.opaque - opaque_records
 
-    def _rewrite(self, topic: str | None) -> "Rewrite":
+    def _rewrite(self, topic: str | None) -> Rewrite:
         internal, key_of = self.internal, self.pseudonyms.key
 
         def rewrite(key: bytes | None, value: bytes | None, is_control: bool) -> tuple[bytes | None, bytes | None]:

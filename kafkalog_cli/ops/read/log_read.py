@@ -1,5 +1,7 @@
 """Read a partition as a consumer, by segments or as fetches of whole batches; damage is reported and skipped."""
 
+from __future__ import annotations
+
 from array import array
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
@@ -75,7 +77,7 @@ class LogRead:
         """The first offset of the open transaction at which read_committed ends; None if there was none."""
         return None if self._committed is None else self._committed.last_stable_offset
 
-    def segments(self) -> "Generator[SegmentRead, None, None]":
+    def segments(self) -> Generator[SegmentRead, None, None]:
         """Yield the segments that contain offsets of the range.
 
         The last of them may have a base offset above the range's end and still contain lower offsets.

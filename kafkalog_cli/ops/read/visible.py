@@ -1,5 +1,7 @@
 """Choose the batches that a consumer gets: its range, no control batches, and no batches that read_committed hides."""
 
+from __future__ import annotations
+
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -58,7 +60,7 @@ class Visibility:
     """
 
     def __init__(
-        self, first_offset: int, end_offset: int, committed: "Committed | None", *, with_control: bool = False
+        self, first_offset: int, end_offset: int, committed: Committed | None, *, with_control: bool = False
     ) -> None:
         self._first = first_offset
         self._reached = first_offset

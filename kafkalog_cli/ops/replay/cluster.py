@@ -1,5 +1,7 @@
 """The cluster that receives records, as replay sees it. Tests hand in a cluster of their own."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
@@ -18,7 +20,7 @@ class SentRecord(NamedTuple):
     headers: tuple[Header, ...]
     timestamp_ms: int | None
 
-    def is_same(self, other: "SentRecord") -> bool:
+    def is_same(self, other: SentRecord) -> bool:
         """Whether the contents are equal, without timestamps if either record has none."""
         if self[:3] != other[:3]:
             return False

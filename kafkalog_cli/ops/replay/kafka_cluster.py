@@ -1,5 +1,7 @@
 """A cluster of real brokers, through librdkafka (confluent-kafka)."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -115,7 +117,7 @@ class KafkaCluster:
     @contextmanager
     def sender(
         self, topic: str, partition: int, codec: str, acknowledged: Callable[[int], None]
-    ) -> "Iterator[KafkaSender]":
+    ) -> Iterator[KafkaSender]:
         """See Cluster."""
         found = self.topic(topic)
         most_bytes = int((found.settings if found else {}).get("max.message.bytes", _LARGEST_BATCH_BYTES))

@@ -1,5 +1,7 @@
 """The state of a replay: how far the records of each partition are acknowledged. See docs/replay.md for its format."""
 
+from __future__ import annotations
+
 import json
 import os
 from collections.abc import Mapping
@@ -49,7 +51,7 @@ class ReplayState:
         self._request = dict(request)
         self._opened = ExitStack()
 
-    def __enter__(self) -> "ReplayState":
+    def __enter__(self) -> ReplayState:
         with ExitStack() as opened:
             opened.enter_context(lock_named_file(self._fs, self.path, "kafkalog replay"))
             self.load()

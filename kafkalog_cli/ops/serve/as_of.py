@@ -4,6 +4,8 @@ Logs do not record when a batch was appended. The largest timestamp of a batch i
 broker's clock for LogAppendTime, markers and committed offsets, and of the producer's clock otherwise.
 """
 
+from __future__ import annotations
+
 from types import TracebackType
 from typing import NamedTuple
 
@@ -49,7 +51,7 @@ class CutFile:
         """Close the file."""
         self._file.close()
 
-    def __enter__(self) -> "CutFile":
+    def __enter__(self) -> CutFile:
         return self
 
     def __exit__(

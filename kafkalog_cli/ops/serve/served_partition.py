@@ -1,5 +1,7 @@
 """One partition as its leader would serve it: bounds, slices of records, transactions, offsets by time."""
 
+from __future__ import annotations
+
 import errno
 from collections.abc import Callable, Sequence
 from enum import Enum, unique
@@ -50,7 +52,7 @@ class RecordsPart(NamedTuple):
     next_offset: int
     segment: SegmentMap
 
-    def in_format(self, most_magic: int) -> "RecordsPart | NoRecords":
+    def in_format(self, most_magic: int) -> RecordsPart | NoRecords:
         """Return the first batches up to a batch of a newer message format than `most_magic`. Raises as `read_into`."""
         end, following = self.position, self.next_offset
         for batch in headers_between(self.file, self.position, self.position + self.size_bytes):

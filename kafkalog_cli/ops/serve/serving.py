@@ -1,5 +1,7 @@
 """Opens everything that a server needs, in order, and closes it: the view, the offsets, the socket."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -116,7 +118,7 @@ class Serving:
         """End `run`; any thread may call this."""
         self.server.stop()
 
-    def __enter__(self) -> "Serving":
+    def __enter__(self) -> Serving:
         return self
 
     def __exit__(

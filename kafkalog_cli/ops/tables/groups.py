@@ -1,5 +1,7 @@
 """Rows of groups and members as a group coordinator has them: classic, consumer (KIP-848), share, streams."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
@@ -101,7 +103,7 @@ class GroupState(Enum):
     NOT_READY = "NotReady"
 
 
-def group_state(entries: Iterable[CoordinatorEntry], log_partition: int) -> "GroupReplay":
+def group_state(entries: Iterable[CoordinatorEntry], log_partition: int) -> GroupReplay:
     """Return the groups after replaying a whole partition (GroupMetadataManager.replay)."""
     replay = GroupReplay(log_partition)
     for entry in entries:

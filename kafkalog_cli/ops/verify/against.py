@@ -1,5 +1,7 @@
 """Compare two partitions, or those of two log directories: where they diverge (`verify --against`)."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -70,7 +72,7 @@ def compare(  # noqa: PLR0913, PLR0917
     theirs: Partition,
     limits: Limits = DEFAULT_LIMITS,
     choice: KernelChoice | None = None,
-    policy: "ReplicaPolicy | None" = None,
+    policy: ReplicaPolicy | None = None,
 ) -> Comparison:
     """Compare two directories of one partition, batch by batch and, where batches differ, record by record.
 
@@ -112,7 +114,7 @@ class ReplicaPolicy:
     is_compacted: bool | None = None
     log_start: int = 0
 
-    def with_other(self, other: "ReplicaPolicy") -> "ReplicaPolicy":
+    def with_other(self, other: ReplicaPolicy) -> ReplicaPolicy:
         """Combine the policies of both replicas.
 
         One source that knows the policy is enough. If the sources disagree, the topic counts as compacted, because

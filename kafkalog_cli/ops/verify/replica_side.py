@@ -1,5 +1,7 @@
 """The batches and records of one replica in log order, and the facts collected during the comparison."""
 
+from __future__ import annotations
+
 import hashlib
 import struct
 from collections.abc import Generator, Iterator
@@ -122,7 +124,7 @@ class ReplicaSide:
         self._batch_runs = self._walk()
         self._next_batch_run()
 
-    def __enter__(self) -> "ReplicaSide":
+    def __enter__(self) -> ReplicaSide:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -213,7 +215,7 @@ class ReplicaSide:
         self.missing.add(head.first, head.batch.last_offset)
         return True
 
-    def records_of(self, head: Head) -> "ReplicaRecords":
+    def records_of(self, head: Head) -> ReplicaRecords:
         """Return the records of a batch.
 
         For the same batch as in the last call the iteration continues where it was; any other batch starts at its first

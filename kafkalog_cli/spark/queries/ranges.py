@@ -5,6 +5,8 @@ filters. So it gives the same rows for a view without the records that the filte
 for any plan by which Spark then runs the query, because the range belongs to the view: no filter is pushed to a scan.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from functools import reduce
 from typing import Any, NamedTuple
@@ -33,7 +35,7 @@ class ScanRange(NamedTuple):
         first, end = self.records.from_offset, self.records.to_offset
         return not self.partitions or self.records.is_empty or (end is not None and first >= end)
 
-    def both(self, other: "ScanRange") -> "ScanRange":
+    def both(self, other: ScanRange) -> ScanRange:
         """Return the intersection of this range and another."""
         mine, its = self.records, other.records
         records = RecordRange(
@@ -44,7 +46,7 @@ class ScanRange(NamedTuple):
         )
         return ScanRange(self.partitions & other.partitions, records)
 
-    def either(self, other: "ScanRange") -> "ScanRange":
+    def either(self, other: ScanRange) -> ScanRange:
         """Return the smallest range that contains this range and another."""
         if self.is_empty or other.is_empty:
             return other if self.is_empty else self

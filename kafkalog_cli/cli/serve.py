@@ -50,7 +50,7 @@ def serve(  # noqa: PLR0913, PLR0917 options
     topic_pattern: TopicPatternOption = None,
     max_connections: Annotated[int, limits_option("--max-connections", metavar="N", min=1, max=10_000,
         help="Most connections at a time.")] = 100,
-    idle: Annotated[float, limits_option("--idle", metavar="SECONDS", min=1,
+    idle: Annotated[float, limits_option("--idle", metavar="SECONDS", min=1, max=31_536_000,
         help="Close a connection after SECONDS without a request.")] = 600.0,
     broker_config: BrokerConfigOption = None,
     metadata: MetadataOption = None,

@@ -42,7 +42,7 @@ class LockPolicy(NamedTuple):
     It never overrides a lock that another process holds.
     """
 
-    wait_ms: int = 0
+    wait_ms: float = 0
     assume_offline: bool = False
     sleep: Callable[[float], None] = time.sleep
 

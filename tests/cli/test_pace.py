@@ -414,8 +414,8 @@ def test_a_salvage_that_was_cut_off_is_seen(tmp_path):
     assert "a salvage that was cut off has left it" in err
 
 
-@pytest.mark.parametrize("path", [".lock", "t-0/.kafkalog/lock"])
-def test_waiting_for_a_lock_can_be_interrupted(tmp_path, path):
+@pytest.mark.parametrize(("path", "wait"), [(".lock", "600"), ("t-0/.kafkalog/lock", "600"), (".lock", "inf")])
+def test_waiting_for_a_lock_can_be_interrupted(tmp_path, path, wait):
     root = log_directory(tmp_path / "log")
     clock = Clock()
 
@@ -432,7 +432,7 @@ def test_waiting_for_a_lock_can_be_interrupted(tmp_path, path):
 
     out, err = io.BytesIO(), io.BytesIO()
     environment = Environment(stdout=out, stderr=err, fs=Held(RealFilesystem()), clock=clock, sleep=sleep)
-    assert run(["recover", "--jobs", "1", "--wait", "600", str(root)], environment) == 130
+    assert run(["recover", "--jobs", "1", "--wait", wait, str(root)], environment) == 130
     assert 1010 < clock.now < 1012
     assert b"8 partitions not done" in err.getvalue()
     assert_clean(root, [])

@@ -115,7 +115,7 @@ class Runner:
         self.shared = shared
         self.observer = observer
         self.interruptions = interruptions
-        self.lock_policy = LockPolicy(int(options.wait_seconds * 1000), options.assume_offline, self._wait)
+        self.lock_policy = LockPolicy(options.wait_seconds * 1000, options.assume_offline, self._wait)
         limit = options.pace.io_bytes_per_second
         self._rate = None if limit is None else IoRate(limit / shared.sharers, clock=context.clock, sleep=context.sleep)
         self._is_elsewhere = is_elsewhere

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol
@@ -11,7 +11,7 @@ from kafkalog_cli.disk.pair_spool import PairSpool
 from kafkalog_cli.format.batch import MESSAGE_SEVEN_MAGIC0, MESSAGE_SEVEN_MAGIC1, Batch, BatchArrays, BatchColumns
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
-from kafkalog_cli.format.java_text import java_string
+from kafkalog_cli.format.java_text import java_string, string_hash
 from kafkalog_cli.format.records import RecordBlock, field_bytes
 from kafkalog_cli.output.dump_text import Abort, LogText
 from kafkalog_cli.output.large_fields import is_large, java_pieces
@@ -149,12 +149,12 @@ Pairs = list[tuple[int, int]]
 
 @dataclass(slots=True, eq=False, repr=False)
 class DumpReports:
-    """Pairs by absolute path, in the order of the arguments.
+    """Pairs by absolute path.
 
     The Scala tool prepends to its lists of mismatches and gaps, so these print newest first. The Java tool has them in
-    sorted maps: the newest pair of each offset, mismatches from the last offset down, gaps from the first up. The order
-    of files in the tools' hash maps is not reproduced. There can be as many gaps as records, so `gaps` spools all of
-    them; `_non_consecutive` has the ranges in `gaps` by path.
+    sorted maps: the newest pair of each offset, mismatches from the last offset down, gaps from the first up. The files
+    are in the order of the tools' hash maps. There can be as many gaps as records, so `gaps` spools all of them;
+    `_non_consecutive` has the ranges in `gaps` by path.
     """
 
     version: KafkaVersion = NEWEST
@@ -177,36 +177,69 @@ class DumpReports:
 
     def text(self) -> Iterator[str]:
         """Iterate over the text of all reports; empty if there is nothing to report."""
-        for path, pairs in self.index_mismatches.items():
-            if len(pairs):
-                yield f"Mismatches in :{path}\n"
-                shown = pairs.newest_first(0, len(pairs)) if self.version.is_scala else pairs.last_first()
-                yield from (f"  Index offset: {index}, log offset: {log}\n" for index, log in shown)
-        for path, pairs in self.time_mismatches.items():
-            yield f"Found timestamp mismatch in :{path}\n"
-            yield from (f"  Index timestamp: {index}, log timestamp: {log}\n" for index, log in _in_file_order(pairs))
-        for path, pairs in self.out_of_order.items():
-            yield f"Found out of order timestamp in :{path}\n"
-            yield from (
-                f"  Index timestamp: {now}, Previously indexed timestamp: {before}\n"
-                for now, before in _in_file_order(pairs)
-            )
-        for path, pairs in self.not_found.items():
-            place = "the log." if self.version.is_scala else f":{path}"
-            yield f"The following indexed offsets are not found in {place}\n"
-            yield from (f"Indexed offset: {index}, found log offset: {log}\n" for index, log in _in_file_order(pairs))
-        for path, ranges in self._non_consecutive.items():
+        place = "the log." if self.version.is_scala else ":{}"
+        found = {path: pairs for path, pairs in self.index_mismatches.items() if len(pairs)}
+        for path in self._in_map_order(found, is_put_again=_has_several(found)):
+            yield f"Mismatches in :{path}\n"
+            yield from _lines("  Index offset: {}, log offset: {}", self._mismatches(found[path]))
+        for times, heading, line in (
+            (self.time_mismatches, "Found timestamp mismatch in :{}", "  Index timestamp: {}, log timestamp: {}"),
+            (
+                self.out_of_order,
+                "Found out of order timestamp in :{}",
+                "  Index timestamp: {}, Previously indexed timestamp: {}",
+            ),
+            (
+                self.not_found,
+                f"The following indexed offsets are not found in {place}",
+                "Indexed offset: {}, found log offset: {}",
+            ),
+        ):
+            for path in self._in_map_order(times, is_put_again=not self.version.is_scala and _has_several(times)):
+                yield f"{heading.format(path)}\n"
+                yield from _lines(line, times[path].oldest_first(0, len(times[path])))
+        ranges = self._non_consecutive
+        last = sum(end - begin for begin, end in next(reversed(ranges.values()), []))
+        for path in self._in_map_order(ranges, is_put_again=last > 1, is_computed=False):
             yield f"Non-consecutive offsets in {path}\n"
-            yield from (f"  {first} is followed by {second}\n" for first, second in self._in_order(ranges))
+            yield from _lines("  {} is followed by {}", self._gaps(ranges[path]))
 
-    def _in_order(self, ranges: Pairs) -> Iterator[tuple[int, int]]:
+    def _in_map_order(self, paths: Collection[str], *, is_put_again: bool, is_computed: bool = True) -> list[str]:
+        """Return paths in the order of the real tool's hash map, into which they were put one after another.
+
+        A Scala map grows before a put into 11 keys, and sorts the keys of a bucket by their hashes. A Java map grows
+        after its 13th put. computeIfAbsent (`is_computed`) grows it before a call with 13 keys, and puts a key before
+        the others of its bucket. Scala and computeIfAbsent grow the map even if it has the key; `is_put_again` says so
+        of the last key.
+        """
+        rank = {path: at for at, path in enumerate(paths)}
+        spread = {path: (hashed := string_hash(path)) ^ (hashed & 0xFFFFFFFF) >> 16 for path in paths}
+        full = len(rank) - 1
+        if self.version.is_scala:
+            full, rank = len(rank) + is_put_again, spread
+        elif is_computed:
+            full, rank = len(rank) + is_put_again - 2, {path: -at for path, at in rank.items()}
+        buckets = 16
+        while full >= buckets * 3 // 4:
+            buckets *= 2
+        return sorted(rank, key=lambda path: (spread[path] & buckets - 1, rank[path]))
+
+    def _mismatches(self, pairs: PairSpool) -> Iterator[tuple[int, int]]:
+        return pairs.newest_first(0, len(pairs)) if self.version.is_scala else pairs.last_first()
+
+    def _gaps(self, ranges: Pairs) -> Iterator[tuple[int, int]]:
         if self.version.is_scala:
             return chain.from_iterable(self.gaps.newest_first(begin, end) for begin, end in reversed(ranges))
         return self.gaps.by_first(ranges)
 
 
-def _in_file_order(pairs: PairSpool) -> Iterator[tuple[int, int]]:
-    return pairs.oldest_first(0, len(pairs))
+def _has_several(found: Mapping[str, PairSpool]) -> bool:
+    """Whether the last path has more than one pair."""
+    return any(len(pairs) > 1 for pairs in list(found.values())[-1:])
+
+
+def _lines(line: str, pairs: Iterable[tuple[int, int]]) -> Iterator[str]:
+    return (f"{line.format(*pair)}\n" for pair in pairs)
 
 
 _CODEC_OBJECTS = {0: "NoCompressionCodec", 1: "GZIPCompressionCodec", 2: "SnappyCompressionCodec"}

@@ -120,12 +120,12 @@ def list_partition(
 ) -> PartitionListing:
     """Describe one partition; `root` is its log directory, None if it is in none.
 
-    Raises as `list_directory` does. Anything wrong in the files becomes a fault.
+    Raises Unreadable. Anything wrong in the files becomes a fault.
     """
     notes = FaultNotes(fs)
-    entries = fs.list_directory(partition.path)
+    entries = partition.entries
     _strange_names(entries, notes)
-    for path, what in odd_entries(fs, partition.path):
+    for path, what in odd_entries(fs, partition.path, entries):
         notes.add(path, [Fault(FaultKind.UNREADABLE, 0, f"{what}, which kafkalog did not make: skipped")])
     offsets = CheckpointedOffsets()
     if root is not None and partition.directory.kind is DirectoryKind.PARTITION:

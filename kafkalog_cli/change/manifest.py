@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from enum import Enum, unique
@@ -222,13 +222,13 @@ def run_ids(fs: Filesystem, directory: str) -> list[str]:
     return [entry.path.rpartition("/")[2] for entry in entries]
 
 
-def odd_entries(fs: Filesystem, directory: str) -> list[tuple[str, str]]:
+def odd_entries(fs: Filesystem, directory: str, listed: Iterable[FileStatus] | None = None) -> list[tuple[str, str]]:
     """Return the path and a description of each entry in a partition's `.kafkalog` that no run makes, such as a link.
 
-    Every command leaves these entries alone. Raises Unreadable.
+    Every command leaves these entries alone. `listed`: the partition's entries, if they are known. Raises Unreadable.
     """
     runs = runs_directory(directory)
-    found = fs.status(runs)
+    found = fs.status(runs) if listed is None else next((entry for entry in listed if entry.path == runs), None)
     if found is None:
         return []
     if found.is_symlink or not found.is_directory:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
+from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.listing.paths import Lister, Listing
 from kafkalog_cli.ops.listing.root import LocatedFault, LogDirRoot
 from kafkalog_cli.ops.listing.usage import Freeable, SortKey, Usage, by_log_dir, by_topic, in_order, usage_of
@@ -135,7 +136,7 @@ class LsRun:
     def _count(self, listing: Listing) -> None:
         counts = self._counts
         counts.partitions += len(listing.partitions)
-        counts.segments += sum(len(found.partition.segments) for found in listing.partitions)
+        counts.segments += sum(found.partition.segments for found in listing.partitions)
         counts.files += len(listing.files)
         counts.bytes += sum(found.bytes_by_kind.total for found in listing.partitions)
         counts.bytes += sum(found.status.size_bytes for found in listing.files)
@@ -258,7 +259,14 @@ class UsageRun:
         view: View[object] = View(PARTITION, lambda _: {}, lambda _: ())
         session = begin(self._environment, FREEABLE, view, self._options.planning, Printing(output=output)).session
         session.shared.named_paths = frozenset(path.rstrip("/") for path in self._options.paths)
-        return freeable_of(session, [found.partition for found in self._found.values()])
+        partitions, removed = [], {}
+        for path in (found.partition.path for found in self._found.values()):
+            try:
+                partitions.append(open_partition(self._environment.fs, path))
+            except KafkalogError as error:  # a broker removed it after it was listed
+                removed[path] = Freeable(unknown_because=(str(error),), partitions=1, unknown_partitions=1)
+        freeable, code = freeable_of(session, partitions)
+        return {**freeable, **removed}, code
 
     def _print(self, rows: list[tuple[PartitionListing, Usage]]) -> None:
         options = self._options

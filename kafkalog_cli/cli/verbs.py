@@ -144,6 +144,11 @@ class Printer:
 
     # -- Observer
 
+    @property
+    def counts_bytes(self) -> bool:
+        """See Observer."""
+        return self._progress.is_shown
+
     def working(self) -> AbstractContextManager[object]:
         """See Observer."""
         return self._progress

@@ -4,6 +4,7 @@ Files are recognized by their names, those of similar programs also by their fir
 """
 
 import re
+from collections.abc import Iterable
 
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.disk.names import (
@@ -38,16 +39,15 @@ def _is_of_partition(name: FileName) -> bool:
     return name.kind in _UNNUMBERED_KINDS or (name.kind in PARTITION_KINDS and name.offset is not None)
 
 
-def looks_like_partition(entries: list[FileStatus]) -> bool:
+def looks_like_partition(entries: Iterable[FileStatus]) -> bool:
     """Whether a directory with these entries contains files of segments."""
     return any(_data_kind(classify_file(_name(entry.path))) for entry in entries if entry.is_file)
 
 
-def holds_partition(fs: Filesystem, path: str, entries: list[FileStatus]) -> bool:
+def holds_partition(fs: Filesystem, entries: Iterable[FileStatus]) -> bool:
     """Whether a directory with these entries contains a partition's files or those of a similar program.
 
     The partition's files include `.kafkalog`; `foreign_layout` knows the similar programs.
-    Raises what `foreign_layout` raises.
     """
     for entry in entries:
         name = classify_file(_name(entry.path))
@@ -55,15 +55,15 @@ def holds_partition(fs: Filesystem, path: str, entries: list[FileStatus]) -> boo
             return True
         if entry.is_file and _is_of_partition(name):
             return True
-    return foreign_layout(fs, path) is not None
+    return foreign_layout(fs, entries) is not None
 
 
-def foreign_layout(fs: Filesystem, directory: str) -> str | None:
-    """Return the program whose files lie in `directory`; None if they may be Kafka's. Links are followed.
+def foreign_layout(fs: Filesystem, entries: Iterable[FileStatus]) -> str | None:
+    """Return the program whose files are the `entries` of a directory; None if they may be Kafka's.
 
-    Raises PathNotFound, NotKafkaLayout, Unreadable for the directory.
+    Links are followed.
     """
-    for entry in fs.list_directory(directory):
+    for entry in entries:
         name = _name(entry.path)
         if entry.is_file and _REDPANDA_FILE.fullmatch(name):
             return REDPANDA
@@ -72,9 +72,9 @@ def foreign_layout(fs: Filesystem, directory: str) -> str | None:
     return None
 
 
-def check_layout(fs: Filesystem, directory: str) -> None:
-    """Raises UnsupportedFormat if the files belong to another known program, and what `foreign_layout` raises."""
-    foreign = foreign_layout(fs, directory)
+def check_layout(fs: Filesystem, directory: str, entries: Iterable[FileStatus]) -> None:
+    """Raises UnsupportedFormat if the entries of a directory are files of another known program."""
+    foreign = foreign_layout(fs, entries)
     if foreign is not None:
         raise UnsupportedFormat(path=directory, reason=f"these are files of {foreign}, not of Kafka")
 

@@ -149,7 +149,7 @@ def lock_partition(fs: WritableFilesystem, directory: str, policy: LockPolicy) -
         check_link(fs, directory, real)
         _check_log_dir(fs, directory, real)
     with _hold(fs, directory, real):  # not looked up again: the directory may be a link by now
-        if real != directory and not holds_partition(fs, directory, fs.list_directory(directory)):
+        if real != directory and not holds_partition(fs, fs.list_directory(directory)):
             reason = f"it is a symbolic link to {real}, which holds no file of a partition; nothing is made there"
             raise Refused(path=directory, reason=reason)
         return lock_own_directory(fs, directory, policy)

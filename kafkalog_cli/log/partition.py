@@ -2,8 +2,8 @@
 
 import errno
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.disk.directory_contents import holds_partition, looks_like_partition
@@ -57,6 +57,7 @@ class Partition:
     `leftovers` are files with a work suffix, and `orphans` are indexes without a log.
     `metadata_snapshots` are those of KRaft. `runs` are the names of directories in `.kafkalog`.
     `others` are all other files, also those of Kafka 0.7 beside `.log` files, which no broker reads.
+    `entries` is the listing that all this comes from, with directories and links: checks of names use it too.
     """
 
     path: str
@@ -69,7 +70,8 @@ class Partition:
     leader_epochs: FileStatus | None = None
     metadata: FileStatus | None = None
     others: tuple[PartitionFile, ...] = ()
-    runs: tuple[str, ...] = field(default=())
+    runs: tuple[str, ...] = ()
+    entries: tuple[FileStatus, ...] = ()
 
     @property
     def topic(self) -> str:
@@ -103,12 +105,12 @@ class OddFile(NamedTuple):
     what: str
 
 
-def odd_files(fs: Filesystem, path: str) -> Iterator[OddFile]:
+def odd_files(fs: Filesystem, entries: Iterable[FileStatus]) -> Iterator[OddFile]:
     """Yield the entries of a partition directory that no program can use as the files that their names promise.
 
-    These are directories, pipes, devices, and links that lead nowhere or are not followed. Raises as `list_directory`.
+    These are directories, pipes, devices, and links that lead nowhere or are not followed.
     """
-    for entry in fs.list_directory(path):
+    for entry in entries:
         name = classify_file(_name(entry.path))
         if name.kind not in PARTITION_KINDS or name.state is not WorkState.IN_PLACE:
             continue
@@ -197,6 +199,7 @@ def _sorted_out(path: str, directory: DirectoryName, entries: list[FileStatus], 
         fixed.get(FileKind.PARTITION_METADATA),
         (*beside, *(f for f in in_place if f.name.kind not in known)),
         runs,
+        tuple(entries),
     )
 
 
@@ -335,7 +338,7 @@ def _with_files(fs: Filesystem, partitions: list[PartitionPath]) -> tuple[list[P
         except Unreadable:
             kept.append(partition)
             continue
-        holds = holds_partition(fs, partition.path, entries)
+        holds = holds_partition(fs, entries)
         is_known |= holds
         if holds or not entries:
             kept.append(partition)

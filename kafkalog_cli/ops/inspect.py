@@ -28,7 +28,7 @@ from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.compact.plan import Choice, CompactPlan
 from kafkalog_cli.ops.damage import DamageSeen
 from kafkalog_cli.ops.listing.freeable import PlanRequests, Plans, requests_of
-from kafkalog_cli.ops.listing.listing import PartitionListing, list_partition
+from kafkalog_cli.ops.listing.listing import list_partition
 from kafkalog_cli.ops.listing.root import LogDirRoot, broker_root
 from kafkalog_cli.ops.log_contents import TimeCounter, TimeCounts
 from kafkalog_cli.ops.retain.plan import SIZE_LIMIT, TIME_LIMIT, RetainPlan
@@ -178,7 +178,7 @@ def _run(work: Work, request: InspectRequest) -> InspectedPartition:
         listing.log_end_offset,
         listing.high_watermark,
         listing.bytes_by_kind.total,
-        tuple(_segments(listing, walked, outlook)),
+        tuple(_segments(listing.log_end_offset, work.partition.segments, walked, outlook)),
         walk.bytes_over_time,
         walk.largest_holes,
         walk.hole_count,
@@ -252,13 +252,13 @@ class _Outlook:
 
 
 def _segments(
-    listing: PartitionListing, walked: Sequence[WalkedSegment], outlook: _Outlook
+    log_end: int | None, segments: Sequence[Segment], walked: Sequence[WalkedSegment], outlook: _Outlook
 ) -> Iterator[InspectedSegment]:
-    segments, plan, cleaning = listing.partition.segments, outlook.retain_plan, outlook.cleaning
+    plan, cleaning = outlook.retain_plan, outlook.cleaning
     removed = {} if plan is None else {fate.base_offset: fate.goes for fate in plan.removed}
     for at, (segment, found) in enumerate(zip(segments, walked, strict=True)):
         is_last = at + 1 == len(segments)
-        following = listing.log_end_offset if is_last else segments[at + 1].base_offset
+        following = log_end if is_last else segments[at + 1].base_offset
         following = segment.base_offset if following is None else max(following, segment.base_offset)
         part = None
         if cleaning is not None:

@@ -1,7 +1,7 @@
 """Facts about a partition that a writer is about to change: replicas, places, links, settings, the newest file."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -129,6 +129,7 @@ def gather_facts(  # noqa: PLR0913
     config = source.topic_config(log_dir, partition.topic)
     replication, because = _replication(fs, partition, metadata, source.broker_id(log_dir))
     path, resolved = os.path.abspath(partition.path), os.path.realpath(partition.path)  # noqa: PTH100
+    entries = fs.list_directory(partition.path)
     return PartitionFacts(
         partition.path,
         partition.directory.kind,
@@ -142,9 +143,9 @@ def gather_facts(  # noqa: PLR0913
         tiered_because=_tiered(partition, config, metadata, checkpoints),
         twins=tuple(p for p in (places or {}).get((partition.topic, partition.number), ()) if p != resolved),
         linked=_linked(fs, partition),
-        odd_files=tuple(odd.path.rpartition("/")[2] for odd in odd_files(fs, partition.path)),
-        newest=_newest(fs, partition),
-        foreign=foreign_layout(fs, partition.path),
+        odd_files=tuple(odd.path.rpartition("/")[2] for odd in odd_files(fs, entries)),
+        newest=_newest(entries),
+        foreign=foreign_layout(fs, entries),
         is_in_cleaner_checkpoint=checkpoints is not None and partition.topic in checkpoints.cleaned_topics,
         other_topic_because=_other_topic(fs, partition, metadata),
         resolved_path=None if path == resolved else resolved,
@@ -172,7 +173,7 @@ def facts_of_new(
         unknown_because=because,
         metadata_is_damaged=metadata is not None and not metadata.is_complete,
         twins=tuple(p for p in places.get((partition.topic, partition.number), ()) if p != resolved),
-        foreign=foreign_layout(fs, log_dir or partition.path.rpartition("/")[0] or "/"),
+        foreign=foreign_layout(fs, fs.list_directory(log_dir or partition.path.rpartition("/")[0] or "/")),
         resolved_path=None if partition.path == resolved else resolved,
     )
 
@@ -244,8 +245,8 @@ def _linked(fs: WritableFilesystem, partition: Partition) -> tuple[str, ...]:
     return tuple(_name(file) for file in files if file.is_symlink or fs.attributes(file.path).link_count > 1)
 
 
-def _newest(fs: WritableFilesystem, partition: Partition) -> NewestFile | None:
-    files = [entry for entry in fs.list_directory(partition.path) if entry.is_file]
+def _newest(entries: Iterable[FileStatus]) -> NewestFile | None:
+    files = [entry for entry in entries if entry.is_file]
     newest = max(files, key=lambda entry: entry.mtime_ms, default=None)
     return None if newest is None else NewestFile(_name(newest), newest.mtime_ms)
 

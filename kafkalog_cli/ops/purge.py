@@ -121,7 +121,7 @@ def plan_purge(
     """
     if is_staged(partition.directory.name):
         return _plan_leftover(fs, partition, clock.now_ms)
-    check_layout(fs, partition.path)
+    check_layout(fs, partition.path, partition.entries)
     try:
         runs = _Runs(fs, partition.path)
         files, not_due = _due_files(fs, partition, runs, clock.now_ms)

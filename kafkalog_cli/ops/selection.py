@@ -230,7 +230,7 @@ def partition_paths(fs: Filesystem, path: str, takes: Takes | None = None) -> It
     )
     is_named_so = directory.topic is not None and entries and not holds_directories
     if looks_like_partition(entries) or (
-        is_named_so and (holds_partition(fs, trimmed, entries) or log_dir_of(fs, trimmed) is not None)
+        is_named_so and (holds_partition(fs, entries) or log_dir_of(fs, trimmed) is not None)
     ):
         yield PartitionPath(trimmed, directory)
     else:

@@ -3,12 +3,14 @@
 `ls --topics`, `--sort` and `--freeable` print what fills the disk, in units such as MiB.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Generic, TypeVar
 
 from kafkalog_cli.disk.fs import FileStatus
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import counted
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.listing.listed_partition import ListedPartition
 from kafkalog_cli.ops.listing.listing import BytesByKind, PartitionListing, SegmentListing
 from kafkalog_cli.ops.listing.paths import FileListing, Listing
 from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
@@ -108,8 +110,8 @@ class ListingText:
         in_log_dir = listing.log_dir is not None
         self._table(_FILE_COLUMNS, [_file_row(file) for file in listing.files])
         if not self._segments:
-            self._table(PARTITION_COLUMNS, [_partition_row(found, in_log_dir) for found in listing.partitions])
-        self._table(SEGMENT_COLUMNS, [_segment_row(found, in_log_dir) for found in listing.segments])
+            self._table(PARTITION_COLUMNS, _Rows(_partition_row, listing.partitions, in_log_dir))
+        self._table(SEGMENT_COLUMNS, _Rows(_segment_row, listing.segments, in_log_dir))
         self._table(_TRANSACTION_COLUMNS, _TransactionRows(listing.partitions, in_log_dir))
         self._table(_METADATA_COLUMNS, _metadata_rows(listing.partitions, in_log_dir))
         self._table(_LEFTOVER_COLUMNS, _leftover_rows(listing.partitions, in_log_dir))
@@ -136,7 +138,7 @@ def _log_dir_lines(root: LogDirRoot, partitions: list[PartitionListing]) -> Iter
         named = {"cluster": meta.cluster_id, "node": meta.node_id, "directory": meta.directory_id}
         yield ", ".join(f"{name} {cell(value)}" for name, value in named.items() if value is not None) or NOTHING
     topics = len({listing.partition.topic for listing in partitions})
-    segments = sum(len(listing.partition.segments) for listing in partitions)
+    segments = sum(listing.partition.segments for listing in partitions)
     sizes = sum((listing.bytes_by_kind for listing in partitions), BytesByKind())
     by_kind = ", ".join(f"{name} {sized(size)}" for name, size in sizes.by_name().items() if size)
     counts = (
@@ -180,7 +182,7 @@ def _partition_row(listing: PartitionListing, in_log_dir: bool) -> list[str]:
     partition, sizes, offsets = listing.partition, listing.bytes_by_kind, listing.checkpoints
     transactions = listing.open_transactions
     values: tuple[object, ...] = (
-        len(partition.segments),
+        partition.segments,
         sized(sizes.log),
         sized(sizes.index + sizes.timeindex + sizes.txnindex),
         sized(sizes.snapshot + sizes.other),
@@ -198,13 +200,13 @@ def _partition_row(listing: PartitionListing, in_log_dir: bool) -> list[str]:
 
 
 def _state(listing: PartitionListing) -> str:
-    directory, segments = listing.partition.directory, listing.partition.segments
+    directory = listing.partition.directory
     words = []
     if directory.kind is not DirectoryKind.PARTITION:
         words.append(directory.kind.name.lower())
     if listing.is_tiered:
         words.append("tiered")
-    if any(segment.is_seven for segment in segments):
+    if listing.partition.is_seven:
         words.append("0.7")
     return ",".join(words) or NOTHING
 
@@ -236,6 +238,28 @@ def _file_row(listing: FileListing) -> list[str]:
         state,
         sized(listing.status.size_bytes),
     ]
+
+
+ItemT = TypeVar("ItemT")
+
+
+class _Rows(Collection[list[str]], Generic[ItemT]):
+    """A row per item, made each time that it is asked for: there may be millions."""
+
+    def __init__(self, row: Callable[[ItemT, bool], list[str]], items: Sequence[ItemT], in_log_dir: bool) -> None:
+        self._row = row
+        self._items = items
+        self._in_log_dir = in_log_dir
+
+    def __contains__(self, row: object) -> bool:
+        return any(row == one for one in self)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for item in self._items:
+            yield self._row(item, self._in_log_dir)
 
 
 class _TransactionRows(Collection[list[str]]):
@@ -300,7 +324,7 @@ def _remarks(listing: PartitionListing, in_log_dir: bool) -> Iterable[str]:
         yield f"{where}: kafkalog runs: {', '.join(map(printable, listing.partition.runs))}"
 
 
-def _named(partition: Partition, in_log_dir: bool) -> str:
+def _named(partition: Partition | ListedPartition, in_log_dir: bool) -> str:
     return printable(partition.name if in_log_dir else partition.path)
 
 

@@ -8,6 +8,7 @@ from kafkalog_cli.disk.fs import FileStatus
 from kafkalog_cli.disk.names import FileName
 from kafkalog_cli.log.open_transactions import OpenTransaction
 from kafkalog_cli.log.partition import Partition, PartitionFile
+from kafkalog_cli.ops.listing.listed_partition import ListedPartition
 from kafkalog_cli.ops.listing.listing import BytesByKind, PartitionListing, SegmentListing
 from kafkalog_cli.ops.listing.paths import FileListing, Listing
 from kafkalog_cli.ops.listing.root import LocatedFault, LogDirRoot
@@ -98,7 +99,7 @@ def partition_object(listing: PartitionListing, usage: DiskUseObject | None = No
         "topic_id": listing.topic_id,
         "log_dir": None if root is None else PathText(root.path),
         "shutdown": None if root is None else root.shutdown,
-        "segments": len(partition.segments),
+        "segments": partition.segments,
         "bytes": sizes_object(listing.bytes_by_kind),
         "allocated_bytes": listing.allocated_bytes,
         "log_start_offset": listing.log_start_offset,
@@ -111,7 +112,7 @@ def partition_object(listing: PartitionListing, usage: DiskUseObject | None = No
         "checkpoints": same_fields(CheckpointsObject, listing.checkpoints),
         "leader_epochs": [same_fields(EpochObject, epoch) for epoch in listing.leader_epochs],
         "open_transactions": None if transactions is None else _rendered(map(_transaction, transactions)),
-        "producer_snapshots": [file.name.offset for file in partition.snapshots if file.name.offset is not None],
+        "producer_snapshots": [*partition.snapshots],
         "leftovers": [*map(_partition_file, partition.leftovers)],
         "orphans": [*map(_partition_file, partition.orphans)],
         "metadata_snapshots": [
@@ -171,7 +172,7 @@ def log_dir_object(
         "topics": len({listing.partition.topic for listing in partitions}),
         "partitions": len(partitions),
         "directories": dict(kinds),
-        "segments": sum(len(listing.partition.segments) for listing in partitions),
+        "segments": sum(listing.partition.segments for listing in partitions),
         "bytes": sizes_object(sum((listing.bytes_by_kind for listing in partitions), BytesByKind())),
         "allocated_bytes": sum(listing.allocated_bytes for listing in partitions),
         "leftovers": sum(len(listing.partition.leftovers) for listing in partitions),
@@ -196,7 +197,7 @@ def file_object(listing: FileListing) -> FileObject:
     }
 
 
-def _where(partition: Partition) -> WhereObject:
+def _where(partition: Partition | ListedPartition) -> WhereObject:
     directory = partition.directory
     return {
         "path": PathText(partition.path),

@@ -48,7 +48,8 @@ class Progress:
             from kafkalog_cli.output.ndjson import JsonLines
 
             self._json = JsonLines(self._stream)
-        self._is_shown = as_json or self._stream.is_terminal
+        self.is_shown = as_json or self._stream.is_terminal
+        """Whether progress appears at all."""
         self._every_seconds = JSON_SECONDS if as_json else TERMINAL_SECONDS
         self._lock = Lock()
         self._begun = clock()
@@ -90,7 +91,7 @@ class Progress:
             self._done_bytes += size_bytes
             self._subject = subject or self._subject
             now = self._clock()
-            if not self._is_shown or self._pauses or now < self._due:
+            if not self.is_shown or self._pauses or now < self._due:
                 return
             self._due = now + self._every_seconds
             self._show(max(now - self._begun, 1e-6))

@@ -28,6 +28,7 @@ from tests.support.watched_fs import WatchedFilesystem
 READERS = {
     "ls": ("ls", ROOT),
     "verify": ("verify", ROOT),
+    "verify quick": ("verify", "--level", "quick", ROOT),
     "verify deep": ("verify", "--level", "deep", ROOT),
     "dump-log": ("dump-log", PARTITION),
     "dump-index": ("dump-index", PARTITION),

@@ -3,6 +3,7 @@
 import os
 import re
 import struct
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.posix_lock import LockOwner
 from kafkalog_cli.errors import NotKafkaLayout
+from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.listing.paths import Lister
 from kafkalog_cli.ops.listing.root import Shutdown
 from kafkalog_cli.ops.selection import Selection
@@ -151,7 +153,7 @@ def test_a_kraft_directory(corpus):
 def test_a_tiered_partition_starts_before_its_first_segment(corpus):
     tiered = by_name(listing(corpus / "remote" / "data"))["tiered-0"]
     assert (tiered.log_start_offset, tiered.is_tiered) == (124, True)
-    assert tiered.partition.segments[0].base_offset == 169
+    assert open_partition(FS, tiered.partition.path).segments[0].base_offset == 169
 
 
 def test_seven_offsets_are_byte_positions(corpus):
@@ -424,3 +426,24 @@ def test_an_index_that_was_preallocated_costs_a_few_reads():
     assert (partition.log_end_offset, partition.max_timestamp, partition.faults) == (2, 9, ())
     assert fs.bytes_read < 1000
     assert fs.reads < 100
+
+
+def test_the_memory_of_a_listed_partition(tmp_path):
+    """All listings are in memory until the last row is known: 100,000 of them within 300 MiB."""
+
+    def memory_of(partitions):
+        log_dir = tmp_path / str(partitions)
+        for number in range(partitions):
+            directory = log_dir / f"orders-{number}"
+            directory.mkdir(parents=True)
+            for kind in ("log", "index", "timeindex"):
+                (directory / f"{0:020d}.{kind}").touch()
+        tracemalloc.start()
+        found = listing(log_dir)
+        size, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert len(found.partitions) == partitions
+        return size
+
+    memory_of(1)  # what is loaded once
+    assert memory_of(400) - memory_of(100) < 300 * 1500

@@ -57,9 +57,12 @@ class FreshLooks:
         self._count = 0
 
     def begin(self, listed: Iterable[FileStatus] = ()) -> None:
-        """Note the state of the files at the start of a look. `listed` are files as the look knows them from before."""
-        self._before = self.stamps()
-        self._before.update((file.path.rpartition("/")[2], _stamp(file)) for file in listed)
+        """Note the state of the files at the start of a look.
+
+        `listed` is the listing that the look rests on. Every change since then counts, so it may be old. Empty: the
+        directory is listed now.
+        """
+        self._before = _stamps(listed) or self.stamps()
 
     def stamps(self) -> dict[str, FileStamp]:
         """Return what identifies each file of the directory, by name; empty if the directory was removed."""
@@ -67,7 +70,7 @@ class FreshLooks:
             entries = self._fs.list_directory(self._path)
         except KafkalogError:
             return {}
-        return {entry.path.rpartition("/")[2]: _stamp(entry) for entry in entries}
+        return _stamps(entries)
 
     def wants_another(self, stamps: dict[str, FileStamp] | None = None) -> bool:
         """Whether a fresh look may show another state. Pauses first if a broker runs.
@@ -83,8 +86,8 @@ class FreshLooks:
         return True
 
 
-def _stamp(file: FileStatus) -> FileStamp:
-    return file.inode, file.size_bytes, file.mtime_ms
+def _stamps(entries: Iterable[FileStatus]) -> dict[str, FileStamp]:
+    return {entry.path.rpartition("/")[2]: (entry.inode, entry.size_bytes, entry.mtime_ms) for entry in entries}
 
 
 def may_have_unused_entries(fs: Filesystem, path: str) -> bool:

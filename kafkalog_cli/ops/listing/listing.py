@@ -8,7 +8,14 @@ from typing import NamedTuple
 
 from kafkalog_cli.change.manifest import odd_entries
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile
-from kafkalog_cli.disk.names import SEGMENT_KINDS, DirectoryKind, FileKind, FileName, WorkState, classify_file
+from kafkalog_cli.disk.names import (
+    SEGMENT_KINDS,
+    DirectoryKind,
+    FileKind,
+    FileName,
+    WorkState,
+    classify_file,
+)
 from kafkalog_cli.errors import KafkalogError, shell_word
 from kafkalog_cli.format import checkpoint, partition_metadata
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
@@ -29,6 +36,7 @@ from kafkalog_cli.log.open_transactions import (
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, Partition, Segment
 from kafkalog_cli.log.reading.header import header_at
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.ops.listing.listed_partition import ListedPartition
 from kafkalog_cli.ops.listing.root import CheckpointedOffsets, FaultNotes, LocatedFault, LogDirRoot, Shutdown
 
 REPLAY_BYTES = 4 << 30
@@ -81,7 +89,7 @@ class PartitionListing:
     `allocated_bytes` is the space of the files on the disk, as preallocated indexes are sparse.
     """
 
-    partition: Partition
+    partition: ListedPartition
     root: LogDirRoot | None
     checkpoints: CheckpointedOffsets
     bytes_by_kind: BytesByKind
@@ -120,12 +128,12 @@ def list_partition(
 ) -> PartitionListing:
     """Describe one partition; `root` is its log directory, None if it is in none.
 
-    Raises as `list_directory` does. Anything wrong in the files becomes a fault.
+    Raises Unreadable. Anything wrong in the files becomes a fault.
     """
     notes = FaultNotes(fs)
-    entries = fs.list_directory(partition.path)
+    entries = partition.entries
     _strange_names(entries, notes)
-    for path, what in odd_entries(fs, partition.path):
+    for path, what in odd_entries(fs, partition.path, entries):
         notes.add(path, [Fault(FaultKind.UNREADABLE, 0, f"{what}, which kafkalog did not make: skipped")])
     offsets = CheckpointedOffsets()
     if root is not None and partition.directory.kind is DirectoryKind.PARTITION:
@@ -136,7 +144,7 @@ def list_partition(
     metadata = notes.decoded(partition.metadata, partition_metadata.decode)
     quorum = next((f.status for f in partition.others if f.name.kind is FileKind.QUORUM_STATE), None)
     return PartitionListing(
-        partition,
+        ListedPartition.of(partition),
         root,
         offsets,
         bytes_by_kind(entries),

@@ -105,8 +105,10 @@ class Lister:
             listing.roots = [root]
         else:
             return listing
-        for partition in chosen:
-            self._partition(partition, root, listing)
+        del found
+        chosen.reverse()
+        while chosen:  # 100,000 partitions take less memory so
+            self._partition(chosen.pop(), root, listing)
         return listing
 
     def _partition(self, at: PartitionPath, root: LogDirRoot | None, listing: Listing) -> None:

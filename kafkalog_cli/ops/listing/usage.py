@@ -128,7 +128,7 @@ def usage_of(fs: Filesystem, listing: PartitionListing, freeable: Freeable | Non
     ]
     return Usage(
         1,
-        len(listing.partition.segments),
+        listing.partition.segments,
         listing.bytes_by_kind,
         listing.allocated_bytes,
         sum(entry.size_bytes for entry in kept),

@@ -121,10 +121,11 @@ def _plan(
             elif found.kind not in _PARTITIONS or found.topic is None:
                 left_out.append(entry.path)
             else:
-                check_layout(fs, entry.path)
+                files = fs.list_directory(entry.path)
+                check_layout(fs, entry.path, files)
                 new_name = below + internal.topic_name(found.topic) + name[len(found.topic) :]
                 directories.append(new_name)
-                for file in fs.list_directory(entry.path):
+                for file in files:
                     _add(file, f"{new_name}/{_name(file)}", found.topic, sources, left_out, is_root=False)
     return sources, directories
 

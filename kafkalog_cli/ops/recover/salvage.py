@@ -78,7 +78,7 @@ def salvage(fs: WritableFilesystem, partition: Partition, out: str, settings: Lo
     complete. Raises Refused if `out` exists, or if no offset could be kept (Kafka 0.7). Raises UnsupportedFormat for
     files of another program, and OSError if writing fails.
     """
-    check_layout(fs, partition.path)
+    check_layout(fs, partition.path, partition.entries)
     if fs.status(out) is not None:
         step = f"`kafkalog recover {shell_word(partition.path)} --salvage {shell_word(_free_target(fs, out))}`"
         raise Refused(path=out, reason=f"it already exists; {step} copies into another directory")

@@ -31,6 +31,10 @@ class Observer(Protocol):
     Only `advance`, `expect_more`, `report_now` and `consent` may be called from other threads than the session's own.
     """
 
+    @property
+    def counts_bytes(self) -> bool:
+        """Whether progress is shown. If not, a total that costs reads is not computed."""
+
     def working(self) -> AbstractContextManager[object]:
         """Return a context manager that is open while the session works."""
 
@@ -64,6 +68,8 @@ class Observer(Protocol):
 
 class SilentObserver:
     """An observer for tasks in other processes: it discards reports and agrees to every change."""
+
+    counts_bytes = False
 
     def working(self) -> AbstractContextManager[object]:
         """See Observer."""

@@ -59,7 +59,7 @@ def file_findings(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
             message += f": {segment_file_name(orphan.name.offset, FileKind.LOG)} is missing"
         yield finding(FindingKind.ORPHAN_INDEX, orphan.status.path, message)
     yield from _others(fs, partition)
-    yield from _odd_entries(fs, partition.path)
+    yield from _odd_entries(fs, partition)
     for segment in partition.segments:
         if not segment.log.size_bytes and segment is not partition.segments[-1]:
             yield finding(FindingKind.EMPTY_SEGMENT, segment.log.path, "empty, and not the last segment")
@@ -74,7 +74,7 @@ def _others(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
         elif other.name.kind is FileKind.SEVEN_LOG:
             message = "a segment of Kafka 0.7 beside segments of later versions: its records do not belong to this log"
             yield finding(FindingKind.UNKNOWN_FILE, other.status.path, message, next_step=_READ_SEVEN)
-    odd_ones = [*odd_files(fs, partition.path)]
+    odd_ones = [*odd_files(fs, partition.entries)]
     step = _NOTHING_REMAINS if odd_ones and _is_nothing_else(fs, partition, {odd.path for odd in odd_ones}) else ""
     for odd in odd_ones:
         message = f"{odd.what}, with the name of a file of Kafka"
@@ -85,13 +85,12 @@ def _is_nothing_else(fs: Filesystem, partition: Partition, odd: set[str]) -> boo
     """Whether the directory no longer looks like a partition once the `odd` files are moved away."""
     if partition.directory.topic is not None and log_dir_of(fs, partition.path) is not None:
         return False
-    rest = [entry for entry in fs.list_directory(partition.path) if entry.path not in odd]
-    return not holds_partition(fs, partition.path, rest)
+    return not holds_partition(fs, [entry for entry in partition.entries if entry.path not in odd])
 
 
-def _odd_entries(fs: Filesystem, directory: str) -> Iterator[Finding]:
+def _odd_entries(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
     """Yield a finding per link or other entry in the partition's `.kafkalog` that no run of kafkalog made."""
-    for path, what in odd_entries(fs, directory):
+    for path, what in odd_entries(fs, partition.path, partition.entries):
         yield finding(FindingKind.ODD_ENTRY, path, f"{what}, which kafkalog did not make")
 
 
@@ -181,9 +180,9 @@ def _segment_sizes(fs: Filesystem, segment: Segment) -> Iterator[Finding]:
             yield finding(inexact, status.path, message, expected=expected, got=got)
 
 
-def bad_names(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
+def bad_names(partition: Partition) -> Iterator[Finding]:
     """Yield a finding per segment file or snapshot in place whose name does not begin with an offset."""
-    for entry in fs.list_directory(partition.path):
+    for entry in partition.entries:
         name = classify_file(entry.path.rpartition("/")[2])
         is_in_place = entry.is_file and name.state is WorkState.IN_PLACE
         if is_in_place and name.kind in (*SEGMENT_KINDS, FileKind.PRODUCER_SNAPSHOT) and name.offset is None:

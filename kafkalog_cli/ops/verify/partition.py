@@ -286,7 +286,7 @@ def _quick(read_context: ReadContext, task: VerifyTask, found: list[Finding]) ->
         task.advance(check.totals.bytes, partition.path)
     if task.wanted is None:
         found += size_findings(read_context.fs, partition)
-        found += bad_names(read_context.fs, partition)
+        found += bad_names(partition)
     if _is_wanted(task, FileKind.LEADER_EPOCH_CHECKPOINT):
         found += _epoch_faults(read_context, partition, check.log)
     if task.wanted is not None and _is_wanted(task, FileKind.PARTITION_METADATA):  # else in TopicFacts

@@ -26,7 +26,7 @@ def settled_verification(read_context: ReadContext, task: VerifyTask) -> Verific
     fs, path = read_context.fs, task.partition.path
     is_live = task.root is not None and task.root.is_live
     looks = FreshLooks(fs, path, is_live=is_live, sleep=read_context.sleep)
-    looks.begin(segment.log for segment in task.partition.segments)
+    looks.begin(task.partition.entries)
     try:
         result = verify_partition(read_context, task)
         again = replace(task, advance=None, listener=None)
@@ -40,8 +40,8 @@ def settled_verification(read_context: ReadContext, task: VerifyTask) -> Verific
             if not doubted or not looks.wants_another(stamps):
                 settled = _without(result, doubted, stamps)
                 return _with_unused_entries(fs, settled) if is_live else settled
-            looks.begin()
             fresh = _reopened(read_context, again)
+            looks.begin(fresh.partition.entries if task.wanted is None else ())
             result = replace(verify_partition(read_context, fresh), totals=result.totals)
     except (PathNotFound, NotKafkaLayout):
         gone = removed(fs, PartitionPath(path, task.partition.directory), task.level)

@@ -116,9 +116,11 @@ class VerifyPlanner:
             if not target.is_root and target.wanted is None:
                 meta = settings.meta(self._log_dir(target.directory.path))
                 self._places.add(self._fs, target.directory, meta)
-        total_bytes = sum(map(self._size_bytes, targets))
+        is_here = session.options.engine.is_here
+        # A listing of each directory that only the sum needs
+        total_bytes = sum(map(self._size_bytes, targets)) if session.observer.counts_bytes or not is_here else None
         session.observer.begin(session.shared.verb.name, total_bytes)
-        if not session.options.engine.is_here:
+        if total_bytes is not None and not is_here:
             session.context.kernels.expect(total_bytes)  # each process sees only a few of the partitions
         across = findings_across([root for path in log_dirs if (root := self._root(path)) is not None])
         yield from self._failed
@@ -198,7 +200,7 @@ class VerifyPlanner:
         fs, path, level = self._fs, target.directory.path, self.request.level
         log_dir, now_ms = self._log_dir(path), self._session.shared.clock.now_ms
         partition = self._open(target)
-        check_layout(fs, path)
+        check_layout(fs, path, partition.entries)
         root = None if log_dir is None else self._root(log_dir)
         if target.wanted is not None:
             return VerifyTask(partition, level, now_ms, wanted=target.wanted)

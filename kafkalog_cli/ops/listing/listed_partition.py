@@ -1,0 +1,57 @@
+"""What `ls` keeps of a partition directory until its last row is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkalog_cli.disk.names import DirectoryName
+from kafkalog_cli.log.partition import Partition, PartitionFile
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPartition:
+    """The facts about a partition's files that are shown; a Partition with the status of each file is larger.
+
+    A listing of 100,000 partitions is in memory until its last row is known. `segments` is their number, `snapshots`
+    are the offsets of producer snapshots. All else is that of Partition.
+    """
+
+    path: str
+    directory: DirectoryName
+    segments: int
+    is_seven: bool
+    snapshots: tuple[int, ...]
+    leftovers: tuple[PartitionFile, ...]
+    orphans: tuple[PartitionFile, ...]
+    metadata_snapshots: tuple[PartitionFile, ...]
+    runs: tuple[str, ...]
+
+    @classmethod
+    def of(cls, partition: Partition) -> ListedPartition:
+        """Return what is kept of `partition`."""
+        return cls(
+            partition.path,
+            partition.directory,
+            len(partition.segments),
+            any(segment.is_seven for segment in partition.segments),
+            tuple(file.name.offset for file in partition.snapshots if file.name.offset is not None),
+            partition.leftovers,
+            partition.orphans,
+            partition.metadata_snapshots,
+            partition.runs,
+        )
+
+    @property
+    def topic(self) -> str:
+        """The topic in the directory's name; the whole name if it contains no topic."""
+        return self.directory.topic if self.directory.topic is not None else self.directory.name
+
+    @property
+    def number(self) -> int:
+        """The partition number in the directory's name; -1 if it contains none."""
+        return self.directory.partition if self.directory.partition is not None else -1
+
+    @property
+    def name(self) -> str:
+        """The directory's name."""
+        return self.directory.name

@@ -17,7 +17,7 @@ from kafkalog_cli.ops.session.options import Context
 from tests.support.coordinator_logs import commit as commit_of
 from tests.support.coordinator_logs import commit_key, commits, coordinator_partition_at
 from tests.support.kafka_client import KafkaClient
-from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
+from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker, producer_snapshot
 from tests.support.serving import serving
 
 OUT_OF_RANGE, CORRUPT, UNKNOWN_TOPIC, SESSION_UNKNOWN, FENCED, NEWER, READ_ONLY = 1, 2, 3, 70, 74, 75, 29
@@ -109,6 +109,36 @@ def test_checked_bytes_are_sent_from_memory(log_dir):
             assert partition(fetch(other, 5, most=size))["records"] != whole[size : 2 * size]
         assert partition(fetch(client, 5, most=size))["records"] == whole[size : 2 * size]
         assert partition(fetch(client, 10, most=size))["records"] == whole[2 * size : 3 * size]
+
+
+def one_large_log(log_dir):
+    """Replace the segments by one of 600 batches; return its bytes, which are read in seven parts."""
+    whole = b"".join(batches(0, 600, size=1000))
+    (log_dir / "orders-0" / f"{0:020d}.log").write_bytes(whole)
+    (log_dir / "orders-0" / f"{15:020d}.log").unlink()
+    return whole
+
+
+def test_small_batches_are_read_ahead_as_far_as_the_next_response_needs(log_dir):
+    whole = one_large_log(log_dir)
+    size, most = len(whole) // 600, 1 << 20
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        sent = len(partition(fetch(client, 0, most=most))["records"])
+        until = time.monotonic() + 20
+        while server.catalog.find("orders", 0)._map(0)._at < sent + most - size:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+
+
+@pytest.mark.parametrize("is_stopped_cleanly", [True, False])
+def test_a_log_with_a_snapshot_at_its_end_is_not_read_for_open_transactions(log_dir, is_stopped_cleanly):
+    """A first fetch with read_committed would wait until the whole last segment is read."""
+    whole = one_large_log(log_dir)
+    if is_stopped_cleanly:
+        (log_dir / "orders-0" / f"{3000:020d}.snapshot").write_bytes(producer_snapshot([]))
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        assert partition(fetch(client, 0, isolationLevel=1))["lastStableOffset"] == 3000
+        assert (server.catalog.find("orders", 0)._map(0)._at < len(whole)) == is_stopped_cleanly
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the count of packets is Linux's")

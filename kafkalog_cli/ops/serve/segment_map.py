@@ -187,13 +187,14 @@ class SegmentMap:
             end = min(run.end, position + most_bytes)
             return Slice(position, end, self._seven_base_offset + end)
 
-    def read_ahead(self, position: int) -> CheckedBytes | None:
-        """Read the segment up to a byte, so that the next slice need not wait for it.
+    def read_ahead(self, position: int, most_bytes: int) -> CheckedBytes | None:
+        """Read as far as a slice of `most_bytes` from a byte needs, and no batch more, which would leave the memory.
 
         Return the last bytes that were read, None if none were. The caller owns their memory.
         """
+        limit = position + most_bytes
         with self._reading:
-            return self._read_until(lambda: self._at >= position)
+            return self._read_until(lambda: self._at >= limit or (self._at > position and self._next_ends_after(limit)))
 
     def _up_to(self, run: _Run, first: Batch, limit: int, end_offset: int) -> Slice:
         """Return the batches of a run from `first` on that end at byte `limit` and below `end_offset`."""

@@ -44,13 +44,14 @@ class NoRecords(Enum):
 
 
 class RecordsPart(NamedTuple):
-    """Whole batches in a held file. `next_offset` is the offset after the last batch."""
+    """Whole batches in a held file, of which a client wanted `most_bytes`. `next_offset` follows the last batch."""
 
     file: HeldFile
     position: int
     size_bytes: int
     next_offset: int
     segment: SegmentMap
+    most_bytes: int
 
     def in_format(self, most_magic: int) -> RecordsPart | NoRecords:
         """Return the first batches up to a batch of a newer message format than `most_magic`. Raises as `read_into`."""
@@ -63,12 +64,8 @@ class RecordsPart(NamedTuple):
         return self
 
     def read_ahead(self) -> CheckedBytes | None:
-        """Read and check the next part: the client probably asks for it next. See `SegmentMap.read_ahead`.
-
-        Half as many bytes more are enough. With all of them, batches of nearly the same size would be read two ahead,
-        and would no longer be in memory when they are sent. Raises as `read_into`.
-        """
-        return self.segment.read_ahead(self.position + self.size_bytes * 3 // 2)
+        """Read and check the next part: the client probably asks for it next. See `SegmentMap.read_ahead`."""
+        return self.segment.read_ahead(self.position + self.size_bytes, self.most_bytes)
 
 
 TellDamage = Callable[[str, str], None]
@@ -136,7 +133,7 @@ class ServedPartition:
 
     def warm_up(self) -> None:
         """Read and check the first part of the log, so that the first fetch need not load the compiled kernels."""
-        self._map(0).read_ahead(1)
+        self._map(0).read_ahead(0, 1)
 
     def producers(self) -> Sequence[ProducerEntry]:
         """Return the producers at the end of the log. Raises as `producers_of`."""
@@ -173,7 +170,7 @@ class ServedPartition:
         if found is None:
             return None
         file = self._fs.held(segment.log.path)
-        return RecordsPart(file, found.start, found.end - found.start, found.next_offset, mapped)
+        return RecordsPart(file, found.start, found.end - found.start, found.next_offset, mapped, most_bytes)
 
     def _is_torn_end(self, number: int, offset: int) -> bool:
         """Whether damage after the last good batch of a segment hides no record.
@@ -204,9 +201,8 @@ class ServedPartition:
             return NoRecords.CUT_OFF
         if found is None:
             return NoRecords.DAMAGED
-        return RecordsPart(
-            self._fs.held(segment.log.path), found.start, found.end - found.start, found.next_offset, mapped
-        )
+        file = self._fs.held(segment.log.path)
+        return RecordsPart(file, found.start, found.end - found.start, found.next_offset, mapped, most_bytes)
 
     def offsets_before(self, time_ms: int, most: int, now_ms: int) -> list[int]:
         """Return at most `most` offsets before a time, or for the words EARLIEST and LATEST (getOffsetsBefore)."""

@@ -53,7 +53,8 @@ def first_open_offset(fs: Filesystem, partition: Partition, end: int, maps: Maps
     """
     start, known = newest_snapshot(fs, partition, end)
     open_since = {one.producer_id: one.first_offset for one in known}
-    for event in _events_from(partition, start, maps):
+    is_at_end = start is not None and start >= end  # as a broker leaves it that stopped cleanly: nothing to follow
+    for event in () if is_at_end else _events_from(partition, start, maps):
         if event.kind is TransactionEvent.BEGIN:
             open_since.setdefault(event.producer_id, event.offset)
         else:

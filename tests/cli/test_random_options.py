@@ -1,0 +1,93 @@
+"""Random command lines on logs of real brokers: exit codes, JSON, and that readers and refusals change nothing."""
+
+import json
+import random
+from enum import Enum
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from kafkalog_cli.cli.commands import COMMANDS, command_of
+from kafkalog_cli.errors import ExitCode
+from tests.support.commands import everything, kafkalog, writable_copy
+
+SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
+NOT_TRIED = {"serve", "replay", "warmup", "demo", "sql", "audit", "export", "import"}
+"""They run without an end, need a cluster or Spark, or write elsewhere; they have random tests of their own."""
+READERS = {
+    *("ls", "read", "find", "stats", "inspect", "lookup-offset", "lookup-time", "dump-log", "dump-index"),
+    *("groups", "transactions", "cluster", "doctor", "verify"),
+}
+ELSEWHERE = {"help", "output", "metrics", "html", "state", "history", "salvage", "report", "io_bytes_per_s"}
+"""Options that name a file or directory for results, or slow a command down."""
+WORDS = {
+    "TIME": ["1700000000000", "1700000000", "2024-01-01", "-15m", "2030-01-01T00:00:00Z"],
+    "OFFSET": ["0", "5", "100", "earliest", "latest"],
+    "BYTES": ["1", "1000", "1MiB", "10GiB"],
+    "FORMAT": ["auto", "json", "string", "long", "hex", "avro"],
+    "FIELD,...": ["offset,key", "value"],
+    "DIR": [".", "/nowhere"],
+}
+NUMBERS = ["0", "1", "2", "10", "1000", "-1", "9223372036854775807", "99999999999999999999", "nan", "inf"]
+ODD = ["", "x", "ö", "*", "[", "--", "a=b", "a\nb", "\x1b[31m", "x" * 300, "cleanup.policy=compact", "retention.ms=1"]
+SEEDS = 24
+RUNS = 20
+
+
+def value_of(chance, parameter, topics):
+    kind, _ = parameter.kinds
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return chance.choice([one.value for one in kind])
+    if kind in (int, float):
+        return chance.choice(NUMBERS)
+    if parameter.name == "topic":
+        return chance.choice(topics)
+    return chance.choice(WORDS.get(parameter.declaration.metavar, ODD) if chance.random() < 0.8 else ODD)
+
+
+def command_line(chance, name, path, topics):
+    options = [one for one in command_of(name).parameters if one.option_names and one.name not in ELSEWHERE]
+    words = [name, str(path)]
+    arguments = [one for one in command_of(name).parameters if not one.option_names]
+    words += [chance.choice(["0", "5", "-15m", "1700000000000", "abc"]) for _ in arguments[1:]]
+    for one in chance.sample(options, min(len(options), chance.choice([0, 1, 1, 2, 2, 3]))):
+        option = chance.choice(one.option_names)
+        words += [option] if one.kinds[0] is bool else [option, value_of(chance, one, topics)]
+    return words
+
+
+def check_objects(words, text):
+    for line in text.splitlines():
+        told = json.loads(line)
+        schema = json.loads((SCHEMAS / f"{told['schema'].replace('/', '-')}.json").read_text())
+        Draft202012Validator(schema).validate(told)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_random_command_lines(corpus, tmp_path, monkeypatch, seed, evidence):
+    chance, tried = random.Random(seed), 0
+    log_dirs = sorted({log.parent.parent for log in corpus.rglob("*.log")})
+    monkeypatch.chdir(tmp_path)
+    for number in range(RUNS):
+        source = chance.choice(log_dirs)
+        root = writable_copy(source, tmp_path / str(number))
+        partitions = sorted({log.parent for log in root.rglob("*.log")})
+        topics = [one.name.rpartition("-")[0] for one in partitions]
+        name = chance.choice([one for one in COMMANDS if one not in NOT_TRIED])
+        path = chance.choice([root, *partitions])
+        if name in {"dump-log", "dump-index"}:
+            path = chance.choice([one for one in root.rglob("*") if one.is_file()])
+        words = command_line(chance, name, path, topics)
+        before = everything(tmp_path)
+        code, out, err = kafkalog(*words, errors="replace")  # this fails for an internal error
+        assert code in set(ExitCode), words
+        assert code == 0 or out or err or (name == "find" and code == 1), words
+        if name in READERS or code == ExitCode.USAGE or "--dry-run" in words:
+            assert everything(tmp_path) == before, words
+        if "--format" in words and words[words.index("--format") + 1] in {"json", "ndjson"} and name != "dump-log":
+            check_objects(words, out)
+            check_objects(words, err)
+        tried += 1
+    evidence("R53", tried, RUNS)

@@ -19,10 +19,10 @@ from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
 from kafkalog_cli.format.java_text import parse_long
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.dump import MAX_INT32, DumpOptions, SegmentDump
 from kafkalog_cli.ops.selection import Selection, select_files
 from kafkalog_cli.ops.session.observer import LockWarnings
-from kafkalog_cli.ops.values import Decoding
 from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
 from kafkalog_cli.output.dump_printer import DumpReports, SegmentPrinter, SevenPrinter, SevenText, TextPrinter
 from kafkalog_cli.output.dump_text import ClassDecoder, KeyValueDecoder, LogText, java_absolute_path, java_path

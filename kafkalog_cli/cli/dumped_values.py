@@ -13,7 +13,7 @@ from kafkalog_cli.output.dump_text import java_path
 
 if TYPE_CHECKING:
     from kafkalog_cli.format.values.decoder import ValueDecoder
-    from kafkalog_cli.ops.values import Decoding
+    from kafkalog_cli.ops.decoding import Decoding
     from kafkalog_cli.output.decoded_values import DecodedValues
     from kafkalog_cli.output.messages import Messages
     from kafkalog_cli.output.progress import Progress

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.options import wanted_range
 from kafkalog_cli.errors import DamagedLog, UsageError
+from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.export_request import ExportRequest, FileFormat, OnDamage
 from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.session.observer import LockWarnings
-from kafkalog_cli.ops.values import Decoding
 from kafkalog_cli.output.export_view import EXPORTED, ExportLines, export_counts, export_lines, exported_object
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines

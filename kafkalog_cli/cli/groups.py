@@ -48,10 +48,10 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from kafkalog_cli.ops.decoding import Decoding
     from kafkalog_cli.ops.engine import Engine
     from kafkalog_cli.ops.read.request import Start
     from kafkalog_cli.ops.session.options import SessionOptions
-    from kafkalog_cli.ops.values import Decoding
 
 
 spark_option = partial(Option, rich_help_panel="Spark")
@@ -233,7 +233,7 @@ class Contents(NamedTuple):
     @property
     def decoding(self) -> "Decoding":
         """The decoding as the readers take it."""
-        from kafkalog_cli.ops.values import Decoding
+        from kafkalog_cli.ops.decoding import Decoding
 
         return Decoding(*self)
 

@@ -15,12 +15,12 @@ from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.ops.damage import is_torn_tail
+from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.lookup_time import joined_errors
 from kafkalog_cli.ops.read.log_read import Fetches, LogRead, SegmentRead
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, merged_by_time
 from kafkalog_cli.ops.selection import select_of_topics
 from kafkalog_cli.ops.session.observer import LockWarnings
-from kafkalog_cli.ops.values import Decoding
 from kafkalog_cli.output.kcat_text import KcatText, Token, parse_kcat_format
 from kafkalog_cli.output.kernels import JSON_FROM_BATCHES, READ_RECORDS
 from kafkalog_cli.output.messages import Messages

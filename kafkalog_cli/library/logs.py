@@ -19,11 +19,12 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.partition import open_partition as listed_partition
 from kafkalog_cli.log.reading.record_arrow import arrow_of_batches, record_batches, record_schema
 from kafkalog_cli.ops.damage import damaged_log
+from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.partition_state import log_bounds
 from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start
 from kafkalog_cli.ops.selection import Selection, select_partitions
-from kafkalog_cli.ops.values import DECODED, NEEDED, DecodedColumns, Decoding
+from kafkalog_cli.ops.values import DECODED, NEEDED, DecodedColumns
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,11 +17,11 @@ from kafkalog_cli.format.records import Header
 from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded
 from kafkalog_cli.library.verbs import Call, Run, VerbOptions, epoch_ms, path_texts
 from kafkalog_cli.library.warning import warn
+from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest, Start
 from kafkalog_cli.ops.selection import Selection, select_partitions
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import Context
-from kafkalog_cli.ops.values import Decoding
 
 if TYPE_CHECKING:
     import re

@@ -16,8 +16,9 @@ from kafkalog_cli.format.columns import Integers, Rows
 from kafkalog_cli.format.compression import codec_name
 from kafkalog_cli.format.limits import MEBIBYTE, MOST_FILE_FIELD_BYTES
 from kafkalog_cli.log.reading.record_arrow import record_schema
+from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.export_request import FileFormat
-from kafkalog_cli.ops.values import DECODED, DecodedColumns, Decoding
+from kafkalog_cli.ops.values import DECODED, DecodedColumns
 
 ROW_GROUP_BYTES = 64 << 20
 """The size in bytes of a row group's columns before compression."""

@@ -13,11 +13,11 @@ from kafkalog_cli.format.records import Record
 from kafkalog_cli.format.strict_json import MOST_NUMBER, fields, integer, list_of, nothing_or, text
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.read.log_read import LogRead
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest
-from kafkalog_cli.ops.values import Decoding
 
 
 @unique

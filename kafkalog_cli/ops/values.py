@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
 from kafkalog_cli.disk.directory_contents import looks_like_partition
 from kafkalog_cli.disk.fs import Filesystem, read_all
-from kafkalog_cli.errors import KafkalogError, PathNotFound, UsageError, counted
+from kafkalog_cli.errors import KafkalogError, PathNotFound, counted
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded, ValueDecoder
 from kafkalog_cli.format.values.schema_set import AVRO, JSON, PROTOBUF, Reference, SchemaSet, StoredSchema
@@ -26,69 +26,6 @@ DECODED = {"key": "key_json", "value": "value_json"}
 """The column of decoded contents, by the column of contents."""
 NEEDED = ("offset", "headers")
 """Columns that decoding needs beside keys and values: a framing may be in a header."""
-
-
-class Decoding(NamedTuple):
-    """How keys and values are decoded. None: not at all; `schemas` None: `_schemas` beside the partitions."""
-
-    key_format: ValueFormat | None = None
-    value_format: ValueFormat | None = None
-    schemas: str | None = None
-
-    @classmethod
-    def of_words(cls, key_format: object, value_format: object, schemas: str | None) -> Decoding:
-        """Return the decoding with formats by their names. Raises UsageError."""
-        formats: list[ValueFormat | None] = []
-        for name in (key_format, value_format):
-            try:
-                formats.append(None if name is None else ValueFormat(name))
-            except ValueError:
-                known = ", ".join(one.value for one in ValueFormat)
-                raise UsageError(reason=f"there is no format {name} of keys and values; there are {known}") from None
-        found = cls(formats[0], formats[1], schemas)
-        found.check()
-        return found
-
-    def check(self) -> None:
-        """Raise UsageError for schemas that no format needs."""
-        if self.schemas is not None and not self:
-            raise UsageError(reason="--schemas is for --value-format or --key-format")
-
-    def __bool__(self) -> bool:
-        return self.key_format is not None or self.value_format is not None
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of contents that are decoded: key, value."""
-        formats = {"key": self.key_format, "value": self.value_format}
-        return tuple(name for name, wanted in formats.items() if wanted is not None)
-
-    def or_auto(self) -> Decoding:
-        """Return the decoding with the format AUTO in place of none."""
-        return Decoding(self.key_format or ValueFormat.AUTO, self.value_format or ValueFormat.AUTO, self.schemas)
-
-    def absolute(self) -> Decoding:
-        """Return the decoding for workers, whose directory may be another."""
-        return self if self.schemas is None else self._replace(schemas=os.path.abspath(self.schemas))  # noqa: PTH100
-
-    def options(self) -> dict[str, str]:
-        """Return the options of the data source that choose this decoding."""
-        formats = {"keyFormat": self.key_format, "valueFormat": self.value_format}
-        found = {name: one.value for name, one in formats.items() if one is not None}
-        return found if self.schemas is None else {**found, "schemas": self.schemas}
-
-    @property
-    def words(self) -> str:
-        """The formats, in words that differ when the decoding differs."""
-        formats = [one.value if one is not None else "stored" for one in (self.key_format, self.value_format)]
-        return " ".join([*formats, *([] if self.schemas is None else [self.schemas])])
-
-    def decoder(self, fs: Filesystem, partitions: Sequence[str]) -> tuple[ValueDecoder | None, list[ReadNote]]:
-        """Return the decoder for partitions with these paths, as `value_decoder` does, and raise as it does."""
-        if not self:
-            return None, []
-
-        return value_decoder(fs, self.key_format, self.value_format, partitions, self.schemas)
 
 
 class DecodedColumns:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from kafkalog_cli.errors import UsageError
+from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.read.request import Isolation
-from kafkalog_cli.ops.values import Decoding
 from kafkalog_cli.spark.offset_limits import (
     OF_RECORDS,
     LimitKind,

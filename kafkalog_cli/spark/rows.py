@@ -18,11 +18,12 @@ from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.reading.record_arrow import headers_tell, record_batches, record_schema, rows_of_headers
 from kafkalog_cli.log.reading.scan import Chunk
 from kafkalog_cli.ops.damage import damaged_log
+from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.partition_state import BrokerViews, log_bounds
 from kafkalog_cli.ops.read.log_read import LogRead, SegmentRead
 from kafkalog_cli.ops.read.request import Isolation, ReadRequest
 from kafkalog_cli.ops.read.visible import VisibleChunk
-from kafkalog_cli.ops.values import NEEDED, DecodedColumns, Decoding
+from kafkalog_cli.ops.values import NEEDED, DecodedColumns
 from kafkalog_cli.spark.options import Mode
 from kafkalog_cli.spark.schema import (
     FAULT,

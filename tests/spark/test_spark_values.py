@@ -6,8 +6,8 @@ import pytest
 
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.values.value_format import ValueFormat
+from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.export_request import FileFormat
-from kafkalog_cli.ops.values import Decoding
 from tests.cli.test_read_values import log_dir, partition, registered
 from tests.cli.test_values_everywhere import orders, plain, read
 from tests.format.test_decoded_values import BLOCKS, avro_cases, same

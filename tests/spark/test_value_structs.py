@@ -15,7 +15,7 @@ from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded, Value
 from kafkalog_cli.format.values.schema_set import SchemaSet, StoredSchema
 from kafkalog_cli.format.values.value_format import ValueFormat
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops.values import Decoding
+from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.spark.queries.dataframe import sql
 from kafkalog_cli.spark.schema import STRUCT_COLUMNS, arrow_type
 from kafkalog_cli.spark.structs.avro import MOST_CELLS, AvroShape

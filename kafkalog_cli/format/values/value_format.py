@@ -8,7 +8,6 @@ indexes of the message in its file follow. The same bytes may be in a header of 
 from collections.abc import Callable, Iterable
 from enum import Enum, unique
 from typing import NamedTuple
-from uuid import UUID
 
 
 @unique
@@ -76,6 +75,8 @@ def _read(data: memoryview) -> SchemaFraming | None:
     if len(data) > _ID_BYTES and data[0] == 0:
         return SchemaFraming(int.from_bytes(data[1 : 1 + _ID_BYTES], "big"), None, data[1 + _ID_BYTES :])
     if len(data) > _GUID_BYTES and data[0] == 1:
+        from uuid import UUID  # only here: all commands import this module
+
         return SchemaFraming(None, str(UUID(bytes=bytes(data[1 : 1 + _GUID_BYTES]))), data[1 + _GUID_BYTES :])
     return None
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import UsageError
+from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.read.request import Isolation
-from kafkalog_cli.ops.values import Decoding
 from kafkalog_cli.spark.jobs import plain_errors
 from kafkalog_cli.spark.options import Mode, local_path
 from kafkalog_cli.spark.queries.catalog import Catalog, Reading

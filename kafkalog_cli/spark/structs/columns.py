@@ -10,7 +10,8 @@ from kafkalog_cli.format.values.avro_value import AvroNode
 from kafkalog_cli.format.values.decoder import DecodedContents, Undecoded, ValueDecoder
 from kafkalog_cli.format.values.schema_set import StoredSchema
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.values import DecodedColumns, Decoding
+from kafkalog_cli.ops.decoding import Decoding
+from kafkalog_cli.ops.values import DecodedColumns
 from kafkalog_cli.spark.schema import SourceColumn, arrow_type
 from kafkalog_cli.spark.structs.avro import AvroShape
 from kafkalog_cli.spark.structs.protobuf import ProtobufShape

@@ -14,6 +14,7 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import BadInput
 from kafkalog_cli.format.kernels.compiled import NDJSON_NAMES
 from kafkalog_cli.format.records import field_bytes, read_headers
+from kafkalog_cli.ops.append.arrow import ArrowReader
 from kafkalog_cli.ops.append.batching import BatchMaker, BatchStyle, blocks
 from kafkalog_cli.ops.append.columns import NdjsonReader, RecordRun
 from kafkalog_cli.ops.append.reading import NewRecord
@@ -260,3 +261,17 @@ def test_many_batches(batch_bytes):
     assert found == wanted
     assert sum(those) == sum(counts) == 60_000
     assert max(*counts, *those) < 60_000
+
+
+# -- columns of Arrow
+
+
+@pytest.mark.parametrize(("rows_given", "is_compiled"), [(16_000, True), (1_000, False)])
+def test_kernels_read_a_part_of_arrow_that_is_worth_them(monkeypatch, rows_given, is_compiled):
+    """38,000 records of a large file were read one by one in Python before."""
+    pa = pytest.importorskip("pyarrow")
+    monkeypatch.setattr(kernels, "are_ready", lambda names: True)
+    part = pa.RecordBatch.from_pydict({"value": pa.array([b"v"] * rows_given, pa.binary())})
+    found = list(ArrowReader(KernelChoice(), NOW_MS).records([part]))
+    assert {isinstance(one, RecordRun) for one in found} == {is_compiled}
+    assert sum(len(one) if isinstance(one, RecordRun) else 1 for one in found) == rows_given

@@ -20,6 +20,8 @@ from kafkalog_cli.ops.export_files import OF_FILES
 _SLICE_ROWS = 1 << 14
 _SLICE_BYTES = 1 << 24
 """Slices are copied several times on their way into batches."""
+_PLAIN_ROWS_A_RECORD = 4
+"""Python takes as long for a record of a slice as for this many rows of a log."""
 _TAKEN = frozenset({*RECORD_FIELDS, *BATCH_FIELDS, *OF_FILES})
 _HEADER_SIZE_BYTES = 10
 """The largest size of the two lengths of a header's key and value."""
@@ -67,11 +69,11 @@ class ArrowReader:
         if headers is not None:
             self._check_headers(headers)
         origins = _Origins(columns, part.num_rows) if self._with_origin else None
-        if self._kernels.compiled(0, rows_to_come) is not None:
+        if self._kernels.compiled(0, rows_to_come * _PLAIN_ROWS_A_RECORD) is not None:
             run = _run(columns, timestamps)
             yield from (run,) if origins is None else origins.parted(run)
         else:
-            self._kernels.compiled(part.num_rows, 0)
+            self._kernels.compiled(part.num_rows * _PLAIN_ROWS_A_RECORD, 0)
             fields = [columns[name].to_pylist() if name in columns else None for name in ("key", "value", "headers")]
             for row, timestamp in enumerate(timestamps.tolist()):
                 key, value, found = (None if field is None else field[row] for field in fields)

@@ -11,6 +11,7 @@ from tests.support.serving import serving
 TOPICS = {"plain": 3, "paid": 2}
 PLACES = [(name, number) for name, count in TOPICS.items() for number in range(count)]
 SECONDS = 20
+AFTER = b"\1" * 9
 LEFT_OUT = {"throttleTimeMs", "topicAuthorizedOperations"}
 
 
@@ -45,9 +46,12 @@ def questions():
     yield "ConsumerGroupDescribe", 1, {"groupIds": ["readers", "none"]}
 
 
-def answers(address):
-    """The answers to all questions, in an order of their own where Kafka's tables have none."""
-    with KafkaClient(address) as client:
+def answers(address, after=b""):
+    """The answers to all questions, in an order of their own where Kafka's tables have none.
+
+    The bytes `after` follow each request.
+    """
+    with KafkaClient(address, after=after) as client:
         return [
             (name, request, in_order(client.ask(name, version, **request))) for name, version, request in questions()
         ]
@@ -126,9 +130,11 @@ def test_the_answers_are_those_of_the_broker(newest_kafka, tmp_path):
         aborted.abort_transaction(SECONDS)
         commit(broker.address, 7)
         end, _ = settled(address)
+        assert not [*differences(end, answers(address, AFTER))]
     finally:
         broker.stop()
     for wanted, options in ((end, {}), (middle, {"at_ms": at_ms})):
         with serving(broker.data, **options) as server:
-            found = answers(server.server.address)
+            found, again = answers(server.server.address), answers(server.server.address, AFTER)
+        assert again == found
         assert not [*differences(wanted, found)], "\n".join(differences(wanted, found))

@@ -9,14 +9,14 @@ from kafkalog_cli.format.protocol.messages import API_VERSIONS, apis
 APIS = {api.name: api for api in apis().values()}
 
 
-def request_frame(name, version, correlation_id, message, client_id="test", api=None):
-    """The frame of a request."""
+def request_frame(name, version, correlation_id, message, client_id="test", api=None, after=b""):
+    """The frame of a request; the bytes `after` follow its fields."""
     api = api or APIS[name]
     client = b"\xff\xff" if client_id is None else struct.pack(">h", len(client_id.encode())) + client_id.encode()
     head = struct.pack(">hhi", api.key, version, correlation_id) + client
     if version in api.request.flexible:
         head += b"\0"
-    body = b"".join(encode_pieces(api.request, version, message))
+    body = b"".join(encode_pieces(api.request, version, message)) + after
     return struct.pack(">i", len(head) + len(body)) + head + body
 
 
@@ -33,12 +33,13 @@ def response_of(name, version, frame, api=None):
 
 
 class KafkaClient:
-    """A connection to a broker."""
+    """A connection to a broker. The bytes `after` follow the fields of each request."""
 
-    def __init__(self, address, timeout=20, apis=None):
+    def __init__(self, address, timeout=20, apis=None, after=b""):
         self._apis = {api.name: api for api in (apis or {}).values()}
         self.socket = socket.create_connection(address, timeout)
         self._correlation = 0
+        self._after = after
 
     def __enter__(self):
         return self
@@ -50,7 +51,7 @@ class KafkaClient:
         """The response of a request."""
         self._correlation += 1
         api = self._apis.get(name)
-        self.socket.sendall(request_frame(name, version, self._correlation, message, api=api))
+        self.socket.sendall(request_frame(name, version, self._correlation, message, api=api, after=self._after))
         correlation, response = response_of(name, version, self.frame(), api)
         assert correlation == self._correlation
         return response

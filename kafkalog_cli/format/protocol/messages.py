@@ -90,14 +90,11 @@ def read_header(data: bytes, served: Mapping[int, Api]) -> tuple[RequestHeader, 
 
 
 def read_request(api: Api, version: int, reader: WireReader) -> Message:
-    """Read the body of a request. Raises BadRequest."""
+    """Read the body of a request. Bytes after its fields are ignored, as by a broker. Raises BadRequest."""
     try:
-        message = read_fields(api.request, version, reader)
+        return read_fields(api.request, version, reader)
     except Undecodable as error:
         raise BadRequest(f"{api.name} v{version} cannot be read: {error}") from error
-    if reader.remaining:
-        raise BadRequest(f"{api.name} v{version} has {reader.remaining} bytes after its fields")
-    return message
 
 
 def response_pieces(api: Api, version: int, correlation_id: int, message: Message) -> list[bytes | Spliced]:

@@ -1,7 +1,8 @@
 """What bounds the rows of bench/compare_spark.py, and the same queries over the same records in Parquet files.
 
 `make_copies` writes the records into Arrow and Parquet files. The queries of `limit_queries` read the Arrow files by a
-source that does nothing but give their columns to Spark from the page cache.
+source that does nothing but give their columns to Spark from the page cache. For "write Parquet" the Arrow files have
+the columns of the export, and the writer of the export writes and syncs them: only reading the logs is left out.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 Query = Callable[[], Any]
+EXPORTED = "exported"
+"""The copy in Arrow files with the columns of the export."""
 COLUMNS = {"all": None, "partition": "partition,offset", "key": "key"}
 """The copies in Arrow files, and the columns of each; None: those that a read without options has."""
 NAMES = frozenset((
@@ -82,6 +85,7 @@ def make_copies(given: dict[str, Any], spark: Any) -> None:
                     writer.write_batch(batch)
     for topic in (given["plain"], given["keyed"]):
         exported(given, spark, topic, str(copies / f"parquet-{topic}"))
+    exported(given, spark, given["plain"], str(copies / EXPORTED), "arrow")
 
 
 def limit_queries(given: dict[str, Any]) -> dict[str, Query]:
@@ -115,7 +119,7 @@ def limit_queries(given: dict[str, Any]) -> dict[str, Query]:
         return int(keys), int(largest)
 
     def write() -> int:
-        files = sorted(map(str, (copies / "all").iterdir()))
+        files = sorted(map(str, (copies / EXPORTED).rglob("*.arrow")))
         with ProcessPoolExecutor(os.cpu_count()) as pool:
             return sum(pool.map(_written, files, [given["scratch"]] * len(files)))
 
@@ -125,16 +129,25 @@ def limit_queries(given: dict[str, Any]) -> dict[str, Query]:
 
 
 def _written(path: str, scratch: str) -> int:
-    """Write an Arrow file as Parquet, with the columns of the export; return its records."""
+    """Write an Arrow file of the export as Parquet with the export's writer, and sync it; return its records."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    out = Path(scratch) / f"{Path(path).stem}.parquet"
-    names = ["key", "value", "partition", "offset", "timestamp", "timestampType"]
-    batches = pa.Table.from_batches(list(batches_of(path))).select(names)
-    pq.write_table(batches, out, row_group_size=1 << 20, use_dictionary=["partition", "timestampType"])
-    out.unlink()
-    return int(batches.num_rows)
+    from kafkalog_cli.disk.fs import RealFilesystem
+    from kafkalog_cli.disk.named_places import StagedFile
+    from kafkalog_cli.ops.export_files import ParquetWriter
+    from kafkalog_cli.ops.export_request import ExportRequest
+
+    fs, records = RealFilesystem(), 0
+    out = StagedFile(fs, f"{scratch}/{Path(path).stem}.parquet", None)
+    with pa.memory_map(path) as mapped:
+        schema = pa.ipc.open_file(mapped).schema
+    writer = ParquetWriter(out, schema, ExportRequest().codec)
+    for batch in batches_of(path):
+        writer.write(batch)
+        records += batch.num_rows
+    writer.close()
+    out.finish()
+    return records
 
 
 def parquet_queries(given: dict[str, Any]) -> dict[str, Query]:

@@ -159,8 +159,8 @@ def _written(given: dict[str, Any], spark: Any, topic: str) -> int:
         return exported(given, spark, topic, f"{out}/parquet")
 
 
-def exported(given: dict[str, Any], spark: Any, topic: str, out: str) -> int:
-    """Export a topic to Parquet files in a new directory; return the number of records."""
+def exported(given: dict[str, Any], spark: Any, topic: str, out: str, file_format: str = "parquet") -> int:
+    """Export a topic to files in a new directory; return the number of records."""
     from contextlib import nullcontext
 
     from kafkalog_cli.disk.fs import RealFilesystem
@@ -170,7 +170,8 @@ def exported(given: dict[str, Any], spark: Any, topic: str, out: str) -> int:
 
     fs, now_ms = RealFilesystem(), time.time_ns() // 1_000_000
     folders = [open_partition(fs, str(one)) for one in sorted(Path(given["data"]).glob(f"{topic}-*"))]
-    work = Export(fs, folders, ExportRequest(FileFormat.PARQUET), out, None, now_ms)
+    form = FileFormat(file_format)
+    work = Export(fs, folders, ExportRequest(form, form.codecs[0]), out, None, now_ms)
     return sum(one.records for one in work.run(lambda: nullcontext(spark)).files)
 
 

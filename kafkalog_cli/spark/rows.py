@@ -132,6 +132,7 @@ class _PieceRows:
         self._wanted = wanted
         self._choice = choice
         self._views = views
+        self._constants: dict[str | int, Any] = {}
         self._decoded = None if decoder is None else DecodedColumns(decoder, piece.topic)
         self._structs = {} if decoder is None else _structs(decoder, piece.topic, wanted.columns)
         needed = () if decoder is None else NEEDED
@@ -214,12 +215,22 @@ class _PieceRows:
         if column == FAULT and late is not None:
             said = "a timestamp beyond the year 294247: Spark has none for it"
             return pa.array([said if one else None for one in late.to_pylist()], kind)
-        value = {
+        constants: dict[str, str | int] = {
             "topic": self._piece.topic,
             "partition": self._piece.partition,
             "segment": segment.segment.log.path.rpartition("/")[2],
-        }.get(column.name)
-        return pa.repeat(pa.scalar(value, kind), part.num_rows) if value is not None else pa.nulls(part.num_rows, kind)
+        }
+        value = constants.get(column.name)
+        return pa.nulls(part.num_rows, kind) if value is None else self._repeated(value, kind, part.num_rows)
+
+    def _repeated(self, value: str | int, kind: Any, rows: int) -> Any:
+        """Return an array of one value: a slice of the longest so far, since making it costs 2 ns for each row."""
+        import pyarrow as pa
+
+        known = self._constants.get(value)
+        if known is None or len(known) < rows:
+            known = self._constants[value] = pa.repeat(pa.scalar(value, kind), rows)
+        return known.slice(0, rows)
 
     def _of_fault(self, segment: SegmentRead, fault: Fault) -> Iterator[Any]:
         piece = self._piece
@@ -274,8 +285,17 @@ def _late(part: Any) -> Any:
     import pyarrow.compute as pc
 
     millis = part.column("timestamp").cast(pa.int64())
-    late = pc.or_(pc.greater(millis, _MOST_MS), pc.less(millis, -_MOST_MS)).fill_null(fill_value=False)
-    return late if pc.any(late).as_py() else None
+    if _fits(millis):
+        return None
+    return pc.or_(pc.greater(millis, _MOST_MS), pc.less(millis, -_MOST_MS)).fill_null(fill_value=False)
+
+
+def _fits(millis: Any) -> bool:
+    """Whether all times are in Spark's range of microseconds: two numbers, where a mask is a column."""
+    import pyarrow.compute as pc
+
+    bounds = pc.min_max(millis).as_py()
+    return bounds["min"] is None or (bounds["min"] >= -_MOST_MS and bounds["max"] <= _MOST_MS)
 
 
 def _inverted(mask: Any) -> Any:
@@ -297,8 +317,8 @@ def _timestamps(array: Any, kind: Any) -> Any:
     import pyarrow.compute as pc
 
     millis = array.cast(pa.int64()).fill_null(-1)
-    beyond = pc.or_(pc.greater(millis, _MOST_MS), pc.less(millis, -_MOST_MS))
-    if pc.any(beyond).as_py():
+    if not _fits(millis):
+        beyond = pc.or_(pc.greater(millis, _MOST_MS), pc.less(millis, -_MOST_MS))
         millis = pc.if_else(beyond, pa.scalar(None, pa.int64()), millis)
     return pc.multiply(millis, 1000).cast(kind)
 

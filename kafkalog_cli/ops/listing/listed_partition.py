@@ -1,4 +1,4 @@
-"""The facts of a partition directory that `ls` keeps until its last row is known."""
+"""The facts about a partition directory that `ls` keeps until its last row is known."""
 
 from __future__ import annotations
 

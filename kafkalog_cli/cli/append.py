@@ -7,8 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
-from kafkalog_cli.cli.groups import OneTopic, Printing, Safety, SettingSources, session_options
+from kafkalog_cli.cli.groups import OneTopic
 from kafkalog_cli.cli.options import CodecName, Input, Metrics, OnePartition, SingleReplica
+from kafkalog_cli.cli.session_groups import Printing, Safety, SettingSources, session_options
 from kafkalog_cli.errors import ExitCode
 
 if TYPE_CHECKING:

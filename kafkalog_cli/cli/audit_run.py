@@ -1,15 +1,16 @@
 """One run of `kafkalog audit`."""
 
+from __future__ import annotations
+
 import os
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kafkalog_cli import __version__
 from kafkalog_cli.cli.environment import Environment, now_of, time_of
 from kafkalog_cli.disk.named_places import check_named_directory, check_new_file, new_file
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
-from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.ops.audit.audit import Audited, Failed
 from kafkalog_cli.ops.audit.compare import (
     AuditChange,
@@ -23,7 +24,6 @@ from kafkalog_cli.ops.audit.compare import (
 )
 from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.same_place import check_outside
-from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.ops.session.work import of_the_system
 from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification
@@ -33,29 +33,12 @@ from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.spark.audit_job import Audit, AuditRequest
-from kafkalog_cli.spark.sessions import Sessions
 from kafkalog_cli.spark.starting import need_pyspark
 
+if TYPE_CHECKING:
+    from kafkalog_cli.cli.audit import AuditOptions
+
 PREVIOUS = "previous"
-
-
-@dataclass(frozen=True, slots=True)
-class AuditOptions:
-    """The options of one run."""
-
-    selection: Selection
-    level: Level
-    metadata: str | None
-    now: str | None
-    limits: Limits
-    quiet: bool
-    json: bool
-    sessions: Sessions
-    top: int | None
-    history: str | None
-    compare: str | None
-    replaced: bool
-    output: str | None
 
 
 class AuditRun:
@@ -64,29 +47,35 @@ class AuditRun:
     def __init__(self, environment: Environment, options: AuditOptions) -> None:
         self._environment = environment
         self._options = options
+        self._as_json = options.output_format.is_json
         self._out = ResultStream(environment.stdout)
-        self._messages = Messages(environment.stderr, as_json=options.json)
+        self._messages = Messages(environment.stderr, as_json=self._as_json)
         self._began = environment.clock()
 
-    def run(self, paths: list[str]) -> int:
-        """Audit the `paths`; return the exit code. Raises UsageError, and KafkalogError without Spark."""
+    def run(self) -> int:
+        """Audit the paths; return the exit code. Raises UsageError, and KafkalogError without Spark."""
         environment, options = self._environment, self._options
-        if not paths:
+        selection = options.topics.selection
+        sessions = options.spark.sessions(environment, as_json=self._as_json)
+        if not options.paths:
             raise UsageError(reason="audit needs a LOG_DIR; see kafkalog audit --help")
         if options.history is None and (options.compare is not None or options.replaced):
             raise UsageError(reason="--compare and --replaced need --history DIR")
         need_pyspark()
         now_ms = environment.now_ms() if options.now is None else now_of(environment, options.now)
-        request = AuditRequest(options.selection, options.level, now_ms, options.metadata, options.limits, options.top)
-        audit = Audit(environment.fs, paths, request)
+        request = AuditRequest(
+            selection, Level(options.level.value), now_ms, options.metadata, options.decoding.limits,
+            options.top if options.keys else None,
+        )  # fmt: skip
+        audit = Audit(environment.fs, options.paths, request)
         run = run_of(now_ms, platform.node(), __version__)
         history = self._history(audit)
         until_ms = self._compared_ms(now_ms)
         if history is not None and not options.replaced:
             audit.refuse(_replaced(audit, history, run))
         before = None if history is None or until_ms is None else history.before(audit.log_dirs, run.host, until_ms)
-        with Progress(environment.stderr, "audit", as_json=options.json, clock=environment.clock) as progress:
-            audited = audit.run(options.sessions, progress)
+        with Progress(environment.stderr, "audit", as_json=self._as_json, clock=environment.clock) as progress:
+            audited = audit.run(sessions, progress)
         failure = self._keep(audited, run, history)
         found = None if before is None else changes(rows_of(audited, run), before)
         return int(self._tell(audited, found, failure))
@@ -101,7 +90,7 @@ class AuditRun:
             return None
         check_outside(fs, options.history, "the history", audit.partitions)
         check_named_directory(fs, options.history)
-        return History(fs, os.path.abspath(options.history), options.selection.text)  # noqa: PTH100
+        return History(fs, os.path.abspath(options.history), options.topics.selection.text)  # noqa: PTH100
 
     def _compared_ms(self, now_ms: int) -> int | None:
         """Return the latest time of the run to compare with; None for no comparison. Raises UsageError."""
@@ -142,7 +131,7 @@ class AuditRun:
             elif one.result.target is TargetKind.PARTITION:  # a log directory has a finding for its lock
                 locks.about_partitions(one.path)
         code = combined_exit_code([one.exit_code for one in audited]) if failure is None else failure.exit_code
-        if self._options.json:
+        if self._as_json:
             self._write_objects(audited, found or (), code)
         else:
             write_audit(self._out, audited, environment.clock() - self._began, quiet=self._options.quiet)

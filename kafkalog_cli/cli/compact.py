@@ -3,8 +3,9 @@
 from typing import Annotated
 
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
-from kafkalog_cli.cli.groups import Pacing, Printing, Safety, SettingSources, Spark, Topics, session_options
+from kafkalog_cli.cli.groups import Topics
 from kafkalog_cli.cli.options import Delay, Input, Metrics, PartitionPaths, delay_ms_of
+from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, SettingSources, Spark, session_options
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.internal_topics.schema import NEWEST, kafka_version_of
 

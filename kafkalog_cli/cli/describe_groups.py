@@ -1,6 +1,6 @@
 """`kafkalog groups`: the groups of consumers, with offsets, lag and members."""
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
 from kafkalog_cli.cli.environment import shown_reading
@@ -16,22 +16,27 @@ from kafkalog_cli.cli.options import (
 )
 
 
-def groups(  # noqa: PLR0913, PLR0917 options
-    context: CommandContext,
-    paths: LogDirs,
+# fmt: off
+class GroupsOptions(NamedTuple):
+    """The options of groups."""
+
+    paths: LogDirs
     group: Annotated[list[str] | None, selection_option("--group", metavar="GROUP", autocompletion=complete_groups,
-        help="Take only this group; may be repeated.")] = None,
+        help="Take only this group; may be repeated.")] = None
     topic: Annotated[list[str] | None, selection_option("--topic", metavar="TOPIC", autocompletion=complete_topics,
-        help="Take only rows of this topic; may be repeated.")] = None,
-    members: Annotated[bool, Option("--members", help="Print a row per member, with its assignment.")] = False,
+        help="Take only rows of this topic; may be repeated.")] = None
+    members: Annotated[bool, Option("--members", help="Print a row per member, with its assignment.")] = False
     history: Annotated[bool, Option("--history",
-        help="Print each commit in the order of the log, with a verdict on each step back.")] = False,
+        help="Print each commit in the order of the log, with a verdict on each step back.")] = False
     assign: Annotated[bool, Option("--assign",
-        help="Print the partitions that the range assignor gives to each member.")] = False,
-    broker_config: BrokerConfigOption = None,
-    metadata: MetadataOption = None,
-    output: Format = OutputFormat.TEXT,
-) -> int:  # fmt: skip
+        help="Print the partitions that the range assignor gives to each member.")] = False
+    broker_config: BrokerConfigOption = None
+    metadata: MetadataOption = None
+    output: Format = OutputFormat.TEXT
+# fmt: on
+
+
+def groups(context: CommandContext, options: GroupsOptions) -> int:
     """Print groups with offsets, lag and members.
 
     The columns are those of kafka-consumer-groups --describe, for groups of all types: classic, consumer, share and
@@ -49,14 +54,9 @@ def groups(  # noqa: PLR0913, PLR0917 options
     Several log directories may have copies of a partition: the copy with the last leader epoch, and of these the
     longest, is taken. Nothing is locked or changed.
     """
-    from kafkalog_cli.cli.describe_groups_run import GroupsOptions, GroupsRun, GroupsShown
-    from kafkalog_cli.errors import UsageError
+    from kafkalog_cli.cli.describe_groups_run import GroupsRun
 
-    if history and assign:
-        raise UsageError(reason="--history and --assign exclude each other")
-    shown = GroupsShown.HISTORY if history else GroupsShown.ASSIGNMENT if assign else GroupsShown.GROUPS
-    options = GroupsOptions(group or [], topic or [], members, shown, broker_config, metadata, output.is_json)
-    return GroupsRun(context.environment, options).run(paths)
+    return GroupsRun(context.environment, options).run()
 
 
 command = Command(groups, surroundings=shown_reading)

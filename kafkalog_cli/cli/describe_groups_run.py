@@ -1,11 +1,12 @@
 """One run of `kafkalog groups`: reads the groups, prints them, and reports what was found beside them."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from enum import Enum, unique
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.errors import combined_exit_code
+from kafkalog_cli.errors import UsageError, combined_exit_code
 from kafkalog_cli.ops.coordinators import LogDirs
 from kafkalog_cli.ops.groups import GroupDescription, GroupsRequest, describe_groups, offsets_retention
 from kafkalog_cli.ops.session.observer import LockWarnings
@@ -14,27 +15,8 @@ from kafkalog_cli.output.human import TextTable, write_table
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.stream import ResultStream
 
-
-@unique
-class GroupsShown(Enum):
-    """The facts about groups that are printed."""
-
-    GROUPS = "groups"
-    HISTORY = "history"
-    ASSIGNMENT = "assignment"
-
-
-@dataclass(frozen=True, slots=True)
-class GroupsOptions:
-    """The options as given."""
-
-    groups: Sequence[str]
-    topics: Sequence[str]
-    members: bool
-    shown: GroupsShown
-    broker_config: str | None
-    metadata: str | None
-    is_json: bool
+if TYPE_CHECKING:
+    from kafkalog_cli.cli.describe_groups import GroupsOptions
 
 
 class GroupsRun:
@@ -43,22 +25,25 @@ class GroupsRun:
     def __init__(self, environment: Environment, options: GroupsOptions) -> None:
         self._environment = environment
         self._options = options
+        self._as_json = options.output.is_json
         self._out = ResultStream(environment.stdout)
-        self._messages = Messages(environment.stderr, as_json=options.is_json)
+        self._messages = Messages(environment.stderr, as_json=self._as_json)
 
-    def run(self, paths: list[str]) -> int:
+    def run(self) -> int:
         """Print the groups; return the exit code. Raises as `describe_groups` and `offsets_retention`."""
         options, fs = self._options, self._environment.fs
+        if options.history and options.assign:
+            raise UsageError(reason="--history and --assign exclude each other")
         retention = offsets_retention(fs, options.broker_config)
-        log_dirs = LogDirs(fs, paths, options.metadata, self._environment.kernels)
+        log_dirs = LogDirs(fs, options.paths, options.metadata, self._environment.kernels)
         LockWarnings(fs, self._messages.report).about(*log_dirs.replicas.log_dirs)
-        request = GroupsRequest(frozenset(options.groups), frozenset(options.topics), retention)
-        if options.shown is GroupsShown.HISTORY:
+        request = GroupsRequest(frozenset(options.group or ()), frozenset(options.topic or ()), retention)
+        if options.history:
             return self._history(log_dirs, request)
         found = describe_groups(log_dirs, request)
-        if options.shown is GroupsShown.ASSIGNMENT:
+        if options.assign:
             return self._assignment(log_dirs, found)
-        if options.is_json:
+        if self._as_json:
             self._write_objects(log_dirs, found)
         else:
             text = GroupsText(self._out, members=options.members)
@@ -72,7 +57,7 @@ class GroupsRun:
         from kafkalog_cli.output.groups_view import OFFSET_CHANGE, change_line, change_object
 
         lines = None
-        if self._options.is_json:
+        if self._as_json:
             from kafkalog_cli.output.ndjson import JsonLines
 
             lines = JsonLines(self._out)
@@ -97,9 +82,9 @@ class GroupsRun:
             assignment_row,
         )
 
-        topics, groups = self._options.topics, list(described)
+        topics, groups = self._options.topic, list(described)
         found = [one for group in groups for one in assign_ranges(log_dirs, group) if not topics or one.topic in topics]
-        if self._options.is_json:
+        if self._as_json:
             from kafkalog_cli.output.ndjson import JsonLines
 
             lines = JsonLines(self._out)

@@ -4,35 +4,22 @@ from typing import TYPE_CHECKING
 
 from kafkalog_cli.cli.declared import Command, CommandContext
 from kafkalog_cli.cli.environment import Environment, shown_reading_into_files
-from kafkalog_cli.cli.options import (
-    Format,
-    MaxBatchBytes,
-    MaxOutputBytes,
-    MaxRatio,
-    OutputFormat,
-    PartitionOption,
-    PathsArgument,
-    TopicOption,
-    TopicPatternOption,
-    selection_of,
-)
+from kafkalog_cli.cli.groups import DecodingLimits, Topics
+from kafkalog_cli.cli.options import Format, OutputFormat, PathsArgument
 from kafkalog_cli.errors import ExitCode, UsageError, combined_exit_code
-from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
+from kafkalog_cli.format.limits import Limits
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.selection import Selection
 
 
-def dump_index(  # noqa: PLR0913, PLR0917 options
+def dump_index(
     context: CommandContext,
+    *,
     paths: PathsArgument = None,
-    topic: TopicOption = None,
-    topic_pattern: TopicPatternOption = None,
-    partition: PartitionOption = None,
+    topics: Topics,
     output: Format = OutputFormat.TEXT,
-    max_batch_bytes: MaxBatchBytes = DEFAULT_LIMITS.max_batch_bytes,
-    max_output_bytes: MaxOutputBytes = DEFAULT_LIMITS.max_output_bytes,
-    max_ratio: MaxRatio = DEFAULT_LIMITS.max_ratio,
+    decoding: DecodingLimits,
 ) -> int:
     """Print indexes, snapshots and checkpoints, each entry checked.
 
@@ -42,8 +29,7 @@ def dump_index(  # noqa: PLR0913, PLR0917 options
     """
     if not paths:
         raise UsageError(reason="dump-index needs a PATH; see kafkalog dump-index --help")
-    selection = selection_of(topic, partition, topic_pattern)
-    return _dump(context.environment, paths, selection, Limits(max_batch_bytes, max_output_bytes, max_ratio), output)
+    return _dump(context.environment, paths, topics.selection, decoding.limits, output)
 
 
 def _dump(

@@ -4,30 +4,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from kafkalog_cli.cli.declared import Answered, Command, CommandContext, Option
-from kafkalog_cli.cli.groups import Contents
+from kafkalog_cli.cli.groups import Contents, DecodingLimits, ReadTopics, WantedRange
 from kafkalog_cli.cli.options import (
     Format,
-    FromOffset,
-    MaxBatchBytes,
-    MaxOutputBytes,
-    MaxRatio,
     Now,
     OutputFormat,
-    PartitionOption,
     PathsArgument,
-    Since,
-    ToOffset,
-    TopicOption,
-    TopicPatternOption,
-    Until,
     output_option,
-    selection_of,
     selection_option,
-    wanted_range,
 )
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.internal_topics.schema import NEWEST, kafka_version_of
-from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     from kafkalog_cli.output.redact import Redaction
@@ -116,13 +103,8 @@ def dump_log(  # noqa: PLR0913 the real tool has these options
         help="Print the version of kafka-dump-log whose text is printed, and exit.")] = False,
     kafka_version: Annotated[str, output_option("--kafka-version", is_eager=True, metavar="VERSION",
         help="Print the text of kafka-dump-log 4.2, 4.3 or 4.4.")] = NEWEST.value,
-    topic: TopicOption = None,
-    partition: PartitionOption = None,
-    topic_pattern: TopicPatternOption = None,
-    from_offset: FromOffset = None,
-    to_offset: ToOffset = None,
-    since: Since = None,
-    until: Until = None,
+    topics: ReadTopics,
+    range_: WantedRange,
     key: Annotated[str | None, selection_option("--key", metavar="KEY",
         help="Print only records with this key (UTF-8). Implies --deep-iteration.")] = None,
     max_records: Annotated[int | None, selection_option(metavar="N", min=1, help="Stop after N records.")] = None,
@@ -133,9 +115,7 @@ def dump_log(  # noqa: PLR0913 the real tool has these options
     values: Contents,
     redact: Annotated[str | None, output_option(metavar="WHAT",
         help="Leave out contents: keys,values,headers[=hash|len]. Keys of headers stay.")] = None,
-    max_batch_bytes: MaxBatchBytes = DEFAULT_LIMITS.max_batch_bytes,
-    max_output_bytes: MaxOutputBytes = DEFAULT_LIMITS.max_output_bytes,
-    max_ratio: MaxRatio = DEFAULT_LIMITS.max_ratio,
+    decoding: DecodingLimits,
 ) -> int:  # fmt: skip
     """Print segments as kafka-dump-log does.
 
@@ -165,18 +145,17 @@ def dump_log(  # noqa: PLR0913 the real tool has these options
         max_message_bytes=max_message_size,
         sanity_only=index_sanity_check,
         verify_only=verify_index_only,
-        limits=Limits(max_batch_bytes, max_output_bytes, max_ratio),
+        limits=decoding.limits,
         strict=strict,
         resync=resync,
         is_json=is_json,
         redaction=_redaction(redact),
-        wanted=wanted_range(environment, from_offset, to_offset, since, until, now, key),
+        wanted=range_.wanted(environment, now, key),
         max_records=max_records,
         version=kafka_version_of(kafka_version),
         decoding=values.decoding,
     )
-    selection = selection_of(topic, partition, topic_pattern)
-    return DumpLogRun(environment, request).run(files, paths or [], selection)
+    return DumpLogRun(environment, request).run(files, paths or [], topics.selection)
 
 
 command = Command(dump_log, _as_the_real_tool)

@@ -1,27 +1,20 @@
 """`kafkalog export`: write the records of logs as Parquet, Arrow or NDJSON files."""
 
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Command, CommandContext
-from kafkalog_cli.cli.groups import Contents, OnSpark
+from kafkalog_cli.cli.groups import Contents, ReadTopics, WantedRange
 from kafkalog_cli.cli.options import (
-    FromOffset,
     IsolationLevel,
     IsolationOption,
     Now,
     OutputFormat,
-    PartitionOption,
     PartitionPaths,
-    Since,
-    ToOffset,
-    TopicOption,
-    TopicPatternOption,
-    Until,
     output_option,
-    selection_of,
     selection_option,
 )
+from kafkalog_cli.cli.session_groups import OnSpark
 
 
 class Files(Enum):
@@ -31,6 +24,11 @@ class Files(Enum):
     ARROW = "arrow"
     JSON = "json"
     NDJSON = "ndjson"
+
+    @property
+    def is_json(self) -> bool:
+        """Whether the files are NDJSON."""
+        return self in (Files.JSON, Files.NDJSON)
 
 
 class FileCodec(Enum):
@@ -50,42 +48,41 @@ class Damage(Enum):
     DROPMALFORMED = "dropmalformed"
 
 
-def export(  # noqa: PLR0913
-    context: CommandContext,
-    *,
-    paths: PartitionPaths = None,
+# fmt: off
+class ExportOptions(NamedTuple):
+    """The options of export."""
+
+    paths: PartitionPaths = None
     output: Annotated[str | None, output_option(metavar="DIR",
-        help="Directory for the files: topic=NAME/PARTITION-OFFSET.parquet.")] = None,
+        help="Directory for the files: topic=NAME/PARTITION-OFFSET.parquet.")] = None
     file_format: Annotated[Files, output_option("--format",
         help="Format of the files: Parquet, Arrow IPC, or NDJSON as read prints it and append takes"
-        " it.")] = Files.PARQUET,
+        " it.")] = Files.PARQUET
     codec: Annotated[FileCodec | None, output_option(
-        help="Compression of Parquet files (default: snappy) and Arrow files (default: none; lz4 and zstd).")] = None,
+        help="Compression of Parquet files (default: snappy) and Arrow files (default: none; lz4 and zstd).")] = None
     by_day: Annotated[bool, output_option("--by-day",
-        help="Make a directory per day (UTC) of the timestamps: topic=NAME/day=YYYY-MM-DD.")] = False,
+        help="Make a directory per day (UTC) of the timestamps: topic=NAME/day=YYYY-MM-DD.")] = False
     state: Annotated[str | None, output_option(metavar="FILE",
-        help="Export only records since the last run with FILE, exactly once. The first run creates FILE.")] = None,
+        help="Export only records since the last run with FILE, exactly once. The first run creates FILE.")] = None
     mode: Annotated[Damage, selection_option(
         help="At damage: export nothing, or leave out unreadable records and report them (exit code 3 or"
-        " 4).")] = Damage.FAILFAST,
-    isolation: IsolationOption = IsolationLevel.READ_UNCOMMITTED,
+        " 4).")] = Damage.FAILFAST
+    isolation: IsolationOption = IsolationLevel.READ_UNCOMMITTED
     include_control: Annotated[bool, selection_option("--include-control",
-        help="Include the markers of transactions.")] = False,
-    contents: Contents,
-    topic: TopicOption = None,
-    partition: PartitionOption = None,
-    topic_pattern: TopicPatternOption = None,
-    from_offset: FromOffset = None,
-    to_offset: ToOffset = None,
-    since: Since = None,
-    until: Until = None,
-    now: Now = None,
-    spark: OnSpark,
-    quiet: Annotated[bool, output_option("--quiet", help="Print nothing if no file was written.")] = False,
+        help="Include the markers of transactions.")] = False
+    contents: Contents = Contents()
+    topics: ReadTopics = ReadTopics()
+    range: WantedRange = WantedRange()
+    now: Now = None
+    spark: OnSpark = OnSpark()
+    quiet: Annotated[bool, output_option("--quiet", help="Print nothing if no file was written.")] = False
     report: Annotated[OutputFormat, output_option(
         help="Format of the output: text, or NDJSON (json) with an object per file and a summary. Then errors and"
-        " progress on stderr are objects too.")] = OutputFormat.TEXT,
-) -> int:  # fmt: skip
+        " progress on stderr are objects too.")] = OutputFormat.TEXT
+# fmt: on
+
+
+def export(context: CommandContext, options: ExportOptions) -> int:
     """Write records as Parquet, Arrow or NDJSON files.
 
     The files have all parts of the records, in the order of offsets. They become visible when the whole export is done:
@@ -97,17 +94,9 @@ def export(  # noqa: PLR0913
 
     Tasks of Spark do the work, so it needs the extra `spark`. Nothing is locked or changed in a log directory.
     """
-    from kafkalog_cli.cli.export_run import ExportOptions, ExportRun
+    from kafkalog_cli.cli.export_run import ExportRun
 
-    options = ExportOptions(
-        selection_of(topic, partition, topic_pattern), output,
-        (Files.JSON if file_format is Files.NDJSON else file_format).value,
-        None if codec is None else codec.value, by_day, state, mode.value, isolation.value, include_control,
-        from_offset, to_offset, since, until, now,
-        spark.sessions(context.environment, as_json=report.is_json), quiet, report.is_json,
-        contents.decoding.absolute(),
-    )  # fmt: skip
-    return ExportRun(context.environment, options).run(paths or [])
+    return ExportRun(context.environment, options).run()
 
 
 command = Command(export)

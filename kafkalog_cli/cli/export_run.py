@@ -1,15 +1,15 @@
 """One run of `kafkalog export`."""
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.options import wanted_range
 from kafkalog_cli.errors import DamagedLog, UsageError
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.export_request import ExportRequest, FileFormat, OnDamage
 from kafkalog_cli.ops.ranges import Range
 from kafkalog_cli.ops.read.request import Isolation
-from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.output.export_view import EXPORTED, ExportLines, export_counts, export_lines, exported_object
 from kafkalog_cli.output.messages import Messages
@@ -17,32 +17,10 @@ from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stream import ResultStream
 from kafkalog_cli.spark.export.job import Export, ExportResult, exported_partitions
-from kafkalog_cli.spark.sessions import Sessions
 from kafkalog_cli.spark.starting import need_pyspark
 
-
-@dataclass(frozen=True, slots=True)
-class ExportOptions:
-    """The options of export, as given."""
-
-    selection: Selection
-    output: str | None
-    format: str
-    codec: str | None
-    by_day: bool
-    state: str | None
-    mode: str
-    isolation: str
-    with_control: bool
-    from_offset: int | None
-    to_offset: int | None
-    since: str | None
-    until: str | None
-    now: str | None
-    sessions: Sessions
-    quiet: bool
-    is_json: bool
-    decoding: Decoding
+if TYPE_CHECKING:
+    from kafkalog_cli.cli.export import ExportOptions
 
 
 class ExportRun:
@@ -51,32 +29,36 @@ class ExportRun:
     def __init__(self, environment: Environment, options: ExportOptions) -> None:
         self._environment = environment
         self._options = options
-        self._messages = Messages(environment.stderr, as_json=options.is_json)
+        self._as_json = options.report.is_json
+        self._messages = Messages(environment.stderr, as_json=self._as_json)
 
-    def run(self, paths: list[str]) -> int:
+    def run(self) -> int:
         """Export; return the exit code.
 
         Raises as `exported_partitions` and as `Export.run`, but reports DamagedLog itself.
         """
         options, environment = self._options, self._environment
+        selection, paths = options.topics.selection, options.paths
+        sessions = options.spark.sessions(environment, as_json=self._as_json)
+        decoding = options.contents.decoding.absolute()
         if not paths or options.output is None:
             what = "a LOG_DIR" if not paths else "--output DIR"
             raise UsageError(reason=f"export needs {what}; see kafkalog export --help")
         need_pyspark()
-        request = self._request()
+        request = self._request(decoding)
         request.check()
-        partitions = exported_partitions(environment.fs, paths, options.selection)
+        partitions = exported_partitions(environment.fs, paths, selection)
         LockWarnings(environment.fs, self._messages.report).about_partitions(*(one.path for one in partitions))
         lines = ExportLines() if request.format is FileFormat.JSON else None
-        command = [*paths, options.selection.text, str(request.range), request.codec, options.mode]
+        command = [*paths, selection.text, str(request.range), request.codec, options.mode.value]
         export = Export(
             environment.fs, partitions, request, options.output, options.state, environment.now_ms(), lines,
             command,
         )  # fmt: skip
         begun = environment.clock()
         try:
-            with Progress(environment.stderr, "export", as_json=options.is_json, clock=environment.clock) as progress:
-                result = export.run(options.sessions, progress)
+            with Progress(environment.stderr, "export", as_json=self._as_json, clock=environment.clock) as progress:
+                result = export.run(sessions, progress)
         except DamagedLog as error:
             step = "nothing was exported; --mode dropmalformed exports what can be read"
             self._messages.tell(type(error).__name__, str(error), exit_code=error.exit_code, next_step=step)
@@ -84,22 +66,20 @@ class ExportRun:
         self._tell(result, environment.clock() - begun)
         return int(result.exit_code)
 
-    def _request(self) -> ExportRequest:
+    def _request(self, decoding: Decoding) -> ExportRequest:
         options = self._options
-        wanted = wanted_range(
-            self._environment, options.from_offset, options.to_offset, options.since, options.until, options.now
-        )
-        file_format = FileFormat(options.format)
+        wanted = options.range.wanted(self._environment, options.now)
+        file_format = FileFormat.JSON if options.file_format.is_json else FileFormat(options.file_format.value)
         return ExportRequest(
             file_format,
-            options.codec or file_format.codecs[0],
+            file_format.codecs[0] if options.codec is None else options.codec.value,
             options.by_day,
             wanted or Range(),
-            Isolation(options.isolation),
-            OnDamage(options.mode),
-            options.with_control,
+            Isolation(options.isolation.value),
+            OnDamage(options.mode.value),
+            options.include_control,
             options.state is not None,
-            options.decoding,
+            decoding,
         )
 
     def _tell(self, result: ExportResult, seconds: float) -> None:
@@ -115,7 +95,7 @@ class ExportRun:
             )
             self._messages.warn("completed", message)
         out = ResultStream(self._environment.stdout)
-        if self._options.is_json:
+        if self._as_json:
             self._write_objects(JsonLines(out), result)
         elif result.files or not self._options.quiet:
             for line in export_lines(result.files, seconds):

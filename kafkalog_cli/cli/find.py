@@ -4,22 +4,16 @@ from functools import partial
 from typing import Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
-from kafkalog_cli.cli.groups import Contents, RangeOptions
+from kafkalog_cli.cli.groups import Contents, OutputLimits, RangeOptions, ReadTopics
 from kafkalog_cli.cli.options import (
     Format,
     IsolationLevel,
     IsolationOption,
     Jobs,
-    MaxOutputBytes,
-    MaxRatio,
     Now,
     OutputFormat,
-    PartitionOption,
-    TopicOption,
-    TopicPatternOption,
     output_option,
 )
-from kafkalog_cli.format.limits import DEFAULT_LIMITS
 
 _condition = partial(Option, rich_help_panel="Conditions")
 
@@ -41,9 +35,7 @@ class FindOptions(NamedTuple):
         " it is this text or JSON value. May be repeated.")] = None
     ignore_case: Annotated[bool, _condition("--ignore-case", "-i",
         help="Ignore the case of ASCII letters in --value and --regex.")] = False
-    topic: TopicOption = None
-    partition: PartitionOption = None
-    topic_pattern: TopicPatternOption = None
+    topics: ReadTopics = ReadTopics()
     range: RangeOptions = RangeOptions()
     isolation: IsolationOption = IsolationLevel.READ_UNCOMMITTED
     now: Now = None
@@ -67,8 +59,7 @@ class FindOptions(NamedTuple):
         help=r"Print each record in kcat's format, as `read -f` does, such as '%t %p %o: %k %s\n'.")] = None
     output_format: Format = OutputFormat.TEXT
     jobs: Jobs = 0
-    max_output_bytes: MaxOutputBytes = DEFAULT_LIMITS.max_output_bytes
-    max_ratio: MaxRatio = DEFAULT_LIMITS.max_ratio
+    limits: OutputLimits = OutputLimits()
 
     @property
     def is_json(self) -> bool:

@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.options import default_jobs, selection_of
+from kafkalog_cli.cli.options import default_jobs
 from kafkalog_cli.cli.read_run import RecordOutput, decoder_of, fields_of
 from kafkalog_cli.errors import ExitCode, UsageError, combined_exit_code
-from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.ops.damage import is_torn_tail
 from kafkalog_cli.ops.engine import log_bytes
@@ -67,8 +66,7 @@ class FindRun:
     def run(self) -> int:
         """Search; return the exit code. Raises UsageError, and the exceptions of `select_partitions`."""
         environment, options = self._environment, self._options
-        selection = selection_of(options.topic, options.partition, options.topic_pattern)
-        chosen = select_partitions(environment.fs, options.paths, selection)
+        chosen = select_partitions(environment.fs, options.paths, options.topics.selection)
         paths = [partition.path for partition in chosen]
         decoder = decoder_of(options.contents.decoding, environment.fs, paths, self._messages)
         self._output = replace(self._output, decoder=decoder)
@@ -177,10 +175,9 @@ class FindRun:
         if options.first is not None and options.last is not None:
             raise UsageError(reason="find takes one of --first and --last")
         bounds = options.range.bounds(self._environment, options.now, "find")
-        limits = DEFAULT_LIMITS._replace(max_output_bytes=options.max_output_bytes, max_ratio=options.max_ratio)
         return FindRequest(
             self._conditions(), *bounds, Isolation(options.isolation.value),
-            options.first, options.last, *self._around(), options.only_counts, limits,
+            options.first, options.last, *self._around(), options.only_counts, options.limits.limits(),
         )  # fmt: skip
 
     def _around(self) -> tuple[int, int]:

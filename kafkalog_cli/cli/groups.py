@@ -1,142 +1,37 @@
-"""Groups of options that commands share: each is declared once, and a command takes a group as one parameter.
+"""Groups of options of commands that read: each is declared once, and a command takes a group as one parameter.
 
 Groups are named tuples: dataclasses take several times as long to create, at every start of a command.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from enum import Enum
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from kafkalog_cli.cli.declared import Option
-from kafkalog_cli.cli.environment import Environment, now_of, time_of
+from kafkalog_cli.cli.environment import Environment, time_of
 from kafkalog_cli.cli.options import (
-    AssumeOffline,
-    BrokerConfigOption,
-    ConfigOption,
-    DryRun,
-    Format,
+    FromOffset,
     FromTime,
-    IoBytesPerS,
-    Jobs,
     KeyFormatOption,
     MaxBatchBytes,
     MaxOutputBytes,
     MaxRatio,
-    MetadataOption,
-    Now,
-    OutputFormat,
     PartitionOption,
-    Quiet,
     SchemasOption,
+    Since,
     StartOffset,
-    TimeBudget,
     ToOffset,
     TopicOption,
     TopicPatternOption,
     Until,
     ValueFormatOption,
-    Verbose,
-    Wait,
-    pace_of,
     selection_of,
 )
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from kafkalog_cli.ops.decoding import Decoding
-    from kafkalog_cli.ops.engine import Engine
+    from kafkalog_cli.ops.ranges import Range
     from kafkalog_cli.ops.read.request import Start
-    from kafkalog_cli.ops.session.options import SessionOptions
-
-
-spark_option = partial(Option, rich_help_panel="Spark")
-Master = Annotated[str, spark_option(metavar="URL",
-    help="Place where Spark runs: local[N] for N threads here, spark://... for a cluster.")]  # fmt: skip
-Conf = Annotated[list[str] | None, spark_option("--conf", metavar="NAME=VALUE",
-    help="Setting of Spark; may be repeated.")]  # fmt: skip
-DEFAULT_MASTER = "local[*]"
-
-
-class EngineName(Enum):
-    """The engine that works on the partitions."""
-
-    LOCAL = "local"
-    SPARK = "spark"
-
-
-EngineOption = Annotated[EngineName, spark_option("--engine",
-    help="local: threads of this process. spark: a task of Spark per partition, --jobs at a time (0: one per"
-    " core).")]  # fmt: skip
-
-
-def engine_of(  # noqa: PLR0913
-    engine: EngineName,
-    master: str,
-    conf: list[str] | None,
-    jobs: int,
-    *,
-    changes: bool = False,
-    io_bytes_per_s: str | None = None,
-    assume_offline: bool = False,
-    environment: "Environment | None" = None,
-    as_json: bool = False,
-) -> "Engine":
-    """Return the engine of these options; a terminal of the environment shows that Spark starts.
-
-    Raises UsageError for options that exclude each other, KafkalogError without PySpark.
-    """
-    from kafkalog_cli.ops.engine import THREADS
-
-    if engine is EngineName.LOCAL:
-        if conf or master != DEFAULT_MASTER:
-            raise UsageError(reason="--master and --conf need --engine spark")
-        return THREADS
-    settings = spark_settings(conf)
-    if changes and settings.get("spark.speculation", "false").strip().lower() != "false":
-        raise UsageError(reason="spark.speculation must be off: only a single task may change a log")
-    if assume_offline:
-        raise UsageError(reason="--assume-offline needs --engine local: each task of Spark needs locks that work")
-    from kafkalog_cli.spark.engine import SparkEngine
-    from kafkalog_cli.spark.starting import need_pyspark
-
-    need_pyspark()
-    sessions = None
-    if environment is not None:
-        sessions = partial(shown_session, environment, master, settings, as_json=as_json)
-    found = SparkEngine(master, settings, jobs, sessions)
-    if io_bytes_per_s is not None and found.known_slots is None:
-        raise UsageError(reason="--io-bytes-per-s on a cluster needs --jobs N: N tasks share it")
-    return found
-
-
-def spark_settings(conf: list[str] | None) -> dict[str, str]:
-    """Return the settings of --conf. Raises UsageError."""
-    settings = {}
-    for one in conf or ():
-        name, equals, value = one.partition("=")
-        if not equals or not name:
-            raise UsageError(reason=f"--conf {one}: NAME=VALUE")
-        settings[name] = value
-    return settings
-
-
-@contextmanager
-def shown_session(
-    environment: "Environment", master: str, settings: Mapping[str, str], *, as_json: bool, is_small: bool = True
-) -> "Iterator[SparkSession]":
-    """Hold a session of Spark, as `command_session` does; a terminal shows the start, but not for JSON output."""
-    from kafkalog_cli.output.progress import Waiting
-    from kafkalog_cli.spark.sessions import command_session
-
-    with ExitStack() as held:
-        with Waiting(environment.stderr, "starting Spark", is_shown=not as_json):
-            spark = held.enter_context(command_session(master, settings=settings, is_small=is_small))
-        yield spark
+    from kafkalog_cli.ops.selection import Selection
 
 
 class Topics(NamedTuple):
@@ -146,12 +41,54 @@ class Topics(NamedTuple):
     topic_pattern: TopicPatternOption = None
     partition: PartitionOption = None
 
+    @property
+    def selection(self) -> "Selection":
+        """The selection. Raises UsageError."""
+        return selection_of(self.topic, self.partition, self.topic_pattern)
+
+
+class ReadTopics(NamedTuple):
+    """The selected topics and partitions, in the order of the help of commands that read records."""
+
+    topic: TopicOption = None
+    partition: PartitionOption = None
+    topic_pattern: TopicPatternOption = None
+
+    @property
+    def selection(self) -> "Selection":
+        """The selection. Raises UsageError."""
+        return selection_of(self.topic, self.partition, self.topic_pattern)
+
 
 class OneTopic(NamedTuple):
     """The selection for a command on one partition, or on the partitions of one topic."""
 
     topic: TopicOption = None
     partition: PartitionOption = None
+
+    @property
+    def selection(self) -> "Selection":
+        """The selection."""
+        return selection_of(self.topic, self.partition, None)
+
+
+class WantedRange(NamedTuple):
+    """The range of records: offsets or times."""
+
+    from_offset: FromOffset = None
+    to_offset: ToOffset = None
+    since: Since = None
+    until: Until = None
+
+    def wanted(self, environment: Environment, now: str | None, key: str | None = None) -> "Range | None":
+        """Return the range, also of a key; None without any of them. `now` is that of --now. Raises UsageError."""
+        if key is None and not any(value is not None for value in self):
+            return None
+        from kafkalog_cli.ops.ranges import Range
+
+        since_ms, until_ms = (None if text is None else time_of(environment, text, now) for text in self[2:])
+        key_bytes = None if key is None else key.encode("utf-8", "surrogateescape")
+        return Range(self.from_offset, self.to_offset, since_ms, until_ms, key_bytes)
 
 
 class RangeOptions(NamedTuple):
@@ -185,31 +122,6 @@ class RangeOptions(NamedTuple):
             raise UsageError(reason=f"--from {self.start}: an offset, earliest or latest") from error
 
 
-class SettingSources(NamedTuple):
-    """The sources of topic and broker settings."""
-
-    config: ConfigOption = None
-    broker_config: BrokerConfigOption = None
-    metadata: MetadataOption = None
-
-
-class Safety(NamedTuple):
-    """The clock, dry runs and locks."""
-
-    now: Now = None
-    dry_run: DryRun = False
-    wait: Wait = 0
-    assume_offline: AssumeOffline = False
-
-
-class Pacing(NamedTuple):
-    """Limits of time and load."""
-
-    jobs: Jobs = 0
-    time_budget: TimeBudget = None
-    io_bytes_per_s: IoBytesPerS = None
-
-
 class DecodingLimits(NamedTuple):
     """The largest batches that are read, and how much larger they may become."""
 
@@ -221,6 +133,17 @@ class DecodingLimits(NamedTuple):
     def limits(self) -> Limits:
         """The limits as the readers take them."""
         return Limits(self.max_batch_bytes, self.max_output_bytes, self.max_ratio)
+
+
+class OutputLimits(NamedTuple):
+    """How much larger batches may become."""
+
+    max_output_bytes: MaxOutputBytes = DEFAULT_LIMITS.max_output_bytes
+    max_ratio: MaxRatio = DEFAULT_LIMITS.max_ratio
+
+    def limits(self, max_batch_bytes: int = DEFAULT_LIMITS.max_batch_bytes) -> Limits:
+        """Return the limits as the readers take them."""
+        return Limits(max_batch_bytes, *self)
 
 
 class Contents(NamedTuple):
@@ -236,75 +159,3 @@ class Contents(NamedTuple):
         from kafkalog_cli.ops.decoding import Decoding
 
         return Decoding(*self)
-
-
-class Spark(NamedTuple):
-    """Whether tasks of Spark do the work."""
-
-    engine: EngineOption = EngineName.LOCAL
-    master: Master = DEFAULT_MASTER
-    conf: Conf = None
-
-
-class OnSpark(NamedTuple):
-    """Spark, for the commands that only it carries out."""
-
-    master: Master = DEFAULT_MASTER
-    conf: Conf = None
-
-    def sessions(
-        self, environment: "Environment", *, as_json: bool
-    ) -> "Callable[[], AbstractContextManager[SparkSession]]":
-        """Return the function that starts Spark, with a line on the terminal. Raises UsageError for a wrong --conf."""
-        return partial(shown_session, environment, self.master, spark_settings(self.conf), as_json=as_json)
-
-
-class Printing(NamedTuple):
-    """How results are printed."""
-
-    verbose: Verbose = False
-    quiet: Quiet = False
-    output: Format = OutputFormat.TEXT
-
-
-_NO_SETTINGS, _NO_SPARK = SettingSources(), Spark()
-
-
-def session_options(  # noqa: PLR0913
-    environment: "Environment",
-    topics: Topics | OneTopic,
-    safety: Safety,
-    *,
-    settings: SettingSources = _NO_SETTINGS,
-    pacing: Pacing | None = None,
-    spark: Spark = _NO_SPARK,
-    single_replica: bool = False,
-    changes: bool = True,
-    as_json: bool = False,
-) -> "SessionOptions":
-    """Return the session options for these groups; `pacing` None: one partition at a time. Raises UsageError.
-
-    `changes`: whether the verb changes log directories. With `as_json` nothing shows that Spark starts.
-    """
-    from kafkalog_cli.ops.session.options import Pace, SessionOptions
-
-    pattern = topics.topic_pattern if isinstance(topics, Topics) else None
-    jobs = 0 if pacing is None else pacing.jobs
-    limit = None if pacing is None else pacing.io_bytes_per_s
-    return SessionOptions(
-        selection=selection_of(topics.topic, topics.partition, pattern),
-        now_ms=None if safety.now is None else now_of(environment, safety.now),
-        dry_run=safety.dry_run,
-        wait_seconds=safety.wait,
-        assume_offline=safety.assume_offline,
-        single_replica=single_replica,
-        config=settings.config or (),
-        broker_config=settings.broker_config,
-        metadata=settings.metadata,
-        pace=Pace() if pacing is None else pace_of(jobs, pacing.time_budget, limit),
-        engine=engine_of(
-            *(spark.engine, spark.master, spark.conf, jobs),
-            changes=changes, io_bytes_per_s=limit, assume_offline=safety.assume_offline,
-            environment=environment, as_json=as_json,
-        ),
-    )  # fmt: skip

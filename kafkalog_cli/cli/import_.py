@@ -1,55 +1,58 @@
 """`kafkalog import`: make new partitions of a log directory from the records of files."""
 
 from functools import partial
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
-from kafkalog_cli.cli.groups import Conf, OnSpark, Printing, Safety, SettingSources, spark_option
 from kafkalog_cli.cli.options import CodecName, SingleReplica, safety_option
-from kafkalog_cli.errors import UsageError
+from kafkalog_cli.cli.session_groups import Conf, Printing, Safety, SettingSources, spark_option
 
 _partitions_option = partial(Option, rich_help_panel="Partitions and batches")
 
 
-def import_(  # noqa: PLR0913
-    context: CommandContext,
-    *,
+# fmt: off
+class ImportOptions(NamedTuple):
+    """The options of import."""
+
     inputs: Annotated[list[str], Argument(metavar="INPUT...", show_default=False,
         help="Files from export, other Parquet or Arrow files with a column key or value, NDJSON from read; or"
-        " directories of such files.")],
+        " directories of such files.")]
     log_dir: Annotated[str, _partitions_option("--log-dir", metavar="DIR", show_default=False,
-        help="Log directory for the new partitions.")],
+        help="Log directory for the new partitions.")]
     topic: Annotated[str | None, _partitions_option(metavar="NAME",
         help="Topic of the records. Without it: by the column topic, the directory topic=NAME, or the metadata in files"
-        " of export.")] = None,
+        " of export.")] = None
     topic_id: Annotated[list[str] | None, _partitions_option("--topic-id", metavar="[TOPIC=]ID",
         help="Id of a topic; may be repeated. Without it: by the metadata log there, or the metadata in files of"
-        " export.")] = None,
+        " export.")] = None
     partitions: Annotated[int | None, _partitions_option("--partitions", metavar="N", min=1,
         help="Make N partitions per topic, with records by their keys (murmur2) and new offsets. Without it: by the"
-        " column partition, or the metadata in files of export.")] = None,
+        " column partition, or the metadata in files of export.")] = None
     new_offsets: Annotated[bool, _partitions_option("--new-offsets",
-        help="Number the records from 0 on. Without it: offsets of the input are kept, with their gaps.")] = False,
+        help="Number the records from 0 on. Without it: offsets of the input are kept, with their gaps.")] = False
     codec: Annotated[CodecName | None, _partitions_option(
         help="Compression of batches, if the topic has no compression.type. Without it: as in the batch that a record"
-        " comes from, if the input has that.")] = None,
+        " comes from, if the input has that.")] = None
     level: Annotated[int | None, _partitions_option("--compression-level", metavar="N",
-        help="Level of the codec. Without it: Kafka's default.")] = None,
+        help="Level of the codec. Without it: Kafka's default.")] = None
     batch_bytes: Annotated[int, _partitions_option("--batch-bytes", metavar="BYTES", min=1,
-        help="Largest batch of several records, before compression.")] = 16_384,
+        help="Largest batch of several records, before compression.")] = 16_384
     prove: Annotated[bool, safety_option("--prove",
-        help="Read the new partitions, and compare each record with the input, before they become visible.")] = False,
+        help="Read the new partitions, and compare each record with the input, before they become visible.")] = False
     replace_empty: Annotated[bool, safety_option("--replace-empty",
-        help="Replace an existing partition that never had a record, such as a broker creates.")] = False,
-    single_replica: SingleReplica = False,
+        help="Replace an existing partition that never had a record, such as a broker creates.")] = False
+    single_replica: SingleReplica = False
     master: Annotated[str | None, spark_option(metavar="URL",
         help="Let Spark do the work: local[N] for N threads here, spark://... for a cluster. Without it, processes of"
-        " this machine do.")] = None,
-    conf: Conf = None,
-    settings: SettingSources,
-    safety: Safety,
-    printing: Printing,
-) -> int:  # fmt: skip
+        " this machine do.")] = None
+    conf: Conf = None
+    settings: SettingSources = SettingSources()
+    safety: Safety = Safety()
+    printing: Printing = Printing()
+# fmt: on
+
+
+def import_(context: CommandContext, options: ImportOptions) -> int:
     """Build new partitions from the records in files.
 
     A broker loads the new partitions. Timestamps, keys, values and headers are kept, and batches are written again. All
@@ -57,19 +60,9 @@ def import_(  # noqa: PLR0913
     partition, and the next import removes the rest. An existing partition is refused. Records of transactions become
     plain records, and control records are left out. Needs the extra `arrow`, or `spark` for --master.
     """
-    from kafkalog_cli.cli.import_run import ImportOptions, ImportRun
-    from kafkalog_cli.ops.importing.sources import ImportRequest, topic_ids
+    from kafkalog_cli.cli.import_run import ImportRun
 
-    request = ImportRequest(
-        topic, topic_ids(topic_id or ()), partitions, new_offsets, None if codec is None else codec.value, level,
-        batch_bytes, prove, replace_empty, single_replica,
-    )  # fmt: skip
-    if conf and master is None:
-        raise UsageError(reason="--conf needs --master")
-    as_json = printing.output.is_json
-    sessions = None if master is None else OnSpark(master, conf).sessions(context.environment, as_json=as_json)
-    options = ImportOptions(log_dir, request, settings, safety, sessions, printing)
-    return ImportRun(context.environment, options).run(inputs)
+    return ImportRun(context.environment, options).run()
 
 
 command = Command(import_)

@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from shlex import join
 from typing import TYPE_CHECKING
 
 from kafkalog_cli.cli.environment import Environment, now_of
-from kafkalog_cli.cli.groups import Printing, Safety, SettingSources
+from kafkalog_cli.cli.session_groups import OnSpark
 from kafkalog_cli.disk.lock import LockPolicy
-from kafkalog_cli.errors import Refused
+from kafkalog_cli.errors import Refused, UsageError
 from kafkalog_cli.log.reading.record_arrow import need_pyarrow
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings, read_broker_properties
 from kafkalog_cli.ops.importing.job import Import, Tasks
 from kafkalog_cli.ops.importing.planning import ImportResult
-from kafkalog_cli.ops.importing.sources import ImportRequest, command_of, input_files
+from kafkalog_cli.ops.importing.sources import ImportRequest, command_of, input_files, topic_ids
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.output.import_view import IMPORTED, import_lines, imported_objects
 from kafkalog_cli.output.messages import Messages
@@ -27,19 +26,8 @@ from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stream import ResultStream
 
 if TYPE_CHECKING:
+    from kafkalog_cli.cli.import_ import ImportOptions
     from kafkalog_cli.spark.sessions import Sessions
-
-
-@dataclass(frozen=True, slots=True)
-class ImportOptions:
-    """The options of import, as given. `sessions` None: without Spark."""
-
-    log_dir: str
-    request: ImportRequest
-    settings: SettingSources
-    safety: Safety
-    sessions: Sessions | None
-    printing: Printing
 
 
 def shell_line(argv: Sequence[str], paths: Collection[str]) -> str:
@@ -67,37 +55,56 @@ def _tasks(sessions: Sessions) -> Iterator[Tasks]:
         yield partial(run_tasks, spark)
 
 
+def _request(options: ImportOptions) -> ImportRequest:
+    return ImportRequest(
+        options.topic, topic_ids(options.topic_id or ()), options.partitions, options.new_offsets,
+        None if options.codec is None else options.codec.value, options.level, options.batch_bytes, options.prove,
+        options.replace_empty, options.single_replica,
+    )  # fmt: skip
+
+
 class ImportRun:
     """Runs one import."""
 
     def __init__(self, environment: Environment, options: ImportOptions) -> None:
         self._environment = environment
         self._options = options
-        self._messages = Messages(environment.stderr, as_json=options.printing.output.is_json)
+        self._as_json = options.printing.output.is_json
+        self._messages = Messages(environment.stderr, as_json=self._as_json)
+        self._request = _request(options)
 
-    def run(self, inputs: list[str]) -> int:
+    def run(self) -> int:
         """Import; return the exit code. Raises as `Import.run` and as `input_files`."""
-        options = self._options
-        if options.sessions is None:
+        options, sessions = self._options, self._sessions()
+        if sessions is None:
             need_pyarrow()
         else:
             from kafkalog_cli.spark.starting import need_pyspark
 
             need_pyspark()
-        options.request.check()
+        self._request.check()
         begun = self._environment.clock()
-        job = self._job(inputs)
-        find = partial(input_files, self._environment.fs, inputs)
+        job = self._job()
+        find = partial(input_files, self._environment.fs, options.inputs)
         if options.safety.dry_run:
             result = job.plan(find())
         else:
-            environment, as_json = self._environment, options.printing.output.is_json
-            with Progress(environment.stderr, "import", as_json=as_json, clock=environment.clock) as progress:
-                result = job.run(find, options.sessions and partial(_tasks, options.sessions), progress)
+            environment = self._environment
+            with Progress(environment.stderr, "import", as_json=self._as_json, clock=environment.clock) as progress:
+                result = job.run(find, sessions and partial(_tasks, sessions), progress)
         self._tell(result, self._environment.clock() - begun)
         return int(result.exit_code)
 
-    def _job(self, inputs: list[str]) -> Import:
+    def _sessions(self) -> Sessions | None:
+        """Return the function that starts Spark, None without --master. Raises UsageError."""
+        options = self._options
+        if options.master is None:
+            if options.conf:
+                raise UsageError(reason="--conf needs --master")
+            return None
+        return OnSpark(options.master, options.conf).sessions(self._environment, as_json=self._as_json)
+
+    def _job(self) -> Import:
         options, environment = self._options, self._environment
         settings, safety, config = options.settings, options.safety, options.settings.config or ()
         fs, log_dir = environment.fs, os.path.abspath(options.log_dir)  # noqa: PTH100 - links are not followed
@@ -113,10 +120,10 @@ class ImportRun:
         )  # fmt: skip
         now_ms = environment.now_ms() if safety.now is None else now_of(environment, safety.now)
         policy = LockPolicy(int(safety.wait * 1000), safety.assume_offline)
-        command = command_of([os.path.abspath(one) for one in inputs], options.request, tuple(config))  # noqa: PTH100
-        named = [*inputs, options.log_dir, settings.broker_config, settings.metadata]
+        command = command_of([os.path.abspath(one) for one in options.inputs], self._request, tuple(config))  # noqa: PTH100
+        named = [*options.inputs, options.log_dir, settings.broker_config, settings.metadata]
         repeat = shell_line(environment.argv, [path for path in named if path])
-        return Import(fs, log_dir, options.request, source, now_ms, policy, others, command, repeat=repeat)
+        return Import(fs, log_dir, self._request, source, now_ms, policy, others, command, repeat=repeat)
 
     def _tell(self, result: ImportResult, seconds: float) -> None:
         options = self._options
@@ -130,7 +137,7 @@ class ImportRun:
         for note in result.notes:
             self._messages.warn(note.kind, note.message, path=note.path)
         out = ResultStream(self._environment.stdout)
-        if options.printing.output.is_json:
+        if self._as_json:
             lines = JsonLines(out)
             for fields in imported_objects(result, options.log_dir, dry_run=options.safety.dry_run):
                 lines.object(IMPORTED, fields)

@@ -3,8 +3,9 @@
 from typing import Annotated
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext
-from kafkalog_cli.cli.groups import Printing, Safety, SettingSources, Topics, session_options
+from kafkalog_cli.cli.groups import Topics
 from kafkalog_cli.cli.options import Format, Now, OutputFormat, output_option
+from kafkalog_cli.cli.session_groups import Printing, Safety, SettingSources, session_options
 
 
 def inspect(  # noqa: PLR0913

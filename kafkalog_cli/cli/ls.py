@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
 from kafkalog_cli.cli.environment import Environment, now_of, shown_reading
-from kafkalog_cli.cli.groups import Safety, SettingSources, Topics, session_options
-from kafkalog_cli.cli.options import Format, Now, OutputFormat, PathsArgument, selection_of
+from kafkalog_cli.cli.groups import Topics
+from kafkalog_cli.cli.options import Format, Now, OutputFormat, PathsArgument
+from kafkalog_cli.cli.session_groups import Safety, SettingSources, session_options
 from kafkalog_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,7 +66,6 @@ def ls(  # noqa: PLR0913
     from kafkalog_cli.cli.ls_run import LsRequest, LsRun
 
     environment = context.environment
-    selection = selection_of(topics.topic, topics.partition, topics.topic_pattern)
     if segments and not context.is_typed("--sort"):
         space = space._replace(sort=None)  # a configured order is not a question about space
     usage = _usage_options(paths or [], space, _planning(context, topics, settings, space))
@@ -73,7 +73,7 @@ def ls(  # noqa: PLR0913
         raise UsageError(reason="--segments cannot be combined with --topics, --sort and --freeable")
     # The tables of space have no transactions, the objects of partitions have.
     transactions = transactions and (usage is None or output.is_json)
-    request = LsRequest(selection, segments, transactions, output.is_json, usage)
+    request = LsRequest(topics.selection, segments, transactions, output.is_json, usage)
     return LsRun(environment, request).run(paths or [])
 
 

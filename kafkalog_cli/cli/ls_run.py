@@ -247,8 +247,8 @@ class UsageRun:
     def _freeable(self) -> tuple[dict[str, Freeable], ExitCode]:
         if self._options.planning is None or not self._found:
             return {}, ExitCode.OK
-        from kafkalog_cli.cli.groups import Printing
         from kafkalog_cli.cli.options import OutputFormat
+        from kafkalog_cli.cli.session_groups import Printing
         from kafkalog_cli.cli.verbs import begin
         from kafkalog_cli.ops.listing.freeable import FREEABLE, freeable_of
         from kafkalog_cli.output.listing_records import PARTITION

@@ -11,12 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from kafkalog_cli.cli.declared import Argument, CommandContext, Option
-from kafkalog_cli.cli.environment import Environment, time_of
 from kafkalog_cli.errors import KafkalogError, UsageError
 from kafkalog_cli.format.values.value_format import ValueFormat
 
 if TYPE_CHECKING:
-    from kafkalog_cli.ops.ranges import Range
     from kafkalog_cli.ops.selection import Selection
     from kafkalog_cli.ops.session.options import Pace
 
@@ -274,29 +272,6 @@ def selection_of(topics: list[str] | None, partitions: list[int] | None, topic_p
     except re.error as error:
         raise UsageError(reason=f"--topic-pattern {topic_pattern}: {error}") from error
     return Selection(frozenset(topics or ()), frozenset(partitions or ()), pattern)
-
-
-def wanted_range(  # noqa: PLR0913, PLR0917 one for each option
-    environment: Environment,
-    from_offset: int | None,
-    to_offset: int | None,
-    since: str | None,
-    until: str | None,
-    now: str | None,
-    key: str | None = None,
-) -> Range | None:
-    """Return the range of these options; None without any of them. Raises UsageError."""
-    if all(value is None for value in (from_offset, to_offset, since, until, key)):
-        return None
-    from kafkalog_cli.ops.ranges import Range
-
-    return Range(
-        from_offset,
-        to_offset,
-        None if since is None else time_of(environment, since, now),
-        None if until is None else time_of(environment, until, now),
-        None if key is None else key.encode("utf-8", "surrogateescape"),
-    )
 
 
 def delay_ms_of(delay: str | None, *, keeps: bool) -> int | None:

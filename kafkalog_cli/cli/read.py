@@ -5,17 +5,13 @@ from typing import Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext
 from kafkalog_cli.cli.environment import shown_reading_into_files
-from kafkalog_cli.cli.groups import Contents, RangeOptions
+from kafkalog_cli.cli.groups import Contents, OneTopic, OutputLimits, RangeOptions
 from kafkalog_cli.cli.options import (
     Format,
     IsolationLevel,
     IsolationOption,
-    MaxOutputBytes,
-    MaxRatio,
     Now,
     OutputFormat,
-    PartitionOption,
-    TopicOption,
     limits_option,
     output_option,
     selection_option,
@@ -40,8 +36,7 @@ class ReadOptions(NamedTuple):
 
     paths: Annotated[list[str], Argument(metavar="PATH...", show_default=False,
         help="Partition directories, or a log directory with --topic.")]
-    topic: TopicOption = None
-    partition: PartitionOption = None
+    topics: OneTopic = OneTopic()
     range: RangeOptions = RangeOptions()
     max_records: Annotated[int | None, selection_option(metavar="N", min=1,
         help="Stop after N records, over all partitions.")] = None
@@ -68,8 +63,7 @@ class ReadOptions(NamedTuple):
     max_chunk_bytes: Annotated[int, limits_option(metavar="BYTES", min=1, max=LARGEST_CHUNK_BYTES,
         help="Largest size of such a read. A larger batch ends the run with exit code"
         " 1.")] = DEFAULT_LIMITS.max_batch_bytes
-    max_output_bytes: MaxOutputBytes = DEFAULT_LIMITS.max_output_bytes
-    max_ratio: MaxRatio = DEFAULT_LIMITS.max_ratio
+    limits: OutputLimits = OutputLimits()
 
     @property
     def is_json(self) -> bool:

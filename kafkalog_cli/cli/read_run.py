@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.options import selection_of
 from kafkalog_cli.errors import ExitCode, KafkalogError, NoRecordAtTime, UsageError, combined_exit_code
 from kafkalog_cli.format.fault import Fault
-from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.ops.damage import is_torn_tail
@@ -66,9 +64,7 @@ class ReadRun:
         self._check()
         request = self._request()
         options = self._options
-        chosen = select_of_topics(
-            self._environment.fs, options.paths, selection_of(options.topic, options.partition, None)
-        )
+        chosen = select_of_topics(self._environment.fs, options.paths, options.topics.selection)
         if self._options.is_fetch and len(chosen) > 1:
             raise UsageError(reason=f"--framing fetch is for one partition, and {len(chosen)} are selected")
         paths = [partition.path for partition in chosen]
@@ -121,7 +117,7 @@ class ReadRun:
         records = 0
         with ExitStack() as stack:
             sources = [stack.enter_context(closing(read.blocks())) for read in self._reads]
-            for number, block in merged_by_time(sources, most, self._options.max_output_bytes):
+            for number, block in merged_by_time(sources, most, self._options.limits.max_output_bytes):
                 self._reads[number].print_part(block)
                 records += len(block.records)
         return records == most
@@ -177,7 +173,7 @@ class ReadRun:
         if options.max_chunk_bytes < options.chunk_bytes:
             raise UsageError(reason="--max-chunk-bytes is below --chunk-bytes")
         bounds = options.range.bounds(environment, options.now, "read")
-        limits = Limits(options.max_chunk_bytes, options.max_output_bytes, options.max_ratio)
+        limits = options.limits.limits(options.max_chunk_bytes)
         key = None if options.key is None else options.key.encode("utf-8", "surrogateescape")
         return ReadRequest(
             *bounds, options.max_records, Isolation(options.isolation.value),

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
-from kafkalog_cli.cli.groups import RangeOptions
+from kafkalog_cli.cli.groups import RangeOptions, ReadTopics
 from kafkalog_cli.cli.options import (
     DryRun,
     Format,
@@ -14,9 +14,6 @@ from kafkalog_cli.cli.options import (
     MetadataOption,
     Now,
     OutputFormat,
-    PartitionOption,
-    TopicOption,
-    TopicPatternOption,
     pace_option,
 )
 
@@ -40,9 +37,7 @@ class ReplayOptions(NamedTuple):
         help="Commit the offsets of groups, translated. Offsets that a group has in the cluster stay.")] = False
     command_config: Annotated[str | None, _cluster_option("--command-config", metavar="FILE",
         help="Properties of the client in librdkafka's names, such as security.protocol.")] = None
-    topic: TopicOption = None
-    partition: PartitionOption = None
-    topic_pattern: TopicPatternOption = None
+    topics: ReadTopics = ReadTopics()
     range: RangeOptions = RangeOptions()
     isolation: IsolationOption = IsolationLevel.READ_COMMITTED
     now: Now = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.options import selection_of
 from kafkalog_cli.disk.fs import read_all
 from kafkalog_cli.errors import ClusterError, ExitCode, UsageError, combined_exit_code
 from kafkalog_cli.format.java_text import parse_properties
@@ -124,8 +123,7 @@ def _request(environment: Environment, options: ReplayOptions) -> ReplayRequest:
     read = ReadRequest(*bounds, isolation=Isolation(options.isolation.value))
     renames = dict(map(_rename, options.rename or ()))
     return ReplayRequest(
-        options.paths, options.state,
-        selection_of(options.topic, options.partition, options.topic_pattern), read, renames,
+        options.paths, options.state, options.topics.selection, read, renames,
         options.create, options.groups, options.metadata,
         None if options.bytes_per_s is None else parse_size_bytes(options.bytes_per_s),
     )  # fmt: skip

@@ -4,8 +4,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
-from kafkalog_cli.cli.groups import Pacing, Printing, Safety, SettingSources, Topics, session_options
+from kafkalog_cli.cli.groups import Topics
 from kafkalog_cli.cli.options import Delay, Keep, Metrics, PartitionPaths, delay_ms_of
+from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, SettingSources, session_options
 from kafkalog_cli.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:

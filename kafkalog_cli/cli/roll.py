@@ -3,8 +3,9 @@
 from typing import Annotated
 
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
-from kafkalog_cli.cli.groups import Pacing, Printing, Safety, SettingSources, Topics, session_options
+from kafkalog_cli.cli.groups import Topics
 from kafkalog_cli.cli.options import Metrics, PartitionPaths
+from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, SettingSources, session_options
 
 
 def roll(  # noqa: PLR0913

@@ -4,7 +4,7 @@ from enum import Enum
 from typing import Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext
-from kafkalog_cli.cli.groups import DEFAULT_MASTER, Conf, Contents, Master
+from kafkalog_cli.cli.groups import Contents
 from kafkalog_cli.cli.options import (
     Format,
     IsolationLevel,
@@ -13,6 +13,7 @@ from kafkalog_cli.cli.options import (
     output_option,
     selection_option,
 )
+from kafkalog_cli.cli.session_groups import DEFAULT_MASTER, Conf, Master
 
 
 class ModeOption(Enum):

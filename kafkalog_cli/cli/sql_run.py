@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.groups import spark_settings
+from kafkalog_cli.cli.session_groups import spark_settings
 from kafkalog_cli.errors import ExitCode, PathNotFound, Refused, UsageError
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.selection import expand
@@ -63,7 +63,7 @@ class SqlRun:
         catalog = Catalog(self._environment.fs, [os.path.abspath(path) for path in options.paths])  # noqa: PTH100 - workers
         if options.output is not None:
             self._check_output(options.output, options.paths)
-        from kafkalog_cli.cli.groups import shown_session
+        from kafkalog_cli.cli.session_groups import shown_session
         from kafkalog_cli.spark.queries.confinement import Allowed, settings_of
         from kafkalog_cli.spark.queries.early import check_names
         from kafkalog_cli.spark.queries.query import SETTINGS, query

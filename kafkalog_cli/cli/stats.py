@@ -1,41 +1,37 @@
 """`kafkalog stats`: what lies in logs, without Spark."""
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext
+from kafkalog_cli.cli.groups import OutputLimits, ReadTopics
 from kafkalog_cli.cli.options import (
     Format,
     Jobs,
-    MaxOutputBytes,
-    MaxRatio,
     OutputFormat,
-    PartitionOption,
-    TopicOption,
-    TopicPatternOption,
-    default_jobs,
     output_option,
 )
-from kafkalog_cli.format.limits import DEFAULT_LIMITS
 
 _LARGEST_TOP = 1000
 
 
-def stats(  # noqa: PLR0913, PLR0917 options
-    context: CommandContext,
+# fmt: off
+class StatsOptions(NamedTuple):
+    """The options of stats."""
+
     paths: Annotated[list[str], Argument(metavar="PATH...", show_default=False,
-        help="Log directories, partition directories, or globs of them.")],
-    topic: TopicOption = None,
-    partition: PartitionOption = None,
-    topic_pattern: TopicPatternOption = None,
+        help="Log directories, partition directories, or globs of them.")]
+    topics: ReadTopics = ReadTopics()
     partitions: Annotated[bool, output_option("--partitions",
-        help="Print a row per partition. JSON output always has both.")] = False,
+        help="Print a row per partition. JSON output always has both.")] = False
     top: Annotated[int, output_option("--top", metavar="N", min=1, max=_LARGEST_TOP,
-        help="Print N of the largest records, of the most frequent keys, and of the producers.")] = 5,
-    output_format: Format = OutputFormat.TEXT,
-    jobs: Jobs = 0,
-    max_output_bytes: MaxOutputBytes = DEFAULT_LIMITS.max_output_bytes,
-    max_ratio: MaxRatio = DEFAULT_LIMITS.max_ratio,
-) -> int:  # fmt: skip
+        help="Print N of the largest records, of the most frequent keys, and of the producers.")] = 5
+    output_format: Format = OutputFormat.TEXT
+    jobs: Jobs = 0
+    limits: OutputLimits = OutputLimits()
+# fmt: on
+
+
+def stats(context: CommandContext, options: StatsOptions) -> int:
     """Print sizes, codecs, keys, producers and times of logs.
 
     Each topic has a row, the largest first. All records are decoded. SIZE is the size of the log files. RAW is the
@@ -46,11 +42,9 @@ def stats(  # noqa: PLR0913, PLR0917 options
 
     Batches with wrong CRCs are left out and reported. Nothing is locked or changed.
     """
-    from kafkalog_cli.cli.stats_run import StatsOptions, StatsRun
+    from kafkalog_cli.cli.stats_run import StatsRun
 
-    limits = DEFAULT_LIMITS._replace(max_output_bytes=max_output_bytes, max_ratio=max_ratio)
-    options = StatsOptions(partitions, top, output_format.is_json, jobs or default_jobs(), limits)
-    return StatsRun(context.environment, options).run(paths, topic, partition, topic_pattern)
+    return StatsRun(context.environment, options).run()
 
 
 command = Command(stats)

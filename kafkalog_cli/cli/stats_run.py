@@ -1,12 +1,13 @@
 """One run of `kafkalog stats`: measures the partitions, and prints them by topic or one by one."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.options import selection_of
+from kafkalog_cli.cli.options import default_jobs
 from kafkalog_cli.errors import ExitCode, combined_exit_code
-from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.ops.damage import is_torn_tail
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.log_contents import LogContents, together
@@ -18,16 +19,8 @@ from kafkalog_cli.output.progress import Progress
 from kafkalog_cli.output.stats_view import StatsRow, write_stats
 from kafkalog_cli.output.stream import ResultStream
 
-
-@dataclass(frozen=True, slots=True)
-class StatsOptions:
-    """The options as given."""
-
-    by_partition: bool
-    top: int
-    is_json: bool
-    jobs: int
-    limits: Limits
+if TYPE_CHECKING:
+    from kafkalog_cli.cli.stats import StatsOptions
 
 
 class StatsRun:
@@ -36,20 +29,19 @@ class StatsRun:
     def __init__(self, environment: Environment, options: StatsOptions) -> None:
         self._environment = environment
         self._options = options
+        self._as_json = options.output_format.is_json
         self._out = ResultStream(environment.stdout)
-        self._messages = Messages(environment.stderr, as_json=options.is_json)
+        self._messages = Messages(environment.stderr, as_json=self._as_json)
 
-    def run(
-        self, paths: list[str], topics: list[str] | None, partitions: list[int] | None, topic_pattern: str | None
-    ) -> int:
+    def run(self) -> int:
         """Measure and print; return the exit code. Raises as `select_partitions`."""
         environment, options = self._environment, self._options
-        chosen = select_partitions(environment.fs, paths, selection_of(topics, partitions, topic_pattern))
+        chosen = select_partitions(environment.fs, options.paths, options.topics.selection)
         LockWarnings(environment.fs, self._messages.report).about_partitions(*(one.path for one in chosen))
-        request = StatsRequest(options.top, options.limits)
+        request = StatsRequest(options.top, options.limits.limits())
         total_bytes = sum(map(log_bytes, chosen))
         with Progress(
-            environment.stderr, "stats", as_json=options.is_json, total_bytes=total_bytes, clock=environment.clock
+            environment.stderr, "stats", as_json=self._as_json, total_bytes=total_bytes, clock=environment.clock
         ) as progress:
 
             def advance(path: str, size_bytes: int) -> None:
@@ -57,14 +49,19 @@ class StatsRun:
 
             measured = list(
                 measure_partitions(
-                    environment.fs, chosen, request, environment.kernels, jobs=options.jobs, on_read=advance
+                    environment.fs,
+                    chosen,
+                    request,
+                    environment.kernels,
+                    jobs=options.jobs or default_jobs(),
+                    on_read=advance,
                 )
             )
         for found in measured:
             self._report(found)
         code = combined_exit_code([found.code for found in measured])
         measured.sort(key=lambda found: -found.contents.bytes)
-        if options.is_json:
+        if self._as_json:
             self._write_objects(measured, code)
         else:
             self._write_text(measured)
@@ -73,7 +70,7 @@ class StatsRun:
 
     def _write_text(self, measured: Sequence[MeasuredPartition]) -> None:
         total = together([found.contents for found in measured], self._options.top)
-        if self._options.by_partition:
+        if self._options.partitions:
             rows = [StatsRow(found.partition.directory.name, found.contents) for found in measured]
         else:
             rows = [StatsRow(topic, contents, count) for topic, contents, count in self._topics(measured)]

@@ -3,8 +3,9 @@
 from typing import Annotated
 
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
-from kafkalog_cli.cli.groups import OneTopic, Printing, Safety, SettingSources, session_options
+from kafkalog_cli.cli.groups import OneTopic
 from kafkalog_cli.cli.options import Metrics, OnePartition, SingleReplica, safety_option
+from kafkalog_cli.cli.session_groups import Printing, Safety, SettingSources, session_options
 
 
 def truncate(  # noqa: PLR0913

@@ -3,7 +3,8 @@
 from typing import Annotated
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext
-from kafkalog_cli.cli.groups import Printing, Safety, Topics, session_options
+from kafkalog_cli.cli.groups import Topics
+from kafkalog_cli.cli.session_groups import Printing, Safety, session_options
 from kafkalog_cli.errors import UsageError
 
 

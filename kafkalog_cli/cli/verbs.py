@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from kafkalog_cli.cli.environment import Consent, Environment
-from kafkalog_cli.cli.groups import Printing
+from kafkalog_cli.cli.session_groups import Printing
 from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
 from kafkalog_cli.errors import KafkalogError, counted
 from kafkalog_cli.ops.session.observer import Note

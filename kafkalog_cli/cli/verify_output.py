@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.groups import Printing
+from kafkalog_cli.cli.session_groups import Printing
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError
 from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.verify.partition import Level, Verification

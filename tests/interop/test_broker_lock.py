@@ -14,24 +14,15 @@ from itertools import count
 
 import pytest
 
+from tests.cli.trials import RECOVERED, TORN
+from tests.cli.trials import WRITERS as ALL_WRITERS
 from tests.interop.recovering import ENVIRONMENT, kafkalog, our_lock
 from tests.support.commands import everything
 
 pytestmark = pytest.mark.xdist_group("broker-lock")  # what its fixtures make is made once
 
 LOCKED = 11
-TORN, RECOVERED = "torn-0", "recovered-0"
-WRITERS = {
-    "recover": ["recover", "DATA"],
-    "recover a partition": ["recover", f"DATA/{TORN}"],
-    "recover like a broker": ["recover", "--like-broker", "DATA"],
-    "recover indexes": ["recover", "--indexes-only", "DATA"],
-    "recover since the recovery point": ["recover", "--since-recovery-point", "DATA"],
-    "recover and discard": ["recover", "--discard", "DATA"],
-    "undo": ["undo", "DATA", "RUN"],
-    "undo a partition": ["undo", f"DATA/{RECOVERED}", "RUN"],
-    "purge": ["purge", "--older-than", "0s", "DATA"],
-}
+WRITERS = {name: command for name, command in ALL_WRITERS.items() if name.split()[0] in {"recover", "undo", "purge"}}
 READERS = {
     "ls": ["ls", "DATA"],
     "ls json": ["ls", "--format", "json", "DATA"],

@@ -176,7 +176,7 @@ def test_tasks_of_audit_export_and_import_need_neither(tmp_path, blocking):
 @pytest.mark.parametrize(("as_json", "is_shown"), [(False, True), (True, False)])
 def test_a_terminal_shows_that_spark_starts(as_json, is_shown, monkeypatch):
     """As `sql` does; JSON output has no line of text."""
-    from kafkalog_cli.cli.groups import EngineName, engine_of
+    from kafkalog_cli.cli.session_groups import EngineName, engine_of
 
     class Terminal(io.BytesIO):
         def isatty(self):

@@ -372,32 +372,25 @@ def size_finding(segment: Segment) -> Iterator[Finding]:
 
 def disorder_finding(path: str, batch_run: BatchRun, row: int) -> Finding:
     """Return the finding about a batch whose offsets are not above those of the batches before it."""
-    first, last, before = batch_run.base_offset[row], batch_run.last_offset[row], batch_run.offset_before(row)
-    first = last if first == NO_OFFSET else first
-    return finding(
-        FindingKind.OFFSETS_NOT_ASCENDING,
-        path,
-        f"offsets do not ascend: {first} to {last} after {before}",
-        position=batch_run.position[row],
-        expected=f"above {before}",
-        got=f"{first} to {last}",
-        offsets=(min(first, last), max(first, last)),
-    )
+    before = batch_run.offset_before(row)
+    return _order_finding(path, batch_run, row, f"offsets do not ascend: {{}} after {before}", f"above {before}")
 
 
 def beyond_finding(path: str, batch_run: BatchRun, row: int, next_offset: int) -> Finding:
     """Return the finding about a batch with offsets that the next segment, from `next_offset` on, should have."""
+    message = f"offsets {{}} are not below the next segment's, which begins at {next_offset}"
+    return _order_finding(path, batch_run, row, message, f"below {next_offset}")
+
+
+def _order_finding(path: str, batch_run: BatchRun, row: int, message: str, expected: str) -> Finding:
+    """Return the finding about the offsets of a batch, which take the place of {} in the message."""
     first, last = batch_run.base_offset[row], batch_run.last_offset[row]
     first = last if first == NO_OFFSET else first
+    got = f"{first} to {last}"
     return finding(
-        FindingKind.OFFSETS_NOT_ASCENDING,
-        path,
-        f"offsets {first} to {last} are not below the next segment's, which begins at {next_offset}",
-        position=batch_run.position[row],
-        expected=f"below {next_offset}",
-        got=f"{first} to {last}",
-        offsets=(min(first, last), max(first, last)),
-    )
+        FindingKind.OFFSETS_NOT_ASCENDING, path, message.format(got),
+        position=batch_run.position[row], expected=expected, got=got, offsets=(min(first, last), max(first, last)),
+    )  # fmt: skip
 
 
 def magic_finding(path: str, position: int, magic: int | None) -> Finding:

@@ -147,6 +147,7 @@ def _written(path: str, scratch: str) -> int:
         records += batch.num_rows
     writer.close()
     out.finish()
+    Path(out.path).unlink()
     return records
 
 

@@ -2,7 +2,7 @@
 
 import struct
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kafkalog_cli.broker.load_error import InvalidOffset, LoadFailed, SegmentOverflow
@@ -58,6 +58,7 @@ batches_of = (rising | st.lists(offsets, max_size=12)).flatmap(
 )
 
 
+@example(batches=[(100, BASE + 1, 1), (100, BASE + 2, 2), (100, BASE + 2, 3)], interval=0, slots=9, split=0)
 @given(batches=batches_of, interval=st.integers(0, 900), slots=st.integers(2, 12), split=st.integers(0, 40))
 def test_as_batch_by_batch(batches, interval, slots, split):
     index_bytes = slots * 12

@@ -109,6 +109,16 @@ def test_out_of_range_is_told_with_the_range():
     assert read(FILES, "--from", 3, "--from-time", 0)[0] == 2
 
 
+@pytest.mark.parametrize(("most", "is_sound"), [(1, True), (2, True), (3, False)])
+def test_after_the_last_record_that_is_wanted_nothing_is_read(most, is_sound):
+    """So the damage of the next segment is not reported."""
+    first = batch_v2([R(0, BASE_TIME_MS, b"k", b"v"), R(1, BASE_TIME_MS, b"k", b"v")], base=0)
+    second = batch_v2([R(2, BASE_TIME_MS, b"k", b"v")], base=2)
+    files = {f"{FOLDER}/{0:020d}.log": first, f"{FOLDER}/{2:020d}.log": second[:-1] + b"!"}
+    found, out, err = read(files, "--max-records", most, "--print", "offset")
+    assert (found == 0, offsets(out), err == "") == (is_sound, [0, 1][:most], is_sound)
+
+
 def test_the_log_start_is_respected():
     files = {
         **FILES,

@@ -47,6 +47,13 @@ def test_it_is_the_largest_of_all_batches(tmp_path_factory, timestamps, enough):
     assert (quick.timestamp_ms >= FIRST_MS + enough) == (max(timestamps) >= FIRST_MS + enough)
 
 
+def test_a_time_that_the_index_has_is_answered_by_it(tmp_path):
+    """An entry names the last offset of its batch (LogSegment.append): that batch is the one to be looked at."""
+    made = segment(tmp_path, [FIRST_MS + 100 * at for at in range(10)])
+    assert largest_timestamp(FS, made, LAST_MS) == (LAST_MS, TimestampOrigin.TIME_INDEX, LAST_MS, None, None)
+    assert largest_timestamp(FS, made, LAST_MS + 1).origin is TimestampOrigin.BATCHES
+
+
 @given(
     sizes=st.lists(st.sampled_from([0, 50, 3000, 5000, 70_000]), min_size=1, max_size=8),
     cut=st.integers(0, 300),

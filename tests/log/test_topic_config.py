@@ -1,5 +1,7 @@
 """Settings without the real Kafka: precedence, units, refusals of wrong ones, and what is derived from them."""
 
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -148,6 +150,15 @@ def test_wrong_options(options, reason):
     with pytest.raises(UsageError, match=reason) as raised:
         parse_topic_settings(options)
     assert raised.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("level", "is_legal"), [(-2, False), (-1, True), (0, False), (1, True), (9, True), (10, False)]
+)
+def test_the_levels_of_gzip(level, is_legal):
+    """Java's Deflater has the levels 1 to 9, and -1 for its default (GzipCompression.MIN_LEVEL and others)."""
+    with contextlib.nullcontext() if is_legal else pytest.raises(UsageError, match="between 1 and 9"):
+        assert parse_topic_settings([f"compression.gzip.level={level}"])
 
 
 def test_options():

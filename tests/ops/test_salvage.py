@@ -234,6 +234,7 @@ REACH = 2**31 - 1
         (0, [(0, 1), (2, 3), (1, 1), (4, 4)], [(0, 1), (2, 3), (4, 4)]),
         (5, [(6, 9), (4, 4), (8, 8)], [(8, 8)]),  # 4 is of no use here: what comes behind 6 to 9 is 8
         (5, [(6, 9), (8, 8)], [(8, 8)]),
+        (5, [(3, 3)], []),  # one batch does not show that the name is wrong
     ],
 )
 def test_offsets_that_touch(tmp_path, base_offset, found, kept):
@@ -285,6 +286,8 @@ def test_what_is_told_as_lost(tmp_path, parts, lost):
         ([(0, 2), b"\xa5" * 90, (3, 3)], []),  # no offset is missing
         ([b"\xa5" * 90, (3, 3)], [(0, 2)]),
         ([(0, 0), b"\xa5" * 90, (2, 2), batch(3, 3)[:-1] + b"!"], [(1, 1)]),
+        ([(0, 1), (REACH, REACH)], []),  # the segment may have this offset: it is behind the end, and 2 was never there
+        ([(0, 1), (REACH + 1, REACH + 1)], [(2, 2)]),
     ],
 )
 def test_what_is_told_as_lost_of_a_swap_log(tmp_path, parts, lost):
@@ -294,6 +297,30 @@ def test_what_is_told_as_lost_of_a_swap_log(tmp_path, parts, lost):
     found = salvage(FS, open_partition(FS, str(source)), str(tmp_path / "out"), SETTINGS)
     assert [(one.first, one.last) for one in found.lost] == lost
     assert offsets_in(tmp_path / "out")[-1] == (3, 4)
+
+
+@pytest.mark.parametrize(("last", "lost"), [(2, []), (3, [(3, 4)])])
+def test_a_swap_log_that_says_what_was_said_before(tmp_path, last, lost):
+    """Offsets up to 2 are in the segment before it, and the next one begins at 5."""
+    source = one_log(one_log(tmp_path / "t-0", [(0, 2)]), [(5, 5)], 5)
+    (one_log(source, [(1, 1), (2, last)], 1) / f"{1:020d}.log").rename(source / f"{1:020d}.log.swap")
+    found = salvage(FS, open_partition(FS, str(source)), str(tmp_path / "out"), SETTINGS)
+    assert [(one.first, one.last) for one in found.lost] == lost
+    assert offsets_in(tmp_path / "out") == [(0, 2), (5, 5)]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kept"),
+    [
+        ([(0, 1), (2, 4)], [(4, 4), (5, 5)], [(0, 1), (4, 4), (5, 5)]),  # 4 is of the segment that is named so
+        ([(0, 1), (2, 3)], [(4, 4), (5, 5)], [(0, 1), (2, 3), (4, 4), (5, 5)]),
+        ([(0, 0), (90, 90), (91, 91)], [(4, 4), (5, 5)], [(0, 0), (4, 4), (5, 5)]),  # the names are right
+    ],
+)
+def test_a_segment_ends_where_the_next_is_named(tmp_path, first, second, kept):
+    source = one_log(one_log(tmp_path / "t-0", first), second, 4)
+    salvage(FS, open_partition(FS, str(source)), str(tmp_path / "out"), SETTINGS)
+    assert offsets_in(tmp_path / "out") == kept
 
 
 @pytest.mark.parametrize(("producer_id", "key", "is_copied"), [

@@ -166,6 +166,17 @@ def new_run_id(action: str, now_ms: int) -> str:
     return name
 
 
+def begun_ms(run_id: str) -> int:
+    """Return the time in a run's name, which is of the host's clock even where `--now` is given; 0 if it has none."""
+    from datetime import datetime, timedelta, timezone
+
+    try:
+        time = datetime.strptime(f"{run_id.partition('Z-')[0]}+0000", "%Y%m%dT%H%M%S.%f%z")
+    except ValueError:
+        return 0
+    return (time - datetime.fromtimestamp(0, timezone.utc)) // timedelta(milliseconds=1)
+
+
 def runs_directory(directory: str) -> str:
     """Return the directory that contains a partition's runs."""
     return f"{directory.rstrip('/')}/{OWN_DIRECTORY}"

@@ -12,6 +12,7 @@ from kafkalog_cli.change.manifest import (
     Manifest,
     PlannedChange,
     RunState,
+    begun_ms,
     read_manifest,
     run_directory,
     run_ids,
@@ -124,8 +125,8 @@ def plan_purge(
     check_layout(fs, partition.path, partition.entries)
     try:
         runs = _Runs(fs, partition.path)
-        files, not_due = _due_files(fs, partition, runs, clock.now_ms)
-        old, kept, young = runs.older_than(clock.now_ms - older_than_ms)
+        files, not_due = _due_files(fs, partition, runs, clock)
+        old, kept, young = runs.older_than(older_than_ms, clock)
         warnings = check_refusals(fs, partition, Action.PURGE, clock, places) if files or old else ()
     except OSError as error:
         raise not_changed(partition.path, error) from error
@@ -195,10 +196,10 @@ class _Runs:
         self.cut_off = newest if last is not None and _has_an_undo(last) else None
         """The last run if it was cut off: an undo needs all files as it left them. Any later run repaired the log."""
 
-    def older_than(self, time_ms: int) -> tuple[list[OldRun], list[KeptRun], int]:
+    def older_than(self, age_ms: int, clock: Clock) -> tuple[list[OldRun], list[KeptRun], int]:
         """Return the runs that can be removed, the runs that must be kept, and the number of younger runs.
 
-        A run can be removed if it ended at `time_ms` or before and is not foreign; the last one only if it was not
+        A run can be removed if it ended `age_ms` ago or before and is not foreign; the last one only if it was not
         interrupted.
         """
         old, young = [], 0
@@ -209,7 +210,7 @@ class _Runs:
                 kept.append(KeptRun(run_id, f"it was cut off half way; `{command}` restores the earlier state"))
             elif manifest is None and not is_ours(self._fs, self._path, run_id):
                 kept.append(KeptRun(run_id, "kafkalog did not make it: skipped"))
-            elif manifest is None or _ended_ms(manifest) <= time_ms:
+            elif manifest is None or _ended_ms(manifest, clock) <= clock.now_ms - age_ms:
                 files = self._fs.list_directory(run_directory(self._path, run_id))
                 state = None if manifest is None else manifest.state
                 old.append(OldRun(run_id, state, len(files), sum(file.size_bytes for file in files)))
@@ -218,7 +219,7 @@ class _Runs:
         return old, kept, young
 
 
-def _due_files(fs: WritableFilesystem, partition: Partition, runs: _Runs, now_ms: int) -> tuple[list[DueFile], int]:
+def _due_files(fs: WritableFilesystem, partition: Partition, runs: _Runs, clock: Clock) -> tuple[list[DueFile], int]:
     """Return the `.deleted` files that are due, and the number that are not. Files of unfinished runs are ignored."""
     made: dict[str, Manifest] = {}
     for manifest in runs.manifests.values():
@@ -232,8 +233,8 @@ def _due_files(fs: WritableFilesystem, partition: Partition, runs: _Runs, now_ms
         if by is not None and by.state is not RunState.DONE:
             continue
         ctime_ms = fs.attributes(leftover.status.path).ctime_ns // 1_000_000
-        due_ms = ctime_ms + DEFAULT_DELAY_MS if by is None else _ended_ms(by) + _delay_ms(by)
-        if due_ms <= now_ms and runs.cut_off is None:
+        due_ms = ctime_ms + DEFAULT_DELAY_MS if by is None else _ended_ms(by, clock) + _delay_ms(by)
+        if due_ms <= clock.now_ms and runs.cut_off is None:
             due.append(DueFile(leftover.status, due_ms, None if by is None else by.run.run_id))
         else:
             waiting += 1
@@ -252,8 +253,10 @@ def _filled(change: PlannedChange) -> str | None:
     return change.new_name if change.kind is ChangeKind.MOVE else None
 
 
-def _ended_ms(manifest: Manifest) -> int:
-    return manifest.run.now_ms if manifest.finished_ms is None else manifest.finished_ms
+def _ended_ms(manifest: Manifest, clock: Clock) -> int:
+    """Return when a run ended. By the host's clock it did not end before it began, whichever `--now` it was given."""
+    ended = manifest.run.now_ms if manifest.finished_ms is None else manifest.finished_ms
+    return ended if clock.is_given else max(ended, begun_ms(manifest.run.run_id))
 
 
 def _delay_ms(manifest: Manifest) -> int:

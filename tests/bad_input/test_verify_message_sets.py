@@ -262,3 +262,19 @@ def test_a_negative_magic_is_what_a_broker_takes_it_for(
         assert (one.got, one.first_offset) == (str(magic), at)
         assert "keeps it, even after an unclean stop" in one.broker_effect
         assert "cuts the tail off" not in one.next_step
+
+
+@pytest.mark.parametrize(("magic", "codec"), [*product((0, 1), (1, 2, 3))])
+def test_a_set_whose_codec_is_cleared_may_end_with_the_smallest_message(magic: int, codec: int) -> None:
+    """It has neither a key nor a value: 14 bytes behind offset and size (LegacyRecord.RECORD_OVERHEAD_V0)."""
+    whole = message_set([RECORDS[0], R(1, START_MS, None, None)], magic, codec)
+    assert findings_in({LOG: mended(put(whole, 17, ">b", 0))}) == [("packed-value", 0)]
+
+
+@pytest.mark.parametrize("missing", [0, 1, 9])
+def test_positions_that_no_segment_of_seven_holds(missing: int) -> None:
+    """An offset of 0.7 is a position in bytes: the next segment begins where the segment before it ends."""
+    end = len(first := seven(b"value"))
+    found = verified({SEVEN_LOG: first, f"{end + missing:020}.kafka": seven(b"more")}).findings
+    told = [one.message for one in found if one.severity is not Severity.INFO]
+    assert told == [f"no segment holds positions {end} to {end + missing - 1}"] * bool(missing)

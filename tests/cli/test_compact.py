@@ -262,7 +262,9 @@ def test_retention_comes_after_cleaning(root, tmp_path):
     assert logs(root) == logs(tmp_path / "other")
     removed = [each["retention"]["removed"] for each in found]
     assert summary["removed_segments"] == sum(map(len, removed)) > 0
-    assert any(each["outcome"] and each["retention"]["run"] for each in found)
+    pairs = [(each["run"], each["retention"]["run"]) for each in found if each["run"] and each["retention"]["run"]]
+    assert pairs
+    assert all(first < second for first, second in pairs)  # names of runs sort by time, also with an earlier --now
     assert objects("compact", root, *BOTH, *LITTLE, *NOW)[2]["changed"] == 0
     for each in found:
         for run_id in (each["retention"]["run"], each["run"]):

@@ -9,7 +9,7 @@ import pytest
 
 from kafkalog_cli.change.changes import Cut, Drop, Move
 from kafkalog_cli.change.journal import apply
-from kafkalog_cli.change.manifest import RunInfo
+from kafkalog_cli.change.manifest import RunInfo, new_run_id
 from kafkalog_cli.disk.fs import RealFilesystem
 from tests.cli.test_undo import NOW_MS, fits_its_schema, kafkalog, partitions, tree
 from tests.disk.test_lock import held_by_another_process
@@ -84,6 +84,16 @@ def test_deleted_files_go_when_the_delay_is_over(partition, ago_ms, settings, go
     assert (DELETED in names(partition)) != goes
     assert runs(partition) == ["retain"]
     assert kafkalog("undo", partition, "retain")[0] == (14 if goes else 0)
+
+
+def test_what_was_promised_for_an_undo_holds_where_the_run_had_an_earlier_time(partition):
+    """`retain --now LAST_WEEK` says "undo for 60 s"; the next command without --now looks at another clock."""
+    run_id = new_run_id("retain", NOW_MS - 59_999)
+    make_run(partition, run_id, 8 * DAY_MS, Move(LOG, DELETED))
+    assert kafkalog("purge", partition)[0] == 0
+    assert (DELETED in names(partition), runs(partition)) == (True, [run_id])
+    assert kafkalog("purge", partition, "--now", NOW_MS)[0] == 0  # the clock of that run
+    assert (DELETED in names(partition), runs(partition)) == (False, [])
 
 
 def test_a_brokers_deleted_files_go_by_their_ctime(partition):

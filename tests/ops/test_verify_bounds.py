@@ -277,6 +277,12 @@ def test_checksums_of_a_message_without_a_payload():
         assert checksums_of(file, BadBatch(0, 10, 1, is_seven=True)) == ("0", "5")
 
 
+@pytest.mark.parametrize(("magic", "position"), [(-1, None), (0, 5), (1, 6), (2, None)])
+def test_where_a_message_of_seven_has_its_checksum(magic, position):
+    """Behind its size and magic, from magic 1 on behind its attributes too (kafka.message.Message of 0.7)."""
+    assert BadBatch(0, 20, magic, is_seven=True).crc_position == position
+
+
 @pytest.mark.parametrize(("start", "is_found"), [(19, True), (20, True), (21, False)])
 def test_a_log_start_above_the_high_watermark(tmp_path, start, is_found):
     """Up to the end of the log, 20; a log start after the end has a finding of its own."""

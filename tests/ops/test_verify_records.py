@@ -1,5 +1,7 @@
 """The records of a batch against its header, exactly at each limit, with plain and with compiled kernels."""
 
+from itertools import product
+
 import pytest
 
 from kafkalog_cli.disk.kernels import KernelChoice
@@ -8,6 +10,7 @@ from kafkalog_cli.ops.verify.log import MAX_INT32
 from kafkalog_cli.ops.verify.partition import Level
 from tests.bad_input.makers import CONTROL, START_MS, TRANSACTIONAL, ZSTD, batch, record
 from tests.bad_input.verifying import verified
+from tests.support.logs import R, message_set
 
 LOG = f"{0:020}.log"
 OFFSETS, TIME = "record-offset", "max-timestamp"
@@ -89,3 +92,32 @@ def test_the_first_batch_outside_a_segment_is_named(deltas):
     told = [one for one in verified(files).findings if one.kind.value == "offset-outside-segment"]
     expected = [(base + delta, len(data[0]) * at) for at, delta in enumerate(deltas) if delta > MAX_INT32]
     assert [(one.first_offset, one.position) for one in told] == expected
+
+
+@pytest.mark.parametrize("bits", [0, TRANSACTIONAL])
+def test_which_producer_fields_go_together(bits):
+    """MemoryRecordsBuilder.close: an id has an epoch and a sequence from 0 on, and a transaction has an id."""
+    for fields in product((-1, 0, 7), (-1, 0, 1), (-1, 0, 1)):
+        producer, epoch, sequence = fields
+        data = batch(0, [record(0, b"k", b"v")], producer=fields, attributes=bits, max_ms=START_MS)
+        told = [one for one in verified({LOG: data}, Level.NORMAL).findings if one.kind.value == "producer-fields"]
+        is_right = epoch >= 0 and sequence >= 0 if producer >= 0 else not bits
+        assert (not told) == is_right, fields
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize(
+    ("offsets", "missing"),
+    [
+        ([(0, 1), (2, 3)], []),
+        ([(0, 2), (3, 4)], [(1, 1, "")]),
+        ([(0, 3), (4, 5)], [(1, 2, "")]),
+        ([(0, 1), (3, 4)], [(2, 2, "")]),
+        ([(0, 1), (2, 5), (8, 9)], [(3, 4, "2 gaps of 4 offsets in all")]),
+    ],
+)
+def test_offsets_that_no_message_of_a_set_holds(magic, offsets, missing):
+    """A broker numbers the messages of a set without gaps. The finding has the first gap, and counts all of them."""
+    data = b"".join(message_set([R(at, START_MS, b"k", b"v") for at in those], magic, 1) for those in offsets)
+    found = [one for one in verified({LOG: data}).findings if one.kind.value == "missing-offsets"]
+    assert [(one.first_offset, one.last_offset, one.message.partition("; ")[2]) for one in found] == missing

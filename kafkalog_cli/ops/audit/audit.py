@@ -8,7 +8,7 @@ from kafkalog_cli.broker.cleaning.choosing import Dirt
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import ExitCode, KafkalogError
-from kafkalog_cli.log.partition import PartitionPath
+from kafkalog_cli.log.partition import PartitionPath, open_partition
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, COMPACT, Origin
 from kafkalog_cli.ops.audit.counting import CodecCounts, KeyCounts, KeyStatistics, LogStatistics
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
@@ -155,7 +155,8 @@ def audit_partition(read_context: ReadContext, fs: WritableFilesystem, task: Aud
     partition = task.task.partition
     try:
         result = settled_verification(read_context, replace(task.task, listener=log))
-        listing = list_partition(fs, partition, task.task.root, with_transactions=False)
+        now = open_partition(fs, partition.path)  # it may have been removed meanwhile
+        listing = list_partition(fs, now, task.task.root, with_transactions=False)
     except KafkalogError as error:
         gone = removed(fs, PartitionPath(partition.path, partition.directory), task.task.level)
         return Audited(gone or Failed(partition.path, error), task.log_dir)

@@ -12,7 +12,7 @@ from kafkalog_cli.change import journal
 from kafkalog_cli.change.changes import Change, Drop, Move, Put, Staged, partly
 from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.change.journal import CheckpointEdits, StagingArea
-from kafkalog_cli.change.manifest import Manifest, RunInfo, new_run_id
+from kafkalog_cli.change.manifest import Manifest, RunInfo, begun_ms, new_run_id
 from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.names import FileKind, WorkState, segment_file_name
 from kafkalog_cli.errors import ExitCode, KafkalogError, Refused
@@ -147,7 +147,7 @@ def _retain(work: Work, what: CompactWork, plan: CompactPlan) -> CompactPlan:
     partition = open_partition(work.fs, work.partition.path)
     root, request = Roots(work.fs).state(work.log_dir, partition), _retention(what.request)
     retention = plan_retain(work.fs, partition, root, request, work.places)
-    run = replace(work.run_info(retention.settings), run_id=new_run_id("retain", request.now_ms))
+    run = replace(work.run_info(retention.settings), run_id=new_run_id("retain", begun_ms(work.run_id)))
     done = apply_retain(work.fs, retention, run, request, held=work.lock)
     return replace(plan, retention=retention, retention_run=None if done is None else done.manifest.run.run_id)
 

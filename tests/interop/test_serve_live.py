@@ -6,6 +6,7 @@ import pytest
 
 from kafkalog_cli.format.protocol.messages import apis
 from tests.interop.broker import JAVA
+from tests.interop.test_groups_live import GroupClients
 from tests.interop.test_schemas_live import kafkas_definitions
 from tests.support.serving import read_records, serving
 
@@ -69,6 +70,27 @@ def test_the_new_consumer_protocol(newest_kafka, corpus):
         ends = {n: one.high_watermark for n, one in server.catalog.topics["tx2"].partitions.items()}
         rows = [line.split()[1:6] for line in text.decode().splitlines() if line.startswith("new ")]
         assert sorted(rows) == [["tx2", str(n), str(end), str(end), "0"] for n, end in sorted(ends.items())]
+
+
+@pytest.mark.exhaustive(in_turn=True)
+def test_topics_that_the_server_matches(newest_kafka, corpus, tmp_path):
+    """SubscriptionPattern: whole names match, and Java's consumer raises what the server says of an expression."""
+    pytest.importorskip("pyarrow")
+    log_dir, file = corpus / "txn" / "data", tmp_path / "records"
+    records = {name: read_records(log_dir, name) for name in ("idem", "tx", "tx2")}
+    with (
+        serving(log_dir) as server,
+        GroupClients(server.bootstrap, newest_kafka.class_path, tmp_path) as clients,
+    ):
+        for expression, topics in (("tx.*", ["tx", "tx2"]), ("x2|i[a-z]{3}", ["idem"])):
+            wanted = sorted(
+                f"{name} {number} {offset}"
+                for name in topics for number, found in records[name].items() for offset, _, _ in found
+            )  # fmt: skip
+            clients.do("match", f"group of {topics}", expression, len(wanted), file)
+            assert sorted(file.read_text().splitlines()) == wanted
+        with pytest.raises(AssertionError, match=r"InvalidRegularExpression.*`a\)\(b` is not a valid regular"):
+            clients.do("match", "refused", "a)(b", 1, file)
 
 
 @pytest.mark.exhaustive(in_turn=True)

@@ -3,6 +3,8 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -19,6 +21,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
@@ -35,6 +38,8 @@ import org.apache.kafka.streams.kstream.Consumed;
  * tabs:
  *   member PROTOCOL GROUP TOPIC[,TOPIC] NAME=VALUE...   a consumer of the protocol classic or consumer joins and stays;
  *                              commit=N: the offset that it commits in each partition, instance=: a static member
+ *   match GROUP EXPRESSION COUNT FILE   a consumer of topics that the server matches (SubscriptionPattern) reads COUNT
+ *                              records, and leaves; a line of the file has topic, partition and offset of a record
  *   leave GROUP                the members of the group leave
  *   share GROUP TOPIC COUNT    a share consumer joins, acknowledges COUNT records, and stays
  *   streams GROUP TOPIC DIRECTORY   a member of Kafka Streams with the protocol streams joins, reads the topic to its end, and stays
@@ -72,6 +77,7 @@ public final class GroupClients {
     private void run(String[] words) throws Exception {
         switch (words[0]) {
             case "member" -> member(words);
+            case "match" -> match(words[1], words[2], Integer.parseInt(words[3]), Path.of(words[4]));
             case "leave" -> members.remove(words[1]).forEach(KafkaConsumer::close);
             case "share" -> share(words[1], words[2], Integer.parseInt(words[3]));
             case "streams" -> streams(words[1], words[2], words[3]);
@@ -152,6 +158,22 @@ public final class GroupClients {
             offsets.put(one, new OffsetAndMetadata(commit + one.partition()));
         }
         consumer.commitSync(offsets);
+    }
+
+    private void match(String group, String expression, int count, Path file) throws Exception {
+        Map<String, Object> config = config(group);
+        config.put("group.protocol", "consumer");
+        config.put("auto.offset.reset", "earliest");
+        List<String> lines = new ArrayList<>();
+        try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(config)) {
+            consumer.subscribe(new SubscriptionPattern(expression));
+            long deadline = System.currentTimeMillis() + 40_000;
+            while (lines.size() < count && System.currentTimeMillis() < deadline) {
+                consumer.poll(Duration.ofMillis(500))
+                    .forEach(one -> lines.add(one.topic() + " " + one.partition() + " " + one.offset()));
+            }
+        }
+        Files.write(file, lines);
     }
 
     private void share(String group, String topic, int count) throws Exception {

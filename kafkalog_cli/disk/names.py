@@ -144,6 +144,16 @@ class DirectoryName(NamedTuple):
     separator: str = "-"
 
     @property
+    def shown_topic(self) -> str:
+        """The topic; the whole name if it contains none."""
+        return self.topic if self.topic is not None else self.name
+
+    @property
+    def shown_partition(self) -> int:
+        """The partition number; -1 if the name contains none."""
+        return self.partition if self.partition is not None else -1
+
+    @property
     def is_metadata_log(self) -> bool:
         """Whether the topic is `__cluster_metadata`: a broker leaves its partitions to the controller."""
         return self.topic == METADATA_TOPIC

@@ -76,12 +76,12 @@ class Partition:
     @property
     def topic(self) -> str:
         """The topic in the directory's name; the whole name if it contains no topic."""
-        return self.directory.topic if self.directory.topic is not None else self.directory.name
+        return self.directory.shown_topic
 
     @property
     def number(self) -> int:
         """The partition number in the directory's name; -1 if it contains none."""
-        return self.directory.partition if self.directory.partition is not None else -1
+        return self.directory.shown_partition
 
     @property
     def name(self) -> str:

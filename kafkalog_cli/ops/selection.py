@@ -61,7 +61,7 @@ class Selection:
 
     def takes(self, directory: DirectoryName) -> bool:
         """Whether the partition with this directory name is chosen."""
-        if not self.takes_topic(directory.topic if directory.topic is not None else directory.name):
+        if not self.takes_topic(directory.shown_topic):
             return False
         return not self.partitions or directory.partition in self.partitions
 

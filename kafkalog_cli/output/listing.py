@@ -137,7 +137,7 @@ def _log_dir_lines(root: LogDirRoot, partitions: list[PartitionListing]) -> Iter
     if meta is not None:
         named = {"cluster": meta.cluster_id, "node": meta.node_id, "directory": meta.directory_id}
         yield ", ".join(f"{name} {cell(value)}" for name, value in named.items() if value is not None) or NOTHING
-    topics = len({listing.partition.topic for listing in partitions})
+    topics = len({listing.partition.directory.shown_topic for listing in partitions})
     segments = sum(listing.partition.segments for listing in partitions)
     sizes = sum((listing.bytes_by_kind for listing in partitions), BytesByKind())
     by_kind = ", ".join(f"{name} {sized(size)}" for name, size in sizes.by_name().items() if size)
@@ -325,7 +325,7 @@ def _remarks(listing: PartitionListing, in_log_dir: bool) -> Iterable[str]:
 
 
 def _named(partition: Partition | ListedPartition, in_log_dir: bool) -> str:
-    return printable(partition.name if in_log_dir else partition.path)
+    return printable(partition.directory.name if in_log_dir else partition.path)
 
 
 def _size(status: FileStatus | None) -> str:
@@ -362,7 +362,7 @@ class UsageText:
     def partitions(self, rows: Sequence[tuple[PartitionListing, Usage]], *, one_log_dir: bool) -> None:
         """Write a row per partition, with its path where there are several log directories."""
         cells = [
-            [printable(found.partition.name if one_log_dir else found.partition.path), *self._cells(usage)]
+            [printable(found.partition.directory.name if one_log_dir else found.partition.path), *self._cells(usage)]
             for found, usage in rows
         ]
         self._table([TextColumn("PARTITION"), *_SIZES], cells)

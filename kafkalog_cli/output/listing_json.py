@@ -169,7 +169,7 @@ def log_dir_object(
         },
         "lock": None if owner is None else {"pid": owner.pid, "exclusive": owner.is_exclusive},
         "meta_properties": None if meta is None else same_fields(MetaPropertiesObject, meta),
-        "topics": len({listing.partition.topic for listing in partitions}),
+        "topics": len({listing.partition.directory.shown_topic for listing in partitions}),
         "partitions": len(partitions),
         "directories": dict(kinds),
         "segments": sum(listing.partition.segments for listing in partitions),
@@ -201,7 +201,7 @@ def _where(partition: Partition | ListedPartition) -> WhereObject:
     directory = partition.directory
     return {
         "path": PathText(partition.path),
-        "topic": PathText(partition.topic),
+        "topic": PathText(directory.shown_topic),
         "partition": directory.partition,
         "directory_kind": directory.kind.name.lower(),
     }

@@ -36,7 +36,7 @@ def listing(path, fs=FS, selection=None, **options):
 
 
 def by_name(found):
-    return {p.partition.name: p for p in found.partitions}
+    return {p.partition.directory.name: p for p in found.partitions}
 
 
 def checkpoint_lines(path):
@@ -85,7 +85,7 @@ def test_checkpoints_are_those_of_the_root_files(corpus):
         lines = [checkpoint_lines(path / name) for name in CHECKPOINTS]
         for partition in listing(path, transactions=False).partitions:
             if partition.partition.directory.kind.name == "PARTITION":
-                key = (partition.partition.topic, partition.partition.number)
+                key = (partition.partition.directory.topic, partition.partition.directory.partition)
                 assert partition.checkpoints == tuple(each.get(key) for each in lines)
                 seen += sum(value is not None for value in partition.checkpoints)
     assert seen > 300
@@ -144,7 +144,7 @@ def test_a_kraft_directory(corpus):
     assert (metadata.quorum_state.leader_id, metadata.quorum_state.leader_epoch) == (1, 2)
     assert metadata.log_end_offset == 145
     deleted = [p for p in found.partitions if p.partition.directory.kind.name == "DELETE"]
-    assert {p.partition.topic for p in deleted} == {"in-c"}
+    assert {p.partition.directory.topic for p in deleted} == {"in-c"}
     assert all(p.checkpoints == (None,) * 4 for p in deleted), "the topic may exist again, under the same name"
     assert found.log_dir.meta.cluster_id == "bGFiLWNsdXN0ZXItMDAwMA"
     assert found.log_dir.broker_epoch == 110
@@ -177,7 +177,7 @@ def test_a_partition_given_alone_has_the_checkpoints_of_the_directory_above(corp
     monkeypatch.chdir(path)
     here = listing(".")
     assert here.partitions[0].checkpoints.recovery_point == 282
-    assert here.partitions[0].partition.topic == "tx"
+    assert here.partitions[0].partition.directory.topic == "tx"
 
 
 def test_segments_meet_and_cover_the_log(corpus):
@@ -404,7 +404,7 @@ def test_whatever_the_bytes_are_there_is_a_listing(transactional_files, data):
             content[at : at + size] = bytes(size) if how == "zero" else data.draw(st.binary(min_size=1, max_size=8))
         files[path] = bytes(content)
     found = listing("/logs", FaultyFilesystem(files), segments=True)
-    assert [p.partition.name for p in found.partitions] == ["tx-0"]
+    assert [p.partition.directory.name for p in found.partitions] == ["tx-0"]
     assert len(found.segments) == 7
     assert found.failures == []
 

@@ -40,18 +40,3 @@ class ListedPartition:
             partition.metadata_snapshots,
             partition.runs,
         )
-
-    @property
-    def topic(self) -> str:
-        """The topic in the directory's name; the whole name if it contains no topic."""
-        return self.directory.topic if self.directory.topic is not None else self.directory.name
-
-    @property
-    def number(self) -> int:
-        """The partition number in the directory's name; -1 if it contains none."""
-        return self.directory.partition if self.directory.partition is not None else -1
-
-    @property
-    def name(self) -> str:
-        """The directory's name."""
-        return self.directory.name

@@ -142,7 +142,7 @@ def by_topic(rows: Iterable[tuple[PartitionListing, Usage]], key: SortKey) -> li
     sums: dict[str, Usage] = {}
     log_dirs: dict[str, dict[str, None]] = {}
     for listing, usage in rows:
-        topic = listing.partition.topic
+        topic = listing.partition.directory.shown_topic
         sums[topic] = sums.get(topic, Usage()) + usage
         log_dirs.setdefault(topic, {})[_parent_of(listing)] = None
     found = [TopicUsage(topic, tuple(log_dirs[topic]), usage) for topic, usage in sums.items()]
@@ -160,7 +160,12 @@ def by_log_dir(rows: Iterable[tuple[PartitionListing, Usage]]) -> Mapping[str, U
 
 def in_order(rows: Iterable[tuple[PartitionListing, Usage]], key: SortKey) -> list[tuple[PartitionListing, Usage]]:
     """Return the partitions, sorted."""
-    return sorted(rows, key=lambda row: (row[1].rank(key), row[0].partition.topic, row[0].partition.number))
+
+    def place(row: tuple[PartitionListing, Usage]) -> tuple[int, str, int]:
+        directory = row[0].partition.directory
+        return row[1].rank(key), directory.shown_topic, directory.shown_partition
+
+    return sorted(rows, key=place)
 
 
 def _parent_of(listing: PartitionListing) -> str:

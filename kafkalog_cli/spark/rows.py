@@ -132,7 +132,7 @@ class _PieceRows:
         self._wanted = wanted
         self._choice = choice
         self._views = views
-        self._constants: dict[str | int, Any] = {}
+        self._constants: dict[str, tuple[str | int, Any]] = {}
         self._decoded = None if decoder is None else DecodedColumns(decoder, piece.topic)
         self._structs = {} if decoder is None else _structs(decoder, piece.topic, wanted.columns)
         needed = () if decoder is None else NEEDED
@@ -221,16 +221,19 @@ class _PieceRows:
             "segment": segment.segment.log.path.rpartition("/")[2],
         }
         value = constants.get(column.name)
-        return pa.nulls(part.num_rows, kind) if value is None else self._repeated(value, kind, part.num_rows)
+        return (
+            pa.nulls(part.num_rows, kind) if value is None else self._repeated(column.name, value, kind, part.num_rows)
+        )
 
-    def _repeated(self, value: str | int, kind: Any, rows: int) -> Any:
-        """Return an array of one value: a slice of the longest so far, since making it costs 2 ns for each row."""
+    def _repeated(self, name: str, value: str | int, kind: Any, rows: int) -> Any:
+        """Return a column of one value: a slice of the last array with it, since making it costs 2 ns for each row."""
         import pyarrow as pa
 
-        known = self._constants.get(value)
-        if known is None or len(known) < rows:
-            known = self._constants[value] = pa.repeat(pa.scalar(value, kind), rows)
-        return known.slice(0, rows)
+        known, array = self._constants.get(name, (None, None))
+        if array is None or known != value or len(array) < rows:
+            array = pa.repeat(pa.scalar(value, kind), rows)
+            self._constants[name] = value, array
+        return array.slice(0, rows)
 
     def _of_fault(self, segment: SegmentRead, fault: Fault) -> Iterator[Any]:
         piece = self._piece

@@ -8,14 +8,7 @@ from typing import NamedTuple
 
 from kafkalog_cli.change.manifest import odd_entries
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile
-from kafkalog_cli.disk.names import (
-    SEGMENT_KINDS,
-    DirectoryKind,
-    FileKind,
-    FileName,
-    WorkState,
-    classify_file,
-)
+from kafkalog_cli.disk.names import SEGMENT_KINDS, DirectoryKind, FileKind, FileName, WorkState, classify_file
 from kafkalog_cli.errors import KafkalogError, shell_word
 from kafkalog_cli.format import checkpoint, partition_metadata
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch

@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Generic, TypeVar
 
 from kafkalog_cli.disk.fs import FileStatus
 from kafkalog_cli.disk.names import DirectoryKind
@@ -107,12 +106,15 @@ class ListingText:
             self._tables(loose)
 
     def _tables(self, listing: Listing) -> None:
-        in_log_dir = listing.log_dir is not None
+        in_log_dir, partitions, segments = listing.log_dir is not None, listing.partitions, listing.segments
         self._table(_FILE_COLUMNS, [_file_row(file) for file in listing.files])
         if not self._segments:
-            self._table(PARTITION_COLUMNS, _Rows(_partition_row, listing.partitions, in_log_dir))
-        self._table(SEGMENT_COLUMNS, _Rows(_segment_row, listing.segments, in_log_dir))
-        self._table(_TRANSACTION_COLUMNS, _TransactionRows(listing.partitions, in_log_dir))
+            rows = _Rows(len(partitions), lambda: (_partition_row(one, in_log_dir) for one in partitions))
+            self._table(PARTITION_COLUMNS, rows)
+        rows = _Rows(len(segments), lambda: (_segment_row(one, in_log_dir) for one in segments))
+        self._table(SEGMENT_COLUMNS, rows)
+        count = sum(len(one.open_transactions or ()) for one in partitions)
+        self._table(_TRANSACTION_COLUMNS, _Rows(count, lambda: _transaction_rows(partitions, in_log_dir)))
         self._table(_METADATA_COLUMNS, _metadata_rows(listing.partitions, in_log_dir))
         self._table(_LEFTOVER_COLUMNS, _leftover_rows(listing.partitions, in_log_dir))
         lines = [line for found in listing.partitions for line in _remarks(found, in_log_dir)]
@@ -240,52 +242,34 @@ def _file_row(listing: FileListing) -> list[str]:
     ]
 
 
-ItemT = TypeVar("ItemT")
+class _Rows(Collection[list[str]]):
+    """`count` rows, which `made` makes each time that they are asked for: there may be millions."""
 
-
-class _Rows(Collection[list[str]], Generic[ItemT]):
-    """A row per item, made each time that it is asked for: there may be millions."""
-
-    def __init__(self, row: Callable[[ItemT, bool], list[str]], items: Sequence[ItemT], in_log_dir: bool) -> None:
-        self._row = row
-        self._items = items
-        self._in_log_dir = in_log_dir
+    def __init__(self, count: int, made: Callable[[], Iterator[list[str]]]) -> None:
+        self._count = count
+        self._made = made
 
     def __contains__(self, row: object) -> bool:
         return any(row == one for one in self)
 
     def __len__(self) -> int:
-        return len(self._items)
+        return self._count
 
     def __iter__(self) -> Iterator[list[str]]:
-        for item in self._items:
-            yield self._row(item, self._in_log_dir)
+        return self._made()
 
 
-class _TransactionRows(Collection[list[str]]):
-    """The rows of open transactions, which are made when they are asked for: there may be millions."""
-
-    def __init__(self, partitions: list[PartitionListing], in_log_dir: bool) -> None:
-        self._partitions = partitions
-        self._in_log_dir = in_log_dir
-
-    def __contains__(self, row: object) -> bool:
-        return any(row == one for one in self)
-
-    def __len__(self) -> int:
-        return sum(len(listing.open_transactions or ()) for listing in self._partitions)
-
-    def __iter__(self) -> Iterator[list[str]]:
-        for listing in self._partitions:
-            name = _named(listing.partition, self._in_log_dir)
-            for transaction in listing.open_transactions or ():
-                yield [
-                    name,
-                    str(transaction.producer_id),
-                    str(transaction.producer_epoch),
-                    str(transaction.first_offset),
-                    iso_time(None if transaction.last_timestamp < 0 else transaction.last_timestamp),
-                ]
+def _transaction_rows(partitions: list[PartitionListing], in_log_dir: bool) -> Iterator[list[str]]:
+    for listing in partitions:
+        name = _named(listing.partition, in_log_dir)
+        for transaction in listing.open_transactions or ():
+            yield [
+                name,
+                str(transaction.producer_id),
+                str(transaction.producer_epoch),
+                str(transaction.first_offset),
+                iso_time(None if transaction.last_timestamp < 0 else transaction.last_timestamp),
+            ]
 
 
 def _metadata_rows(partitions: list[PartitionListing], in_log_dir: bool) -> list[list[str]]:

@@ -1,12 +1,16 @@
 """Several disks with copies of a partition: where the best copy is damaged, another copy stands in."""
 
 import random
+import resource
 import shutil
 import time
 
 import pytest
 
-from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.errors import ExitCode, Unreadable
+from kafkalog_cli.ops.serve.server import ServerLimits
+from kafkalog_cli.ops.session.options import Context
 from tests.serve.test_serve_fetch import COUNT, records, write_segment
 from tests.support.kafka_client import KafkaClient
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, batch_v2, end_marker, message
@@ -155,6 +159,22 @@ def test_two_damaged_batches_of_which_another_copy_has_one(disks):
     assert (sorted(found), error) == ([0, 5, 10], CORRUPT)
 
 
+@pytest.mark.parametrize("room", [10_000, 90])
+def test_another_program_removes_the_other_copy_meanwhile(disks, room, monkeypatch):
+    """Its files stay open from the start. With a low limit of open files they are opened when they are needed."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (room, room))
+    monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
+    flip(disks[0], 5)
+    with (
+        serving(*disks[:2], limits=ServerLimits(connections=22)) as server,
+        KafkaClient(server.server.address) as client,
+    ):
+        shutil.rmtree(disks[1])
+        found, error = consumed(client)
+        assert (found, error) == (WHOLE, 0) if room > 90 else (sorted(found), error) == ([0], CORRUPT)
+        assert len(server.notes) == 1 if room > 90 else "not served: " in server.notes[0].message
+
+
 def test_a_missing_segment_comes_from_the_other_copy(disks):
     log(disks[0], 15).unlink()
     found, error, notes = read(*disks[:2])
@@ -247,6 +267,26 @@ def test_other_kinds_of_damage(disks):
     assert read(*disks)[:2] == (WHOLE, 0)
     (disks[1] / "orders-0" / "leader-epoch-checkpoint").write_bytes(b"\xff\0")
     assert read(*disks)[:2] == (WHOLE, 0)
+
+
+def test_a_copy_that_cannot_be_opened(disks):
+    """The next copy is served, and the reason is reported once."""
+
+    class Failing(RealFilesystem):
+        def open_read(self, path):
+            if path == str(log(disks[0], 15)) and failing:
+                raise Unreadable(path=path, reason="Input/output error")
+            return super().open_read(path)
+
+    failing = []
+    context = Context(fs=Failing())
+    with serving(*disks[:2], context=context) as server, KafkaClient(server.server.address) as client:
+        assert consumed(client) == (WHOLE, 0)
+    failing.append(True)
+    with serving(*disks[:2], context=context) as server, KafkaClient(server.server.address) as client:
+        assert consumed(client) == (WHOLE, 0)
+        (note,) = server.notes
+        assert (note.path, note.exit_code) == (f"{disks[0]}/orders-0", ExitCode.PARTIAL)
 
 
 def test_old_formats_have_no_epochs(tmp_path):

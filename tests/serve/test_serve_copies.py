@@ -369,15 +369,11 @@ def test_offsets_by_time_of_another_copy(disks, way):
         assert list(answers(client)) == wanted
 
 
-@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
-@pytest.mark.parametrize("topic", ["tx2", "idem"])
-def test_librdkafka_reads_a_brokers_log_of_two_damaged_copies(corpus, tmp_path, topic, isolation):
-    """Each second batch is damaged in one copy, and the others in the other."""
-    pytest.importorskip("confluent_kafka")
-    whole = corpus / "txn" / "data"
-    disks = [tmp_path / name for name in ("d1", "d2")]
+def damaged_in_turn(log_dir, folder, topic):
+    """Two copies of a log directory: each second batch of a topic is damaged in one, and the others in the other."""
+    disks = [folder / name for name in ("d1", "d2")]
     for number, disk in enumerate(disks):
-        shutil.copytree(whole, disk)
+        shutil.copytree(log_dir, disk)
         for path in disk.glob(f"{topic}-*/*.log"):
             data, at, count = bytearray(path.read_bytes()), 0, 0
             while at < len(data):
@@ -386,6 +382,16 @@ def test_librdkafka_reads_a_brokers_log_of_two_damaged_copies(corpus, tmp_path, 
                     data[end - 1] ^= 0x40
                 at, count = end, count + 1
             path.write_bytes(data)
+    return disks
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+@pytest.mark.parametrize("topic", ["tx2", "idem"])
+def test_librdkafka_reads_a_brokers_log_of_two_damaged_copies(corpus, tmp_path, topic, isolation):
+    """No copy can be read alone."""
+    pytest.importorskip("confluent_kafka")
+    whole = corpus / "txn" / "data"
+    disks = damaged_in_turn(whole, tmp_path, topic)
     wanted = read_records(whole, topic, committed=isolation == "read_committed")
     for on_damage in ("stop", "skip"):
         with serving(*disks, on_damage=on_damage) as server:

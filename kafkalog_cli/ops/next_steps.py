@@ -1,14 +1,18 @@
 """Next steps of findings and remarks: commands whose placeholders are filled in, and steps that depend on replicas."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.disk.names import place_outside
 from kafkalog_cli.errors import shell_word
 from kafkalog_cli.ops.partition_facts import Replication
-from kafkalog_cli.ops.plans import ChangePlan, Remark
 from kafkalog_cli.ops.settings import SettingsSource
+
+if TYPE_CHECKING:
+    from kafkalog_cli.ops.plans import ChangePlan, Remark
 
 REPLICATE = (
     "stop the broker and move the directory away: `mv -nT PATH PATH_AWAY`. The broker replicates the partition when"

@@ -5,8 +5,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafkalog_cli.change.draft import MOST_REMEMBERED_BYTES, READ_ONCE_BYTES
-from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile, file_pieces
+from kafkalog_cli.disk.fs import (
+    MOST_REMEMBERED_BYTES,
+    READ_ONCE_BYTES,
+    FileStatus,
+    Filesystem,
+    ReadableFile,
+    file_pieces,
+)
 from kafkalog_cli.disk.names import DirectoryName, FileKind, FileName, WorkState, classify_file
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY

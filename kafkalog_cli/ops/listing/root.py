@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, unique
 from typing import NamedTuple, TypeVar
 
-from kafkalog_cli.change.clean_marker import PURGED, read_held_marker
 from kafkalog_cli.change.new_partitions import ImportLeftovers, import_leftovers
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, read_all
 from kafkalog_cli.disk.names import ROOT_KINDS, DirectoryKind, FileKind, WorkState, classify_directory, classify_file
@@ -134,6 +133,8 @@ class LogDirRoot:
     @property
     def marker_held_until(self) -> str:
         """When a marker that is held back can be restored, in words."""
+        from kafkalog_cli.change.clean_marker import PURGED
+
         purged = self.marker_held_for.get(PURGED)
         if purged:
             return f"for good: what a run on {', '.join(purged)} kept is purged"
@@ -274,6 +275,8 @@ def _marker_held_for(
     status = files.get(FileKind.HELD_CLEAN_SHUTDOWN)
     if status is None or FileKind.CLEAN_SHUTDOWN in files:
         return {}
+    from kafkalog_cli.change.clean_marker import read_held_marker
+
     try:
         held = read_held_marker(fs, path)
     except (KafkalogError, OSError) as error:

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from kafkalog_cli.change.clean_marker import PURGED
 from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, FileName, WorkState, classify_directory, classify_file
 from kafkalog_cli.errors import KafkalogError, counted, shell_word
@@ -247,6 +246,8 @@ def _log_start_step(path: str, name: tuple[str, int], offset: int, log: LogBound
 
 def _undo_step(root: LogDirRoot) -> str:
     """Return the commands that restore the clean shutdown marker; there are none if the kept bytes were purged."""
+    from kafkalog_cli.change.clean_marker import PURGED
+
     if PURGED in root.marker_held_for:
         return "nothing can be done: a broker recovers all partitions when it starts, and then writes markers again"
     log_dir = root.path.rstrip("/")

@@ -1,8 +1,10 @@
 """The verb `verify`: partitions in parallel, then the log directories that contain them, and pairs of replicas."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from kafkalog_cli.disk.directory_contents import check_layout
 from kafkalog_cli.disk.lock import log_dir_of
@@ -22,7 +24,6 @@ from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Summary, Verb
 from kafkalog_cli.ops.session.work import Outcome, Work
 from kafkalog_cli.ops.settings import SettingsSource
-from kafkalog_cli.ops.verify.against import Comparison, ReplicaPairs, ReplicaPolicy, compare, paired, side_of
 from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification, VerifyTask, shown_path
 from kafkalog_cli.ops.verify.places import (
     GivenPolicy,
@@ -34,6 +35,9 @@ from kafkalog_cli.ops.verify.places import (
 )
 from kafkalog_cli.ops.verify.root import CHECKED_ROOT_KINDS, findings_across, root_findings, staged_finding
 from kafkalog_cli.ops.verify.settled import removed, settled_findings, settled_verification
+
+if TYPE_CHECKING:
+    from kafkalog_cli.ops.verify.against import Comparison, ReplicaPairs, ReplicaPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,8 @@ class VerifyPlanner:
 
         Call it after `works`. Raises as `SettingsSource.metadata` does.
         """
+        from kafkalog_cli.ops.verify.against import ReplicaPolicy
+
         log_dir = self._log_dir(partition.path)
         root = None if log_dir is None else self._root(log_dir)
         target = _Target(PartitionPath(partition.path, partition.directory), is_named=True)
@@ -301,6 +307,8 @@ def verify_against(session: Session, request: VerifyRequest, paths: Sequence[str
 
     Raises as `VerifyPlanner.works`, `side_of` and `compare`.
     """
+    from kafkalog_cli.ops.verify.against import paired, side_of
+
     fs, selection = session.context.fs, session.options.selection
     ours, theirs = side_of(fs, list(paths), selection), side_of(fs, [against], selection)
     found = paired(ours, theirs)
@@ -324,6 +332,8 @@ def verify_against(session: Session, request: VerifyRequest, paths: Sequence[str
 def _comparisons(
     session: Session, request: VerifyRequest, found: ReplicaPairs, verified: set[str], planners: list[VerifyPlanner]
 ) -> Iterator[Outcome[Verification]]:
+    from kafkalog_cli.ops.verify.against import compare
+
     fs, kernels = session.context.fs, session.context.kernels
     for here, there in found.pairs:
         if {here.path, there.path} <= verified:

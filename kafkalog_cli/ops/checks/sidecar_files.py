@@ -99,10 +99,18 @@ class Entries:
 
 
 class DirectoryFiles:
-    """The files of one partition or log directory. `wanted` has the names of the files to report (None: all)."""
+    """The files of one partition or log directory. `wanted` has the names of the files to report (None: all).
+
+    `listed` is the listing of the directory; it is listed now if that is empty.
+    """
 
     def __init__(
-        self, fs: Filesystem, path: str, directory: DirectoryName, wanted: frozenset[str] | None = None
+        self,
+        fs: Filesystem,
+        path: str,
+        directory: DirectoryName,
+        wanted: frozenset[str] | None = None,
+        listed: Iterable[FileStatus] = (),
     ) -> None:
         self.fs = fs
         self.path = path
@@ -113,7 +121,7 @@ class DirectoryFiles:
         self._left_bytes = MOST_REMEMBERED_BYTES
         self.all = [
             SidecarFile(classify_file(entry.path.rpartition("/")[2]), entry)
-            for entry in fs.list_directory(path)
+            for entry in listed or fs.list_directory(path)
             if entry.is_file
         ]
         self._at: dict[int | None, list[SidecarFile]] = {}

@@ -234,7 +234,8 @@ def _walked(read_context: ReadContext, task: VerifyTask, found: list[Finding]) -
     aborted = AbortedCheck(read_context.fs, tells_markers=not deep) if task.wanted is None else None
     check = LogCheck(task.now_ms, wants_records=deep, only=task.wanted, advance=task.advance, aborted=aborted)
     observer = check if task.listener is None else BatchListeners(check, task.listener)
-    reports = PartitionReports(read_context, task.partition.path, task.wanted, observer=observer)
+    listed = task.partition if task.wanted is None else None
+    reports = PartitionReports(read_context, task.partition.path, task.wanted, observer=observer, listed=listed)
     held: list[FileReport] = []
     if any(not segment.is_seven for segment in task.partition.segments) or not task.partition.segments:
         held += reports

@@ -75,6 +75,7 @@ class VerifyPlanner:
         self._config = parse_topic_settings(session.options.config)
         self._places = PartitionPlaces()
         self._roots: dict[str, LogDirRoot | None] = {}
+        self._log_dirs: dict[str, str | None] = {}  # by the parent of a partition, as it was given
         self._failed: list[Outcome[Verification]] = []
         self._settings: SettingsSource | None = None
         self.request = replace(request, roots=self._roots)
@@ -268,7 +269,11 @@ class VerifyPlanner:
     def _log_dir(self, path: str) -> str | None:
         """Return the log directory of a partition, as it was given if it was, None if there is none."""
         parent = path.rpartition("/")[0]
-        return parent if parent in self._roots else log_dir_of(self._fs, path)
+        if parent in self._roots:
+            return parent
+        if parent not in self._log_dirs:
+            self._log_dirs[parent] = log_dir_of(self._fs, path)
+        return self._log_dirs[parent]
 
     def _root(self, path: str) -> LogDirRoot | None:
         if path not in self._roots:

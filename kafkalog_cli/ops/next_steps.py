@@ -45,6 +45,12 @@ class ByReplicas(NamedTuple):
 SALVAGE = ByReplicas("copy the readable batches to ./salvaged: `kafkalog recover PATH --salvage salvaged`", REPLICATE)
 """For damage that `recover` does not repair, because valid batches follow it."""
 
+NO_COPY_OF_SEVEN = (
+    "nothing can be done to the file: offsets of Kafka 0.7 are byte positions, which a copy without the damage would"
+    " change. `kafkalog read PATH` prints the messages that can be read"
+)
+"""As SALVAGE, for a partition of Kafka 0.7."""
+
 EPOCHS_STAY = ByReplicas(
     "nothing has to be done: consumers get the records as they are, and a copy has the same epochs", REPLICATE
 )

@@ -2,6 +2,7 @@
 
 import configparser
 import email
+import importlib.metadata
 import subprocess
 import sys
 import tarfile
@@ -9,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from kafkalog_cli import __version__
 
@@ -61,6 +63,31 @@ def test_license_entry_point_and_metadata(wheel):
     assert (metadata["Name"], metadata["Version"]) == ("kafkalog-cli", __version__)
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == ">=3.10"
+
+
+@pytest.mark.parametrize(
+    ("name", "tried", "not_tried"),
+    [("numba", ["0.68.0", "0.68.1"], ["0.67.0", "0.69.0"]), ("llvmlite", ["0.50.0"], ["0.49.0", "0.51.0"])],
+)
+def test_numba_and_llvmlite_are_versions_that_were_tried(wheel, name, tried, not_tried):
+    """The cache of machine code uses parts of Numba that may change in any version."""
+    allowed = allowed_versions(wheel, name)
+    assert all(allowed.contains(version) for version in (*tried, importlib.metadata.version(name)))
+    assert not any(allowed.contains(version) for version in not_tried)
+
+
+def test_the_newest_typer_is_allowed(wheel):
+    """It was 0.29.2 on 2026-11-27, which pip installs beside the other dependencies."""
+    allowed = allowed_versions(wheel, "typer")
+    assert allowed.contains("0.29.2")
+    assert allowed.contains(importlib.metadata.version("typer"))
+
+
+def allowed_versions(wheel, name):
+    metadata = email.message_from_bytes(wheel.read(f"{INFO}/METADATA"))
+    requirements = map(Requirement, metadata.get_all("Requires-Dist"))
+    (found,) = [one for one in requirements if one.name == name and one.marker is None]
+    return found.specifier
 
 
 def test_the_sdist_can_build_and_test_itself(built):

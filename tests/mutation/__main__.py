@@ -2,7 +2,7 @@
 
 A mutant swaps `<` and `<=` or `>` and `>=` once, or drops `+ 1` or `- 1` once. The tests that execute its line run on a copy
 of the tree until a test fails. A mutant that survives needs a test, or an entry in tests/mutation/equivalent.txt with the
-reason why it changes nothing that anyone could see. Results stay in .mutation/, and a run goes on where the last run ended.
+reason why it changes nothing that anyone could see. tests/mutation/tried.txt keeps the results, and a run goes on where the last run ended.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from tests.mutation.runs_of_tests import Chosen, CopiedTree
 
 TREE = Path(__file__).parents[2]
 LAYERS = [f"kafkalog_cli/{layer}" for layer in ("format", "disk", "log", "change", "broker", "ops")]
-KINDS = {"": "not run", "killed": "killed", "hangs": "killed", "survives": "survive", "no": "without a test"}
+KINDS = {"killed": "killed", "hangs": "killed", "survives": "survive", "no": "without a test"}
 """Per first word of a verdict."""
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")
+TRIED = Path(__file__).with_name("tried.txt")
 
 
 def all_mutants(tree: Path, below: list[str]) -> list[Mutant]:
@@ -61,23 +62,40 @@ def attempt(mutant: Mutant, tree: CopiedTree, tests: TestMap, killers: Counter[s
     return f"survives {passed} tests" if passed else "no test executes it"
 
 
+def attempt_with(mutant: Mutant, tree: CopiedTree, paths: list[str], most_seconds: float) -> str:
+    """Run the tests below the given files and folders, whether or not they are recorded; return a verdict as `attempt` does."""
+    source = (tree.root / mutant.path).read_text()
+    tree.write(mutant.path, mutant.apply(source))
+    try:
+        answer = tree.run(["-x", *paths], Chosen([]), most_seconds)
+    finally:
+        tree.write(mutant.path, source)
+    if answer is None:
+        return "hangs"
+    verdict, _, what = answer.partition(" ")
+    return f"survives {what} tests" if verdict == "passed" else f"killed by {what or 'a crash'}"
+
+
 def run(options: argparse.Namespace) -> int:
     """Try the mutants without a result; print each survivor."""
     tests = TestMap(options.folder)
     spared = equivalent(EQUIVALENT)
     # All is read from the copy: whoever edits the tree meanwhile changes nothing in this run.
     tree = CopiedTree(TREE, options.folder)
-    results = Results(options.folder, tree.root)
     killers: Counter[str] = Counter()
     try:
         found = all_mutants(tree.root, options.below)
+        results = Results(TRIED, found)
         waiting = [m for m in found if m.key not in spared and not results.settles(m, options.again)]
         if options.sample:
             waiting = random.Random(options.seed).sample(waiting, min(options.sample, len(waiting)))
         for number, mutant in enumerate(waiting, 1):
             begun = time.monotonic()
-            verdict = attempt(mutant, tree, tests, killers, options.seconds)
-            results.add(mutant, verdict)
+            if options.tests:
+                verdict = attempt_with(mutant, tree, options.tests, options.seconds)
+            else:
+                verdict = attempt(mutant, tree, tests, killers, options.seconds)
+            results.add(mutant, KINDS[verdict.partition(" ")[0]])
             took = time.monotonic() - begun
             print(f"{number}/{len(waiting)} {took:.0f} s {mutant.path}:{mutant.line}: {verdict}", flush=True)
             if not verdict.startswith(("killed", "hangs")):
@@ -89,17 +107,16 @@ def run(options: argparse.Namespace) -> int:
 
 def score(options: argparse.Namespace) -> int:
     """Print the mutants that no test notices, and the counts per layer; return 1 if there are any."""
-    results = Results(options.folder, TREE)
     spared = equivalent(EQUIVALENT)
     mutants = all_mutants(TREE, options.below)
+    results = Results(TRIED, mutants)
     counts: dict[str, Counter[str]] = {}
     unnoticed = []
     for mutant in mutants:
-        verdict = results.of(mutant)
-        kind = "equivalent" if mutant.key in spared else KINDS[verdict.partition(" ")[0]]
+        kind = "equivalent" if mutant.key in spared else results.of(mutant)
         counts.setdefault(mutant.path.split("/")[1], Counter())[kind] += 1
         if kind in {"survive", "without a test"}:
-            unnoticed.append(f"{mutant.path}:{mutant.line}: {verdict}\n    {mutant.key}")
+            unnoticed.append(f"{mutant.path}:{mutant.line}: {kind}\n    {mutant.key}")
     print("\n".join(unnoticed))
     for layer, found in counts.items():
         parts = [f"{found[kind]} {kind}" for kind in ("killed", "equivalent", "survive", "without a test", "not run")]
@@ -139,6 +156,9 @@ def main() -> int:
             trying.add_argument("--seed", type=int, default=1, help="chooses the sample")
             trying.add_argument("--again", action="store_true", help="try the survivors again")
             trying.add_argument("--seconds", type=float, default=120, help="longest time of the tests of one mutant")
+            trying.add_argument(
+                "--with", dest="tests", action="append", help="tests to run instead of the recorded ones"
+            )
     options = parser.parse_args()
     if options.verb == "map":
         return record(options)

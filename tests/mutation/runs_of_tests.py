@@ -89,7 +89,9 @@ class CopiedTree:
         # The package `tests` of the tree: the copy has its own.
         for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
             del sys.modules[name]
-        os.environ |= {"PYTHONPATH": str(self.root), "HYPOTHESIS_PROFILE": "default"}
+        os.environ["PYTHONPATH"] = str(self.root)
+        # As the whole test suite runs: a test file that is named alone would run with all exhaustive cases.
+        os.environ.setdefault("TEST_SHARE", "0/24")
         # The other core of coverage tells a line once, and not for each test.
         os.environ["COVERAGE_CORE"] = "ctrace"
         # Not the user's cache: it would be of the copy after each run.
@@ -126,7 +128,9 @@ class Chosen:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items):
-        """Keep the chosen tests."""
+        """Keep the chosen tests; all if none is chosen."""
+        if not self._order:
+            return
         items[:] = sorted(
             (item for item in items if item.nodeid in self._order), key=lambda item: self._order[item.nodeid]
         )

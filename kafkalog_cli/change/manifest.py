@@ -12,14 +12,13 @@ from enum import Enum, unique
 from typing import Any
 
 from kafkalog_cli.change.checkpoint_lines import LineEdit, OldLines, read_old_lines
-from kafkalog_cli.change.manifest_form import MANIFEST, check_form
+from kafkalog_cli.change.manifest_form import FORMAT, MANIFEST, check_form
 from kafkalog_cli.disk.durable import replace_file
 from kafkalog_cli.disk.fs import FileAttributes, FileStatus, Filesystem, WritableFilesystem, read_all
 from kafkalog_cli.disk.names import OWN_DIRECTORY, FileKind
 from kafkalog_cli.errors import PathNotFound, Refused, UnsupportedFormat, shell_word
 from kafkalog_cli.format.strict_json import LIMIT_BYTES, parse
 
-FORMAT = 1
 _MOST_FORMAT = 1 << 31
 _LIMIT_BYTES = LIMIT_BYTES
 _RECENT_NAMES: deque[str] = deque(maxlen=1024)

@@ -48,7 +48,7 @@ def attempt(mutant: Mutant, tree: CopiedTree, tests: TestMap, killers: Counter[s
     try:
         for batch in tests.batches(names, killers, most_seconds):
             files = sorted({name.partition("::")[0] for name in batch})
-            limit = 60 + 5 * sum(tests.seconds[name] for name in batch)
+            limit = 30 + 5 * sum(tests.seconds[name] for name in batch)
             answer = tree.run(["-x", *files], Chosen(batch), limit)
             if answer is None:
                 return "hangs"

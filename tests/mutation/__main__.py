@@ -12,11 +12,12 @@ import random
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.mutation.mutants import Mutant, equivalent, mutants_of
 from tests.mutation.results import Results, TestMap, digest
-from tests.mutation.runs_of_tests import Chosen, CopiedTree
+from tests.mutation.runs_of_tests import Chosen, CopiedTree, EachInPlace
 
 TREE = Path(__file__).parents[2]
 LAYERS = [f"kafkalog_cli/{layer}" for layer in ("format", "disk", "log", "change", "broker", "ops")]
@@ -37,67 +38,71 @@ def all_mutants(tree: Path, below: list[str]) -> list[Mutant]:
     return found
 
 
-def attempt(mutant: Mutant, tree: CopiedTree, tests: TestMap, killers: Counter[str], most_seconds: float) -> str:
-    """Run the tests of a mutant's line; return `killed by TEST`, `hangs`, `survives N tests` or `no test executes it`."""
-    source = (tree.root / mutant.path).read_text()
-    names = tests.of(mutant, source)
-    if not names:
-        return "no test executes it"
-    tree.write(mutant.path, mutant.apply(source))
-    passed = 0
-    try:
-        for batch in tests.batches(names, killers, most_seconds):
-            files = sorted({name.partition("::")[0] for name in batch})
-            limit = 30 + 5 * sum(tests.seconds[name] for name in batch)
-            answer = tree.run(["-x", *files], Chosen(batch), limit)
-            if answer is None:
-                return "hangs"
-            verdict, _, what = answer.partition(" ")
-            if verdict != "passed":
-                killers[what] += 1
-                return f"killed by {what or 'a crash'}"
-            passed += int(what)
-    finally:
-        tree.write(mutant.path, source)
-    return f"survives {passed} tests" if passed else "no test executes it"
-
-
-def attempt_with(mutant: Mutant, tree: CopiedTree, paths: list[str], most_seconds: float) -> str:
-    """Run the tests below the given files and folders, whether or not they are recorded; return a verdict as `attempt` does."""
+def attempt(mutant: Mutant, tree: CopiedTree, paths: list[str], names: list[str], most_seconds: float) -> str:
+    """Run tests of test files in a new process that imports the mutant, all without names; return a verdict."""
     source = (tree.root / mutant.path).read_text()
     tree.write(mutant.path, mutant.apply(source))
     try:
-        answer = tree.run(["-x", *paths], Chosen([]), most_seconds)
+        answer = tree.run(["-x", *paths], Chosen(names), most_seconds)
     finally:
         tree.write(mutant.path, source)
-    if answer is None:
-        return "hangs"
-    verdict, _, what = answer.partition(" ")
-    return f"survives {what} tests" if verdict == "passed" else f"killed by {what or 'a crash'}"
+    return "hangs" if answer is None else verdict_of(answer or "failed a crash")
+
+
+def verdict_of(answer: str) -> str:
+    """Return `killed by TEST`, `survives N tests`, `no test executes it` or `hangs`."""
+    found, _, what = answer.partition(" ")
+    return {"failed": f"killed by {what}", "passed": f"survives {what} tests"}.get(found, answer).replace(
+        "survives 0 tests", "no test executes it"
+    )
+
+
+def verdicts(
+    mutants: list[Mutant], tree: CopiedTree, tests: TestMap, most_seconds: float
+) -> Iterator[tuple[Mutant, str]]:
+    """Yield how each mutant ends by the recorded tests: nearly all of them in place, the others with a new import."""
+    sources = {mutant.path: (tree.root / mutant.path).read_text() for mutant in mutants}
+
+    def chosen(mutant: Mutant, killers: Counter[str]) -> tuple[list[str], float]:
+        return tests.chosen(mutant, sources[mutant.path], killers, most_seconds)
+
+    names = {mutant: chosen(mutant, Counter())[0] for mutant in mutants}
+    in_place = [mutant for mutant in mutants if names[mutant] and not mutant.runs_at_import]
+    others = [mutant for mutant in mutants if names[mutant] and mutant.runs_at_import]
+    yield from ((mutant, "no test executes it") for mutant in mutants if not names[mutant])
+    files = sorted({name.partition("::")[0] for mutant in in_place for name in names[mutant]})
+    for line in tree.lines(files, EachInPlace(tree, in_place, chosen)) if in_place else ():
+        number, _, answer = line.partition(" ")
+        if answer == "not in place":
+            others.append(in_place[int(number)])
+        else:
+            yield in_place[int(number)], verdict_of(answer)
+    for mutant in others:
+        found, seconds = chosen(mutant, Counter())
+        yield (
+            mutant,
+            attempt(mutant, tree, sorted({name.partition("::")[0] for name in found}), found, 30 + 5 * seconds),
+        )
 
 
 def run(options: argparse.Namespace) -> int:
     """Try the mutants without a result; print each survivor."""
-    tests = TestMap(options.folder)
     spared = equivalent(EQUIVALENT)
     # All is read from the copy: whoever edits the tree meanwhile changes nothing in this run.
     tree = CopiedTree(TREE, options.folder)
-    killers: Counter[str] = Counter()
     try:
         found = all_mutants(tree.root, options.below)
         results = Results(TRIED, found)
         waiting = [m for m in found if m.key not in spared and not results.settles(m, options.again)]
         if options.sample:
             waiting = random.Random(options.seed).sample(waiting, min(options.sample, len(waiting)))
-        for number, mutant in enumerate(waiting, 1):
-            begun = time.monotonic()
-            if options.tests:
-                verdict = attempt_with(mutant, tree, options.tests, options.seconds)
-            else:
-                verdict = attempt(mutant, tree, tests, killers, options.seconds)
+        if options.tests:
+            ends = ((mutant, attempt(mutant, tree, options.tests, [], options.seconds)) for mutant in waiting)
+        else:
+            ends = verdicts(waiting, tree, TestMap(options.folder), options.seconds)
+        for number, (mutant, verdict) in enumerate(ends, 1):
             results.add(mutant, KINDS[verdict.partition(" ")[0]])
-            took = time.monotonic() - begun
-            print(f"{number}/{len(waiting)} {took:.0f} s {mutant.path}:{mutant.line}: {verdict}", flush=True)
+            print(f"{number}/{len(waiting)} {mutant.path}:{mutant.line}: {verdict}", flush=True)
             if not verdict.startswith(("killed", "hangs")):
                 print(f"    {mutant.key}", flush=True)
     finally:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +12,6 @@ from tests.mutation.mutants import Mutant
 
 if TYPE_CHECKING:
     from tests.mutation.runs_of_tests import CopiedTree
-
-FIRST_TESTS, FIRST_FILES = 40, 4
-"""Collecting many test files takes longer than most tests, so a few files go first."""
 
 
 NOT_RUN = "."
@@ -72,27 +68,18 @@ class TestMap:
             for line, found in lines.items():
                 if content != today or mutant.runs_at_import or int(line) == mutant.line:
                     names.update(found)
-        return sorted(names, key=lambda name: self.seconds[name])
+        return sorted(names)
 
-    def batches(self, names: list[str], killers: Counter[str], most_seconds: float) -> Iterator[list[str]]:
-        """Yield the tests to run first (those that killed before, then quick tests of few files), then the others."""
-        names = sorted(names, key=lambda name: (-killers[name], self.seconds[name]))
-        first: list[str] = []
-        files: set[str] = set()
-        others: list[str] = []
-        left = most_seconds
-        for name in names:
-            file = name.partition("::")[0]
-            if len(first) < FIRST_TESTS and (file in files or len(files) < FIRST_FILES):
-                files.add(file)
-                first.append(name)
-                left -= self.seconds[name]
-            elif self.seconds[name] <= left:
-                left -= self.seconds[name]
-                others.append(name)
-        yield first
-        if others:
-            yield others
+    def chosen(
+        self, mutant: Mutant, source: str, killers: Counter[str], most_seconds: float
+    ) -> tuple[list[str], float]:
+        """Return the tests to run and their seconds in all: those that killed before go first, then the quick ones."""
+        chosen, all_seconds = [], 0.0
+        for name in sorted(self.of(mutant, source), key=lambda name: (-killers[name], self.seconds[name])):
+            if not chosen or all_seconds + self.seconds[name] <= most_seconds:
+                chosen.append(name)
+                all_seconds += self.seconds[name]
+        return chosen, all_seconds
 
 
 class Results:

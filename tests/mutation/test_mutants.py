@@ -1,10 +1,8 @@
 """The tool itself: which mutants it makes, what names them, and that it finds a test that is missing."""
 
-from collections import Counter
-
 import pytest
 
-from tests.mutation.__main__ import EQUIVALENT, KINDS, LAYERS, TREE, all_mutants, attempt, attempt_with
+from tests.mutation.__main__ import EQUIVALENT, KINDS, LAYERS, TREE, all_mutants, attempt, verdicts
 from tests.mutation.mutants import equivalent, mutants_of
 from tests.mutation.results import Results, TestMap, digest
 from tests.mutation.runs_of_tests import CopiedTree
@@ -67,14 +65,14 @@ def test_a_mutant_ends_by_its_tests(tmp_path, checked, verdict):
     name = "tests/test_room.py"
     TestMap.record(folder, tree, name, digest(test), [str(tmp_path / "roomy")], 60)
     [mutant] = all_mutants(tmp_path, ["roomy"])
-    found = attempt(mutant, tree, TestMap(folder), Counter(), 60)
+    [(_, found)] = verdicts([mutant], tree, TestMap(folder), 60)
     assert found.startswith(verdict)
+    assert attempt(mutant, tree, ["tests"], [], 60).startswith(verdict)
     tried = tmp_path / "tried.txt"
     assert not Results(tried, [mutant]).settles(mutant, again=False)
     Results(tried, [mutant]).add(mutant, KINDS[found.partition(" ")[0]])
     assert Results(tried, [mutant]).settles(mutant, again=False)
     assert Results(tried, [mutant]).settles(mutant, again=True) == verdict.startswith("killed")
-    assert attempt_with(mutant, tree, ["tests"], 60).startswith(verdict)
 
 
 def test_results_stay_where_another_function_changes_and_go_with_their_own(tmp_path):

@@ -9,7 +9,7 @@ from enum import Enum, unique
 from typing import Any
 
 from kafkalog_cli.change.checkpoint_lines import LineEdit, OldLines, read_old_lines
-from kafkalog_cli.change.manifest_form import check_form
+from kafkalog_cli.change.manifest_form import FORMAT, check_form
 from kafkalog_cli.change.runs import MANIFEST, run_directory
 from kafkalog_cli.disk.durable import replace_file
 from kafkalog_cli.disk.fs import FileAttributes, FileStatus, Filesystem, WritableFilesystem, read_all
@@ -17,7 +17,6 @@ from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import Refused, UnsupportedFormat, shell_word
 from kafkalog_cli.format.strict_json import LIMIT_BYTES, parse
 
-FORMAT = 1
 _MOST_FORMAT = 1 << 31
 _LIMIT_BYTES = LIMIT_BYTES
 

@@ -206,7 +206,7 @@ class RealFile:
         return sent
 
     def close(self) -> None:
-        if self._descriptor >= 0:
+        if self._descriptor != -1:
             if self._cold is not None:
                 self._cold.drop()
             os.close(self._descriptor)

@@ -1,10 +1,8 @@
 """The tool itself: which mutants it makes, what names them, and that it finds a test that is missing."""
 
-from collections import Counter
-
 import pytest
 
-from tests.mutation.__main__ import EQUIVALENT, LAYERS, TREE, all_mutants, attempt
+from tests.mutation.__main__ import EQUIVALENT, KINDS, LAYERS, TREE, all_mutants, attempt, verdicts
 from tests.mutation.mutants import equivalent, mutants_of
 from tests.mutation.results import Results, TestMap, digest
 from tests.mutation.runs_of_tests import CopiedTree
@@ -67,15 +65,29 @@ def test_a_mutant_ends_by_its_tests(tmp_path, checked, verdict):
     name = "tests/test_room.py"
     TestMap.record(folder, tree, name, digest(test), [str(tmp_path / "roomy")], 60)
     [mutant] = all_mutants(tmp_path, ["roomy"])
-    found = attempt(mutant, tree, TestMap(folder), Counter(), 60)
+    [(_, found)] = verdicts([mutant], tree, TestMap(folder), 60)
     assert found.startswith(verdict)
-    assert not Results(folder, tmp_path).settles(mutant, again=False)
-    Results(folder, tmp_path).add(mutant, found)
-    assert Results(folder, tmp_path).settles(mutant, again=False)
-    assert Results(folder, tmp_path).settles(mutant, again=True) == verdict.startswith("killed")
-    (tmp_path / mutant.path).write_text("# moved\n" + (tmp_path / mutant.path).read_text())
-    [mutant] = all_mutants(tmp_path, ["roomy"])
-    assert not Results(folder, tmp_path).settles(mutant, again=False)
+    assert attempt(mutant, tree, ["tests"], [], 60).startswith(verdict)
+    tried = tmp_path / "tried.txt"
+    assert not Results(tried, [mutant]).settles(mutant, again=False)
+    Results(tried, [mutant]).add(mutant, KINDS[found.partition(" ")[0]])
+    assert Results(tried, [mutant]).settles(mutant, again=False)
+    assert Results(tried, [mutant]).settles(mutant, again=True) == verdict.startswith("killed")
+
+
+def test_results_stay_where_another_function_changes_and_go_with_their_own(tmp_path):
+    tried = tmp_path / "tried.txt"
+    mutants = mutants_of("a.py", SOURCE)
+    for mutant, word in zip(mutants, ["killed", "survive", "killed", "without a test", "killed"], strict=True):
+        Results(tried, mutants).add(mutant, word)
+    [other] = mutants_of("b.py", "def f(x):\n    return x + 1\n")
+    Results(tried, [other]).add(other, "killed")
+    documented = SOURCE.replace("high):\n", 'high):\n    """Say so."""\n    # A comment.\n')
+    changed = mutants_of("a.py", "import os\n\n" + documented.replace("> used", "> used and True"))
+    words = [Results(tried, changed).of(mutant) for mutant in changed]
+    assert words == ["killed", "survive", "killed", "not run", "not run"]
+    Results(tried, changed).add(changed[4], "killed")
+    assert [len(line.split()) for line in tried.read_text().splitlines() if line[0] != "#"] == [3, 2]
 
 
 def test_a_run_of_pytest_that_fails_is_no_record(tmp_path):

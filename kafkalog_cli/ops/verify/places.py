@@ -10,6 +10,7 @@ from kafkalog_cli.disk.names import DirectoryKind, FileKind, partition_directory
 from kafkalog_cli.errors import KafkalogError, shell_word
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.fault import unreadable
+from kafkalog_cli.format.internal_topics.records import INTERNAL_COMPACTED
 from kafkalog_cli.format.meta_properties import MetaProperties
 from kafkalog_cli.log.partition import Partition, PartitionPath
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
@@ -23,8 +24,6 @@ from kafkalog_cli.ops.settings import SettingsSource
 
 KRAFT_VERSION = 1
 """The `version` of a `meta.properties` from which brokers run in KRaft mode."""
-
-INTERNAL_COMPACTED = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
 class TopicIdFile(NamedTuple):

@@ -3,6 +3,8 @@
 import configparser
 import email
 import importlib.metadata
+import json
+import os
 import subprocess
 import sys
 import tarfile
@@ -104,3 +106,40 @@ def test_the_sdist_can_build_and_test_itself(built):
         "man/kafkalog.1",
     } <= names
     assert {"packaging/build.py", "packaging/kafkalog.py", "action.yml", "Dockerfile"} <= names
+
+
+RUN = """
+import io, json, sys
+from kafkalog_cli.cli.app import run
+from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.disk.kernels import KernelChoice
+answers = []
+for forced in (False, True):
+    for mode in ([], ["--format", "json"]):
+        out, err = io.BytesIO(), io.BytesIO()
+        arguments = ["dump-log", "--print-data-log", *mode, "--files", sys.argv[1]]
+        code = run(arguments, Environment(out, err, kernels=KernelChoice(forced=forced)))
+        answers.append([code, out.getvalue().decode("latin-1")])
+sys.stdout.write(json.dumps([answers, "numba" in sys.modules]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive(in_turn=True)
+def test_a_release_has_kernels_that_need_no_numba(tmp_path):
+    """`packaging/build.py` enables the hook that ships them; the first run makes machine code of their bitcode."""
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", tmp_path]
+    environment = {**os.environ, "HATCH_BUILD_HOOK_ENABLE_CUSTOM": "true"}
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, env=environment)
+    (path,) = tmp_path.glob("*.whl")
+    site = tmp_path / "site"
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(site)
+    environment = {**os.environ, "PYTHONPATH": str(site), "NUMBA_CACHE_DIR": str(tmp_path / "kept")}
+    segment = ROOT / "docs" / "example" / "mixed-0" / "00000000000000000000.log"
+    command = [sys.executable, "-c", RUN, segment]
+    done = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, env=environment, text=True)
+    answers, has_numba = json.loads(done.stdout)
+    assert not has_numba
+    assert answers[:2] == answers[2:]
+    assert all(code == 0 and text for code, text in answers)

@@ -69,9 +69,10 @@ class RunInfo:
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """The state of a file. The mode is only for information, and the inode only tells files apart that look alike.
+    """The state of a file.
 
-    A run can therefore be undone in a copied directory too.
+    The mode is only for information. The inode only distinguishes files that are otherwise alike. A run can therefore be
+    undone in a copied directory too.
     """
 
     size_bytes: int

@@ -239,7 +239,7 @@ def _has_an_undo(manifest: Manifest) -> bool:
 
 
 def _filled(change: PlannedChange) -> str | None:
-    """Return the name that a change gives to a file: an index may be closed and renamed in one change."""
+    """Return the name under which a change leaves a new or moved file; None if it leaves none."""
     if change.kind is ChangeKind.PUT:
         return change.name
     return change.new_name if change.kind is ChangeKind.MOVE else None

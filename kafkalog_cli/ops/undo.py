@@ -296,7 +296,7 @@ def cut_off_run(fs: WritableFilesystem, partition: Partition) -> str | None:
 def is_cut_off_for_good(fs: WritableFilesystem, partition: Partition) -> bool:
     """Whether the partition's last run kept nothing (--discard), and may have been interrupted: no undo is possible.
 
-    It also counts if it is recorded as done, since a sync that fails right after that is reported as an interruption.
+    A run that is recorded as done counts too: a sync that fails right after that is reported as an interruption.
     """
     manifest = _last_manifest(fs, partition)
     return manifest is not None and manifest.discard

@@ -214,7 +214,7 @@ class History:
                 raise
 
     def before(self, places: Iterable[str], host: str, until_ms: int) -> dict[str, Before]:
-        """Return the newest rows of each place from runs of `host` up to a time, if a run could audit the place.
+        """Return, for each place, the rows of the newest run of `host` up to a time that could audit the place.
 
         Raises UnsupportedFormat for a file that is not one of the history's.
         """

@@ -227,7 +227,7 @@ class InternalRecords:
         return None if data is None else filler(len(data))
 
     def _message(self, name: str, version: int, data: bytes) -> bytes:
-        """Return a message with other texts, of the same size; filler if it cannot be read and written alike."""
+        """Return the message with other texts, of the same size; filler if it cannot be decoded and encoded again."""
         try:
             found = decode_message(name, version, data)
             if not isinstance(found, Malformed) and encode_message(name, version, found.message) == data:

@@ -63,10 +63,10 @@ def verdicts(
     """Yield how each mutant ends by the recorded tests: nearly all of them in place, the others with a new import."""
     sources = {mutant.path: (tree.root / mutant.path).read_text() for mutant in mutants}
 
-    def chosen(mutant: Mutant, killers: Counter[str]) -> tuple[list[str], float]:
+    def chosen(mutant: Mutant, killers: Counter[str]) -> dict[str, float]:
         return tests.chosen(mutant, sources[mutant.path], killers, most_seconds)
 
-    names = {mutant: chosen(mutant, Counter())[0] for mutant in mutants}
+    names = {mutant: list(chosen(mutant, Counter())) for mutant in mutants}
     in_place = [mutant for mutant in mutants if names[mutant] and not mutant.runs_at_import]
     others = [mutant for mutant in mutants if names[mutant] and mutant.runs_at_import]
     yield from ((mutant, "no test executes it") for mutant in mutants if not names[mutant])
@@ -78,11 +78,9 @@ def verdicts(
         else:
             yield in_place[int(number)], verdict_of(answer)
     for mutant in others:
-        found, seconds = chosen(mutant, Counter())
-        yield (
-            mutant,
-            attempt(mutant, tree, sorted({name.partition("::")[0] for name in found}), found, 30 + 5 * seconds),
-        )
+        files = sorted({name.partition("::")[0] for name in names[mutant]})
+        limit = 30 + 5 * sum(chosen(mutant, Counter()).values())
+        yield mutant, attempt(mutant, tree, files, names[mutant], limit)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -70,16 +70,13 @@ class TestMap:
                     names.update(found)
         return sorted(names)
 
-    def chosen(
-        self, mutant: Mutant, source: str, killers: Counter[str], most_seconds: float
-    ) -> tuple[list[str], float]:
-        """Return the tests to run and their seconds in all: those that killed before go first, then the quick ones."""
-        chosen, all_seconds = [], 0.0
+    def chosen(self, mutant: Mutant, source: str, killers: Counter[str], most_seconds: float) -> dict[str, float]:
+        """Return the tests to run with their seconds: those that killed before go first, then the quick ones."""
+        chosen: dict[str, float] = {}
         for name in sorted(self.of(mutant, source), key=lambda name: (-killers[name], self.seconds[name])):
-            if not chosen or all_seconds + self.seconds[name] <= most_seconds:
-                chosen.append(name)
-                all_seconds += self.seconds[name]
-        return chosen, all_seconds
+            if not chosen or sum(chosen.values()) + self.seconds[name] <= most_seconds:
+                chosen[name] = self.seconds[name]
+        return chosen
 
 
 class Results:

@@ -31,7 +31,7 @@ import pytest
 
 from tests.mutation.mutants import Mutant
 
-TestsOf = Callable[[Mutant, Counter[str]], tuple[list[str], float]]
+TestsOf = Callable[[Mutant, Counter[str]], dict[str, float]]
 LEFT_OUT = "not interop and not spark"
 ENDS_WITH_TESTS = {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED}
 """Otherwise pytest itself failed, and its run says nothing of tests."""
@@ -188,7 +188,7 @@ class EachInPlace(Plugin):
     """A pytest plugin that collects the tests once, and runs the tests of each mutant in a child of this process.
 
     The child gives the functions that are there the code of the mutant, which takes a tenth of the time of a new import. The changed
-    file is there too, for tests that start processes. `tests_of` gives names of tests and their seconds.
+    file is there too, for tests that start processes. `tests_of` gives the names of tests with their seconds.
     """
 
     def __init__(self, tree: CopiedTree, mutants: list[Mutant], tests_of: TestsOf) -> None:
@@ -199,30 +199,36 @@ class EachInPlace(Plugin):
         items = {item.nodeid: item for item in session.items}
         killers: Counter[str] = Counter()
         for number, mutant in enumerate(self._mutants):
-            names, seconds = self._tests_of(mutant, killers)
-            verdict = self._attempt(session, mutant, [items[name] for name in names if name in items], seconds)
+            tests = [
+                (items[name], seconds) for name, seconds in self._tests_of(mutant, killers).items() if name in items
+            ]
+            verdict = self._attempt(session, mutant, tests)
             killers[verdict.partition(" ")[2]] += verdict.startswith("failed")
             self.stream.write(f"{number} {verdict}\n")
             self.stream.flush()
         return True
 
-    def _attempt(self, session, mutant, items, seconds) -> str:
+    def _attempt(self, session, mutant, tests) -> str:
         source = (self._tree.root / mutant.path).read_text()
         self._tree.write(mutant.path, mutant.apply(source))
         try:
-            with _child(lambda writer: self._run(session, mutant, source, items, writer)) as reader:
-                answer = _read_all(reader, time.monotonic() + 20 + 5 * seconds)
+            with _child(lambda writer: self._run(session, mutant, source, tests, writer)) as reader:
+                limit = 60 + 10 * sum(seconds for _, seconds in tests)
+                return _read_all(reader, time.monotonic() + limit) or "hangs"
         finally:
             self._tree.write(mutant.path, source)
-        return "hangs" if answer is None else answer or "failed a crash"
 
-    def _run(self, session, mutant, source, items, writer) -> None:
+    def _run(self, session, mutant, source, tests, writer) -> None:
         answer = "not in place"
         if put_in_place(self._tree.root / mutant.path, mutant.path, source, mutant.apply(source)):
             chosen = Chosen([])
             session.config.pluginmanager.register(chosen)
-            for item, following in zip(items, [*items[1:], None], strict=True):
-                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            following = [item for item, _ in tests[1:]] + [None]
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            for (item, seconds), next_item in zip(tests, following, strict=True):
+                # A test in an endless loop ends this process, and nothing is answered.
+                signal.setitimer(signal.ITIMER_REAL, 10 + 5 * seconds)
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=next_item)
                 answer = chosen.answer()
                 if answer.startswith("failed"):
                     break

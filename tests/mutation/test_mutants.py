@@ -1,11 +1,13 @@
 """The tool itself: which mutants it makes, what names them, and that it finds a test that is missing."""
 
+import importlib
+
 import pytest
 
 from tests.mutation.__main__ import EQUIVALENT, KINDS, LAYERS, TREE, all_mutants, attempt, verdicts
 from tests.mutation.mutants import equivalent, mutants_of
 from tests.mutation.results import Results, TestMap, digest
-from tests.mutation.runs_of_tests import CopiedTree
+from tests.mutation.runs_of_tests import CopiedTree, put_in_place
 
 SOURCE = """\
 def is_in(low, x, high):
@@ -73,6 +75,39 @@ def test_a_mutant_ends_by_its_tests(tmp_path, checked, verdict):
     Results(tried, [mutant]).add(mutant, KINDS[found.partition(" ")[0]])
     assert Results(tried, [mutant]).settles(mutant, again=False)
     assert Results(tried, [mutant]).settles(mutant, again=True) == verdict.startswith("killed")
+
+
+HELD = """\
+from functools import lru_cache
+
+def below(limit):
+    return lambda x: x < limit
+
+class Room:
+    @property
+    def is_full(self):
+        return len("full") > 4
+
+@lru_cache
+def following(x):
+    return x + 1
+
+first, second = lambda x: x < 1, lambda x: x < 1
+"""
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_whoever_holds_a_function_has_the_mutant_of_it(tmp_path, monkeypatch, number):
+    """A closure, a property, what a decorator holds, and one of two functions on a line; a constant is made at import."""
+    file, source = tmp_path / f"held_{number}.py", HELD + "LIMIT = 1 + 1\n"
+    file.write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = importlib.import_module(file.stem)
+    held = (module.below(1), lambda _: module.Room().is_full, module.following, module.first, module.second)
+    mutant = mutants_of(file.name, source)[number]
+    assert put_in_place(file, file.name, source, mutant.apply(source)) == (number < 5)
+    is_changed = [one(1) != was for one, was in zip(held, (False, False, 2, False, False), strict=True)]
+    assert is_changed == [place == number for place in range(5)]
 
 
 def test_results_stay_where_another_function_changes_and_go_with_their_own(tmp_path):

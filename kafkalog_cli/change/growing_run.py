@@ -20,11 +20,10 @@ from kafkalog_cli.change.manifest import (
     PlannedChange,
     RunInfo,
     RunState,
-    run_directory,
-    runs_directory,
     snapshot,
     write_manifest,
 )
+from kafkalog_cli.change.runs import run_directory, runs_directory
 from kafkalog_cli.disk.durable import (
     NO_HARD_LINKS,
     Content,

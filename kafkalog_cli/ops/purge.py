@@ -7,17 +7,9 @@ from threading import Lock
 from kafkalog_cli.change.changes import partly, remove_directory, remove_files, remove_run_directory
 from kafkalog_cli.change.clean_marker import keep_marker_away
 from kafkalog_cli.change.journal_undo import is_ours
-from kafkalog_cli.change.manifest import (
-    ChangeKind,
-    Manifest,
-    PlannedChange,
-    RunState,
-    begun_ms,
-    read_manifest,
-    run_directory,
-    run_ids,
-)
+from kafkalog_cli.change.manifest import ChangeKind, Manifest, PlannedChange, RunState, read_manifest
 from kafkalog_cli.change.new_partitions import import_leftovers, is_staged
+from kafkalog_cli.change.runs import begun_ms, run_directory, run_ids
 from kafkalog_cli.disk.directory_contents import check_layout
 from kafkalog_cli.disk.durable import not_changed
 from kafkalog_cli.disk.fs import FileStatus, WritableFilesystem

@@ -9,17 +9,9 @@ from dataclasses import dataclass
 
 from kafkalog_cli.change.clean_marker import hold_marker, release_marker, waits_for
 from kafkalog_cli.change.journal_undo import check_partition, check_undo, sweep, undo
-from kafkalog_cli.change.manifest import (
-    ChangeKind,
-    Manifest,
-    PlannedChange,
-    RunState,
-    read_manifest,
-    run_directory,
-    run_ids,
-)
-from kafkalog_cli.change.manifest_form import MANIFEST
+from kafkalog_cli.change.manifest import ChangeKind, Manifest, PlannedChange, RunState, read_manifest
 from kafkalog_cli.change.new_partition import retire_partition
+from kafkalog_cli.change.runs import MANIFEST, run_directory, run_ids
 from kafkalog_cli.disk.durable import half_changed, marker_left_away, not_changed
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.disk.lock import log_dir_of, real_directory

@@ -257,6 +257,7 @@ def test_lz4_ends_at_the_end_mark() -> None:
     assert fails(LZ4, b"")
     empty_block = struct.pack("<I", 1) + b"\0"
     assert unpack(LZ4, packed[:-4] + empty_block + b"\xff" * 9) == TEXT
+    assert unpack(LZ4, packed[:-4] + empty_block) == TEXT
 
 
 def test_lz4_block_over_the_frames_maximum() -> None:

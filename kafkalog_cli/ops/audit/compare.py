@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum, unique
 from typing import Any, NamedTuple
 
-from kafkalog_cli.change.manifest import new_run_id
 from kafkalog_cli.change.output_directory import ComingFile, OutputDirectory, RunRecord
+from kafkalog_cli.change.runs import new_run_id
 from kafkalog_cli.disk.fs import WritableFilesystem, read_all
 from kafkalog_cli.disk.named_places import StagedFile
 from kafkalog_cli.errors import UnsupportedFormat

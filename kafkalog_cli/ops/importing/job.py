@@ -18,8 +18,8 @@ from functools import partial
 from multiprocessing.synchronize import Event
 from typing import Protocol, TypeVar
 
-from kafkalog_cli.change.manifest import new_run_id
 from kafkalog_cli.change.new_partitions import Completed, NewPartitions, StagedPartition
+from kafkalog_cli.change.runs import new_run_id
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.errors import NotChanged, NothingSelected, PathNotFound

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
-from kafkalog_cli.change.manifest import odd_entries
+from kafkalog_cli.change.runs import odd_entries
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile
 from kafkalog_cli.disk.names import SEGMENT_KINDS, DirectoryKind, FileKind, FileName, WorkState, classify_file
 from kafkalog_cli.errors import KafkalogError, shell_word

@@ -137,6 +137,9 @@ _SOURCES = {
 }  # fmt: skip
 """The numbers of DescribeConfigsResponse.ConfigSource."""
 
+_SENSITIVE = ("password", "jaas", "ssl.key", "ssl.truststore.certificates")
+"""Parts of the names of settings whose values no broker answers."""
+
 
 def describe_configs(broker: Broker, request: Request) -> Message:
     """Answer settings, each with its source."""
@@ -162,20 +165,26 @@ def _configs_of(broker: Broker, asked: Message) -> Message:
 
 
 def _settings(broker: Broker, kind: int, name: str) -> Iterable[Setting] | None:
-    """Return the settings of a topic, or of this broker; None for anything else."""
+    """Return the settings of a topic, of this broker, or the dynamic defaults of all brokers; None for others."""
     topic = broker.catalog.topics.get(name) if kind == _TOPIC else None
     if topic is not None:
         log_dir = next(iter(topic.partitions.values())).copy.partition.path.rpartition("/")[0]
         return broker.catalog.settings.topic_config(log_dir, name).values()
-    if kind == _BROKER and name in ("", str(broker.catalog.node_id)):
-        return broker.catalog.settings.broker_settings(broker.catalog.log_dirs.replicas.log_dirs[0]).values()
+    log_dir = broker.catalog.log_dirs.replicas.log_dirs[0]
+    if kind == _BROKER and name == str(broker.catalog.node_id):
+        return broker.catalog.settings.broker_settings(log_dir).values()
+    if kind == _BROKER and not name:
+        metadata = broker.catalog.settings.metadata(log_dir)
+        found = {} if metadata is None else metadata.default_broker_settings()
+        return [Setting(one, text, Origin.DYNAMIC_DEFAULT_BROKER, one, text) for one, text in sorted(found.items())]
     return None
 
 
 def _config(setting: Setting) -> Message:
+    is_sensitive = any(part in setting.name for part in _SENSITIVE)
     return {
-        "name": setting.name, "value": setting.text, "readOnly": True, "configSource": _SOURCES[setting.origin],
-        "isSensitive": False, "synonyms": [], "documentation": None,
+        "name": setting.name, "value": None if is_sensitive else setting.text, "readOnly": True,
+        "configSource": _SOURCES[setting.origin], "isSensitive": is_sensitive, "synonyms": [], "documentation": None,
     }  # fmt: skip
 
 

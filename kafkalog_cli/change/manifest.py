@@ -71,8 +71,8 @@ class RunInfo:
 class FileFacts:
     """The state of a file.
 
-    The mode is only for information. The inode only distinguishes files that are otherwise alike. So a run can be undone
-    in a copied directory too.
+    The mode is only for information. The inode only distinguishes files that are otherwise alike. So a run can be
+    undone in a copied directory too.
     """
 
     size_bytes: int

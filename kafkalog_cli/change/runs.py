@@ -37,7 +37,7 @@ def new_run_id(action: str, now_ms: int) -> str:
 
 
 def begun_ms(run_id: str) -> int:
-    """Return the time in a run's name, which is of the host's clock even where `--now` is given; 0 if it has none."""
+    """Return the time in a run's name, by the host's clock even with `--now`; 0 if the name has no time."""
     from datetime import datetime, timedelta, timezone
 
     try:

@@ -78,7 +78,7 @@ def filled(step: str, path: str, file: str, metadata: str | None = None) -> str:
 
     PATH becomes `path`, the path of a partition or a log directory. PATH_AWAY becomes a place for `path` outside its
     parent directory. FILE becomes `file`, and FILE_AWAY such a place for it. FILE_ASIDE becomes a name that brokers
-    ignore. `metadata`: the `--metadata` of the command line, which commands that read the metadata log get, too.
+    ignore. `metadata`: the value of `--metadata`, which is added to commands that read the metadata log.
     """
     words = {
         "PATH": path,

@@ -191,8 +191,8 @@ class _Runs:
     def older_than(self, age_ms: int, clock: Clock) -> tuple[list[OldRun], list[KeptRun], int]:
         """Return the runs that can be removed, the runs that must be kept, and the number of younger runs.
 
-        A run can be removed if it ended `age_ms` ago or before and is not foreign; the last one only if it was not
-        interrupted.
+        A run can be removed if it ended at least `age_ms` ago and is not foreign. The last run can be removed only if
+        it was not interrupted.
         """
         old, young = [], 0
         kept = [KeptRun(run_id, reason) for run_id, reason in self._unreadable.items()]

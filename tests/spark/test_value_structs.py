@@ -385,7 +385,7 @@ def test_the_schemas_of_a_topic_are_read_once(shop, monkeypatch):
 
 
 ORDERS = "select offset, value_struct.to.town, value_struct.note from orders where value_struct.id {} order by 1"
-WORDS = """select value_struct.`select`, value_struct.`end`.member0, value_struct.day, value_struct.`order`['k'],
+OF_WORDS = """select value_struct.`select`, value_struct.`end`.member0, value_struct.day, value_struct.`order`['k'],
  value_struct.price, value_struct.empty is null, unix_millis(value_struct.timestamp) from words order by offset"""
 JOINED = (
     "select o.value_struct.id, c.value_struct.page_name, v.offset from orders o, clicks c, views v where o.offset = 0"
@@ -397,7 +397,7 @@ ANSWERS = {
     "select value_struct from orders where offset = 1": [({"id": 8, "to": {"town": "Ulm"}, "note": "hi"},)],
     JOINED: [(7, "x", 0)],
     "select offset from words where 'value_struct' = 'a'": [],
-    WORDS: [(1, "a", "1970-01-02", 0.5, "1.27", False, 1), *[(None,) * 5 + (True, None)] * 2],
+    OF_WORDS: [(1, "a", "1970-01-02", 0.5, "1.27", False, 1), *[(None,) * 5 + (True, None)] * 2],
 }
 
 

@@ -78,7 +78,7 @@ class Pseudonyms:
         return self._letters(b"hidden", text, 0)
 
     def _header_name(self, data: bytes) -> bytes:
-        """Return the stand-in of a header's name, in UTF-8 without ASCII where there is room for that."""
+        """Return a name of the same size for a header; if there is room, none of its characters is ASCII."""
         size = len(data)
         if size < 2:
             return b"h" * size

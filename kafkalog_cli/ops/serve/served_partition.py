@@ -41,6 +41,12 @@ class OtherCopies(NamedTuple):
     copies: Sequence[Copy] = ()
     open: Callable[[Copy], ServedCopy | None] = lambda _: None
 
+    def opened(self) -> OtherCopies:
+        """Return the same copies, which are open; without those that cannot be opened."""
+        found = {copy.partition.path: self.open(copy) for copy in self.copies}
+        copies = [copy for copy in self.copies if found[copy.partition.path] is not None]
+        return OtherCopies(copies, lambda copy: found[copy.partition.path])
+
 
 TellDamage = Callable[[str, str], None]
 """Called with the path of a log, and what of it is not served."""

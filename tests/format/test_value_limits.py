@@ -4,9 +4,11 @@ import json
 
 import pytest
 
-from kafkalog_cli.format.values import avro_value, decoder, value_format
+from kafkalog_cli.format.values import avro_value, decoder, proto_file, schema_set, value_format
 from kafkalog_cli.format.values.avro_value import AvroNames, decode_avro
-from kafkalog_cli.format.values.value_format import framing_of, message_indexes
+from kafkalog_cli.format.values.protobuf_value import ProtobufSchema
+from kafkalog_cli.format.values.schema_set import Reference, SchemaSet, StoredSchema
+from kafkalog_cli.format.values.value_format import ValueFormat, framing_of, message_indexes
 from kafkalog_cli.format.varint import encode_zigzag
 
 
@@ -50,25 +52,28 @@ def test_an_int_of_avro_has_32_bits(value):
 
 
 NESTED = {
-    "array": ({"type": "array", "items": "L"}, b"\2\0\0", {"next": [{"next": []}]}),
-    "map": ({"type": "map", "values": "L"}, b"\2\2k\0\0", {"next": {"k": {"next": {}}}}),
+    "array": ({"type": "array", "items": "L"}, b"\2\0\0", {"next": [{"next": []}]}, 3),
+    "map": ({"type": "map", "values": "L"}, b"\2\2k\0\0", {"next": {"k": {"next": {}}}}, 3),
+    "union": (["null", "L"], b"\2\0", {"next": {"L": {"next": None}}}, 4),
 }
 
 
 @pytest.mark.parametrize("kind", NESTED)
-def test_each_record_array_and_map_is_one_level_of_a_value(monkeypatch, kind):
-    """A record in a container in a record: the last container is at level 3, the first record at level 0."""
-    inner, payload, value = NESTED[kind]
+def test_each_record_array_map_and_union_is_one_level_of_a_value(monkeypatch, kind):
+    """A record in a container in a record: the last container is at level 3, and the null of a union at level 4."""
+    inner, payload, value, level = NESTED[kind]
     schema = {"type": "record", "name": "L", "fields": [{"name": "next", "type": inner}]}
-    monkeypatch.setattr(avro_value, "MOST_DEPTH", 3)
+    monkeypatch.setattr(avro_value, "MOST_DEPTH", level)
     assert decoded(schema, payload) == value
-    monkeypatch.setattr(avro_value, "MOST_DEPTH", 2)
-    with pytest.raises(ValueError, match="nested more than 2 deep"):
+    monkeypatch.setattr(avro_value, "MOST_DEPTH", level - 1)
+    with pytest.raises(ValueError, match=f"nested more than {level - 1} deep"):
         decoded(schema, payload)
 
 
 def test_values_and_blocks_are_counted(monkeypatch):
     """The array, its block, the item and the block that ends it."""
+    monkeypatch.setattr(avro_value, "MOST_VALUES", 1)
+    assert decoded("int", b"\2") == 1
     monkeypatch.setattr(avro_value, "MOST_VALUES", 4)
     assert decoded({"type": "array", "items": "int"}, b"\2\2\0") == [1]
     monkeypatch.setattr(avro_value, "MOST_VALUES", 3)
@@ -115,3 +120,64 @@ def test_commas_and_brackets_of_json_are_counted(monkeypatch):
     assert decoder._json(memoryview(b'[1,2,{"a": 3}]')) == [1, 2, {"a": 3}]
     with pytest.raises(ValueError, match="more than 4 values"):
         decoder._json(memoryview(b'[1,2,{"a": 3},4]'))
+
+
+def test_payloads_and_references_have_limits(monkeypatch):
+    known = SchemaSet()
+    known.places.append("the test")
+    for version in (1, 2):
+        text = json.dumps({"type": "fixed", "name": f"F{version}", "size": 1})
+        known.add(StoredSchema("AVRO", text, (), version, None, "f", version))
+    monkeypatch.setattr(decoder, "_MOST_REFERENCES", 2)
+    monkeypatch.setattr(decoder, "MOST_PAYLOAD_BYTES", 6)
+    for names, told in ((("F1",), None), (("F1", "F2"), "it refers to more than 2 schemas")):
+        references = tuple(Reference(name, "f", int(name[1])) for name in names)
+        schema = StoredSchema("AVRO", '"F1"', references, 7, None, "t-value", 1)
+        found = decoder.ValueDecoder(known, None, ValueFormat.AVRO).reader(schema)
+        assert told is None or told in found.reason
+        assert (told is None) == isinstance(found, avro_value.AvroNode)
+    values = decoder.ValueDecoder(known, None, ValueFormat.AVRO)
+    assert values.value("t", memoryview(b"\0\0\0\0\1x"), None).value == "x"
+    assert "it has 7 bytes, and at most 6" in values.value("t", memoryview(b"\0\0\0\0\1xx"), None).reason
+
+
+def test_a_set_of_schemas_is_full_at_its_limits(monkeypatch):
+    for limit, value in (("MOST_SCHEMAS", 2), ("MOST_TEXT_BYTES", 10)):
+        known = SchemaSet()
+        monkeypatch.setattr(schema_set, limit, value)
+        for version in (1, 2, 3):
+            known.add(StoredSchema("AVRO", '"int"', (), version, None, "f", version))
+            assert known.is_full == (version == 3), limit
+        monkeypatch.undo()
+
+
+def proto(text):
+    return proto_file.parse_proto('syntax = "proto3"; ' + text, "a.proto")
+
+
+def test_a_file_of_messages_has_limits(monkeypatch):
+    text = "message A { message B { int32 a = 1; int32 b = 2; } }"
+    size = len('syntax = "proto3"; ' + text)
+    for limit, most in (("MOST_TEXT_CHARACTERS", size), ("_MOST_NESTING", 2), ("MOST_FIELDS", 2)):
+        monkeypatch.setattr(proto_file, limit, most)
+        assert len(proto(text).message_type[0].nested_type[0].field) == 2
+        monkeypatch.setattr(proto_file, limit, most - 1)
+        with pytest.raises(ValueError, match=r"limit is|nested too deeply|more than 1 fields"):
+            proto(text)
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize("number", [2**31 - 1, -(2**31)])
+def test_numbers_of_an_enum_have_32_bits(number):
+    text = "enum E { ZERO = 0; X = %d; }"
+    assert proto(text % number).enum_type[0].value[1].number == number
+    with pytest.raises(ValueError, match="is not a number of 32 bits"):
+        proto(text % (number + (1 if number > 0 else -1)))
+
+
+def test_the_last_message_of_a_file_has_the_last_index():
+    schema = ProtobufSchema('syntax = "proto3"; message A {} message B {}', {}.get)
+    assert schema.message((1,)).name == "B"
+    for index in (2, -1):
+        with pytest.raises(ValueError, match="the schema has no message"):
+            schema.message((index,))

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from kafkalog_cli.change.runs import MANIFEST
 from kafkalog_cli.disk.names import OWN_DIRECTORY
 from kafkalog_cli.format.checkpoint import decode_offsets
 from kafkalog_cli.format.strict_json import (
@@ -24,7 +25,7 @@ from kafkalog_cli.format.strict_json import (
 )
 from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS
 
-MANIFEST = "manifest.json"
+FORMAT = 1
 _MOST_NAME_BYTES = 255
 _ACTION = re.compile(r"[a-z][a-z-]{0,63}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -168,8 +169,8 @@ _RUN = fields({"run_id": text, "action": _matching(_ACTION), "argv": list_of(tex
     "makes_directory": flag,
 })  # fmt: skip
 _DOCUMENT = fields({
-    "format": integer(), "state": one_of("started", "growing", "done", "undoing", "undone"), "directory": text,
-    "discard": flag, "finished_ms": nothing_or(_MS), "run": _RUN, "changes": list_of(_CHANGE),
+    "format": integer(FORMAT, FORMAT), "state": one_of("started", "growing", "done", "undoing", "undone"),
+    "directory": text, "discard": flag, "finished_ms": nothing_or(_MS), "run": _RUN, "changes": list_of(_CHANGE),
     "edits": list_of(fields({"kind": _CHECKPOINT, "topic": text, "partition": integer(-_INT32 - 1, _INT32),
                              "offset": nothing_or(_NUMBER)})),
     "before": _SNAPSHOT, "after": nothing_or(_SNAPSHOT), "facts": table(text, anything),

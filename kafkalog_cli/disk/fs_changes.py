@@ -168,7 +168,7 @@ class DiskFile:
         _sync(self._descriptor)
 
     def close(self) -> None:
-        if self._descriptor >= 0:
+        if self._descriptor != -1:
             descriptor, self._descriptor = self._descriptor, -1
             os.close(descriptor)
 

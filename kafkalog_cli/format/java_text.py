@@ -75,8 +75,9 @@ def split_colon(line: str) -> list[str]:
 
 
 def _without_empty_end(fields: list[str]) -> list[str]:
-    while len(fields) > 1 and not fields[-1]:
-        fields.pop()
+    if len(fields) > 1:
+        while fields and not fields[-1]:
+            fields.pop()
     return fields
 
 

@@ -6,10 +6,13 @@ from dataclasses import replace
 import pytest
 
 from kafkalog_cli.change import manifest as manifests
+from kafkalog_cli.change import runs
+from kafkalog_cli.change.changes import entries_below
 from kafkalog_cli.change.journal import apply
 from kafkalog_cli.change.journal_undo import check_undo, undo
-from kafkalog_cli.change.manifest import RunState, decode, encode, read_manifest
-from kafkalog_cli.errors import Refused
+from kafkalog_cli.change.manifest import RunState, decode, encode, read_manifest, write_manifest
+from kafkalog_cli.change.manifest_form import FORMAT
+from kafkalog_cli.errors import Refused, UnsupportedFormat
 from tests.crash.journal_cases import OWN, PARTITION, PLANS, ROOT, RUN, partition, run_plan
 
 MANIFEST = f"{OWN}/{RUN.run_id}/manifest.json"
@@ -31,6 +34,82 @@ def test_a_number_of_64_bits_is_a_time(mtime_ns):
 def test_a_number_that_no_file_can_have_is_refused(mtime_ns):
     with pytest.raises(Refused, match="is not a time"):
         decode("m", changed_mtime(mtime_ns))
+
+
+def changed(edit):
+    """The manifest of a run after `edit` of its document."""
+    document = json.loads(encode(run_plan(partition(), PLANS["cut"])))
+    edit(document)
+    return json.dumps(document).encode()
+
+
+FACTS = {"size_bytes": (0, LARGEST), "mtime_ns": (-LARGEST, LARGEST), "inode": (0, 2**64 - 1), "mode": (0, 2**31 - 1)}
+
+
+@pytest.mark.parametrize("fact", FACTS)
+def test_a_fact_of_a_file_has_the_range_of_the_kernels_number(fact):
+    def with_fact(value):
+        return changed(lambda document: document["before"]["files"]["00.log"].update({fact: value}))
+
+    least, most = FACTS[fact]
+    for value in (least, most):
+        assert getattr(decode("m", with_fact(value)).before.files["00.log"], fact) == value
+    for value in (least - 1, most + 1):
+        with pytest.raises(Refused, match="is not a size, time, inode or mode"):
+            decode("m", with_fact(value))
+
+
+def test_a_name_has_the_255_bytes_of_a_directory_entry():
+    def named(name):
+        return changed(lambda document: document["changes"][0].update(name=name))
+
+    longest = "é" * 127 + "x"
+    assert decode("m", named(longest)).changes[0].name == longest
+    with pytest.raises(Refused, match="is not the name of a file"):
+        decode("m", named(longest + "x"))
+
+
+def test_a_partition_is_an_int32():
+    def of_partition(number):
+        def edit(document):
+            document["edits"][0]["partition"] = number
+            for when in ("before", "after"):
+                [old] = document[when]["checkpoint_lines"]
+                old["lines"] = [{"topic": "t", "partition": number, "text": None, "place": None}]
+
+        return changed(edit)
+
+    for number in (-(2**31), 2**31 - 1):
+        assert decode("m", of_partition(number)).edits[0].partition == number
+    for number in (-(2**31) - 1, 2**31):
+        with pytest.raises(Refused, match="is not a number from -2147483648 to 2147483647"):
+            decode("m", of_partition(number))
+
+
+def test_a_cut_to_the_size_that_it_has_is_a_cut():
+    def to(size_bytes):
+        return changed(lambda document: document["changes"][0].update(from_bytes=500, to_bytes=size_bytes))
+
+    assert decode("m", to(500)).changes[0].to_bytes == 500
+    with pytest.raises(Refused, match="is cut to more than it has"):
+        decode("m", to(501))
+
+
+@pytest.mark.parametrize(("version", "error"), [(2**31 - 1, UnsupportedFormat), (2**31, Refused)])
+def test_a_format_that_no_kafkalog_will_have_is_no_format(version, error):
+    with pytest.raises(error):
+        decode("m", changed(lambda document: document.update(format=version)))
+
+
+def test_a_manifest_is_written_up_to_the_size_that_is_read(monkeypatch):
+    disk = partition()
+    done = run_plan(disk, PLANS["cut"])
+    size_bytes = len(encode(done))
+    monkeypatch.setattr(manifests, "_LIMIT_BYTES", size_bytes)
+    write_manifest(disk, PARTITION, done, None)
+    monkeypatch.setattr(manifests, "_LIMIT_BYTES", size_bytes - 1)
+    with pytest.raises(Refused, match=f"its manifest would have {size_bytes} bytes"):
+        write_manifest(disk, PARTITION, done, None)
 
 
 def test_a_manifest_is_read_up_to_the_limit_of_its_size(monkeypatch):
@@ -76,6 +155,16 @@ def test_a_run_that_has_nothing_but_its_manifest_is_not_asked_what_it_was():
     apply(disk, PARTITION, PLANS["drop"], run=replace(RUN, run_id="20260102T000000Z-test-1"))
 
 
+def test_directories_of_a_run_may_be_nested_16_deep():
+    disk = partition()
+    disk.add(f"{OWN}/run/{'d/' * 16}file", b"x")
+    found = entries_below(disk, f"{OWN}/run")
+    assert [path.count("/d") for path, is_directory in found if is_directory] == list(range(16, 0, -1))
+    disk.add(f"{OWN}/run/{'d/' * 17}file", b"x")
+    with pytest.raises(Refused, match="nested more than 16 deep"):
+        entries_below(disk, f"{OWN}/run")
+
+
 def growing(disk, by):
     """What an append left that was cut off: `by` more bytes than before in 00.log, its manifest says GROWING."""
     done = run_plan(disk, PLANS["cut"])
@@ -112,12 +201,12 @@ def test_a_cut_that_was_cut_off_may_be_undone_before_and_behind_it(size_bytes):
 
 
 def test_the_manifest_is_json_that_names_its_format():
-    assert json.loads(changed_mtime(5))["format"] == manifests.FORMAT
+    assert json.loads(changed_mtime(5))["format"] == FORMAT
 
 
 def test_no_run_gets_the_name_of_an_earlier_run_of_the_process(monkeypatch):
     """The clock of a demo may stand still, and the suffix has 65,536 values: an append found the run of the append before."""
     suffixes = iter(["ab12", "ab12", "ab12", "cd34"])
     monkeypatch.setattr("secrets.token_hex", lambda _: next(suffixes))
-    names = [manifests.new_run_id("append", 1_795_442_400_000) for _ in range(2)]
+    names = [runs.new_run_id("append", 1_795_442_400_000) for _ in range(2)]
     assert names == [f"20261123T140000.000Z-append-{suffix}" for suffix in ("ab12", "cd34")]

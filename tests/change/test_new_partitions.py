@@ -5,9 +5,9 @@ import json
 import pytest
 
 from kafkalog_cli.change.new_partition import make_partition
-from kafkalog_cli.change.new_partitions import NewPartitions, StagedPartition, is_staged, staged_name
+from kafkalog_cli.change.new_partitions import NewPartitions, StagedPartition, is_staged, record_of, staged_name
 from kafkalog_cli.disk.names import DirectoryKind, classify_directory
-from kafkalog_cli.errors import ExitCode, HalfPublished, KafkalogError, Locked, Refused
+from kafkalog_cli.errors import ExitCode, HalfPublished, KafkalogError, Locked, Refused, UnsupportedFormat
 from tests.support.memory_fs import MemoryFilesystem
 from tests.support.watched_fs import RecordingFilesystem, every_fault
 
@@ -162,6 +162,21 @@ def test_a_broker_in_between_removes_what_was_to_come():
     assert completed.placed == (placed,)
     assert set(completed.lost) == set(NAMES) - {placed}
     assert left(image) == []
+
+
+def test_a_record_may_have_set_every_partition_aside_and_an_inode_has_64_bits():
+    image = committed_image()
+    path = f"{ROOT}/.kafkalog-import"
+    document = json.loads(image.tree(ROOT)[path][0])
+    most = 2**64 - 1
+    document["state"] = {"inodes": dict.fromkeys(NAMES, most), "aside": dict.fromkeys(NAMES, 0)}
+    image.add(path, json.dumps(document).encode())
+    assert record_of(image, ROOT).state == document["state"]
+    for part, wrong in (("inodes", {NAMES[0]: most + 1}), ("aside", {NAMES[0]: -1}), ("aside", {"other-0": 1})):
+        state = {**document["state"], part: {**document["state"][part], **wrong}}
+        image.add(path, json.dumps({**document, "state": state}).encode())
+        with pytest.raises(UnsupportedFormat):
+            record_of(image, ROOT)
 
 
 def test_another_partition_in_the_place():

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from kafkalog_cli.change.output_directory import ComingFile, OutputDirectory, RunRecord, read_record
+from kafkalog_cli.change import output_directory
+from kafkalog_cli.change.output_directory import ComingFile, OutputDirectory, RunRecord, read_record, record_bytes
 from kafkalog_cli.disk.named_places import StagedFile
 from kafkalog_cli.errors import (
     ExitCode,
@@ -226,3 +227,38 @@ def test_a_stream_for_those_who_write_to_one():
     gone.write(b"z")
     gone.drop()
     assert disk.status("/data/y") is None
+
+
+NAME = "é" * 127 + "x"
+PATH = "/".join([NAME] * 16)
+
+
+@pytest.mark.parametrize("path", [NAME, PATH, "/".join("d" * 64)])
+def test_a_path_has_the_limits_of_a_file_system(path):
+    """255 bytes a name and 4,095 a path (limits.h), in 64 directories; a byte or a directory more is no path of a run."""
+    fs = empty_disk()
+
+    def read(path):
+        fs.add(STATE, record_bytes(RunRecord(OUT, "run-1", {}, {}, (ComingFile("0.tmp", path),))))
+        return read_record(fs, STATE).coming[0].path
+
+    assert (len(NAME.encode()), len(PATH.encode())) == (255, 4095)
+    assert read(path) == path
+    longer = {NAME: NAME + "x", PATH: "/".join([*[NAME[:-1]] * 15, NAME[:-1], "x" * 16])}.get(path, f"{path}/d")
+    assert len(longer.encode()) in (256, 4096, 129)
+    with pytest.raises(UnsupportedFormat, match="is not the name of a file below it"):
+        read(longer)
+
+
+def test_a_record_is_written_and_read_up_to_its_limit(monkeypatch):
+    fs, record = empty_disk(), RunRecord(OUT, "run-1", {}, {}, (ComingFile("0.tmp", "a"),))
+    content = record_bytes(record)
+    fs.add(STATE, content)
+    monkeypatch.setattr(output_directory, "LIMIT_BYTES", len(content))
+    assert record_bytes(record) == content
+    assert read_record(fs, STATE) == record
+    monkeypatch.setattr(output_directory, "LIMIT_BYTES", len(content) - 1)
+    with pytest.raises(Refused, match="the record of the run would have"):
+        record_bytes(record)
+    with pytest.raises(UnsupportedFormat, match="and a record at most"):
+        read_record(fs, STATE)

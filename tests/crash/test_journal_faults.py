@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog_cli.change import journal
 from kafkalog_cli.change.changes import Cut, Drop, Move, Put
 from kafkalog_cli.change.journal import apply
 from kafkalog_cli.change.journal_undo import check_undo, undo
 from kafkalog_cli.change.manifest import RunState, read_manifest, snapshot
-from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.fs import RealFilesystem, Room
 from kafkalog_cli.errors import HalfChanged, KafkalogError, Locked, NoSpace, NotChanged, Refused, Unreadable
 from tests.crash.journal_cases import (
     CHECKPOINT,
@@ -132,6 +133,19 @@ def test_no_room_changes_nothing_and_says_so():
     assert [entry.path for entry in disk.list_directory(OWN)] == [f"{OWN}/lock"]
     run_plan(disk, PLANS["recovery"])
     assert contents(disk) == steps(PLANS["recovery"])[-1]
+
+
+@pytest.mark.parametrize("free_bytes", [380, 379])
+def test_what_is_cut_off_is_kept_up_to_the_room_that_there_is(monkeypatch, free_bytes):
+    """More than a segment can have is a hole, which is not copied for days; the cut is of 500 - 120 bytes."""
+    monkeypatch.setattr(journal, "MAX_SEGMENT_BYTES", 0)
+    disk = partition()
+    disk.room = lambda path: Room(1, free_bytes)
+    if free_bytes < 380:
+        refused(PLANS["cut"], "nothing was changed", NoSpace, disk)
+        return
+    run_plan(disk, PLANS["cut"])
+    assert contents(disk) == steps(PLANS["cut"])[-1]
 
 
 def refused(changes, match, error=Refused, disk=None, **options):

@@ -161,6 +161,34 @@ def test_nothing_in_our_own_directory_is_read_through_a_link(fs, place):
             read()
 
 
+@pytest.mark.parametrize("is_held", [False, True])
+def test_our_own_directory_is_itself_no_link(fs, place, is_held):
+    (place / "p/.kafkalog").symlink_to(place / "victim")
+    own = f"{place}/p/.kafkalog"
+    with ExitStack() as stack:
+        if is_held:
+            stack.callback(fs.hold_directory(f"{place}/p").release)
+        for read in (lambda: fs.open_read(f"{own}/file"), lambda: fs.list_directory(own)):
+            with pytest.raises(KafkalogError):
+                read()
+        with raises(errno.ELOOP):
+            fs.unlink(f"{own}/file")
+
+
+@pytest.mark.parametrize("links", [40, 41])
+def test_as_many_links_are_followed_as_linux_follows(fs, place, links):
+    for number in range(links):
+        (place / f"p/link{number}").symlink_to(f"link{number - 1}" if number else "file")
+    last = place / f"p/link{links - 1}"
+    if links > 40:
+        with raises(errno.ELOOP):
+            last.read_bytes()
+        with pytest.raises(KafkalogError):
+            read_all(fs, str(last))
+        return
+    assert read_all(fs, str(last)) == last.read_bytes() == b"ours"
+
+
 def test_a_file_with_a_second_link_is_not_opened_for_writing(fs, place):
     (place / "p/linked").hardlink_to(place / "victim/file")
     with raises(errno.EMLINK):

@@ -1,10 +1,11 @@
 """The name grammar: against Kafka's own parsers, the table of suffixes, hostile names, writing."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kafkalog_cli.disk.names import (
@@ -213,6 +214,24 @@ def test_marked_directories_come_back(topic, partition, kind):
     assert (found.kind, found.partition, found.unique_id) == (kind, partition, UUID)
     assert len(name) <= 255 or kind is DirectoryKind.FUTURE
     assert found.topic == topic or (topic.startswith(found.topic) and found.topic_may_be_cut)
+
+
+@given(st.text("a5-.", max_size=9))
+@example("t-.a-5.")
+def test_a_marked_name_has_the_form_of_kafkas_pattern(body):
+    """LocalLog.DELETE_DIR_PATTERN wants characters between a dash and a dot, though not that dot ends the partition."""
+    if classify_directory(f"{body}-delete").kind is DirectoryKind.DELETE:
+        assert re.fullmatch(r"(\S+)-(\S+)\.(\S+)-delete", f"{body}-delete")
+
+
+@pytest.mark.parametrize("kind", [DirectoryKind.DELETE, DirectoryKind.STRAY])
+@pytest.mark.parametrize("letters", [1, 0, -1])
+def test_a_marked_name_of_255_characters_may_have_lost_the_end_of_its_topic(kind, letters):
+    """A broker takes as much of the topic as fits into 255 characters."""
+    topic = "t" * (255 - len(f"-0.{UUID}{kind.value}") + letters)
+    found = classify_directory(marked_directory_name(topic, 0, kind, UUID))
+    assert (len(found.name), found.topic == topic) == (min(255, 255 + letters), letters < 1)
+    assert found.topic_may_be_cut == (letters >= 0)
 
 
 def test_metadata_topic_in_any_partition_is_the_controllers():

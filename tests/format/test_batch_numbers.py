@@ -5,9 +5,11 @@ import zlib
 
 import pytest
 
-from kafkalog_cli.format.batch import Batch, increment_sequence
+from kafkalog_cli.format.batch import MOST_BYTES, Batch, encode_start, increment_sequence
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.format.records import Header, headers_end, read_headers
+from kafkalog_cli.format.varint import encode_zigzag
 from kafkalog_cli.log.reading.header import checked_negative_magic, header_at, negative_magics
 from kafkalog_cli.log.reading.resync import next_good_batch
 from tests.bad_input.makers import message, seven
@@ -118,3 +120,24 @@ def test_reading_goes_on_with_the_smallest_messages(magic, key, value):
 def test_reading_goes_on_with_each_attribute_that_a_format_has(magic, attributes, found):
     with opened(b"\xff" * 100 + message(7, b"k", b"v", magic=magic, attributes=attributes)) as log:
         assert next_good_batch(log, 0, Limits()) == found
+
+
+@pytest.mark.parametrize("size", [0, 63, 64, 8191, 8192])
+@pytest.mark.parametrize("value", [None, b"v"])
+def test_headers_with_lengths_of_one_to_three_bytes(size, value):
+    """A length is a zigzag number: 64 is the first that takes two bytes, 8,192 the first that takes three."""
+    wanted = Header(b"k" * size, None if value is None else value * size)
+    data = encode_zigzag(size) + wanted.key + (encode_zigzag(size) + wanted.value if value else encode_zigzag(-1))
+    assert list(read_headers(memoryview(data * 2), 0, 2)) == [wanted, wanted]
+    assert headers_end(memoryview(data * 2 + b"more"), 0, 2) == 2 * len(data)
+
+
+def test_the_size_of_a_fetch_response_is_an_int32():
+    """It counts the error code behind it, and the messages."""
+    for messages_bytes in (0, MOST_BYTES):
+        size, error_code = struct.unpack(">ih", encode_start(messages_bytes))
+        assert (size, error_code) == (2 + messages_bytes, 0)
+    assert 2 + MOST_BYTES == 2**31 - 1
+    for messages_bytes in (-1, MOST_BYTES + 1):
+        with pytest.raises(ValueError, match="do not fit into a fetch response"):
+            encode_start(messages_bytes)

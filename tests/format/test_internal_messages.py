@@ -7,15 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafkalog_cli.format.internal_topics import decode
 from kafkalog_cli.format.internal_topics.decode import (
     Decoded,
     Malformed,
+    OverLimit,
     WireReader,
     decode_message,
     encode_message,
     read_message,
 )
 from kafkalog_cli.format.internal_topics.schema import definitions, is_in, message_schema
+from kafkalog_cli.format.varint import encode_unsigned
 from tests.format.internal_messages import NAMES, VERSIONS, messages, same
 
 PER_VERSION = settings(max_examples=max(5, settings().max_examples // 10), deadline=None)
@@ -26,6 +29,8 @@ def test_all_of_kafkas_messages_are_there():
     assert len(NAMES) == 91
     assert len(VERSIONS) == 119  # as the definitions of Kafka 4.4.0 have them
     assert sum(len(range(first, last + 1)) for first, last in versions_in((4, 2))) == 116
+    last = [message_schema("RegisterBrokerRecord", release).versions.last for release in ((4, 2), (4, 3), (4, 4))]
+    assert last == [3, 4, 4]  # the definition of 4.3 is the first with version 4
     with pytest.raises(KeyError):
         decode_message("NoSuchMessage", 0, b"")
 
@@ -243,3 +248,48 @@ def test_tagged_fields_have_no_other_versions():
         for field in message_schema(name).fields:
             assert (field.tag < 0) == (field.tagged.first > field.tagged.last)
             assert field.tag < 0 or field.tagged == field.versions
+
+
+def test_the_limits_of_a_reader_are_reached_and_not_passed(monkeypatch):
+    monkeypatch.setattr(decode, "MOST_BYTES", 3)
+    monkeypatch.setattr(decode, "MOST_VALUES", 7)
+    reader = WireReader(b"123")
+    WireReader(b"", within=reader).claim(5)
+    reader.claim(2)
+    with pytest.raises(OverLimit, match="more values than are decoded"):
+        reader.claim(1)
+    with pytest.raises(OverLimit, match="4 bytes are more than are decoded"):
+        WireReader(b"1234")
+
+
+def test_each_element_of_an_array_counts_once_and_its_fields_besides(monkeypatch):
+    partition = encode_message("PartitionRecord", 0, {"replicas": [1, 2, 3]})
+    endpoints = encode_message("RegisterBrokerRecord", 0, {"endPoints": [{}, {}]})
+    fields = len(next(one for one in message_schema("RegisterBrokerRecord").fields if one.name == "endPoints").fields)
+    for name, data, values in (
+        ("PartitionRecord", partition, 3),
+        ("RegisterBrokerRecord", endpoints, 2 * (1 + fields)),
+    ):
+        monkeypatch.setattr(decode, "MOST_VALUES", values)
+        assert isinstance(decode_message(name, 0, data), Decoded)
+        monkeypatch.setattr(decode, "MOST_VALUES", values - 1)
+        assert "more values" in decode_message(name, 0, data).reason
+
+
+def test_a_string_has_at_most_32767_bytes():
+    """The generated classes throw `had invalid length` above 0x7fff."""
+    data = encode_message("TopicRecord", 0, {"name": "t" * 0x7FFF})
+    assert decode_message("TopicRecord", 0, data).message["name"] == "t" * 0x7FFF
+    longer = encode_unsigned(0x8001) + b"t" * 0x8000 + data[-17:]
+    assert decode_message("TopicRecord", 0, longer) == Malformed("string field name had invalid length 32768")
+
+
+@pytest.mark.parametrize(("byte", "is_there"), [(1, True), (0, True), (127, True), (-1, False), (-128, False)])
+def test_a_struct_is_null_where_its_byte_is_below_zero(byte, is_there):
+    """`if (_readable.readByte() < 0)` in the generated classes, which write 1 and -1."""
+    name, endpoint = "StreamsGroupMemberMetadataValue", {"host": "h", "port": 9}
+    data = encode_message(name, 0, {"userEndpoint": endpoint})
+    at = data.index(b"\1\2h\0\x09")
+    given = data[:at] + struct.pack(">b", byte) + data[at + (1 if is_there else 6) :]
+    found = decode_message(name, 0, given)
+    assert found.message["userEndpoint"] == (endpoint if is_there else None)

@@ -66,6 +66,13 @@ def test_varints_of_64_bits_there_and_back(value):
     assert decode_zigzag_64(data[:-1], 0) == BadVarint("null")
 
 
+@pytest.mark.parametrize(("value", "data"), [(127, "7f"), (128, "8001"), (2**14 - 1, "ff7f"), (2**14, "808001")])
+def test_every_seventh_bit_takes_another_byte(value, data):
+    """ByteUtils.writeUnsignedVarint; a zigzag number that is even is twice the value."""
+    assert encode_unsigned(value) == bytes.fromhex(data)
+    assert value % 2 or encode_zigzag(value // 2) == bytes.fromhex(data)
+
+
 @pytest.mark.parametrize("kind", ["u", "i", "l"])
 def test_a_varint_ends_in_time(kind):
     decode, most = DECODERS[kind]

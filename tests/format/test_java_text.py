@@ -4,7 +4,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkalog_cli.format.java_text import format_properties, lines, parse_int, parse_long, parse_properties
+from kafkalog_cli.format.java_text import (
+    format_properties,
+    java_string,
+    lines,
+    parse_int,
+    parse_long,
+    parse_properties,
+    split_colon,
+    split_white_space,
+    string_hash,
+)
 
 INT = {"0": 0, "-0": 0, "+7": 7, "2147483647": 2**31 - 1, "-2147483648": -(2**31), "0" * 5000 + "1": 1, "\u0663": 3}
 NOT_INT = [
@@ -75,6 +85,69 @@ def test_properties_come_back(properties):
 )
 def test_properties_as_java_loads_them(data, expected):
     assert parse_properties(data) == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"\\\n#c=1\nb=2", {"b": "2"}),
+        (b"\\\n!x\nb=2", {"b": "2"}),
+        (b"\\\n\nb=2", {"b": "2"}),
+        (b"\\\n=x", {"": "x"}),
+        (b"a=1\n\\", {"a": "1", "": ""}),
+        (b"\\\n\\\n#b=2", {}),
+    ],
+)
+def test_a_backslash_alone_on_its_line_continues_nothing(data, expected):
+    """Properties.load of JDK 17, as all answers from here on."""
+    assert parse_properties(data) == expected
+
+
+def test_properties_escape_no_character_from_space_to_tilde():
+    assert format_properties([("a", " b c~\x7f")]) == b"a=\\ b c~\\u007F\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("kafka", 101807910), ("orders-12", -390715895), ("\u00e9\U0001f600", 1996812), ("\uffff" * 3, 65076255), ("", 0)],
+)
+def test_hashes_of_strings(text, expected):
+    assert string_hash(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "fields"),
+    [("", [""]), (" ", []), ("a ", ["a"]), (" a", ["", "a"]), ("  a  b  ", ["", "a", "b"]), (" \t", [])],
+)
+def test_fields_as_java_splits_them(line, fields):
+    """A line without a match is the only field; else no empty field stays at the end, and none may be left."""
+    assert split_white_space(line) == fields
+
+
+@pytest.mark.parametrize(
+    ("line", "fields"), [("", [""]), (": ", []), ("a: ", ["a"]), (": a", ["", "a"]), ("a: b: ", ["a", "b"])]
+)
+def test_fields_with_colons_as_java_splits_them(line, fields):
+    assert split_colon(line) == fields
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("f09041", "?A"),
+        ("f0bf41", "?A"),
+        ("f08f41", "??A"),
+        ("f48041", "?A"),
+        ("f48f41", "?A"),
+        ("f49041", "??A"),
+        ("f58041", "??A"),
+        ("f0908041", "?A"),
+        ("f0bfbf41", "?A"),
+        ("f0c041", "??A"),
+    ],
+)
+def test_utf_8_cut_off_before_another_character(text, expected):
+    assert java_string(bytes.fromhex(text)) == expected.replace("?", "\ufffd")
 
 
 def test_a_long_continued_line_is_read_in_linear_time():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkalog_cli.format import meta_properties, partition_metadata
+from kafkalog_cli.format import json_files, meta_properties, partition_metadata
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.java_text import ZERO_UUID, canonical_uuid, parse_uuid, uuid_text
 from kafkalog_cli.format.json_files import CleanShutdown, QuorumState, decode_clean_shutdown, decode_quorum_state
@@ -103,6 +103,37 @@ def test_any_cluster_id_comes_back(meta):
 )
 def test_meta_properties_that_a_broker_refuses_or_never_wrote(data, message):
     assert [fault.message for fault in meta_properties.decode(data)[1]] == [message]
+
+
+@pytest.mark.parametrize(("number", "messages"), [(99, ["directory.id is reserved"]), (100, [])])
+def test_the_first_hundred_directory_ids_are_reserved(number, messages):
+    """DirectoryId.reserved."""
+    text = uuid_text(number.to_bytes(16, "big"))
+    assert [fault.message for fault in meta_properties.decode(f"directory.id={text}\n".encode())[1]] == messages
+
+
+def test_meta_properties_are_read_up_to_a_mebibyte():
+    assert meta_properties.decode(b"#" * (1 << 20)) == (MetaProperties(0), [])
+
+
+@pytest.mark.parametrize(("data", "line"), [(b"", 1), (b"version: 0", 2)])
+def test_partition_metadata_that_ends_early_tells_where(data, line):
+    assert partition_metadata.decode(data)[1][0].message == f"the file ends before line {line}"
+
+
+@pytest.mark.parametrize("bits", [16, 32])
+def test_numbers_of_json_fit_into_their_fields(bits):
+    most = (1 << (bits - 1)) - 1
+    for value in (most, -most - 1, 0):
+        assert json_files.integer(value, bits) == value
+    for value in (most + 1, -most - 2, True, 1.0):
+        assert json_files.integer(value, bits) is None
+
+
+def test_json_is_read_up_to_its_limit(monkeypatch):
+    monkeypatch.setattr(json_files, "_MAX_CHARACTERS", 8)
+    assert json_files.read_json_object('{"a": 1}') == ({"a": 1}, "")
+    assert json_files.read_json_object(' {"a": 1}') == ({}, "9 characters are too many")
 
 
 def test_meta_properties_without_a_version_are_version_0():

@@ -84,3 +84,10 @@ def test_bytes_after_a_request_are_ignored_as_by_a_broker():
     frame = request_frame("Heartbeat", 4, 1, {"groupId": "g"}) + b"\1" * 300
     header, reader = read_header(frame[4:], apis())
     assert read_request(APIS["Heartbeat"], header.version, reader)["groupId"] == "g"
+
+
+@pytest.mark.parametrize(("size", "client"), [(-1, None), (-2, None), (0, ""), (1, "c")])
+def test_a_client_without_a_name_is_not_one_with_an_empty_name(size, client):
+    """A nullable string: only a length below 0 is null."""
+    header, reader = read_header(struct.pack(">hhih", 18, 0, 7, size) + b"c"[: max(size, 0)], {})
+    assert (header.client_id, reader.remaining) == (client, 0)

@@ -2,7 +2,7 @@
 
 A mutant swaps `<` and `<=` or `>` and `>=` once, or drops `+ 1` or `- 1` once. The tests that execute its line run on a copy
 of the tree until a test fails. A mutant that survives needs a test, or an entry in tests/mutation/equivalent.txt with the
-reason why it changes nothing that anyone could see. Results stay in .mutation/, and a run goes on where the last run ended.
+reason why it changes nothing that anyone could see. tests/mutation/tried.txt keeps the results, and a run goes on where the last run ended.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ import random
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.mutation.mutants import Mutant, equivalent, mutants_of
 from tests.mutation.results import Results, TestMap, digest
-from tests.mutation.runs_of_tests import Chosen, CopiedTree
+from tests.mutation.runs_of_tests import Chosen, CopiedTree, EachInPlace
 
 TREE = Path(__file__).parents[2]
 LAYERS = [f"kafkalog_cli/{layer}" for layer in ("format", "disk", "log", "change", "broker", "ops")]
-KINDS = {"": "not run", "killed": "killed", "hangs": "killed", "survives": "survive", "no": "without a test"}
+KINDS = {"killed": "killed", "hangs": "killed", "survives": "survive", "no": "without a test"}
 """Per first word of a verdict."""
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")
+TRIED = Path(__file__).with_name("tried.txt")
 
 
 def all_mutants(tree: Path, below: list[str]) -> list[Mutant]:
@@ -36,50 +38,69 @@ def all_mutants(tree: Path, below: list[str]) -> list[Mutant]:
     return found
 
 
-def attempt(mutant: Mutant, tree: CopiedTree, tests: TestMap, killers: Counter[str], most_seconds: float) -> str:
-    """Run the tests of a mutant's line; return `killed by TEST`, `hangs`, `survives N tests` or `no test executes it`."""
+def attempt(mutant: Mutant, tree: CopiedTree, paths: list[str], names: list[str], most_seconds: float) -> str:
+    """Run tests of test files in a new process that imports the mutant, all without names; return a verdict."""
     source = (tree.root / mutant.path).read_text()
-    names = tests.of(mutant, source)
-    if not names:
-        return "no test executes it"
     tree.write(mutant.path, mutant.apply(source))
-    passed = 0
     try:
-        for batch in tests.batches(names, killers, most_seconds):
-            files = sorted({name.partition("::")[0] for name in batch})
-            limit = 60 + 5 * sum(tests.seconds[name] for name in batch)
-            answer = tree.run(["-x", *files], Chosen(batch), limit)
-            if answer is None:
-                return "hangs"
-            verdict, _, what = answer.partition(" ")
-            if verdict != "passed":
-                killers[what] += 1
-                return f"killed by {what or 'a crash'}"
-            passed += int(what)
+        answer = tree.run(["-x", *paths], Chosen(names), most_seconds)
     finally:
         tree.write(mutant.path, source)
-    return f"survives {passed} tests" if passed else "no test executes it"
+    return "hangs" if answer is None else verdict_of(answer or "failed a crash")
+
+
+def verdict_of(answer: str) -> str:
+    """Return `killed by TEST`, `survives N tests`, `no test executes it` or `hangs`."""
+    found, _, what = answer.partition(" ")
+    return {"failed": f"killed by {what}", "passed": f"survives {what} tests"}.get(found, answer).replace(
+        "survives 0 tests", "no test executes it"
+    )
+
+
+def verdicts(
+    mutants: list[Mutant], tree: CopiedTree, tests: TestMap, most_seconds: float
+) -> Iterator[tuple[Mutant, str]]:
+    """Yield how each mutant ends by the recorded tests: nearly all of them in place, the others with a new import."""
+    sources = {mutant.path: (tree.root / mutant.path).read_text() for mutant in mutants}
+
+    def chosen(mutant: Mutant, killers: Counter[str]) -> dict[str, float]:
+        return tests.chosen(mutant, sources[mutant.path], killers, most_seconds)
+
+    names = {mutant: list(chosen(mutant, Counter())) for mutant in mutants}
+    in_place = [mutant for mutant in mutants if names[mutant] and not mutant.runs_at_import]
+    others = [mutant for mutant in mutants if names[mutant] and mutant.runs_at_import]
+    yield from ((mutant, "no test executes it") for mutant in mutants if not names[mutant])
+    files = sorted({name.partition("::")[0] for mutant in in_place for name in names[mutant]})
+    for line in tree.lines(files, EachInPlace(tree, in_place, chosen)) if in_place else ():
+        number, _, answer = line.partition(" ")
+        if answer == "not in place":
+            others.append(in_place[int(number)])
+        else:
+            yield in_place[int(number)], verdict_of(answer)
+    for mutant in others:
+        files = sorted({name.partition("::")[0] for name in names[mutant]})
+        limit = 30 + 5 * sum(chosen(mutant, Counter()).values())
+        yield mutant, attempt(mutant, tree, files, names[mutant], limit)
 
 
 def run(options: argparse.Namespace) -> int:
     """Try the mutants without a result; print each survivor."""
-    tests = TestMap(options.folder)
     spared = equivalent(EQUIVALENT)
     # All is read from the copy: whoever edits the tree meanwhile changes nothing in this run.
     tree = CopiedTree(TREE, options.folder)
-    results = Results(options.folder, tree.root)
-    killers: Counter[str] = Counter()
     try:
         found = all_mutants(tree.root, options.below)
+        results = Results(TRIED, found)
         waiting = [m for m in found if m.key not in spared and not results.settles(m, options.again)]
         if options.sample:
             waiting = random.Random(options.seed).sample(waiting, min(options.sample, len(waiting)))
-        for number, mutant in enumerate(waiting, 1):
-            begun = time.monotonic()
-            verdict = attempt(mutant, tree, tests, killers, options.seconds)
-            results.add(mutant, verdict)
-            took = time.monotonic() - begun
-            print(f"{number}/{len(waiting)} {took:.0f} s {mutant.path}:{mutant.line}: {verdict}", flush=True)
+        if options.tests:
+            ends = ((mutant, attempt(mutant, tree, options.tests, [], options.seconds)) for mutant in waiting)
+        else:
+            ends = verdicts(waiting, tree, TestMap(options.folder), options.seconds)
+        for number, (mutant, verdict) in enumerate(ends, 1):
+            results.add(mutant, KINDS[verdict.partition(" ")[0]])
+            print(f"{number}/{len(waiting)} {mutant.path}:{mutant.line}: {verdict}", flush=True)
             if not verdict.startswith(("killed", "hangs")):
                 print(f"    {mutant.key}", flush=True)
     finally:
@@ -89,17 +110,16 @@ def run(options: argparse.Namespace) -> int:
 
 def score(options: argparse.Namespace) -> int:
     """Print the mutants that no test notices, and the counts per layer; return 1 if there are any."""
-    results = Results(options.folder, TREE)
     spared = equivalent(EQUIVALENT)
     mutants = all_mutants(TREE, options.below)
+    results = Results(TRIED, mutants)
     counts: dict[str, Counter[str]] = {}
     unnoticed = []
     for mutant in mutants:
-        verdict = results.of(mutant)
-        kind = "equivalent" if mutant.key in spared else KINDS[verdict.partition(" ")[0]]
+        kind = "equivalent" if mutant.key in spared else results.of(mutant)
         counts.setdefault(mutant.path.split("/")[1], Counter())[kind] += 1
         if kind in {"survive", "without a test"}:
-            unnoticed.append(f"{mutant.path}:{mutant.line}: {verdict}\n    {mutant.key}")
+            unnoticed.append(f"{mutant.path}:{mutant.line}: {kind}\n    {mutant.key}")
     print("\n".join(unnoticed))
     for layer, found in counts.items():
         parts = [f"{found[kind]} {kind}" for kind in ("killed", "equivalent", "survive", "without a test", "not run")]
@@ -139,6 +159,9 @@ def main() -> int:
             trying.add_argument("--seed", type=int, default=1, help="chooses the sample")
             trying.add_argument("--again", action="store_true", help="try the survivors again")
             trying.add_argument("--seconds", type=float, default=120, help="longest time of the tests of one mutant")
+            trying.add_argument(
+                "--with", dest="tests", action="append", help="tests to run instead of the recorded ones"
+            )
     options = parser.parse_args()
     if options.verb == "map":
         return record(options)

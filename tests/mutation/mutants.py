@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,10 @@ class Mutant:
     """It stands in the body of a module or of a class: Python runs it once, before any test."""
     key: str
     """The name of the mutant in equivalent.txt. It holds no line number: an edit elsewhere in the file moves lines."""
+    content: str
+    """A digest of the function around it, or of its statement, without comments and docstring."""
+    place: int
+    """Its number among the mutants with the same content, from 0. Content and place name it in tried.txt."""
 
     def apply(self, source: str) -> str:
         """Return the source of the whole file with the change."""
@@ -38,31 +43,46 @@ def mutants_of(path: str, source: str) -> list[Mutant]:
     """Return all mutants of a file, in the order of its lines."""
     lines = source.splitlines()
     places = []
-    for function, runs_at_import, node in _nodes_with_places(ast.parse(source), "", True):
+    for function, owner, node in _nodes_with_places(ast.parse(source), "", None):
         for line, begin, end, was, now in _operators(node):
             # The parser counts bytes; text counts characters.
             at = lines[line - 1].encode().find(was.encode(), begin, end)
             if at >= 0:
-                places.append((line, len(lines[line - 1].encode()[:at].decode()), was, now, function, runs_at_import))
+                column = len(lines[line - 1].encode()[:at].decode())
+                runs_at_import = not isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef)
+                places.append((line, column, was, now, function, runs_at_import, _content(owner, lines)))
     found = []
     seen: Counter[str] = Counter()
-    for line, column, was, now, function, runs_at_import in sorted(places):
+    for line, column, was, now, function, runs_at_import, content in sorted(places):
         key = f"{path}: {function or 'module'}: {lines[line - 1].strip()}: {was.strip()} becomes {now or 'nothing'}"
         seen[key] += 1
         number = f" ({seen[key]})" if seen[key] > 1 else ""
-        found.append(Mutant(path, line, column, was, now, runs_at_import, key + number))
+        found.append(Mutant(path, line, column, was, now, runs_at_import, key + number, content, seen[content]))
+        seen[content] += 1
     return found
 
 
-def _nodes_with_places(node, around, runs_at_import):
-    """Yield (dotted name of the function or class around it, whether it runs at import, node) of each node below."""
+def _nodes_with_places(node, around, owner):
+    """Yield (dotted name of the function or class around it, outermost function or statement, node) of each node below."""
     for child in ast.iter_child_nodes(node):
-        name, at_import = around, runs_at_import
+        name, outermost = around, owner
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             name = f"{around}.{child.name}".lstrip(".")
-            at_import = runs_at_import and isinstance(child, ast.ClassDef)
-        yield name, at_import, child
-        yield from _nodes_with_places(child, name, at_import)
+        if isinstance(child, ast.stmt) and not isinstance(child, ast.ClassDef):
+            outermost = owner or child
+        yield name, outermost, child
+        yield from _nodes_with_places(child, name, outermost)
+
+
+def _content(owner, lines) -> str:
+    """Return the digest of the lines of a function or of a statement that are neither comments nor its docstring."""
+    kept = dict(enumerate(lines[owner.lineno - 1 : owner.end_lineno], owner.lineno))
+    for node in ast.walk(owner):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node) is not None:
+            for line in range(node.body[0].lineno, node.body[0].end_lineno + 1):
+                del kept[line]
+    text = "\n".join(line for line in kept.values() if not line.lstrip().startswith("#"))
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def _operators(node):

@@ -1,11 +1,10 @@
-"""The files in .mutation/: which test executes which line, and how each mutant ended."""
+"""The files of the tool: which test executes which line (.mutation/map), and how each mutant ended (tried.txt)."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +13,12 @@ from tests.mutation.mutants import Mutant
 if TYPE_CHECKING:
     from tests.mutation.runs_of_tests import CopiedTree
 
-FIRST_TESTS, FIRST_FILES = 40, 4
-"""Collecting many test files takes longer than most tests, so a few files go first."""
+
+NOT_RUN = "."
+LETTERS = {"k": "killed", "s": "survive", "n": "without a test", NOT_RUN: "not run"}
+TRIED_BEGINS = """\
+# How mutants ended: k killed, s survives, n executed by no recorded test, . not run. Per source file, and per digest of a function
+# without comments: a letter per mutant, in the order of the lines. `make mutation` writes this file, and tries what is not in it."""
 
 
 def digest(path: Path) -> str:
@@ -65,53 +68,62 @@ class TestMap:
             for line, found in lines.items():
                 if content != today or mutant.runs_at_import or int(line) == mutant.line:
                     names.update(found)
-        return sorted(names, key=lambda name: self.seconds[name])
+        return sorted(names)
 
-    def batches(self, names: list[str], killers: Counter[str], most_seconds: float) -> Iterator[list[str]]:
-        """Yield the tests to run first (those that killed before, then quick tests of few files), then the others."""
-        names = sorted(names, key=lambda name: (-killers[name], self.seconds[name]))
-        first: list[str] = []
-        files: set[str] = set()
-        others: list[str] = []
-        left = most_seconds
-        for name in names:
-            file = name.partition("::")[0]
-            if len(first) < FIRST_TESTS and (file in files or len(files) < FIRST_FILES):
-                files.add(file)
-                first.append(name)
-                left -= self.seconds[name]
-            elif self.seconds[name] <= left:
-                left -= self.seconds[name]
-                others.append(name)
-        yield first
-        if others:
-            yield others
+    def chosen(self, mutant: Mutant, source: str, killers: Counter[str], most_seconds: float) -> dict[str, float]:
+        """Return the tests to run with their seconds: those that killed before go first, then the quick ones."""
+        chosen: dict[str, float] = {}
+        for name in sorted(self.of(mutant, source), key=lambda name: (-killers[name], self.seconds[name])):
+            if not chosen or sum(chosen.values()) + self.seconds[name] <= most_seconds:
+                chosen[name] = self.seconds[name]
+        return chosen
 
 
 class Results:
-    """How each mutant ended: lines of JSON, the last line of a mutant counts while its source file stays as it is."""
+    """How each mutant ended, in a text file: per source file a line with digests of contents, and a letter per mutant of each.
 
-    def __init__(self, folder: Path, tree: Path) -> None:
-        self._tree = tree
-        self._path = folder / "results.ndjson"
-        self._found: dict[tuple[str, str], str] = {}
-        if self._path.exists():
-            for line in self._path.read_text().splitlines():
-                result = json.loads(line)
-                self._found[result["key"], result["source"]] = result["verdict"]
+    A letter counts while the content of the function stays: an edit elsewhere in the file changes nothing.
+    """
+
+    def __init__(self, path: Path, mutants: list[Mutant]) -> None:
+        self._path = path
+        self._sizes: dict[str, Counter[str]] = {}
+        for mutant in mutants:
+            self._sizes.setdefault(mutant.path, Counter())[mutant.content] += 1
+        self._found = self._read()
 
     def of(self, mutant: Mutant) -> str:
-        """Return how a mutant ended; empty if it was not run."""
-        return self._found.get((mutant.key, digest(self._tree / mutant.path)), "")
+        """Return how a mutant ended: a word of LETTERS."""
+        return LETTERS[self._found.get(mutant.path, {}).get(mutant.content, NOT_RUN * (mutant.place + 1))[mutant.place]]
 
     def settles(self, mutant: Mutant, again: bool) -> bool:
         """Return whether the mutant need not run: it has a result, which is not to be tried again."""
-        return bool(self.of(mutant)) and not (again and not self.of(mutant).startswith(("killed", "hangs")))
+        return self.of(mutant) != LETTERS[NOT_RUN] and (self.of(mutant) == "killed" or not again)
 
-    def add(self, mutant: Mutant, verdict: str) -> None:
-        """Keep a result."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        result = {"key": mutant.key, "source": digest(self._tree / mutant.path), "verdict": verdict}
-        self._found[result["key"], result["source"]] = verdict
-        with self._path.open("a") as stream:
-            stream.write(json.dumps(result) + "\n")
+    def add(self, mutant: Mutant, word: str) -> None:
+        """Keep a result. The file is read again first: another run may have added to it."""
+        self._found = self._read()
+        contents = self._found.setdefault(mutant.path, {})
+        letters = list(contents.get(mutant.content, NOT_RUN * self._sizes[mutant.path][mutant.content]))
+        letters[mutant.place] = {word: letter for letter, word in LETTERS.items()}[word]
+        contents[mutant.content] = "".join(letters)
+        lines = [
+            " ".join([path, *(f"{content}={letters}" for content, letters in sorted(contents.items()))])
+            for path, contents in sorted(self._found.items())
+            if contents
+        ]
+        self._path.write_text("\n".join([TRIED_BEGINS, *lines, ""]))
+
+    def _read(self) -> dict[str, dict[str, str]]:
+        """Return the letters per source file and content, without contents that the source files no longer have."""
+        found: dict[str, dict[str, str]] = {}
+        lines = self._path.read_text().splitlines() if self._path.exists() else []
+        for line in lines:
+            if line and not line.startswith("#"):
+                path, *parts = line.split()
+                pairs = (part.split("=") for part in parts)
+                sizes = self._sizes.get(path)
+                found[path] = {
+                    content: letters for content, letters in pairs if sizes is None or len(letters) == sizes[content]
+                }
+        return found

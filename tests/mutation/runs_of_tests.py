@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
+import importlib
 import json
 import os
 import resource
@@ -16,13 +18,20 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import CodeType, FunctionType
+from typing import IO
 
 import hypothesis  # noqa: F401 children use it without importing it again
 import numpy  # noqa: F401, ICN001
 import pyarrow  # noqa: F401, ICN001
 import pytest
 
+from tests.mutation.mutants import Mutant
+
+TestsOf = Callable[[Mutant, Counter[str]], dict[str, float]]
 LEFT_OUT = "not interop and not spark"
 ENDS_WITH_TESTS = {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED}
 """Otherwise pytest itself failed, and its run says nothing of tests."""
@@ -59,27 +68,20 @@ class CopiedTree:
         """Remove the copy."""
         shutil.rmtree(self.root, ignore_errors=True)
 
-    def run(self, arguments: list[str], plugin: object, seconds: float) -> str | None:
+    def run(self, arguments: list[str], plugin: Plugin, seconds: float) -> str | None:
         """Run pytest in a child until `seconds` have passed; return `plugin.answer`, nothing if pytest failed, None of a hung run."""
-        reader, writer = os.pipe()
-        child = os.fork()
-        if child == 0:
-            try:
-                os.setsid()
-                os.close(reader)
-                self._become_pytest(arguments, plugin, writer)
-            finally:
-                os._exit(0)
-        os.close(writer)
-        try:
+        with _child(lambda writer: self._become_pytest(arguments, plugin, writer)) as reader:
             return _read_all(reader, time.monotonic() + seconds)
-        finally:
-            os.close(reader)
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child, signal.SIGKILL)
-            os.waitpid(child, 0)
 
-    def _become_pytest(self, arguments, plugin, writer) -> None:
+    def lines(self, arguments: list[str], plugin: Plugin) -> Iterator[str]:
+        """Run pytest in a child; yield the lines that the plugin writes to `plugin.stream`."""
+        with (
+            _child(lambda writer: self._become_pytest(arguments, plugin, writer)) as reader,
+            os.fdopen(os.dup(reader)) as stream,
+        ):
+            yield from (line.removesuffix("\n") for line in stream)
+
+    def _become_pytest(self, arguments: list[str], plugin: Plugin, writer: int) -> None:
         os.chdir(self.root)
         quiet = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
@@ -89,16 +91,39 @@ class CopiedTree:
         # The package `tests` of the tree: the copy has its own.
         for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
             del sys.modules[name]
-        os.environ |= {"PYTHONPATH": str(self.root), "HYPOTHESIS_PROFILE": "default"}
+        os.environ["PYTHONPATH"] = str(self.root)
+        # As the whole test suite runs: a test file that is named alone would run with all exhaustive cases.
+        os.environ.setdefault("TEST_SHARE", "0/24")
         # The other core of coverage tells a line once, and not for each test.
         os.environ["COVERAGE_CORE"] = "ctrace"
         # Not the user's cache: it would be of the copy after each run.
         os.environ["NUMBA_CACHE_DIR"] = str(self.root.parent / "kernels")
         common = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov", "-o", "addopts=", "-m", LEFT_OUT]
-        ended = pytest.main([*common, *arguments], plugins=[plugin])
-        if ended in ENDS_WITH_TESTS:
-            with os.fdopen(writer, "w") as stream:
-                stream.write(plugin.answer())
+        with os.fdopen(writer, "w") as plugin.stream:
+            if pytest.main([*common, *arguments], plugins=[plugin]) in ENDS_WITH_TESTS:
+                plugin.stream.write(plugin.answer())
+
+
+@contextlib.contextmanager
+def _child(work: Callable[[int], None]) -> Iterator[int]:
+    """Fork a child that does the work with the end of a pipe, whose other end this gives; in the end it is killed."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setsid()
+            os.close(reader)
+            work(writer)
+        finally:
+            os._exit(0)
+    os.close(writer)
+    try:
+        yield reader
+    finally:
+        os.close(reader)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 def _read_all(reader: int, end: float) -> str | None:
@@ -116,7 +141,17 @@ def _read_all(reader: int, end: float) -> str | None:
     return None
 
 
-class Chosen:
+class Plugin:
+    """What all our plugins have: a stream to the parent, and the answer that is written to it in the end."""
+
+    stream: IO[str]
+
+    def answer(self) -> str:
+        """Nothing more."""
+        return ""
+
+
+class Chosen(Plugin):
     """A pytest plugin that runs the tests of given names, in the order given, and answers with the test that failed."""
 
     def __init__(self, names: list[str]) -> None:
@@ -126,7 +161,9 @@ class Chosen:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items):
-        """Keep the chosen tests."""
+        """Keep the chosen tests; all if none is chosen."""
+        if not self._order:
+            return
         items[:] = sorted(
             (item for item in items if item.nodeid in self._order), key=lambda item: self._order[item.nodeid]
         )
@@ -147,7 +184,76 @@ class Chosen:
         return f"failed {self._failed}" if self._failed else f"passed {self._ran}"
 
 
-class LinesOfTests:
+class EachInPlace(Plugin):
+    """A pytest plugin that collects the tests once, and runs the tests of each mutant in a child of this process.
+
+    The child gives the functions that are there the code of the mutant, which takes a tenth of the time of a new import. The changed
+    file is there too, for tests that start processes. `tests_of` gives the names of tests with their seconds.
+    """
+
+    def __init__(self, tree: CopiedTree, mutants: list[Mutant], tests_of: TestsOf) -> None:
+        self._tree, self._mutants, self._tests_of = tree, mutants, tests_of
+
+    def pytest_runtestloop(self, session):
+        """Write a line per mutant: its number, and `failed NAME`, `passed COUNT`, `hangs` or `not in place`."""
+        items = {item.nodeid: item for item in session.items}
+        killers: Counter[str] = Counter()
+        for number, mutant in enumerate(self._mutants):
+            tests = [
+                (items[name], seconds) for name, seconds in self._tests_of(mutant, killers).items() if name in items
+            ]
+            verdict = self._attempt(session, mutant, tests)
+            killers[verdict.partition(" ")[2]] += verdict.startswith("failed")
+            self.stream.write(f"{number} {verdict}\n")
+            self.stream.flush()
+        return True
+
+    def _attempt(self, session, mutant, tests) -> str:
+        source = (self._tree.root / mutant.path).read_text()
+        self._tree.write(mutant.path, mutant.apply(source))
+        try:
+            with _child(lambda writer: self._run(session, mutant, source, tests, writer)) as reader:
+                limit = 60 + 10 * sum(seconds for _, seconds in tests)
+                return _read_all(reader, time.monotonic() + limit) or "hangs"
+        finally:
+            self._tree.write(mutant.path, source)
+
+    def _run(self, session, mutant, source, tests, writer) -> None:
+        answer = "not in place"
+        if put_in_place(self._tree.root / mutant.path, mutant.path, source, mutant.apply(source)):
+            chosen = Chosen([])
+            session.config.pluginmanager.register(chosen)
+            following = [item for item, _ in tests[1:]] + [None]
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            for (item, seconds), next_item in zip(tests, following, strict=True):
+                # A test in an endless loop ends this process, and nothing is answered.
+                signal.setitimer(signal.ITIMER_REAL, 10 + 5 * seconds)
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=next_item)
+                answer = chosen.answer()
+                if answer.startswith("failed"):
+                    break
+        os.write(writer, answer.encode())
+
+
+def put_in_place(file: Path, path: str, source: str, changed: str) -> bool:
+    """Give all functions whose code differs in the changed source the changed code; return whether there are any."""
+    importlib.import_module(path.removesuffix(".py").replace("/", ".").removesuffix(".__init__"))
+    old, new = (_codes(compile(text, str(file), "exec", dont_inherit=True)) for text in (source, changed))
+    other = {before: after for before, after in zip(old, new, strict=True) if before != after}
+    found = [one for one in gc.get_objects() if type(one) is FunctionType and one.__code__ in other]
+    for function in found:
+        function.__code__ = other[function.__code__]
+    return bool(found)
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+class LinesOfTests(Plugin):
     """A pytest plugin that records the lines of `folders` that each passing test executes, and its seconds."""
 
     def __init__(self, folders: list[str]) -> None:

@@ -1,13 +1,13 @@
 """The tool itself: which mutants it makes, what names them, and that it finds a test that is missing."""
 
-from collections import Counter
+import importlib
 
 import pytest
 
-from tests.mutation.__main__ import EQUIVALENT, LAYERS, TREE, all_mutants, attempt
+from tests.mutation.__main__ import EQUIVALENT, KINDS, LAYERS, TREE, all_mutants, attempt, verdicts
 from tests.mutation.mutants import equivalent, mutants_of
 from tests.mutation.results import Results, TestMap, digest
-from tests.mutation.runs_of_tests import CopiedTree
+from tests.mutation.runs_of_tests import CopiedTree, put_in_place
 
 SOURCE = """\
 def is_in(low, x, high):
@@ -67,15 +67,62 @@ def test_a_mutant_ends_by_its_tests(tmp_path, checked, verdict):
     name = "tests/test_room.py"
     TestMap.record(folder, tree, name, digest(test), [str(tmp_path / "roomy")], 60)
     [mutant] = all_mutants(tmp_path, ["roomy"])
-    found = attempt(mutant, tree, TestMap(folder), Counter(), 60)
+    [(_, found)] = verdicts([mutant], tree, TestMap(folder), 60)
     assert found.startswith(verdict)
-    assert not Results(folder, tmp_path).settles(mutant, again=False)
-    Results(folder, tmp_path).add(mutant, found)
-    assert Results(folder, tmp_path).settles(mutant, again=False)
-    assert Results(folder, tmp_path).settles(mutant, again=True) == verdict.startswith("killed")
-    (tmp_path / mutant.path).write_text("# moved\n" + (tmp_path / mutant.path).read_text())
-    [mutant] = all_mutants(tmp_path, ["roomy"])
-    assert not Results(folder, tmp_path).settles(mutant, again=False)
+    assert attempt(mutant, tree, ["tests"], [], 60).startswith(verdict)
+    tried = tmp_path / "tried.txt"
+    assert not Results(tried, [mutant]).settles(mutant, again=False)
+    Results(tried, [mutant]).add(mutant, KINDS[found.partition(" ")[0]])
+    assert Results(tried, [mutant]).settles(mutant, again=False)
+    assert Results(tried, [mutant]).settles(mutant, again=True) == verdict.startswith("killed")
+
+
+HELD = """\
+from functools import lru_cache
+
+def below(limit):
+    return lambda x: x < limit
+
+class Room:
+    @property
+    def is_full(self):
+        return len("full") > 4
+
+@lru_cache
+def following(x):
+    return x + 1
+
+first, second = lambda x: x < 1, lambda x: x < 1
+"""
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_whoever_holds_a_function_has_the_mutant_of_it(tmp_path, monkeypatch, number):
+    """A closure, a property, what a decorator holds, and one of two functions on a line; a constant is made at import."""
+    file, source = tmp_path / f"held_{number}.py", HELD + "LIMIT = 1 + 1\n"
+    file.write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = importlib.import_module(file.stem)
+    held = (module.below(1), lambda _: module.Room().is_full, module.following, module.first, module.second)
+    mutant = mutants_of(file.name, source)[number]
+    assert put_in_place(file, file.name, source, mutant.apply(source)) == (number < 5)
+    is_changed = [one(1) != was for one, was in zip(held, (False, False, 2, False, False), strict=True)]
+    assert is_changed == [place == number for place in range(5)]
+
+
+def test_results_stay_where_another_function_changes_and_go_with_their_own(tmp_path):
+    tried = tmp_path / "tried.txt"
+    mutants = mutants_of("a.py", SOURCE)
+    for mutant, word in zip(mutants, ["killed", "survive", "killed", "without a test", "killed"], strict=True):
+        Results(tried, mutants).add(mutant, word)
+    [other] = mutants_of("b.py", "def f(x):\n    return x + 1\n")
+    Results(tried, [other]).add(other, "killed")
+    documented = SOURCE.replace("high):\n", 'high):\n    """Say so."""\n    # A comment.\n')
+    changed = mutants_of("a.py", "import os\n\n" + documented.replace("> used", "> used and True"))
+    words = [Results(tried, changed).of(mutant) for mutant in changed]
+    assert words == ["killed", "survive", "killed", "not run", "not run"]
+    Results(tried, changed).add(changed[4], "killed")
+    assert [len(line.split()) for line in tried.read_text().splitlines() if line[0] != "#"] == [3, 2]
 
 
 def test_a_run_of_pytest_that_fails_is_no_record(tmp_path):

@@ -56,6 +56,7 @@ class PartitionPlaces:
     def __init__(self) -> None:
         self._by_name: dict[tuple[object, str, int], list[str]] = {}
         self._by_id: dict[tuple[object, str, int], list[str]] = {}
+        self._real_parents: dict[str, str] = {}
 
     def add(self, fs: Filesystem, partition: PartitionPath, meta: MetaProperties | None) -> None:
         """Add the directory of a partition, unless its name marks it as something else (-delete, -stray, …)."""
@@ -63,7 +64,7 @@ class PartitionPlaces:
         if directory.kind is not DirectoryKind.PARTITION or directory.topic is None or directory.partition is None:
             return
         broker = _broker(meta)
-        path = os.path.realpath(partition.path)
+        path = self._real_path(partition.path)
         _append(self._by_name, (broker, directory.topic, directory.partition), path)
         topic_id = read_topic_id(fs, partition.path).topic_id
         if topic_id is not None:
@@ -73,7 +74,7 @@ class PartitionPlaces:
         """Yield findings about other directories of the same partition."""
         if partition.directory.kind is not DirectoryKind.PARTITION:
             return
-        broker, path = _broker(meta), os.path.realpath(partition.path)
+        broker, path = _broker(meta), self._real_path(partition.path)
         twins = [p for p in self._by_name.get((broker, partition.topic, partition.number), ()) if p != path]
         for twin in twins:
             compare = f"`kafkalog verify {shell_word(partition.path)} --against {shell_word(twin)}`"
@@ -89,6 +90,15 @@ class PartitionPlaces:
                     " move the other away"
                 )
                 yield finding(FindingKind.SAME_TOPIC_ID, partition.path, message, next_step=step)
+
+    def _real_path(self, path: str) -> str:
+        """Return the path without links. Thousands of partitions have one parent, which is looked up once."""
+        parent, slash, name = path.rstrip("/").rpartition("/")
+        if not slash or name in (".", "..") or os.path.islink(path):  # noqa: PTH114 - pathlib takes time to import
+            return os.path.realpath(path)
+        if parent not in self._real_parents:
+            self._real_parents[parent] = os.path.realpath(parent or "/")
+        return f"{self._real_parents[parent].rstrip('/')}/{name}"
 
 
 def _append(places: dict[tuple[object, str, int], list[str]], key: tuple[object, str, int], path: str) -> None:

@@ -201,15 +201,15 @@ class ServedCatalog:
             best.append(copy)
         return best
 
-    def _make_room(self, least: int, most: int) -> bool:
-        """Raise the limit of open files for `least` segments, and if possible for `most`; return whether it is."""
+    def _make_room(self, segments: int, most: int) -> bool:
+        """Raise the limit of open files for `segments`, and if possible for `most`; return whether it is."""
         kept = self._request.connections + _FREE_DESCRIPTORS
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft == resource.RLIM_INFINITY or most + kept <= soft:
             return True
-        if hard != resource.RLIM_INFINITY and least + kept > hard:
+        if hard != resource.RLIM_INFINITY and segments + kept > hard:
             reason = (
-                f"{least} segments stay open while they are served, and this process may open {hard} files."
+                f"{segments} segments stay open while they are served, and this process may open {hard} files."
                 " Serve fewer topics with --topic, or raise the limit with ulimit -n"
             )
             raise Unreadable(path=self._request.paths[0], reason=reason)

@@ -117,7 +117,7 @@ class KafkalogError(Exception):
 def error_saying(
     kind: "type[KafkalogError]", message: str, details: "dict[str, object] | None" = None, number: int | None = None
 ) -> KafkalogError:
-    """An error of which the message is known, and the details may be lost; `number` is that of the system's error."""
+    """Return an error with a known message; its details may be lost. `number` is the errno of the system's error."""
     error = kind.__new__(kind)
     Exception.__init__(error, message)
     error.details = details or {}

@@ -21,8 +21,10 @@ import tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"
-TOOLS = ("build>=1.2", "hatchling>=1.24", "cyclonedx-bom>=5", "pyinstaller>=6.11")
+TOOLS = ("build>=1.2", "cyclonedx-bom>=5", "pyinstaller>=6.11")
 SBOM = "sbom.cdx.json"
+SHIP_KERNELS = "HATCH_BUILD_HOOK_ENABLE_CUSTOM"
+"""Enables packaging/ship_kernels.py."""
 
 
 def run(*command: object, **more: object) -> None:
@@ -86,7 +88,10 @@ def main() -> None:
     runtime = environment("runtime", source)
     write_sbom(tools, runtime, source / SBOM)
     shutil.copy(source / SBOM, target / SBOM)
-    run(tools, "-m", "build", "--no-isolation", "--sdist", "--wheel", "--outdir", target, source)
+    # Without `--no-isolation`: the hook that ships kernels needs what pyproject.toml says.
+    run(
+        tools, "-m", "build", "--sdist", "--wheel", "--outdir", target, source, env={**os.environ, SHIP_KERNELS: "true"}
+    )
     (wheel,) = target.glob("*.whl")
 
     house = BUILD / "wheelhouse"
@@ -96,6 +101,7 @@ def main() -> None:
         tar.add(house, "wheelhouse")
 
     run(runtime, "-m", "pip", "install", "--quiet", TOOLS[-1])
+    run(runtime, "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", wheel)
     write_executable(runtime, target / f"kafkalog-linux-{platform.machine()}")
     files = sorted(path for path in target.iterdir() if path.name != "SHA256SUMS")
     sums = (f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files)

@@ -1,5 +1,6 @@
 """Fixtures for all tests: the corpus of real logs, and how many examples property tests try."""
 
+import gc
 import os
 import signal
 import sys
@@ -9,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 from tests.spark.spark_session import spark  # noqa: F401 fixture
-from tests.support.archives import FIXTURES, unpack
+from tests.support.archives import CORPUS, unpack
 from tests.support.evidence import evidence, pytest_sessionfinish, pytest_terminal_summary  # noqa: F401 fixture and hooks
 from tests.support.exit_codes import exit_codes_are_listed  # noqa: F401 fixture
 from tests.support.sampling import (  # noqa: F401 hooks
@@ -51,6 +52,14 @@ sys.dont_write_bytecode = False
 for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
     os.environ.setdefault(name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
+# Each worker of xdist collects 17,000 tests, all of which stay: the garbage collector need not go through them.
+gc.disable()
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
+
 
 @pytest.fixture(autouse=True, scope="session")
 def kernels_are_compiled_silently():
@@ -66,5 +75,5 @@ def kernels_are_compiled_silently():
 def corpus(tmp_path_factory):
     """The folder with the cases of tests/fixtures/corpus; tests leave it as it is."""
     target = tmp_path_factory.mktemp("corpus")
-    unpack(FIXTURES / "corpus" / "corpus.tar.xz", target)
+    unpack(CORPUS, target)
     return target / "corpus"

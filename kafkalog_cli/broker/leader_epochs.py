@@ -47,8 +47,8 @@ class LeaderEpochs:
     def assign(self, epoch: int, start_offset: int) -> None:
         """Set the start offset of `epoch`, unless it is the latest epoch and starts at or below `start_offset`.
 
-        Drops all entries with that epoch or a later one, or with that start offset or a later one. Raises LoadFailed
-        if a number is negative.
+        Other entries stay if both their epoch and their start offset are lower. Raises LoadFailed if a number is
+        negative.
         """
         if epoch < 0 or start_offset < 0:
             raise LoadFailed("IllegalArgumentException", f"invalid leader epoch {epoch} at offset {start_offset}")

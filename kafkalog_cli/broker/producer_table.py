@@ -21,7 +21,8 @@ _PIECE_ENTRIES = 16_384
 class ProducerTable(Mapping[int, ProducerEntry]):
     """Producer entries by id, in order of arrival, in about 60 bytes each; entries cannot be removed one by one.
 
-    The entries are stored one after the other, as in a snapshot. A hash table with open addressing has their numbers.
+    The entries are stored one after the other, as in a snapshot. A hash table with open addressing
+    maps an id to the number of its entry.
     """
 
     __slots__ = ("_bits", "_places", "_rows")

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from kafkalog_cli.broker.load_error import InvalidOffset, LoadFailed, SegmentOverflow
 from kafkalog_cli.format import index
-from kafkalog_cli.format.batch import NO_TIMESTAMP, BatchColumns
-from kafkalog_cli.format.columns import IntColumn
+from kafkalog_cli.format.batch import NO_TIMESTAMP, BatchArrays, BatchColumns
+from kafkalog_cli.format.columns import IntColumn, Integers
 from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET, OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY, OffsetIndex, TimeIndex
 
 
@@ -32,6 +32,11 @@ class EntryColumns:
         self._first.append(entry[0])
         self._second.append(entry[1])
 
+    def extend(self, first: Integers, second: Integers) -> None:
+        """Add many entries."""
+        self._first.frombytes(first.tobytes())
+        self._second.frombytes(second.tobytes())
+
     def cut(self, count: int) -> None:
         """Keep the first `count` entries."""
         del self._first[count:], self._second[count:]
@@ -41,6 +46,9 @@ class EntryColumns:
         """The last entry, None if there is none."""
         return (self._first[-1], self._second[-1]) if self._first else None
 
+
+_MANY_ROWS = 8
+"""The least number of batches that pay for NumPy."""
 
 IndexError_ = InvalidOffset | SegmentOverflow | LoadFailed
 
@@ -72,6 +80,8 @@ class GrowingIndexes:
 
     def add(self, batches: BatchColumns, end_row: int) -> tuple[int, IndexError_ | None]:
         """Add the batches up to `end_row`; return how many were added, and the error that the next one caused."""
+        if end_row >= _MANY_ROWS and isinstance(batches, BatchArrays) and self._add_at_once(batches.part(0, end_row)):
+            return end_row, None
         positions, last_offsets = _integers(batches.position, end_row), _integers(batches.last_offset, end_row)
         timestamps = _integers(batches.max_timestamp, end_row)
         end_row, error = self._rows_in_range(last_offsets)
@@ -85,6 +95,44 @@ class GrowingIndexes:
             seen = due + 1
         self._see_timestamps(timestamps, last_offsets, seen, end_row)
         return end_row, error
+
+    def _add_at_once(self, batches: BatchArrays) -> bool:
+        """Add batches with rising offsets if none of them causes an error; return whether they were added."""
+        import numpy as np
+
+        offsets = batches.last_offset
+        entries, times = self.offset_entries, self.time_entries
+        last_ms, last_offset = times.last or (NO_TIMESTAMP, self.offset_of_max_timestamp)
+        if (
+            not (self.is_in_range(int(offsets[0])) and self.is_in_range(int(offsets[-1])))
+            or offsets[0] <= (entries.last or (-1,))[0]
+            or not last_offset <= self.offset_of_max_timestamp <= offsets[0]
+            or (np.diff(offsets) <= 0).any()
+        ):
+            return False
+        due = self._due_rows(batches.position.tolist())
+        if len(due) > min(self._most_offset_entries - len(entries), self._most_time_entries - 1 - len(times)):
+            return False
+        before = np.maximum.accumulate(np.concatenate(([self.max_timestamp], batches.max_timestamp)))
+        is_larger = batches.max_timestamp > before[:-1]
+        largest = np.maximum.accumulate(np.where(is_larger, offsets, self.offset_of_max_timestamp))
+        self.max_timestamp, self.offset_of_max_timestamp = int(before[-1]), int(largest[-1])
+        if due:
+            entries.extend(offsets[due], batches.position[due])
+            at_entries = np.concatenate(([last_ms], before[1:][due]))
+            gets_time = at_entries[1:] > np.maximum.accumulate(at_entries)[:-1]
+            times.extend(at_entries[1:][gets_time], largest[due][gets_time])
+            self._indexed_position = int(batches.position[due[-1]])
+        return True
+
+    def _due_rows(self, positions: list[int]) -> list[int]:
+        """Return the batches that start more than `index_interval_bytes` after the last batch with entries."""
+        due: list[int] = []
+        indexed, interval = self._indexed_position, self._interval_bytes
+        while (row := bisect_right(positions, indexed + interval, due[-1] + 1 if due else 0)) < len(positions):
+            due.append(row)
+            indexed = positions[row]
+        return due
 
     def resume(self, offsets: OffsetIndex, times: TimeIndex, largest: tuple[int, int]) -> None:
         """Continue after the entries of an existing segment. `largest` is its largest timestamp, with its offset."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from kafkalog_cli.change.manifest import Snapshot, run_directory, runs_directory
-from kafkalog_cli.change.manifest_form import MANIFEST
+from kafkalog_cli.change.manifest import Snapshot
+from kafkalog_cli.change.runs import MANIFEST, run_directory, runs_directory
 from kafkalog_cli.disk.durable import Content, partly_removed, remove_if_there, sync_directory, tells_nothing_changed
 from kafkalog_cli.disk.fs import FileAttributes, FileStatus, Filesystem, WritableFilesystem
 from kafkalog_cli.disk.names import SEGMENT_KINDS, FileKind, WorkState, classify_file, segment_file_name

@@ -11,17 +11,21 @@ from typing import TypeGuard
 
 from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put
 from kafkalog_cli.disk.durable import Content
-from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile, check_size, data_from, file_pieces
+from kafkalog_cli.disk.fs import (
+    MOST_REMEMBERED_BYTES,
+    READ_ONCE_BYTES,
+    FileStatus,
+    Filesystem,
+    ReadableFile,
+    check_size,
+    data_from,
+    file_pieces,
+)
 from kafkalog_cli.errors import PathNotFound, Unreadable
 from kafkalog_cli.log.reading.scan import read_readable
 
 HELD_BYTES = 8 << 20
 """New contents are kept in memory up to this size, above it in an unnamed temporary file."""
-
-READ_ONCE_BYTES = 64 << 10
-"""Files up to this size are read as a whole, once: this takes about as long as reading a header."""
-
-MOST_REMEMBERED_BYTES = 2 << 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,10 @@ from kafkalog_cli.change.manifest import (
     PlannedChange,
     RunInfo,
     RunState,
-    run_directory,
-    runs_directory,
     snapshot,
     write_manifest,
 )
+from kafkalog_cli.change.runs import run_directory, runs_directory
 from kafkalog_cli.disk.durable import (
     NO_HARD_LINKS,
     Content,
@@ -61,7 +60,6 @@ class GrowingRun:
         self._directory = real_directory(fs, directory).rstrip("/") or "/"
         self._run_directory = run_directory(self._directory, run.run_id)
         self._checkpoints = checkpoints
-        self._files: list[WritableFile] = []
         self._announced: set[str] = set()
         try:
             sweep(fs, self._directory)
@@ -80,6 +78,7 @@ class GrowingRun:
         try:
             fs.set_attributes(self._run_directory, fs.attributes(self._directory))
             self._attributes = attributes_of_new(fs, self._directory, before)
+            self._growth = UnseenGrowth(fs, self._directory, self._attributes)
             self._manifest = Manifest(run, RunState.GROWING, self._directory, before, tuple(planned), edits)
             write_manifest(fs, self._directory, self._manifest, self._attributes)
             sync_directory(fs, runs_directory(self._directory))
@@ -142,15 +141,11 @@ class GrowingRun:
 
     def growing(self, name: str) -> WritableFile:
         """Open a file that grows; create the file if it was announced and does not exist."""
-        path = f"{self._directory}/{name}"
-        is_there = self._fs.status(path) is not None
-        file = self._fs.open_write(path) if is_there else self._fs.create(path, self._attributes)
-        self._files.append(file)
-        return file
+        return self._growth.growing(name)
 
     def sync(self, file: WritableFile) -> None:
         """Sync the written bytes of the file, and its name, to the disk. Raises SyncFailed."""
-        sync(file)
+        self._growth.sync(file)
         sync_directory(self._fs, self._directory)
 
     def put(self, name: str, data: bytes | Content) -> None:
@@ -175,7 +170,7 @@ class GrowingRun:
 
     def finish(self, facts: Mapping[str, object], edits: Sequence[LineEdit]) -> Manifest:
         """Change the checkpoint lines, then write the manifest with the state DONE; all files must be synced before."""
-        self._close()
+        self._growth.close()
         with nullcontext() if self._log_dir is None else turn_of(self._log_dir):
             self.change_lines(edits)
             after = snapshot(self._fs, self._directory, self._log_dir, self._manifest.edits)
@@ -192,7 +187,7 @@ class GrowingRun:
         if the files are not or cannot be restored, or if a sync failed, because the state of the disk is then unknown.
         """
         run = self._manifest.run
-        self._close()
+        self._growth.close()
         if keeps_records or isinstance(error, SyncFailed):
             raise half_changed(self._directory, run.run_id, error, without_marker=run.holds_marker) from error
         try:
@@ -201,11 +196,6 @@ class GrowingRun:
             raise half_changed(self._directory, run.run_id, error, without_marker=run.holds_marker) from second
         remove_run(self._fs, self._run_directory)
         return not_changed(self._directory, error) if isinstance(error, (OSError, KafkalogError)) else None
-
-    def _close(self) -> None:
-        for file in self._files:
-            file.close()
-        self._files.clear()
 
 
 class UnseenGrowth:

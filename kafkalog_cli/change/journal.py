@@ -26,11 +26,10 @@ from kafkalog_cli.change.manifest import (
     RunInfo,
     RunState,
     facts_of,
-    run_directory,
-    runs_directory,
     snapshot,
     write_manifest,
 )
+from kafkalog_cli.change.runs import run_directory, runs_directory
 from kafkalog_cli.disk.durable import (
     NO_HARD_LINKS,
     NameChanges,

@@ -16,15 +16,12 @@ from kafkalog_cli.change.manifest import (
     difference_of_files,
     facts_of,
     first_difference,
-    is_run_id,
     read_manifest,
-    run_directory,
-    run_ids,
     snapshot,
     way_out,
     write_manifest,
 )
-from kafkalog_cli.change.manifest_form import MANIFEST
+from kafkalog_cli.change.runs import MANIFEST, is_run_id, run_directory, run_ids
 from kafkalog_cli.disk.durable import (
     NO_HARD_LINKS,
     NameChanges,

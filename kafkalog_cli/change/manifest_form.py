@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from kafkalog_cli.change.runs import MANIFEST
 from kafkalog_cli.disk.names import OWN_DIRECTORY
 from kafkalog_cli.format.checkpoint import decode_offsets
 from kafkalog_cli.format.strict_json import (
@@ -24,7 +25,6 @@ from kafkalog_cli.format.strict_json import (
 )
 from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS
 
-MANIFEST = "manifest.json"
 FORMAT = 1
 _MOST_NAME_BYTES = 255
 _ACTION = re.compile(r"[a-z][a-z-]{0,63}")

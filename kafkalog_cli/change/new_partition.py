@@ -4,7 +4,8 @@ import hashlib
 from contextlib import suppress
 
 from kafkalog_cli.change.changes import entries_below
-from kafkalog_cli.change.manifest import Manifest, RunState, difference_of_files, read_manifest, run_ids, snapshot
+from kafkalog_cli.change.manifest import Manifest, RunState, difference_of_files, read_manifest, snapshot
+from kafkalog_cli.change.runs import run_ids
 from kafkalog_cli.disk.durable import attributes_in, is_of_a_sync, not_changed, sync, sync_directory, try_to_remove
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.disk.lock import PARTITION_LOCK, LockPolicy, lock_partition

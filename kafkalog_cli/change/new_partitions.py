@@ -9,7 +9,6 @@ the next run removes its directories. After the commit, the next run does the re
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -17,8 +16,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from kafkalog_cli.change.checkpoint_lines import LineEdit, change_lines
-from kafkalog_cli.change.new_partition import remove_all
 from kafkalog_cli.change.output_directory import ComingFile, RunRecord, forget_record, read_record, record_bytes
 from kafkalog_cli.disk.durable import (
     attributes_in,
@@ -105,6 +102,8 @@ def is_staged(name: str, run: str | None = None) -> bool:
 
 
 def _digits(text: str, count: int) -> str:
+    import hashlib
+
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:count]
 
 
@@ -197,6 +196,8 @@ class NewPartitions:
 
         Directories are removed as far as possible. Returns their number, 0 if they could not be listed.
         """
+        from kafkalog_cli.change.new_partition import remove_all
+
         with suppress(OSError, KafkalogError):
             record = record_of(self._fs, self.log_dir)
             kept = set() if record is None else {one.staged for one in record.coming}
@@ -294,6 +295,8 @@ class NewPartitions:
 
     def _drop_lines(self, partitions: list[StagedPartition]) -> None:
         """Remove checkpoint lines of earlier partitions with these names: a broker would use their offsets."""
+        from kafkalog_cli.change.checkpoint_lines import LineEdit, change_lines
+
         edits = [LineEdit(kind, one.topic, one.partition, None) for one in partitions for kind in OFFSET_CHECKPOINTS]
         change_lines(self._fs, self.log_dir, edits)
 

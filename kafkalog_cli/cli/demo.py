@@ -17,9 +17,8 @@ def demo(
     It holds three days of a web shop: orders, a compacted topic of customers, payments in transactions, and a consumer
     group's offsets. The broker was killed, a partition ends in half a batch, and another has a flipped bit.
     """
-    from kafkalog_cli.ops.demo import make_demo
+    from kafkalog_cli.ops.demo import demo_lines, make_demo
     from kafkalog_cli.ops.option_values import parse_time_ms
-    from kafkalog_cli.output.demo_text import demo_lines
     from kafkalog_cli.output.stream import ResultStream
 
     environment = context.environment

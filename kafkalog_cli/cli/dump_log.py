@@ -5,14 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from kafkalog_cli.cli.declared import Answered, Command, CommandContext, Option
 from kafkalog_cli.cli.groups import Contents, DecodingLimits, ReadTopics, WantedRange
-from kafkalog_cli.cli.options import (
-    Format,
-    Now,
-    OutputFormat,
-    PathsArgument,
-    output_option,
-    selection_option,
-)
+from kafkalog_cli.cli.options import Format, Now, OutputFormat, PathsArgument, output_option, selection_option
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.internal_topics.schema import NEWEST, kafka_version_of
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from kafkalog_cli.cli.dumped_values import DumpedValues, advancing
 from kafkalog_cli.cli.environment import Environment
@@ -91,11 +91,10 @@ class DumpLogRun:
     def __init__(self, environment: Environment, request: DumpRequest) -> None:
         self._fs = environment.fs
         self._sleep = environment.sleep
-        self._stderr, self._clock = environment.stderr, environment.clock
-        self._progress: Progress | None = None
         self._out = ResultStream(environment.stdout)
-        self._messages = Messages(environment.stderr, as_json=request.is_json)
         self._request = request
+        self._progress, stderr = self._shown_progress(environment)
+        self._messages = Messages(stderr, as_json=request.is_json)
         self._reports = DumpReports(request.version)
         self._codes: list[ExitCode] = []
         self._batch_count = self._record_count = self._shown = 0
@@ -115,13 +114,15 @@ class DumpLogRun:
             raise UsageError(reason="--key-format, --value-format and --schemas of dump-log need --format json")
         chosen = named + self._select(paths, selection)
         self._values.read_schemas(chosen)
-        self._progress = self._progress_of(chosen)
-        for path in chosen:
-            if request.max_records is not None and self._shown >= request.max_records:
-                break
-            self._codes.append(ExitCode.OK)
-            self._dump(java_path(path))
-        self._flush()
+        if self._progress is not None:
+            self._progress.expect(self._segment_bytes(chosen))
+        with self._progress or nullcontext():
+            for path in chosen:
+                if request.max_records is not None and self._shown >= request.max_records:
+                    break
+                self._codes.append(ExitCode.OK)
+                self._dump(java_path(path))
+        self._out.flush()
         self._messages.mirrored_parts(self._reports.text())
         code = ExitCode.FAILURE if any(self._codes) else ExitCode.OK
         if self._request.strict:
@@ -130,24 +131,26 @@ class DumpLogRun:
             self._write_summary(code)
         return code
 
-    def _progress_of(self, paths: list[str]) -> Progress | None:
-        """Return the progress of a dump into a file or pipe. A dump on the terminal itself shows where it is."""
-        if self._request.is_json or self._out.is_terminal or not self._messages.is_terminal:
-            return None
-        from kafkalog_cli.output.progress import Progress
+    def _shown_progress(self, environment: Environment) -> tuple[Progress | None, BinaryIO]:
+        """Return the progress of a dump into a file or pipe, and the stream for messages beside it.
 
+        A dump on the terminal itself shows where it is.
+        """
+        stderr = environment.stderr
+        if self._request.is_json or self._out.is_terminal or not stderr.isatty():
+            return None, stderr
+        from kafkalog_cli.output.progress import Progress, beside
+
+        progress = Progress(stderr, "dump-log", as_json=False, clock=environment.clock)
+        return progress, beside(progress, stderr)
+
+    def _segment_bytes(self, paths: list[str]) -> int:
         total = 0
         for path in paths:
             with suppress(OSError):  # reported when the file is dumped
                 status = self._fs.status(java_path(path)) if path.endswith(SEGMENT_SUFFIXES) else None
                 total += 0 if status is None else status.size_bytes
-        return Progress(self._stderr, "dump-log", as_json=False, total_bytes=total, clock=self._clock)
-
-    def _flush(self) -> None:
-        """Write everything out, and erase the line of progress: a message may follow."""
-        self._out.flush()
-        if self._progress is not None:
-            self._progress.erase()
+        return total
 
     def _select(self, paths: list[str], selection: Selection) -> list[str]:
         if not paths:
@@ -163,8 +166,6 @@ class DumpLogRun:
         self._title(f"Dumping {self._shown_path(path)}\n")
         name = path.rpartition("/")[2]
         suffix = name[name.rindex(".") :] if "." in name else ""
-        if self._progress is not None:
-            self._progress.erase()
         self._locks.about_partitions(path.rpartition("/")[0] or ".")
         try:
             if suffix in SEGMENT_SUFFIXES:
@@ -174,10 +175,10 @@ class DumpLogRun:
             elif not suffix:
                 self._fail(path, None, "not a file of a log directory: its name has no suffix")
             else:
-                self._flush()
+                self._out.flush()
                 self._messages.mirrored(f"Ignoring unknown file {self._shown_path(path)}\n")
         except KafkalogError as error:
-            self._flush()
+            self._out.flush()
             self._messages.exception(error)
             self._codes[-1] = ExitCode.FAILURE
         except BrokenPipeError:
@@ -203,7 +204,7 @@ class DumpLogRun:
         if isinstance(problem, GivesUp):
             self._fail(path, problem.position, problem.message)
         elif problem is not None:
-            self._flush()
+            self._out.flush()
             self._messages.mirrored(f"{problem}\n")
 
     def _sidecar_objects(self, path: str) -> None:
@@ -256,7 +257,7 @@ class DumpLogRun:
             if request.is_json:
                 printer = self._json_printer(path, name)
                 self._print(path, dump, printer)
-                if self._values.report(path, printer, self._flush):
+                if self._values.report(path, printer, self._out.flush):
                     self._codes[-1] = self._codes[-1] or ExitCode.WARNINGS
                 self._batch_count += printer.batch_count
                 self._record_count += printer.record_count
@@ -404,7 +405,7 @@ class DumpLogRun:
             self._out.write(text)
 
     def _fail(self, path: str | None, position: int | None, message: str, kind: str = "") -> None:
-        self._flush()
+        self._out.flush()
         word = kind or ("unreadable" if position is None else "damage")
         self._messages.tell(word, message, path=path, position=position)
         self._codes[-1] = ExitCode.FAILURE

@@ -5,15 +5,7 @@ from typing import Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
 from kafkalog_cli.cli.groups import Contents, OutputLimits, RangeOptions, ReadTopics
-from kafkalog_cli.cli.options import (
-    Format,
-    IsolationLevel,
-    IsolationOption,
-    Jobs,
-    Now,
-    OutputFormat,
-    output_option,
-)
+from kafkalog_cli.cli.options import Format, IsolationLevel, IsolationOption, Jobs, Now, OutputFormat, output_option
 
 _condition = partial(Option, rich_help_panel="Conditions")
 

@@ -28,7 +28,7 @@ def complete_topics(ctx: Any, incomplete: str) -> list[str]:
 
 
 def complete_partitions(ctx: Any, incomplete: str) -> list[str]:
-    """Return the numbers of partitions that begin with `incomplete`: those of the topics that are typed, or of all."""
+    """Return the partition numbers that begin with `incomplete`, of the topics that are typed, or of all topics."""
     topics = ctx.params.get("topic") or ()
     numbers = {number for topic, number in _partitions(ctx) if not topics or topic in topics}
     return [str(number) for number in sorted(numbers) if str(number).startswith(incomplete)]

@@ -5,15 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext, Option
 from kafkalog_cli.cli.groups import Topics
-from kafkalog_cli.cli.session_groups import (
-    EngineName,
-    Pacing,
-    Printing,
-    Safety,
-    SettingSources,
-    Spark,
-    session_options,
-)
+from kafkalog_cli.cli.session_groups import EngineName, Pacing, Printing, Safety, SettingSources, Spark, session_options
 from kafkalog_cli.errors import UsageError
 
 if TYPE_CHECKING:

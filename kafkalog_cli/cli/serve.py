@@ -73,7 +73,7 @@ def serve(  # noqa: PLR0913, PLR0917 options
 
     The logs are served as they are at the start. Later changes are not seen, and the segment files stay open. Several
     log directories may have copies of a partition: the copy with the last leader epoch, and of these the longest, is
-    served.
+    served. Where it is damaged, a copy with the same leader epochs stands in.
     """
     from kafkalog_cli.cli.environment import time_of
     from kafkalog_cli.cli.serve_run import run_server

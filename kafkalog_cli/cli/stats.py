@@ -4,12 +4,7 @@ from typing import Annotated, NamedTuple
 
 from kafkalog_cli.cli.declared import Argument, Command, CommandContext
 from kafkalog_cli.cli.groups import OutputLimits, ReadTopics
-from kafkalog_cli.cli.options import (
-    Format,
-    Jobs,
-    OutputFormat,
-    output_option,
-)
+from kafkalog_cli.cli.options import Format, Jobs, OutputFormat, output_option
 
 _LARGEST_TOP = 1000
 

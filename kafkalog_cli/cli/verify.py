@@ -6,15 +6,7 @@ from typing import Annotated
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
 from kafkalog_cli.cli.groups import DecodingLimits, Topics
 from kafkalog_cli.cli.options import Format, Jobs, Now, OutputFormat, PathsArgument, default_jobs, output_option
-from kafkalog_cli.cli.session_groups import (
-    EngineName,
-    Pacing,
-    Printing,
-    Safety,
-    SettingSources,
-    Spark,
-    session_options,
-)
+from kafkalog_cli.cli.session_groups import EngineName, Pacing, Printing, Safety, SettingSources, Spark, session_options
 from kafkalog_cli.errors import UsageError
 
 

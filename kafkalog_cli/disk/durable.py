@@ -127,7 +127,7 @@ class NameChanges:
             self._logs_left.add(path)
 
     def note(self, path: str) -> None:
-        """Record that the directory of `path` needs a sync: its own attributes change, or a name that no log needs."""
+        """Record that the directory of `path` needs a sync: its attributes changed, or a name that no log needs."""
         self._directories.add(path.rpartition("/")[0])
 
     def sync(self) -> None:

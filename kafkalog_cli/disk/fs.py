@@ -39,6 +39,12 @@ _NOTHING_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, 
 """Error numbers of a path that leads nowhere. ELOOP is also that of a link in or to a `.kafkalog`; EINVAL is that of a
 name such as "..", which no entry below a held directory has."""
 
+READ_ONCE_BYTES = 64 << 10
+"""Files up to this size are read as a whole, once: this takes about as long as reading a header."""
+
+MOST_REMEMBERED_BYTES = 2 << 20
+"""The bytes of such files that are kept for one partition."""
+
 PIECE_BYTES = 1 << 20
 """Bytes of a file that is read piece by piece."""
 

@@ -49,10 +49,10 @@ EntryT = TypeVar("EntryT")
 
 
 class PackedEntries(Sequence[EntryT]):
-    """The complete entries in `data`, which is made of `layout`; equal to a list of them.
+    """A read-only list of the complete entries in `data`, which makes an entry when it is asked for.
 
-    A subclass has the layout, and a method that makes an entry from its fields. As objects, entries take five to ten
-    times their bytes.
+    A subclass has the layout of an entry, and a method that makes an entry from its fields. A list of all entries would
+    take five to ten times the memory of the bytes.
     """
 
     __slots__ = ("data",)

@@ -41,7 +41,7 @@ def _no_number(text: str) -> NoReturn:
 
 
 def text(value: Any) -> None:
-    """Text that can be written: without the halves of characters that no file name has."""
+    """Text that can be a path: its only lone surrogates stand for bytes of a file name that is not UTF-8."""
     if type(value) is not str:
         raise ValueError(f"{shown(value)} is not text")
     value.encode("utf-8", "surrogateescape")

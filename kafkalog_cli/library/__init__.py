@@ -2,10 +2,10 @@
 
 The files are:
 
-- `logs.py`: LogDirectory and PartitionLog, which read a partition, and the functions that open them.
+- `logs.py`: LogDirectory and PartitionLog, which read a partition and have the verbs as methods, and the functions that
+  open them.
 - `verbs.py`: the verbs of the command line (verify, recover, retain, compact, …) as functions that return a `Run`.
-- `reading.py`: find, stats, inspect and replay.
-- `serving.py`: serve, a read-only broker that runs during a `with` block.
+- `reading.py`: find, stats, inspect, replay, and serve, a read-only broker that runs during a `with` block.
 - `appending.py`: PartitionLog.append, with the plan, locks, refusals and journal of `kafkalog append`.
 - `warning.py`: LogWarning, the library's only warning.
 
@@ -16,8 +16,7 @@ from kafkalog_cli.errors import DamagedLog
 from kafkalog_cli.library.appending import Appended
 from kafkalog_cli.library.logs import LogDirectory, Offsets, PartitionLog, new_partition, open_partition
 from kafkalog_cli.library.logs import open_logs as open  # noqa: A004
-from kafkalog_cli.library.reading import FoundRecord, find, inspect, replay, stats
-from kafkalog_cli.library.serving import LogServer, serve
+from kafkalog_cli.library.reading import FoundRecord, LogServer, find, inspect, replay, serve, stats
 from kafkalog_cli.library.verbs import (
     Run,
     cluster,

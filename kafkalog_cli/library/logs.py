@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import DamagedLog, UsageError
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
-from kafkalog_cli.library.on_path import OnPath
+from kafkalog_cli.library import reading, verbs
 from kafkalog_cli.library.verbs import VerbOptions, epoch_ms
 from kafkalog_cli.library.warning import warn
 from kafkalog_cli.log.partition import Partition
@@ -27,9 +27,57 @@ from kafkalog_cli.ops.selection import Selection, select_partitions
 from kafkalog_cli.ops.values import DECODED, NEEDED, DecodedColumns
 
 if TYPE_CHECKING:
+    from typing import Concatenate, ParamSpec
+
     import pyarrow as pa
 
     from kafkalog_cli.library.appending import Appended, CodecName, Ending, NewPartition
+
+    WordsT = ParamSpec("WordsT")
+
+
+ResultT = TypeVar("ResultT")
+
+
+def _on_path(verb: Callable[Concatenate[Any, WordsT], ResultT]) -> Callable[Concatenate[OnPath, WordsT], ResultT]:
+    """Return a verb as a method: it takes the arguments of its function after the path."""
+
+    def method(self: OnPath, /, *words: WordsT.args, **named: WordsT.kwargs) -> ResultT:
+        return verb(self.path, *words, **named)
+
+    method.__name__, method.__doc__ = verb.__name__, f"See `kafkalog_cli.{verb.__name__}`."
+    return method
+
+
+class OnPath:
+    """The verbs as methods on the partitions under `path`; each takes the arguments of its function after the path."""
+
+    @property
+    def path(self) -> str:
+        """The path that was opened."""
+        raise NotImplementedError
+
+    find = _on_path(reading.find)
+    inspect = _on_path(reading.inspect)
+    replay = _on_path(reading.replay)
+    serve = _on_path(reading.serve)
+    stats = _on_path(reading.stats)
+    cluster = _on_path(verbs.cluster)
+    compact = _on_path(verbs.compact)
+    delete_records = _on_path(verbs.delete_records)
+    doctor = _on_path(verbs.doctor)
+    group_history = _on_path(verbs.group_history)
+    groups = _on_path(verbs.groups)
+    metadump = _on_path(verbs.metadump)
+    purge = _on_path(verbs.purge)
+    recover = _on_path(verbs.recover)
+    retain = _on_path(verbs.retain)
+    roll = _on_path(verbs.roll)
+    transactions = _on_path(verbs.transactions)
+    truncate = _on_path(verbs.truncate)
+    undo = _on_path(verbs.undo)
+    verify = _on_path(verbs.verify)
+
 
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 OnDamage = Callable[[DamagedLog], None]

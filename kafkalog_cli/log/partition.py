@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -103,19 +103,22 @@ class OddFile(NamedTuple):
 
     path: str
     what: str
+    is_directory: bool = False
 
 
-def odd_files(fs: Filesystem, entries: Iterable[FileStatus]) -> Iterator[OddFile]:
-    """Yield the entries of a partition directory that no program can use as the files that their names promise.
+def odd_files(
+    fs: Filesystem, entries: Iterable[FileStatus], kinds: Collection[FileKind] = PARTITION_KINDS
+) -> Iterator[OddFile]:
+    """Yield the entries of a directory that no program can use as the files of these kinds that their names promise.
 
     These are directories, pipes, devices, and links that lead nowhere or are not followed.
     """
     for entry in entries:
         name = classify_file(_name(entry.path))
-        if name.kind not in PARTITION_KINDS or name.state is not WorkState.IN_PLACE:
+        if name.kind not in kinds or name.state is not WorkState.IN_PLACE:
             continue
         if entry.is_directory:
-            yield OddFile(entry.path, "a directory")
+            yield OddFile(entry.path, "a directory", is_directory=True)
         elif entry.is_symlink:
             what = _oddness_of_link(fs, entry.path)
             if what is not None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.named_places import check_output_directory
 from kafkalog_cli.disk.names import OWN_DIRECTORY, FileKind
-from kafkalog_cli.errors import KafkalogError, UsageError
+from kafkalog_cli.errors import KafkalogError, UsageError, shell_word
 from kafkalog_cli.format import checkpoint, meta_properties
 from kafkalog_cli.format.checkpoint import PartitionOffset
 from kafkalog_cli.format.internal_topics.decode import encode_message
@@ -282,3 +282,26 @@ def _metadata_line(time_ms: int, name: str, version: int, message: Message) -> b
     data = base64.b64encode(frame + encode_message(name, version, message)).decode()
     record = {"timestamp_ms": time_ms, "value": {"encoding": "base64", "data": data}}
     return json.dumps(record).encode() + b"\n"
+
+
+TOUR = (
+    ("ls {dir}", "lists partitions, segments and offsets"),
+    ("verify {dir}", f"finds half a batch at the end of {TORN} and a flipped bit in {FLIPPED}; changes nothing"),
+    (f"recover {{dir}}/{TORN} --dry-run", "shows the repair of the torn end; changes nothing"),
+    (f"recover {{dir}}/{TORN}", "repairs it, keeps the bytes that it cuts off, and prints the undo command"),
+    (f"recover {{dir}}/{FLIPPED} --salvage {{dir}}-salvaged", "copies every readable batch to another directory"),
+    ("read {dir}/payments-0 --isolation read_committed", "prints committed payments; a later transaction hangs"),
+    ("compact {dir}/customers-0 --dry-run --estimate", "shows the log cleaner's gain on 500 changes of 40 customers"),
+    ("retain {dir}/orders-0 --dry-run --explain", "shows which segments are older than the topic's 36 hours"),
+    ("sql {dir} 'select count(*) from orders'", "queries the topics, on Spark"),
+)
+"""Commands after `kafkalog`, in the order of a repair, and the effect of each."""
+
+
+def demo_lines(demo: Demo) -> Iterator[str]:
+    """Yield the lines to print."""
+    yield f"{demo.path}: {demo.partitions} partitions of a broker that was killed, on a disk with a bad sector. Try:"
+    for command, effect in TOUR:
+        yield ""
+        yield f"  # {effect}"
+        yield f"  kafkalog {command.format(dir=shell_word(demo.path))}"

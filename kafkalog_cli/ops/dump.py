@@ -290,7 +290,7 @@ def _batch_at(log: ReadableFile, position: int, size: int) -> Batch | GivesUp:
 
 
 def _header_at(log: ReadableFile, position: int, end: int) -> Batch | Fault | None:
-    """Return what `header_at` returns; a batch with a negative magic too, whose last offset the tool finds."""
+    """Return what `header_at` returns, or the batch if only its magic is negative: the tool reads its last offset."""
     batch = header_at(log, position, end)
     if isinstance(batch, Fault) and batch.kind is FaultKind.INVALID_MAGIC:
         return of_negative_magic(log, position)

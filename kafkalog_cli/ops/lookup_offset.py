@@ -62,7 +62,7 @@ def lookup_offset(
 ) -> Found:
     """Return the record at `offset`, or the next one if compaction or a marker left a gap (UnifiedLog.read).
 
-    `batch_only`: return the first batch that ends at or above `offset`, with which a fetch begins. Raises
+    `batch_only`: return the first batch that ends at or above `offset`, as a fetch begins with it. Raises
     OffsetOutOfRange outside of the log, and as `open_read` does.
     """
     bounds = log_bounds(fs, partition)

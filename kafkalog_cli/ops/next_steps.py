@@ -1,14 +1,18 @@
 """Next steps of findings and remarks: commands whose placeholders are filled in, and steps that depend on replicas."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.disk.names import place_outside
 from kafkalog_cli.errors import shell_word
 from kafkalog_cli.ops.partition_facts import Replication
-from kafkalog_cli.ops.plans import ChangePlan, Remark
 from kafkalog_cli.ops.settings import SettingsSource
+
+if TYPE_CHECKING:
+    from kafkalog_cli.ops.plans import ChangePlan, Remark
 
 REPLICATE = (
     "stop the broker and move the directory away: `mv -nT PATH PATH_AWAY`. The broker replicates the partition when"
@@ -41,6 +45,12 @@ class ByReplicas(NamedTuple):
 SALVAGE = ByReplicas("copy the readable batches to ./salvaged: `kafkalog recover PATH --salvage salvaged`", REPLICATE)
 """For damage that `recover` does not repair, because valid batches follow it."""
 
+NO_COPY_OF_SEVEN = (
+    "nothing can be done to the file: offsets of Kafka 0.7 are byte positions, which a copy without the damage would"
+    " change. `kafkalog read PATH` prints the messages that can be read"
+)
+"""As SALVAGE, for a partition of Kafka 0.7."""
+
 EPOCHS_STAY = ByReplicas(
     "nothing has to be done: consumers get the records as they are, and a copy has the same epochs", REPLICATE
 )
@@ -68,7 +78,7 @@ def filled(step: str, path: str, file: str, metadata: str | None = None) -> str:
 
     PATH becomes `path`, the path of a partition or a log directory. PATH_AWAY becomes a place for `path` outside its
     parent directory. FILE becomes `file`, and FILE_AWAY such a place for it. FILE_ASIDE becomes a name that brokers
-    ignore. `metadata`: the `--metadata` of the command line, which commands that read the metadata log get, too.
+    ignore. `metadata`: the value of `--metadata`, which is added to commands that read the metadata log.
     """
     words = {
         "PATH": path,

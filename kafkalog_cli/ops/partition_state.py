@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, classify_file, moved_from_root
 from kafkalog_cli.errors import NothingSelected, Unreadable
@@ -22,6 +21,7 @@ from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown, broker_root
 
 if TYPE_CHECKING:
     from kafkalog_cli.broker.log_loader import StartState
+    from kafkalog_cli.change.checkpoint_lines import LineEdit
 
 _OF_START = (FileKind.RECOVERY_POINT_CHECKPOINT.value, FileKind.LOG_START_CHECKPOINT.value)
 
@@ -109,6 +109,8 @@ class PartitionState:
         """
         if self.log_dir is None or self.line(kind) == offset:
             return ()
+        from kafkalog_cli.change.checkpoint_lines import LineEdit
+
         return (LineEdit(kind, self.topic, self.partition, offset),)
 
     def lower(self, kind: FileKind, offset: int) -> tuple[LineEdit, ...]:

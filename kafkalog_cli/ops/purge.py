@@ -7,17 +7,9 @@ from threading import Lock
 from kafkalog_cli.change.changes import partly, remove_directory, remove_files, remove_run_directory
 from kafkalog_cli.change.clean_marker import keep_marker_away
 from kafkalog_cli.change.journal_undo import is_ours
-from kafkalog_cli.change.manifest import (
-    ChangeKind,
-    Manifest,
-    PlannedChange,
-    RunState,
-    begun_ms,
-    read_manifest,
-    run_directory,
-    run_ids,
-)
+from kafkalog_cli.change.manifest import ChangeKind, Manifest, PlannedChange, RunState, read_manifest
 from kafkalog_cli.change.new_partitions import import_leftovers, is_staged
+from kafkalog_cli.change.runs import begun_ms, run_directory, run_ids
 from kafkalog_cli.disk.directory_contents import check_layout
 from kafkalog_cli.disk.durable import not_changed
 from kafkalog_cli.disk.fs import FileStatus, WritableFilesystem
@@ -199,8 +191,8 @@ class _Runs:
     def older_than(self, age_ms: int, clock: Clock) -> tuple[list[OldRun], list[KeptRun], int]:
         """Return the runs that can be removed, the runs that must be kept, and the number of younger runs.
 
-        A run can be removed if it ended `age_ms` ago or before and is not foreign; the last one only if it was not
-        interrupted.
+        A run can be removed if it ended at least `age_ms` ago and is not foreign. The last run can be removed only if
+        it was not interrupted.
         """
         old, young = [], 0
         kept = [KeptRun(run_id, reason) for run_id, reason in self._unreadable.items()]
@@ -247,7 +239,7 @@ def _has_an_undo(manifest: Manifest) -> bool:
 
 
 def _filled(change: PlannedChange) -> str | None:
-    """Return the name that a change gives to a file: an index may be closed and renamed in one change."""
+    """Return the name under which a change leaves a new or moved file; None if it leaves none."""
     if change.kind is ChangeKind.PUT:
         return change.name
     return change.new_name if change.kind is ChangeKind.MOVE else None

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
-from kafkalog_cli.disk.names import is_topic_name, partition_directory_name
+from kafkalog_cli.disk.names import FileKind, is_topic_name, partition_directory_name
 from kafkalog_cli.errors import KafkalogError, NothingSelected
 from kafkalog_cli.format.fault import unreadable
 from kafkalog_cli.log.checkpoints import read_leader_epochs
@@ -19,12 +19,16 @@ Report = Callable[[str, str], None]
 
 
 class Copy(NamedTuple):
-    """A partition in one log directory; `leader_epoch` is the last in its leader-epoch-checkpoint, -1 without any."""
+    """A partition in one log directory; `leader_epoch` is the last in its leader-epoch-checkpoint, -1 without any.
+
+    `was_cleaned`: cleaner-offset-checkpoint has a line of the partition.
+    """
 
     partition: Partition
     leader_epoch: int
     bounds: LogBounds
     shutdown: Shutdown
+    was_cleaned: bool
 
     @property
     def rank(self) -> tuple[int, int]:
@@ -53,11 +57,15 @@ class Replicas:
         self._found: dict[tuple[str, int], tuple[Copy, ...]] = {}
 
     def copies(self, topic: str, number: int) -> tuple[Copy, ...]:
-        """Return the copies of a partition, the best first. A copy that cannot be read is reported and left out."""
+        """Return the copies of a partition, the best first, and of equal copies the copy that starts first.
+
+        A copy that cannot be read is reported and left out.
+        """
         key = (topic, number)
         if key not in self._found:
             found = [self._copy(log_dir, topic, number) for log_dir in self.log_dirs] if is_topic_name(topic) else []
-            self._found[key] = tuple(sorted((copy for copy in found if copy), key=lambda copy: copy.rank, reverse=True))
+            copies = sorted((copy for copy in found if copy), key=lambda copy: copy.bounds.start)
+            self._found[key] = tuple(sorted(copies, key=lambda copy: copy.rank, reverse=True))
         return self._found[key]
 
     def best(self, topic: str, number: int) -> Copy | None:
@@ -72,7 +80,9 @@ class Replicas:
         try:
             partition = open_partition(self._fs, path)
             view = self._views.of(partition)
-            return Copy(partition, self._last_epoch(partition), log_bounds(self._fs, partition, view), view.shutdown)
+            bounds = log_bounds(self._fs, partition, view)
+            was_cleaned = view.line(FileKind.CLEANER_CHECKPOINT) is not None
+            return Copy(partition, self._last_epoch(partition), bounds, view.shutdown, was_cleaned)
         except NothingSelected:
             return None
         except (KafkalogError, OSError) as error:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kafkalog_cli.change.manifest import run_ids
+from kafkalog_cli.change.runs import run_ids
 from kafkalog_cli.disk.directory_contents import looks_like_partition
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.lock import log_dir_of

@@ -9,17 +9,9 @@ from dataclasses import dataclass
 
 from kafkalog_cli.change.clean_marker import hold_marker, release_marker, waits_for
 from kafkalog_cli.change.journal_undo import check_partition, check_undo, sweep, undo
-from kafkalog_cli.change.manifest import (
-    ChangeKind,
-    Manifest,
-    PlannedChange,
-    RunState,
-    read_manifest,
-    run_directory,
-    run_ids,
-)
-from kafkalog_cli.change.manifest_form import MANIFEST
+from kafkalog_cli.change.manifest import ChangeKind, Manifest, PlannedChange, RunState, read_manifest
 from kafkalog_cli.change.new_partition import retire_partition
+from kafkalog_cli.change.runs import MANIFEST, run_directory, run_ids
 from kafkalog_cli.disk.durable import half_changed, marker_left_away, not_changed
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.disk.lock import log_dir_of, real_directory
@@ -304,7 +296,7 @@ def cut_off_run(fs: WritableFilesystem, partition: Partition) -> str | None:
 def is_cut_off_for_good(fs: WritableFilesystem, partition: Partition) -> bool:
     """Whether the partition's last run kept nothing (--discard), and may have been interrupted: no undo is possible.
 
-    It also counts if it is recorded as done, since a sync that fails right after that is reported as an interruption.
+    A run that is recorded as done counts too: a sync that fails right after that is reported as an interruption.
     """
     manifest = _last_manifest(fs, partition)
     return manifest is not None and manifest.discard

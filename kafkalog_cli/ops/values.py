@@ -181,7 +181,7 @@ class _SchemaFiles:
         self._texts: dict[str, str] = {}
 
     def read(self) -> None:
-        """Add all files: the name of a file without its ending is an id, a GUID or a subject."""
+        """Add the schemas of all files. A file is named after the id, the GUID or the subject of its schema."""
         self._collect(self._root, "", 0)
         avro: dict[str, list[str]] = {}
         for name in (name for name, kind in self._kinds.items() if kind == AVRO):
@@ -251,7 +251,7 @@ class UndecodedCounts:
     _others: int = 0
 
     def add(self, what: str, reason: str, offset: int) -> None:
-        """Count the key or value (`what`) of a record."""
+        """Count a key or value (`what`) that was not decoded; `offset` is the offset of its record."""
         place = (what, reason)
         if place in self._counts:
             self._counts[place][1] += 1

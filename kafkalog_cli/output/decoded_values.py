@@ -1,4 +1,4 @@
-"""DecodedContents keys and values in the output of records: as text, or in the member `decoded` of their objects."""
+"""Decoded keys and values in the output of records: as text, or in the member `decoded` of their objects."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

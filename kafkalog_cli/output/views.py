@@ -113,7 +113,7 @@ class RunCounts:
         self._has_hidden = True
 
     def planned(self, partitions: int, counts: Mapping[str, int]) -> Iterator[str]:
-        """Return the end of a dry run; nothing for a single partition without work. `counts` are those of the View."""
+        """Yield the last line of a dry run, if a single partition has work or there are several. `counts`: see View."""
         hint = "; --verbose lists each change" if self._has_hidden else ""
         if partitions > 1:
             would = f"{self._changed} of {counted(partitions, 'partition', 'partitions')} would be changed"

@@ -56,7 +56,7 @@ _Row = TypeVar("_Row")
 
 
 def _of_coordinator(make: Callable[[Iterable[CoordinatorEntry], int], Iterator[_Row]], *, is_kept: bool = True) -> Rows:
-    """Return the rows of partitions; `is_kept`: `make` keeps the last record of each key, which needs a limit."""
+    """Return the rows of partitions. `is_kept`: `make` keeps the last record of each key, so its memory is limited."""
 
     def rows(fs: Filesystem, paths: list[str], on_damage: OnDamage) -> Iterator[_Row]:
         for path in paths:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from kafkalog_cli.change.manifest import new_run_id
+from kafkalog_cli.change.runs import new_run_id
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_imports
 from kafkalog_cli.errors import UsageError

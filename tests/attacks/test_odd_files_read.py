@@ -386,15 +386,15 @@ def test_a_file_that_turns(both, turn, name, evidence):
 
 @pytest.mark.exhaustive(in_turn=True)
 def test_a_partition_of_many_entries(both, evidence):
-    """10^5 names in one directory: each command ends, and soon."""
+    """3,000 names in one directory, 100,000 with `make test-attacks`: each command ends, and soon."""
     partition = both / "ld" / PARTITION
-    count = 100_000 if SCALE > 1 else 10_000
+    count = 100_000 if SCALE > 1 else 3_000
     for number in range(count):
         (partition / f"odd{number}").touch()
     began = time.monotonic()
     for words in COMMANDS.values():
         done(both, words)
-    assert time.monotonic() - began < count / 200
+    assert time.monotonic() - began < max(50, count / 200)
     evidence("R38", len(COMMANDS), PARTS)
 
 

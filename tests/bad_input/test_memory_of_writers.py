@@ -42,12 +42,15 @@ def test_replicas_with_different_large_batches(tmp_path):
 
 
 LINES = {
-    "a large value": (b'{"value":"' + b"a" * (MOST_JSON_LINE_BYTES - 40) + b'"}', 0),
-    "a wide value": (b'{"value":"\xf0\x9f\x98\x80' + b"a" * (MOST_WIDE_JSON_LINE_BYTES - 40) + b'"}', 0),
-    "too wide": (b'{"value":"\\ud83d\\ude00' + b"a" * MOST_WIDE_JSON_LINE_BYTES + b'"}', 1),
-    "too many headers": (b'{"headers":[' + b",".join([b'{"key":""}'] * 2_000_000) + b"]}", 1),
-    "too many lists in a field that is not used": (b'{"value":"v","decoded":[' + b"[]," * 8_000_000 + b"[]]}", 1),
-    "too many levels": (b'{"value":"v","decoded":' + b"[" * 100_000, 1),
+    "a large value": (lambda: b'{"value":"' + b"a" * (MOST_JSON_LINE_BYTES - 40) + b'"}', 0),
+    "a wide value": (lambda: b'{"value":"\xf0\x9f\x98\x80' + b"a" * (MOST_WIDE_JSON_LINE_BYTES - 40) + b'"}', 0),
+    "too wide": (lambda: b'{"value":"\\ud83d\\ude00' + b"a" * MOST_WIDE_JSON_LINE_BYTES + b'"}', 1),
+    "too many headers": (lambda: b'{"headers":[' + b",".join([b'{"key":""}'] * 2_000_000) + b"]}", 1),
+    "too many lists in a field that is not used": (
+        lambda: b'{"value":"v","decoded":[' + b"[]," * 8_000_000 + b"[]]}",
+        1,
+    ),
+    "too many levels": (lambda: b'{"value":"v","decoded":' + b"[" * 100_000, 1),
 }
 
 
@@ -57,7 +60,7 @@ def test_a_line_of_an_input(name, tmp_path):
         pytest.skip("peak memory is in KiB on Linux")
     line, expected = LINES[name]
     (tmp_path / "t-0").mkdir()
-    (tmp_path / "in.json").write_bytes(line + b"\n")
+    (tmp_path / "in.json").write_bytes(line() + b"\n")
     settings = ("--config", "max.message.bytes=200000000", "--single-replica")
     ((code, mebibytes),) = peaks([("append", str(tmp_path / "t-0"), *settings, str(tmp_path / "in.json"))])
     assert code == expected

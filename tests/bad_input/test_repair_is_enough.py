@@ -26,10 +26,9 @@ STATED_ENDS = {"missing-offsets", "log-start-beyond-end"}
 OFFSETS = (0, 1, 5, 20, 57, 60, 100, 1000, 1 << 62)
 
 
-def copied(corpus, source, parent):
+def copied(corpus, source, name, parent):
     """A log directory with one partition of the source."""
     disk = parent / "disk"
-    name = SOURCES[source]
     shutil.copytree(corpus / source, disk)
     for path in [*disk.iterdir()]:
         if path.is_dir() and path.name != name:
@@ -102,7 +101,7 @@ def test_after_recover_there_is_nothing_left_to_repair(corpus, tmp_path, source,
     count = part_of(CASES // len(SOURCES))
     for seed in range(count):
         chance = random.Random(f"{source} {seed}")
-        disk, partition = copied(corpus, source, tmp_path)
+        disk, partition = copied(corpus, source, SOURCES[source], tmp_path)
         if chance.random() < 0.3:
             (disk / ".kafka_cleanshutdown").unlink(missing_ok=True)
         for _ in range(chance.choice([1, 1, 2, 3])):

@@ -134,6 +134,17 @@ def test_offsets_that_lie(offsets, kind):
     assert kind in kinds_in(b"".join(map(good, offsets)), **EPOCHS)
 
 
+@pytest.mark.parametrize("level", list(Level))
+@pytest.mark.parametrize("base", [-1, -2, -10, -(1 << 63)])
+@pytest.mark.parametrize("before", [[], [0]])
+def test_a_batch_that_begins_below_zero(level, base, before):
+    """No CRC covers the base offset. Batches before it leave room for its last offset, which is above theirs."""
+    records = [record(at, b"k", b"v") for at in range(20)]
+    log = b"".join(map(good, before)) + batch(base, records, max_ms=START_MS) + good(20)
+    found = [one for one in found_in({f"{0:020}.log": log, **EPOCHS}, level) if one.path.endswith(LOG)]
+    assert [one.position for one in found if one.severity is Severity.CORRUPTION] == [len(before) * len(FIRST)]
+
+
 def test_offsets_below_the_base_offset():
     name = f"{10:020}.log"
     found = found_in({name: good(5) + good(11), **EPOCHS})

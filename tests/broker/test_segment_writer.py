@@ -58,12 +58,21 @@ batches_of = (rising | st.lists(offsets, max_size=12)).flatmap(
 )
 
 
-@example(batches=[(100, BASE + 1, 1), (100, BASE + 2, 2), (100, BASE + 2, 3)], interval=0, slots=9, split=0)
-@given(batches=batches_of, interval=st.integers(0, 900), slots=st.integers(2, 12), split=st.integers(0, 40))
-def test_as_batch_by_batch(batches, interval, slots, split):
+@example(
+    batches=[(100, BASE + 1, 1), (100, BASE + 2, 2), (100, BASE + 2, 3)], interval=0, slots=9, split=0, arrays=False
+)
+@example(batches=[(100, BASE + row, 9 - row) for row in range(10)], interval=60, slots=60, split=1, arrays=True)
+@given(
+    batches=batches_of,
+    interval=st.integers(0, 900) | st.just(60),
+    slots=st.integers(2, 60),
+    split=st.integers(0, 40),
+    arrays=st.booleans(),
+)
+def test_as_batch_by_batch(batches, interval, slots, split, arrays):
     index_bytes = slots * 12
     indexes = GrowingIndexes(BASE, interval, index_bytes)
-    whole = columns(batches)
+    whole = columns(batches).arrays() if arrays and batches else columns(batches)
     done, error = indexes.add(whole.part(0, min(split, len(batches))), min(split, len(batches)))
     if error is None and split < len(batches):
         more, error = indexes.add(whole.part(split, len(batches)), len(batches) - split)
@@ -91,6 +100,25 @@ def test_numpy_columns_give_the_same():
         made.append((indexes.offset_index, indexes.time_index))
     assert made[0] == made[1]
     assert len(made[0][0]) > 200
+
+
+@given(
+    batches=st.lists(st.tuples(st.integers(61, 400), st.integers(1, 5), st.integers(-1, 30)), min_size=9, max_size=60),
+    interval=st.integers(0, 900) | st.just(60),
+    split=st.integers(1, 40),
+)
+def test_batches_with_rising_offsets_are_added_at_once(batches, interval, split):
+    batches = [
+        (size, BASE + sum(step for _, step, _ in batches[:row]), ms) for row, (size, _, ms) in enumerate(batches)
+    ]
+    whole, split = columns(batches).arrays(), min(split, len(batches))
+    indexes = GrowingIndexes(BASE, interval, 1 << 20)
+    assert indexes.add(whole.part(0, split), split) == (split, None)
+    assert indexes._add_at_once(whole.part(split, len(batches))) if split < len(batches) else True
+    assert indexes.close() is None
+    wanted_offsets, wanted_times, *_ = twin(batches, interval, 1 << 20)
+    assert list(indexes.offset_entries) == wanted_offsets
+    assert list(indexes.time_entries) == wanted_times
 
 
 def test_the_rule_begins_where_the_file_was_opened():

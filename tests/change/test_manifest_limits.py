@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from kafkalog_cli.change import manifest as manifests
+from kafkalog_cli.change import runs
 from kafkalog_cli.change.changes import entries_below
 from kafkalog_cli.change.journal import apply
 from kafkalog_cli.change.journal_undo import check_undo, undo
@@ -207,5 +208,5 @@ def test_no_run_gets_the_name_of_an_earlier_run_of_the_process(monkeypatch):
     """The clock of a demo may stand still, and the suffix has 65,536 values: an append found the run of the append before."""
     suffixes = iter(["ab12", "ab12", "ab12", "cd34"])
     monkeypatch.setattr("secrets.token_hex", lambda _: next(suffixes))
-    names = [manifests.new_run_id("append", 1_795_442_400_000) for _ in range(2)]
+    names = [runs.new_run_id("append", 1_795_442_400_000) for _ in range(2)]
     assert names == [f"20261123T140000.000Z-append-{suffix}" for suffix in ("ab12", "cd34")]

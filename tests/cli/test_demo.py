@@ -5,8 +5,7 @@ import shlex
 
 import pytest
 
-from kafkalog_cli.ops.demo import GROUP_PARTITION
-from kafkalog_cli.output.demo_text import TOUR
+from kafkalog_cli.ops.demo import GROUP_PARTITION, TOUR
 from tests.support.commands import kafkalog
 
 NOW = "2026-11-23T14:00:00Z"

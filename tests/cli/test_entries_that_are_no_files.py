@@ -2,11 +2,12 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.cli.test_every_next_step import commands_of, execute
+from tests.cli.test_every_next_step import COMMAND, commands_of, execute
 from tests.support.commands import kafkalog
 from tests.support.logs import R, batch_v2, write_segment
 
@@ -36,8 +37,8 @@ def partition(tmp_path, monkeypatch):
     return folder
 
 
-def findings(path):
-    code, out, err = kafkalog("verify", path, "--config", "cleanup.policy=delete", "--format", "json")
+def findings(path, *options):
+    code, out, err = kafkalog("verify", path, *options, "--config", "cleanup.policy=delete", "--format", "json")
     assert not err
     return code, [line for line in map(json.loads, out.splitlines()) if line["type"] == "finding"]
 
@@ -84,6 +85,83 @@ def test_recover_names_the_step_for_an_entry_at_the_root(partition, name, make):
     execute(step)
     assert kafkalog("recover", partition).code == 0
     assert kafkalog("verify", partition).code == 0
+
+
+@pytest.mark.parametrize("command", ["ls", "inspect"])
+@pytest.mark.parametrize("kind", ["a directory", "a pipe", "a link to nothing"])
+def test_other_readers_name_the_same_step(partition, command, kind):
+    """`ls` and `inspect` said that the index is missing, and advised a `recover` that is refused."""
+    path = partition / f"{0:020}.index"
+    path.unlink()
+    MAKERS[kind](str(path))
+    said = kafkalog(command, partition)
+    assert "--indexes-only" not in said.out + said.err
+    execute(next(each for each in COMMAND.findall(said.out + said.err) if each.startswith("mv ")))
+    said = kafkalog(command, partition)
+    execute(next(each for each in COMMAND.findall(said.out + said.err) if "--indexes-only" in each))
+    assert findings(partition)[0] == 0
+
+
+def test_a_refused_repair_tells_of_no_change(partition):
+    """It said of indexes "it belongs to no segment: removed" beside "nothing was changed"."""
+    (partition / LOG).rename(partition / f"{1000:020}.log")
+    refused = kafkalog("recover", partition)
+    assert (refused.code, "not recovered, nothing was changed" in refused.out) == (14, True)
+    assert "removed" not in refused.out
+
+
+ROOT_NAMES = [
+    "recovery-point-offset-checkpoint",
+    "log-start-offset-checkpoint",
+    "replication-offset-checkpoint",
+    "cleaner-offset-checkpoint",
+    ".kafka_cleanshutdown",
+    ".lock",
+]
+ROOT_MAKERS = {**MAKERS, "a link to another kind of file": lambda path: Path(path).symlink_to("/etc/passwd")}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("level", ["quick", "normal"])
+@pytest.mark.parametrize("name", ROOT_NAMES)
+@pytest.mark.parametrize("kind", ROOT_MAKERS)
+def test_each_step_helps_at_the_root(partition, name, kind, level):
+    """No repair of the partition is advised before the entry is moved away. The parent directory is no log directory."""
+    disk = (partition.parent.parent / "disks" / "disk").resolve()
+    disk.parent.mkdir()
+    partition.parent.rename(disk)
+    (disk / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=abcdefghijklmnopqrstuv\n")
+    (disk / partition.name / "partition.metadata").write_text("version: 0\ntopic_id: abcdefghijklmnopqrstuw\n")
+    (disk / partition.name / f"{0:020}.index").unlink()
+    path = disk / name
+    path.unlink(missing_ok=True)
+    ROOT_MAKERS[kind](str(path))
+    for turn in range(4):
+        code, found = findings(disk, "--level", level)
+        if not turn:
+            (line,) = [line for line in found if line["path"] == str(path)]
+            assert (line["kind"], line["severity"]) in {("odd-file", "warning"), ("foreign-directory", "warning")}
+        commands = [command for line in found for command in commands_of(line)]
+        if not commands:
+            break
+        execute(commands[0])
+    assert [line for line in found if line["severity"] != "info"] == []
+    assert (code, len([*disk.parent.iterdir()])) == (0, 2 if kind in ("a directory", "a link to a directory") else 1)
+
+
+def test_a_file_as_the_directory_of_runs(partition):
+    """`recover` refuses until it is gone, so this step comes first."""
+    (partition / f"{0:020}.index").unlink()
+    shutil.rmtree(partition / ".kafkalog")
+    (partition / ".kafkalog").write_bytes(b"")
+    _, found = findings(partition)
+    commands = [command for line in found for command in commands_of(line)]
+    assert set(commands) == {f"rm -r {partition}/.kafkalog"}
+    execute(commands[0])
+    code, found = findings(partition)
+    assert code == 3
+    execute(next(command for line in found for command in commands_of(line)))
+    assert findings(partition)[0] == 0
 
 
 def test_a_file_of_kafka_07_beside_a_log(partition):

@@ -9,7 +9,8 @@ import pytest
 
 from kafkalog_cli.change.changes import Cut, Drop, Move
 from kafkalog_cli.change.journal import apply
-from kafkalog_cli.change.manifest import RunInfo, new_run_id
+from kafkalog_cli.change.manifest import RunInfo
+from kafkalog_cli.change.runs import new_run_id
 from kafkalog_cli.disk.fs import RealFilesystem
 from tests.cli.test_undo import NOW_MS, fits_its_schema, kafkalog, partitions, tree
 from tests.disk.test_lock import held_by_another_process

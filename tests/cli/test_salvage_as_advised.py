@@ -49,6 +49,19 @@ def test_the_salvage_of_a_finding(corpus, tmp_path, monkeypatch, kind, make):
         assert all(STATED.search(line["next_step"]) for line in left), left
 
 
+@pytest.mark.parametrize("base", [-1, -7])
+def test_a_batch_that_begins_below_zero(tmp_path, monkeypatch, base):
+    """A broker does not start with it, so the copy is made without it."""
+    monkeypatch.chdir(tmp_path)
+    log = sound() / LOG
+    log.write_bytes(base.to_bytes(8, "big", signed=True) + log.read_bytes()[8:])
+    _, found = findings([DISK])
+    (line,) = [line for line in found if line["position"] == 0 and line["severity"] == "corruption"]
+    command = next(command for command in commands_of(line) if "--salvage" in command)
+    assert salvaged(command) == 4
+    assert findings([DISK, "--level", "deep"])[0] == 0
+
+
 def test_a_swap_file_that_is_the_only_copy(tmp_path, monkeypatch):
     """A cleaning was cut off after it had removed its input; then a bit flipped in its output."""
     monkeypatch.chdir(tmp_path)

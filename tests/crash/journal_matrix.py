@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from kafkalog_cli.change.journal_undo import check_undo, undo
 from kafkalog_cli.change.manifest import RunState, read_manifest
-from kafkalog_cli.change.manifest_form import MANIFEST
+from kafkalog_cli.change.runs import MANIFEST
 from tests.crash.journal_cases import (
     CHECKPOINT,
     OWN,

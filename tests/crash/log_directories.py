@@ -8,9 +8,9 @@ from __future__ import annotations
 import tarfile
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 from kafkalog_cli.disk.fs import FileAttributes
+from tests.support.archives import CORPUS
 from tests.support.logs import (
     BASE_TIME_MS,
     R,
@@ -33,7 +33,6 @@ RECOVERY_POINT = f"{ROOT}/recovery-point-offset-checkpoint"
 INTERVAL_BYTES = 100
 END = 22
 MARKER_BYTES = b'{"version":0,"brokerEpoch":7}'
-CORPUS = Path(__file__).parents[1] / "fixtures" / "corpus" / "corpus.tar.xz"
 METADATA = b"version: 0\ntopic_id: kFQ3lUTFSsWWjXbfvbOpDw\n"
 
 Batches = list[tuple[bytes, int, int]]  # bytes, last offset, largest timestamp

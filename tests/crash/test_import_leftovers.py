@@ -6,13 +6,7 @@ from copy import deepcopy
 
 import pytest
 
-from kafkalog_cli.change.new_partitions import (
-    NewPartitions,
-    StagedPartition,
-    is_staged,
-    record_of,
-    staged_name,
-)
+from kafkalog_cli.change.new_partitions import NewPartitions, StagedPartition, is_staged, record_of, staged_name
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.disk.posix_lock import IMPORT_BYTE

@@ -146,10 +146,11 @@ def test_a_large_batch_comes_in_parts(compiled, codec):
         bodies.append(body)
     assert len(bodies) == 3
     again = bytes(encoder.finish(header, bodies).data)
-    (batch,) = read_batches(again)
-    assert list(read_records(again, batch)) == list(read_records(log, next(iter(read_batches(log)))))
     if codec == 0:
         assert again == log
+        return
+    (batch,) = read_batches(again)
+    assert list(read_records(again, batch)) == list(read_records(log, next(iter(read_batches(log)))))
 
 
 @given(

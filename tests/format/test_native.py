@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from kafkalog_cli.format.kernels import native
-from kafkalog_cli.format.kernels.native import MachineCode, pack, unpack
+from kafkalog_cli.format.kernels.native import KernelCode, pack, unpack
 
 pytest.importorskip("numba")
 
 ROOT = Path(__file__).parents[2]
-KERNEL = MachineCode("a:b", "_b", "1i2", 2, b"\nco\0de")
+KERNEL = KernelCode("a:b", "_b", "1i2", 2, b"\nco\0de")
 
 
 def test_what_is_packed_is_unpacked():
@@ -120,6 +120,61 @@ def test_another_installation_of_the_same_sources_uses_the_same_code(tmp_path):
     with (copy / "kafkalog_cli" / "format" / "kernels" / "compiled_scan.py").open("a") as source:
         source.write("# another version\n")
     assert python(READY, tmp_path / "kept", "ask", root=copy) == [False, False]
+
+
+@pytest.mark.slow
+def test_bitcode_that_does_not_suit_is_compiled_again(monkeypatch):
+    """Another LLVM cannot read it, and a processor without the instruction for CRC-32C cannot execute it."""
+    from kafkalog_cli.format.kernels import assembling
+    from kafkalog_cli.output.kernels import IS_PLAIN_DUMP
+
+    kernel = native.bitcode_of(IS_PLAIN_DUMP)
+    shipped = {IS_PLAIN_DUMP: kernel._replace(code=b"BC of another LLVM"), native.SCAN: native.bitcode_of(native.SCAN)}
+
+    class Store:
+        def __init__(self):
+            self.saved = []
+
+        def load(self, name):
+            return None
+
+        def save(self, name, data):
+            self.saved.append((name, data))
+
+        def shipped(self, name):
+            return pack(shipped[name])
+
+    store = Store()
+    monkeypatch.setattr(native, "_store", store)
+    found = native.machine_code(IS_PLAIN_DUMP)
+    assert (found.name, found.arguments, found.results) == (IS_PLAIN_DUMP, kernel.arguments, 1)
+    assert [name for name, _ in store.saved] == [IS_PLAIN_DUMP]
+    shipped[IS_PLAIN_DUMP] = kernel
+    compiled = []
+    monkeypatch.setattr(native, "bitcode_of", compiled.append)
+    assert native.machine_code(IS_PLAIN_DUMP).code
+    assert native.machine_code(native.SCAN).code
+    assert not compiled
+    monkeypatch.setattr(assembling, "crc_functions", lambda: None)
+    with pytest.raises(assembling.UnusableBitcode):
+        assembling.assembled(shipped[native.SCAN].code)
+
+
+@pytest.mark.parametrize("family", ["x86_64", "aarch64"])
+def test_the_crc_instructions_of_each_processor_family_are_known_to_llvm(family):
+    import llvmlite.binding as llvm
+
+    from kafkalog_cli.format.kernels import assembling
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    steps = assembling._CRC_STEPS[family]
+    module = llvm.parse_assembly(steps.functions)
+    module.verify()
+    machine = llvm.Target.from_triple(f"{family}-unknown-linux-gnu").create_target_machine(features=f"+{steps.feature}")
+    text = machine.emit_assembly(module)
+    words = {"x86_64": ("crc32q", "crc32b"), "aarch64": ("crc32cx", "crc32cb")}[family]
+    assert all(word in text for word in words)
 
 
 def test_kernels_that_cannot_be_kept_work(tmp_path, monkeypatch):

@@ -14,9 +14,9 @@ import pytest
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
+from tests.support.archives import corpus_names
 from tests.support.commands import everything
 
-ARCHIVE = Path(__file__).parents[1] / "fixtures" / "corpus" / "corpus.tar.xz"
 IDENTITY = re.compile(rb"\[B@[0-9a-f]+")  # the DefaultDecoder prints a Java object's identity
 
 USAGE = {
@@ -84,7 +84,7 @@ def mismatches(case, folder, forced=False):
             yield name, argv, ours[2][:200]
 
 
-@pytest.fixture(params=sorted({n.split("/")[1] for n in tarfile.open(ARCHIVE).getnames() if n.count("/") > 1}))
+@pytest.fixture(params=sorted({name.split("/")[0] for name in corpus_names() if "/" in name}))
 def case(request, corpus, monkeypatch):
     folder = corpus / request.param
     monkeypatch.chdir(folder)

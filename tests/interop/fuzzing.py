@@ -2,16 +2,15 @@
 
 import argparse
 import shutil
-import tarfile
 import tempfile
 import time
 from pathlib import Path
 
 from tests.interop.loader_cases import write
 from tests.interop.real_kafka import VERSION
+from tests.support.archives import CORPUS, unpack
 
 RECORD_MARK = "<!-- last run -->\n"
-CORPUS = Path(__file__).parents[1] / "fixtures" / "corpus" / "corpus.tar.xz"
 
 
 def run_fuzz(description, count, fuzz, *, flags=()):
@@ -45,8 +44,7 @@ def run_fuzz(description, count, fuzz, *, flags=()):
 def unpacked_corpus(folder):
     """The corpus below `folder`, and beside it a folder to work in."""
     (folder / "work").mkdir()
-    with tarfile.open(CORPUS) as tar:
-        tar.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+    unpack(CORPUS, folder)
     return folder / "corpus", folder / "work"
 
 

@@ -13,7 +13,7 @@ import pytest
 import kafkalog_cli as kl
 from kafkalog_cli.cli.commands import COMMANDS
 from kafkalog_cli.errors import PathNotFound
-from kafkalog_cli.library.on_path import OnPath
+from kafkalog_cli.library.logs import OnPath
 from tests.cli.test_append import kafkalog, tree
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example"

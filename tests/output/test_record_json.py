@@ -4,7 +4,6 @@ import base64
 import json
 import re
 import tarfile
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -24,11 +23,9 @@ from tests.bad_input.makers import (
     record,
 )
 from tests.output.output_segments import CONTEXT, SEVEN, blocks, plain_lines
+from tests.support.archives import corpus_names
 
-ARCHIVE = Path(__file__).parents[1] / "fixtures" / "corpus" / "corpus.tar.xz"
-CASES = sorted(
-    name.split("/")[1] for name in tarfile.open(ARCHIVE).getnames() if name.endswith("/expected/COMMANDS.tsv")
-)
+CASES = sorted(name.split("/")[0] for name in corpus_names() if name.endswith("/expected/COMMANDS.tsv"))
 FOUND = re.compile(r"Found \d+ invalid bytes at the end of \S+\n\Z")
 OPEN = re.compile(r"(?<=crc: )\d+(?=\})|(?<=headerKeys: \[\] )(LeaderChange|Snapshot|KRaft)[^\n]*")
 """What the text has and our lines do not: CRCs of single messages, KRaft's control records in Java's words."""

@@ -99,7 +99,7 @@ def test_checked_bytes_are_sent_from_memory(log_dir):
     with serving(log_dir) as server, KafkaClient(server.server.address) as client:
         assert partition(fetch(client, 0, most=size))["records"] == whole[:size]
         until = time.monotonic() + 20
-        while server.catalog.find("orders", 0)._map(0)._at < 2 * size:  # the server reads ahead after its response
+        while server.catalog.find("orders", 0).own.map(0)._at < 2 * size:  # the server reads ahead after its response
             assert time.monotonic() < until
             time.sleep(0.01)
         with path.open("r+b") as file:
@@ -125,7 +125,7 @@ def test_small_batches_are_read_ahead_as_far_as_the_next_response_needs(log_dir)
     with serving(log_dir) as server, KafkaClient(server.server.address) as client:
         sent = len(partition(fetch(client, 0, most=most))["records"])
         until = time.monotonic() + 20
-        while server.catalog.find("orders", 0)._map(0)._at < sent + most - size:
+        while server.catalog.find("orders", 0).own.map(0)._at < sent + most - size:
             assert time.monotonic() < until
             time.sleep(0.01)
 
@@ -138,7 +138,7 @@ def test_a_log_with_a_snapshot_at_its_end_is_not_read_for_open_transactions(log_
         (log_dir / "orders-0" / f"{3000:020d}.snapshot").write_bytes(producer_snapshot([]))
     with serving(log_dir) as server, KafkaClient(server.server.address) as client:
         assert partition(fetch(client, 0, isolationLevel=1))["lastStableOffset"] == 3000
-        assert (server.catalog.find("orders", 0)._map(0)._at < len(whole)) == is_stopped_cleanly
+        assert (server.catalog.find("orders", 0).own.map(0)._at < len(whole)) == is_stopped_cleanly
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the count of packets is Linux's")
@@ -190,7 +190,8 @@ def test_offsets_by_time(log_dir):
         assert offset(-3) == (0, 29, 4)
         assert offset(BASE_TIME_MS + 12) == (0, 12, 4)
         assert offset(BASE_TIME_MS + 30) == offset(-5) == (0, -1, -1)
-        assert offset(-3, 6) == (35, -1, -1)
+        assert offset(-3, 6) == offset(-6, 10) == (35, -1, -1)
+        assert offset(-6, 11) == (0, -1, -1)  # nothing is uploaded, as without tiered storage
 
 
 def test_aborted_and_open_transactions(tmp_path):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog_cli.ops.session.options import Context
 from tests.serve.test_serve_fetch import fetch, log_dir, partition  # noqa: F401 fixture
 from tests.support.kafka_client import APIS, KafkaClient, request_frame, response_of
 from tests.support.logs import BASE_TIME_MS, R, batch_v2
@@ -77,6 +78,38 @@ def test_half_requests_and_too_many_connections(log_dir):  # noqa: F811
         with socket.create_connection(server.server.address, 10) as idle:
             assert closes(idle)
         assert is_well(server)
+
+
+def test_a_client_that_comes_again_and_again_is_reported_once_a_minute(log_dir):  # noqa: F811
+    """kafka-replica-verification sends Fetch 18 to every broker, again and again: 2,200 lines a minute."""
+    now = [100.0]
+    with serving(log_dir, context=Context(clock=lambda: now[0])) as server:
+
+        def again(version, times):
+            for _ in range(times):
+                with socket.create_connection(server.server.address, 10) as client:
+                    client.sendall(struct.pack(">ihhih", 10, 1, version, 5, -1))
+                    assert closes(client)
+            wait_until(lambda: "kafkalog-client" not in {one.name for one in threading.enumerate()})
+
+        again(18, 5)
+        again(19, 2)
+        now[0] += 61
+        again(18, 2)
+        said = [note.message.partition(" is not served ")[2] for note in server.notes]
+        assert said == ["(served: v4 to v17)"] * 2 + ["(served: v4 to v17) (4 more times since the last report)"]
+
+
+def test_refused_connections_are_reported(log_dir):  # noqa: F811
+    from kafkalog_cli.ops.serve.server import ServerLimits
+
+    with serving(log_dir, limits=ServerLimits(connections=1)) as server:
+        with socket.create_connection(server.server.address, 10):
+            for _ in range(3):
+                with socket.create_connection(server.server.address, 10) as one_more:
+                    assert closes(one_more)
+        (note,) = server.notes
+        assert note.message.endswith(" closed: more than 1 at a time (--max-connections)")
 
 
 def test_a_slow_reader_does_not_stop_others(log_dir):  # noqa: F811

@@ -15,7 +15,7 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.disk.posix_lock import lock_owner
 from kafkalog_cli.errors import BadInput, NotChanged
-from kafkalog_cli.ops.importing import job, processes
+from kafkalog_cli.ops.importing import job
 from kafkalog_cli.ops.importing.scattering import Places
 from kafkalog_cli.ops.importing.sources import ImportRequest
 from kafkalog_cli.ops.importing.task import BuildTask, Where, scattered
@@ -29,8 +29,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere one p
 
 @pytest.fixture(autouse=True)
 def several(monkeypatch):
-    monkeypatch.setattr(processes, "LEAST_BYTES", 0)
-    monkeypatch.setattr(processes, "_cores", lambda: 3)
+    monkeypatch.setattr(job, "LEAST_BYTES", 0)
+    monkeypatch.setattr(job, "_cores", lambda: 3)
 
 
 def sorted_out(log_dir, partitions=5, rows=200, wrong=None):
@@ -72,7 +72,7 @@ def test_the_same_files(tmp_path, monkeypatch):
     """Bit for bit those that one process makes, in the same order."""
     made, pids = {}, []
     for name, least in (("several", 0), ("one", 1 << 60)):
-        monkeypatch.setattr(processes, "LEAST_BYTES", least)
+        monkeypatch.setattr(job, "LEAST_BYTES", least)
         new = new_log_dir(tmp_path / name)
         result = commit(new, sorted_out(new))
         made[name] = digests(new), [one._replace(staged="", inode=0) for one in result.done]
@@ -144,8 +144,8 @@ def test_they_end_with_the_one_that_began_them(tmp_path):
 _SLOW_IMPORT = """
 import os, sys, time
 from kafkalog_cli.cli.app import run
-from kafkalog_cli.ops.importing import processes, task
-processes.LEAST_BYTES, processes._cores = 0, lambda: 2
+from kafkalog_cli.ops.importing import job, task
+job.LEAST_BYTES, job._cores = 0, lambda: 2
 task.BuildTask.__call__ = lambda _, job: (os.write(1, b"builds\\n"), time.sleep(60 * job.partition))
 sys.exit(run(sys.argv[1:]))
 """

@@ -15,9 +15,9 @@ from tests.spark.sql_fuzz import answer_of, plain
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
-QUERIES = 8
+QUERIES = 2
 """So many of each seed."""
-SEEDS = {31_000: 6, 31_008: 2, 31_016: 4}
+SEEDS = dict(zip(range(31_000, 31_024, QUERIES), (1, 2, 1, 0, 1, 1, 1, 2, 1, 1, 1, 1), strict=True))
 """How many queries of a seed the tasks aggregate, at least."""
 READ_IN_TASKS = "kafkalog-partials"
 

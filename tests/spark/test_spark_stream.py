@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.ops.test_segments_inside_sets import write_log as write_log_inside_sets
 from tests.spark.spark_reading import PICKLER, source, subset
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker
 
@@ -212,6 +213,19 @@ def test_limits_go_on_and_come_to_the_end(sizes, most):
     raise AssertionError
 
 
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    "limit", [{"maxOffsetsPerTrigger": "1"}, {"maxOffsetsPerTrigger": "5", "maxRecordsPerPartition": "1"}]
+)
+def test_one_offset_at_a_time_over_segments_that_begin_inside_sets(tmp_path, seed, limit):
+    start, end = write_log_inside_sets(tmp_path / "orders-0", seed)
+    stream = Stream(tmp_path, startingOffsets="earliest", **limit)
+    found = [part for _ in range(start, end) if (part := stream.take())]
+    assert [row for part in found for row in part] == of(0, start, end)
+    assert max(map(len, found)) == int(limit["maxOffsetsPerTrigger"])
+
+
 def test_now_is_when_the_query_began(tmp_path):
     log = Log(tmp_path)
     log.add(5)
@@ -377,6 +391,22 @@ def test_a_query_goes_on_where_it_was(spark, tmp_path):
     found = [tuple(row) for row in spark.read.parquet(str(tmp_path / "result")).collect()]
     assert sorted(row[:2] for row in found) == sorted(wanted)
     assert all(bytes(value) == b"%d" % offset for _, offset, value in found)
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+@pytest.mark.exhaustive(in_turn=True)
+def test_a_query_over_segments_that_begin_inside_sets(spark, tmp_path):
+    """Each micro-batch takes one offset of each partition: together they have the records of a plain read."""
+    root = tmp_path / "logs"
+    root.mkdir()
+    wanted = []
+    for number, seed in enumerate((3, 5)):
+        wanted += of(number, *write_log_inside_sets(root / f"orders-{number}", seed))
+    taken = run(spark, root, tmp_path, maxOffsetsPerTrigger="2", maxRecordsPerPartition="1")
+    found = [tuple(row) for row in spark.read.parquet(str(tmp_path / "result")).select("partition", "offset").collect()]
+    assert max(taken) == 2
+    assert sorted(found) == sorted(wanted)
 
 
 @pytest.mark.spark

@@ -384,33 +384,45 @@ def test_the_schemas_of_a_topic_are_read_once(shop, monkeypatch):
     assert len(reads) == 1
 
 
+ORDERS = "select offset, value_struct.to.town, value_struct.note from orders where value_struct.id {} order by 1"
+OF_WORDS = """select value_struct.`select`, value_struct.`end`.member0, value_struct.day, value_struct.`order`['k'],
+ value_struct.price, value_struct.empty is null, unix_millis(value_struct.timestamp) from words order by offset"""
+JOINED = (
+    "select o.value_struct.id, c.value_struct.page_name, v.offset from orders o, clicks c, views v where o.offset = 0"
+)
+ANSWERS = {
+    ORDERS.format("> 0"): [(0, "Ulm", None), (1, "Ulm", "hi")],
+    ORDERS.format("= 8"): [(1, "Ulm", "hi")],
+    "select count(*) from orders where value_struct is null": [(1,)],
+    "select value_struct from orders where offset = 1": [({"id": 8, "to": {"town": "Ulm"}, "note": "hi"},)],
+    JOINED: [(7, "x", 0)],
+    "select offset from words where 'value_struct' = 'a'": [],
+    OF_WORDS: [(1, "a", "1970-01-02", 0.5, "1.27", False, 1), *[(None,) * 5 + (True, None)] * 2],
+}
+
+
 @pytest.mark.spark
+@pytest.mark.exhaustive
 @pytest.mark.xdist_group("spark")
-def test_sql_with_structs(shop, spark):
-    given = ("--schemas", shop / "more")
-    query = "select offset, value_struct.to.town, value_struct.note from orders where value_struct.id {} order by 1"
-    assert rows(shop, query.format("> 0"), *given) == [(0, "Ulm", None), (1, "Ulm", "hi")]
-    assert rows(shop, query.format("= 8"), *given) == [(1, "Ulm", "hi")]
-    assert rows(shop, "select count(*) from orders where value_struct is null", *given) == [(1,)]
-    whole = rows(shop, "select value_struct from orders where offset = 1", *given)
-    assert whole == [({"id": 8, "to": {"town": "Ulm"}, "note": "hi"},)]
-    joined = "select o.value_struct.id, c.value_struct.page_name, v.offset from orders o, clicks c, views v where o.offset = 0"
-    assert rows(shop, joined, *given) == [(7, "x", 0)]
-    assert rows(shop, "select offset from words where 'value_struct' = 'a'", *given) == []
-    words = (
-        "select value_struct.`select`, value_struct.`end`.member0, value_struct.day, value_struct.`order`['k'], "
-        "value_struct.price, value_struct.empty is null, unix_millis(value_struct.timestamp) from words order by offset"
-    )
-    assert rows(shop, words, *given) == [
-        (1, "a", "1970-01-02", 0.5, "1.27", False, 1),
-        *[(None,) * 5 + (True, None)] * 2,
-    ]
-    code, _, err = kafkalog("sql", shop, "select value_struct from views", *given)
-    assert (code, "views has no column value_struct" in err) == (2, True)
-    code, _, err = kafkalog("sql", shop, "select key_struct from orders", *given)
-    assert (code, "there is no schema orders-key in" in err) == (2, True)
-    code, _, err = kafkalog("sql", shop, "select value_struct from orders", "--value-format", "json", *given)
-    assert (code, "orders has no column value_struct" in err) == (2, True)
+@pytest.mark.parametrize("query", ANSWERS)
+def test_sql_with_structs(shop, spark, query):
+    assert rows(shop, query, "--schemas", shop / "more") == ANSWERS[query]
+
+
+@pytest.mark.spark
+@pytest.mark.exhaustive
+@pytest.mark.xdist_group("spark")
+@pytest.mark.parametrize(
+    ("query", "options", "message"),
+    [
+        ("select value_struct from views", (), "views has no column value_struct"),
+        ("select key_struct from orders", (), "there is no schema orders-key in"),
+        ("select value_struct from orders", ("--value-format", "json"), "orders has no column value_struct"),
+    ],
+)
+def test_sql_without_structs(shop, spark, query, options, message):
+    code, _, err = kafkalog("sql", shop, query, *options, "--schemas", shop / "more")
+    assert (code, message in err) == (2, True)
 
 
 @pytest.mark.spark

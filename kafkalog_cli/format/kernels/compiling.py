@@ -1,17 +1,18 @@
-"""Compile kernels with Numba to machine code that `native` loads, without Numba's reference counting of arrays."""
+"""Compile kernels with Numba to LLVM's bitcode, without Numba's reference counting of arrays."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
+import llvmlite.binding as llvm
 from numba import types
-from numba.core import codegen, compiler, config
+from numba.core import codegen, compiler
 from numba.core.options import DefaultOptions
 from numba.core.registry import CPUDispatcher, CPUTarget, cpu_target
 
-from kafkalog_cli.format.kernels.native import BOOLEAN, CALLED_BY_LLVM, INTEGER, MachineCode
+from kafkalog_cli.format.kernels.assembling import native_machine
+from kafkalog_cli.format.kernels.native import BOOLEAN, INTEGER, KernelCode
 
 _OPTIONS: dict[str, Any] = {"nopython": True, "nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 if hasattr(DefaultOptions, "_nrt"):
@@ -68,6 +69,10 @@ class _Target(CPUTarget):
 class _Dispatcher(CPUDispatcher):
     targetdescr = _Target("cpu")
 
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Compile a function once for all numbers of a type: Numba would do it again for each constant."""
+        return super().get_call_template([types.unliteral(each) for each in args], kws)
+
 
 def kernel(function: Any, **options: Any) -> Any:
     """Declare a function that allocates nothing and that other kernels call."""
@@ -108,49 +113,37 @@ def entry(*arguments: types.Type) -> Any:
     return declared
 
 
-@contextmanager
-def _less_inlining() -> Iterator[None]:
-    """Use LLVM's level 2: with level 3, kernels are as fast, but up to twice as large and twice as slow to compile."""
-    settings: Any = config
-    former = settings.OPT
-    settings.OPT = type(former)(2)
-    try:
-        yield
-    finally:
-        settings.OPT = former
-
-
-def compile_entry(name: str) -> MachineCode:
-    """Compile a kernel of an imported module."""
+def bitcode_of(name: str) -> KernelCode:
+    """Compile a kernel of an imported module, with all that it calls."""
     dispatcher, arguments = ENTRIES[name]
     flags: Any = compiler.Flags()
     dispatcher.targetdescr.options.parse_as_flags(flags, dispatcher.targetoptions)
-    with _less_inlining():
-        compiled: Any = compiler.compile_extra(
-            dispatcher.typingctx, dispatcher.targetctx, dispatcher.py_func, arguments, None, flags, {}
-        )
-        code = _code(name, compiled.library, compiled.fndesc.llvm_func_name)
+    compiled: Any = compiler.compile_extra(
+        dispatcher.typingctx, dispatcher.targetctx, dispatcher.py_func, arguments, None, flags, {}
+    )
     given = compiled.signature.return_type
     results = [given] if isinstance(given, (types.Number, types.Boolean)) else list(given)
     if not all(isinstance(result, (types.Integer, types.Boolean)) for result in results):
         raise TypeError(f"{name} gives {given}")
     symbol = compiled.fndesc.llvm_func_name
-    return MachineCode(name, symbol, "".join(_codes(compiled.signature.args)), len(results), code)
-
-
-def _code(name: str, library: Any, symbol: str) -> bytes:
-    """Return the machine code of the function `symbol` and of all that it calls."""
-    module = library.linked()
+    module = compiled.library.linked()
     for function in module.functions:
         if not function.is_declaration:
             # Kernels that different processes compiled are loaded together: only their entries may share names.
             function.linkage = "external" if function.name == symbol else "internal"
-    passes, builder = library.codegen._module_pass_manager()
-    passes.run(module, builder)
-    for function in module.functions:
-        if function.is_declaration and not (function.name in CALLED_BY_LLVM or function.name.startswith("llvm.")):
-            raise ValueError(f"{name} needs {function.name}")
-    return bytes(library.codegen._tm.emit_object(module))
+    _simplify(module)
+    return KernelCode(name, symbol, "".join(_codes(compiled.signature.args)), len(results), module.as_bitcode())
+
+
+def _simplify(module: Any) -> None:
+    """Remove what no processor needs, such as variables in memory: the module has a third of the size then."""
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.run(module, llvm.create_pass_builder(native_machine(), llvm.create_pipeline_tuning_options(0)))
 
 
 def _codes(arguments: Any) -> Iterator[str]:

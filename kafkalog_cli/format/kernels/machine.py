@@ -3,7 +3,6 @@
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -11,6 +10,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
+from kafkalog_cli.format.kernels.assembling import CRC_BYTE, CRC_WORD, crc_functions
 from kafkalog_cli.format.kernels.compiling import kernel
 
 _CRC32C_POLYNOMIAL = 0x82F63B78
@@ -56,22 +56,15 @@ trailing_zeros: Any = intrinsic(_count_trailing_zeros)
 """Return the number of zero bits below the lowest set bit; 64 if no bit is set."""
 
 
-def _crc_step(name: str, width: int, *, arm: bool):
+def _crc_step(name: str):
     @intrinsic
     def step(typing, crc, data):
         signature = types.uint64(types.uint64, types.uint64)
 
         def generate(context, builder, sig, args):
-            wide, narrow = ir.IntType(64), ir.IntType(32)
-            crc_type = narrow if arm or width < 64 else wide
-            data_type = narrow if arm and width < 64 else ir.IntType(width)
-            function = cgutils.get_or_insert_function(
-                builder.module, ir.FunctionType(crc_type, [crc_type, data_type]), name
-            )
-            crc_value = builder.trunc(args[0], crc_type) if crc_type is narrow else args[0]
-            data_value = args[1] if data_type.width == 64 else builder.trunc(args[1], data_type)
-            result = builder.call(function, [crc_value, data_value])
-            return builder.zext(result, wide) if crc_type is narrow else result
+            word = ir.IntType(64)
+            function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(word, [word, word]), name)
+            return builder.call(function, args)
 
         return signature, generate
 
@@ -141,23 +134,10 @@ crc32 = _sliced(_CRC32_TABLE)
 """Return the CRC-32 (IEEE) of buffer[start:end]."""
 
 
-def _instructions() -> tuple[str, str, bool] | None:
-    features = llvm.get_host_cpu_features()
-    machine = llvm.get_process_triple().partition("-")[0]
-    if machine == "x86_64" and features.get("sse4.2"):
-        return "llvm.x86.sse42.crc32.64.64", "llvm.x86.sse42.crc32.32.8", False
-    if machine in ("aarch64", "arm64") and features.get("crc"):
-        return "llvm.aarch64.crc32cx", "llvm.aarch64.crc32cb", True
-    return None
-
-
-_INSTRUCTIONS = _instructions()
-
-if _INSTRUCTIONS is None:
+if crc_functions() is None:
     crc32c = _sliced(_CRC32C_TABLE)
 else:
-    _crc_word = _crc_step(_INSTRUCTIONS[0], 64, arm=_INSTRUCTIONS[2])
-    _crc_byte = _crc_step(_INSTRUCTIONS[1], 8, arm=_INSTRUCTIONS[2])
+    _crc_word, _crc_byte = _crc_step(CRC_WORD), _crc_step(CRC_BYTE)
 
     LANE_BYTES = 512
     """Size of a lane. The instruction takes three cycles and can start each cycle, so three lanes run in parallel."""

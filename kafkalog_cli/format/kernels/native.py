@@ -17,8 +17,6 @@ BOOLEAN, INTEGER = "b", "i"
 _MOST_DIMENSIONS = 2
 _SETTINGS_FILE = "_config_fname"
 """The variable of Numba with the name of a file of settings in the working directory."""
-CALLED_BY_LLVM = ("memcpy", "memmove", "memset")
-"""The only functions that a kernel may call. LLVM silently uses address 0 for a function that it cannot find."""
 
 SCAN = "kafkalog_cli.format.kernels.compiled_scan:scan"
 DECODE_BATCHES = "kafkalog_cli.format.kernels.compiled_records:decode_batches"
@@ -35,8 +33,8 @@ HEADER_BYTES = "kafkalog_cli.format.kernels.fields:header_bytes"
 COPY_HEADERS = "kafkalog_cli.format.kernels.fields:copy_headers"
 
 
-class MachineCode(NamedTuple):
-    """The machine code of one kernel, `module:function`.
+class KernelCode(NamedTuple):
+    """The code of one kernel, `module:function`: machine code, or LLVM's bitcode, which suits any processor.
 
     `arguments` has one character per argument: a digit is an array with that number of dimensions, `i` an integer, `b`
     a boolean. `results` is the number of integers returned.
@@ -58,6 +56,9 @@ class CodeStore(Protocol):
     def save(self, name: str, data: bytes) -> None:
         """Keep the data for the kernel `name` if possible."""
 
+    def shipped(self, name: str) -> bytes | None:
+        """Return the kernel as packed bitcode that came with this installation; None if there is none."""
+
 
 class _Nowhere:
     """Keeps nothing."""
@@ -68,6 +69,10 @@ class _Nowhere:
 
     def save(self, name: str, data: bytes) -> None:
         del name, data
+
+    def shipped(self, name: str) -> bytes | None:
+        del name
+        return None
 
 
 _store: CodeStore = _Nowhere()
@@ -102,31 +107,41 @@ def is_loaded(name: str) -> bool:
     return name in _functions
 
 
-def compile_all(modules: Iterable[str]) -> None:
-    """Compile the kernels of these modules that are not in the store."""
+def names_in(modules: Iterable[str]) -> list[str]:
+    """Return the names of the kernels in these modules, which are imported, with Numba."""
     with by_our_settings():
         for module in modules:
             importlib.import_module(module)
     from kafkalog_cli.format.kernels.compiling import ENTRIES
 
-    for name in ENTRIES:
-        machine_code(name)
+    return list(ENTRIES)
 
 
-def machine_code(name: str) -> MachineCode:
-    """Return the machine code of a kernel, from the store or compiled now. Raises as `function` does."""
-    data = _store.load(name)
-    found = None if data is None else unpack(data, name)
+def machine_code(name: str) -> KernelCode:
+    """Return the machine code of a kernel, from the store or made now. Raises as `function` does."""
+    found = unpack(_store.load(name), name)
     if found is not None:
         return found
-    module = name.partition(":")[0]
-    with by_our_settings():
-        importlib.import_module(module)
-        from kafkalog_cli.format.kernels.compiling import compile_entry
+    from kafkalog_cli.format.kernels.assembling import UnusableBitcode, assembled
 
-        found = compile_entry(name)
+    bitcode = unpack(_store.shipped(name), name) or bitcode_of(name)
+    try:
+        code = assembled(bitcode.code)
+    except UnusableBitcode:
+        bitcode = bitcode_of(name)
+        code = assembled(bitcode.code)
+    found = bitcode._replace(code=code)
     _store.save(name, pack(found))
     return found
+
+
+def bitcode_of(name: str) -> KernelCode:
+    """Compile a kernel with Numba. Raises as `function` does."""
+    with by_our_settings():
+        importlib.import_module(name.partition(":")[0])
+        from kafkalog_cli.format.kernels import compiling
+
+        return compiling.bitcode_of(name)
 
 
 @contextmanager
@@ -199,15 +214,17 @@ def processor() -> str:
     return f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
 
 
-def pack(kernel: MachineCode) -> bytes:
+def pack(kernel: KernelCode) -> bytes:
     """Return the kernel as a file: a line of JSON, then the code."""
     import json
 
     return json.dumps([_HEAD, crc32(kernel.code), *kernel[:-1]]).encode() + b"\n" + kernel.code
 
 
-def unpack(data: bytes, name: str) -> MachineCode | None:
+def unpack(data: bytes | None, name: str) -> KernelCode | None:
     """Return the kernel of a file that `pack` made; None if it is damaged, as a crash may leave it, or another."""
+    if data is None:
+        return None
     import json
 
     line, _, code = data.partition(b"\n")
@@ -217,10 +234,10 @@ def unpack(data: bytes, name: str) -> MachineCode | None:
         return None
     if (head, checksum, named) != (_HEAD, crc32(code), name):
         return None
-    return MachineCode(name, symbol, arguments, results, code)
+    return KernelCode(name, symbol, arguments, results, code)
 
 
-def _address(kernel: MachineCode) -> int:
+def _address(kernel: KernelCode) -> int:
     import llvmlite.binding as llvm
 
     engine = _engine()
@@ -239,6 +256,8 @@ def _engine() -> Any:
 
     import llvmlite.binding as llvm
 
+    from kafkalog_cli.format.kernels.assembling import CALLED_BY_LLVM
+
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     process = ctypes.CDLL(None)
@@ -248,7 +267,7 @@ def _engine() -> Any:
     return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
 
 
-def _callable(kernel: MachineCode, address: int) -> Callable[..., Any]:
+def _callable(kernel: KernelCode, address: int) -> Callable[..., Any]:
     """Return a Python function for the code at `address`, which follows Numba's calling convention.
 
     The convention is status(results*, error*, arguments…); an array is passed as the parts of its structure.

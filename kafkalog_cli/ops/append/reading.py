@@ -39,7 +39,7 @@ _PIECE_BYTES = 1 << 20
 
 
 class PieceLines:
-    """The lines of a stream that comes in pieces of any size, without line ends; None per empty piece.
+    """Splits a stream that arrives in pieces of any size into lines without line ends; an empty piece gives None.
 
     Raises LineTooLong for a line that is too long to be held in memory.
     """
@@ -126,7 +126,7 @@ RecordT = TypeVar("RecordT")
 def read_records(
     lines: Iterable[bytes | None], path: str, parse: Callable[[bytes], RecordT | None]
 ) -> Iterator[RecordT | None]:
-    """Yield the records of a stream named `path`, and None for None. Raises BadInput with the line number."""
+    """Yield the record of each line; None stays None. Raises BadInput with the stream's name `path` and the line."""
     number = 0
     try:
         for line in lines:

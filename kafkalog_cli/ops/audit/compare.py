@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum, unique
 from typing import Any, NamedTuple
 
-from kafkalog_cli.change.manifest import new_run_id
 from kafkalog_cli.change.output_directory import ComingFile, OutputDirectory, RunRecord
+from kafkalog_cli.change.runs import new_run_id
 from kafkalog_cli.disk.fs import WritableFilesystem, read_all
 from kafkalog_cli.disk.named_places import StagedFile
 from kafkalog_cli.errors import UnsupportedFormat
@@ -214,7 +214,7 @@ class History:
                 raise
 
     def before(self, places: Iterable[str], host: str, until_ms: int) -> dict[str, Before]:
-        """Return the newest rows of each place from runs of `host` up to a time, if a run could audit the place.
+        """Return, for each place, the rows of the newest run of `host` up to a time that could audit the place.
 
         Raises UnsupportedFormat for a file that is not one of the history's.
         """

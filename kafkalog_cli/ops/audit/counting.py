@@ -59,7 +59,7 @@ class KeyCounts(NamedTuple):
 
 
 class StoredKeys(NamedTuple):
-    """Keys that are not null: their bytes one after another, and where each begins and how many bytes it has."""
+    """Keys that are not null: their bytes one after another, and the start and the size of each key."""
 
     data: Octets
     begins: Integers

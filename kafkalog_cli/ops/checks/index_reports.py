@@ -50,7 +50,8 @@ class PartitionReports:
     """The reports on a partition directory, or on single files of it (`wanted`, by name). Iterate for them.
 
     Segments are walked in order, so that questions of snapshots and epochs about earlier segments are answered in time.
-    Raises PathNotFound, NotKafkaLayout, Unreadable for the directory itself.
+    `listed`: the partition, if the caller has listed it. Raises PathNotFound, NotKafkaLayout, Unreadable for the
+    directory itself.
     """
 
     def __init__(
@@ -59,12 +60,11 @@ class PartitionReports:
         path: str,
         wanted: frozenset[str] | None = None,
         observer: LogObserver | None = None,
+        listed: Partition | None = None,
     ) -> None:
         self._read_context = read_context
-        self._files = DirectoryFiles(
-            read_context.fs, path, directory_name(path), wanted
-        )  # listed before the log is read
-        partition = self._open(path, wanted)
+        partition = self._open(path, wanted) if listed is None else listed  # listed before the log is read
+        self._files = DirectoryFiles(read_context.fs, path, partition.directory, wanted, partition.entries)
         self._segments: dict[int, Segment] = {s.base_offset: s for s in partition.segments if not s.is_seven}
         self._next_offsets = dict(pairwise(sorted(self._segments)))
         self._hold_changing()

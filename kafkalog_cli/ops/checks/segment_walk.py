@@ -14,7 +14,7 @@ from operator import ge, gt
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP, Batch, BatchArrays, BatchColumns
+from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP, RECORD_BATCH_MAGIC, Batch, BatchArrays, BatchColumns
 from kafkalog_cli.format.columns import first_row_from, integers, least_and_largest, rows_where
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.index import OffsetIndex
@@ -105,6 +105,12 @@ class BatchRun:
         """Return the largest timestamp of the batches before `row`."""
         return self.timestamp_so_far[row - 1] if row else self.timestamp_before
 
+    def offsets_of(self, row: int) -> tuple[int, int]:
+        """Return the first and the last offset of a batch; of a compressed message set, only the last is known."""
+        first, last = int(self.batches.base_offset[row]), int(self.batches.last_offset[row])
+        is_set = first == NO_OFFSET and int(self.batches.magic[row]) < RECORD_BATCH_MAGIC
+        return (last if is_set else first), last
+
     def first_reaching(self, offset: int) -> int:
         """Return the row of the first batch whose last offset is `offset` or above; `reached` must reach `offset`."""
         if self.is_ordered:
@@ -145,7 +151,7 @@ class BatchRun:
         if not any(map(ge, before, base)) and not any(map(gt, base, last)):
             return None  # fast path (in C); it never holds for compressed message sets, whose first offset is not known
         for row, previous in enumerate(before):
-            first = last[row] if base[row] == NO_OFFSET else base[row]
+            first = self.offsets_of(row)[0] if base[row] == NO_OFFSET else base[row]
             if first <= previous or first > last[row]:
                 return row
         return None

@@ -5,8 +5,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafkalog_cli.change.draft import MOST_REMEMBERED_BYTES, READ_ONCE_BYTES
-from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile, file_pieces
+from kafkalog_cli.disk.fs import (
+    MOST_REMEMBERED_BYTES,
+    READ_ONCE_BYTES,
+    FileStatus,
+    Filesystem,
+    ReadableFile,
+    file_pieces,
+)
 from kafkalog_cli.disk.names import DirectoryName, FileKind, FileName, WorkState, classify_file
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
@@ -93,10 +99,18 @@ class Entries:
 
 
 class DirectoryFiles:
-    """The files of one partition or log directory. `wanted` has the names of the files to report (None: all)."""
+    """The files of one partition or log directory. `wanted` has the names of the files to report (None: all).
+
+    `listed` is the listing of the directory; it is listed now if that is empty.
+    """
 
     def __init__(
-        self, fs: Filesystem, path: str, directory: DirectoryName, wanted: frozenset[str] | None = None
+        self,
+        fs: Filesystem,
+        path: str,
+        directory: DirectoryName,
+        wanted: frozenset[str] | None = None,
+        listed: Iterable[FileStatus] = (),
     ) -> None:
         self.fs = fs
         self.path = path
@@ -107,7 +121,7 @@ class DirectoryFiles:
         self._left_bytes = MOST_REMEMBERED_BYTES
         self.all = [
             SidecarFile(classify_file(entry.path.rpartition("/")[2]), entry)
-            for entry in fs.list_directory(path)
+            for entry in listed or fs.list_directory(path)
             if entry.is_file
         ]
         self._at: dict[int | None, list[SidecarFile]] = {}

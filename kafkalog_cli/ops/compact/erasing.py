@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from kafkalog_cli.broker.cleaning.key_table import SoughtKeys
-from kafkalog_cli.change.manifest import read_manifest, run_directory
+from kafkalog_cli.change.manifest import read_manifest
+from kafkalog_cli.change.runs import run_directory
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, classify_file
 from kafkalog_cli.errors import BadInput, ExitCode, KafkalogError

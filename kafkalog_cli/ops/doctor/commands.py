@@ -116,8 +116,8 @@ def _undo(argv: Sequence[str]) -> str:
 def commands_in(step: str) -> Iterator[NextCommand]:
     """Yield the commands of a next step, each with the sentence that names it as its reason.
 
-    A step without a command gives itself, as a step by hand; "" and a step that says that nothing has to be done give
-    nothing.
+    A step without a command is itself yielded, as a step by hand. An empty step yields nothing, and so does a step that
+    says that nothing has to be done.
     """
     found = False
     for sentence in _sentences(step):
@@ -200,7 +200,7 @@ class MessagePlaces:
         metadata: str | None = None,
         broker_config: str | None = None,
     ) -> MessagePlaces:
-        """Return the paths for a text: its partition is the first directory of the log directory that it names."""
+        """Return the paths for a text. The partition is the first one of the log directory that the text names."""
         by_name = {one.directory.name: one for one in directories if one.directory.kind is DirectoryKind.PARTITION}
         names = (word.rstrip(".") for word in _NAME.findall(text))
         partition = next((by_name[name] for name in names if name in by_name), None)

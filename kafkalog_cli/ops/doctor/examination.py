@@ -50,8 +50,8 @@ class Examination:
     """The examination of one log directory.
 
     `partitions` is their number. `steps` is what a broker will do at its next start, in its order. `verifications` have
-    the findings. `lines` are those of a broker's log that were recognised in the text that was given;
-    `text_is_unknown`: a text was given, and no line of it.
+    the findings. `lines` are the lines of the given text that were recognised as lines of a broker's log.
+    `text_is_unknown`: a text was given, and no line of it was recognised.
     """
 
     root: LogDirRoot

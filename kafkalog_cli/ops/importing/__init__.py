@@ -1,7 +1,7 @@
 """Import records from files as new partitions of a log directory.
 
-- `job.py`: the whole import: plan, tasks, and the commit. Tasks run in processes of this machine (`processes.py`), or
-  elsewhere, such as in Spark.
+- `job.py`: the whole import: plan, tasks, and the commit. Tasks run in processes of this machine, or elsewhere, such as
+  in Spark.
 - `sources.py` and `taking.py`: the request, and reading the files.
 - `planning.py`: which partitions to make, and reading them back in the end.
 - `task.py`: the work of a task: sort the records of a file into parts (`scattering.py`), or build one partition

@@ -352,7 +352,10 @@ class JobDone(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ImportPlan:
-    """The planned partitions. `jobs` is None if only the rows show which partitions. `ids` are by topic."""
+    """The planned partitions.
+
+    `jobs` is None if the partitions are known only after the rows were read. `ids` has the topic ids by topic.
+    """
 
     files: tuple[InputFile, ...]
     jobs: tuple[Job, ...] | None

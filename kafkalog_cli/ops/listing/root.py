@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, unique
 from typing import NamedTuple, TypeVar
 
-from kafkalog_cli.change.clean_marker import PURGED, read_held_marker
 from kafkalog_cli.change.new_partitions import ImportLeftovers, import_leftovers
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, read_all
 from kafkalog_cli.disk.names import ROOT_KINDS, DirectoryKind, FileKind, WorkState, classify_directory, classify_file
@@ -21,7 +20,7 @@ from kafkalog_cli.format import checkpoint, meta_properties
 from kafkalog_cli.format.fault import Fault, FaultKind, unreadable
 from kafkalog_cli.format.json_files import UNKNOWN_BROKER_EPOCH, decode_clean_shutdown
 from kafkalog_cli.format.meta_properties import MetaProperties
-from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS
+from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS, OddFile, odd_files
 
 ValueT = TypeVar("ValueT")
 
@@ -105,7 +104,8 @@ class LogDirRoot:
     """The root of a log directory.
 
     `broker_epoch` is the epoch in `.kafka_cleanshutdown`, None if the file has none. `foreign` are directories with
-    which a broker does not start, and `others` further entries that Kafka does not know. `lock_problem` says why it is
+    which a broker does not start, and `others` further entries that Kafka does not know. `odd` have the names of root
+    files, but are not usable files. `lock_problem` says why it is
     not known whether the lock is held. `marker_held_for`: kafkalog holds the clean shutdown marker back, because of its
     runs (keys) that changed these partitions. `imports` are the leftovers of interrupted imports. They may also belong
     to a running import; `importer` then is the owner of its lock.
@@ -121,6 +121,7 @@ class LogDirRoot:
     files: tuple[FileStatus, ...] = ()
     foreign: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
+    odd: tuple[OddFile, ...] = ()
     offsets: dict[FileKind, dict[tuple[str, int], int]] = field(default_factory=dict)
     faults: tuple[LocatedFault, ...] = ()
     imports: ImportLeftovers = field(default_factory=ImportLeftovers)
@@ -134,6 +135,8 @@ class LogDirRoot:
     @property
     def marker_held_until(self) -> str:
         """When a marker that is held back can be restored, in words."""
+        from kafkalog_cli.change.clean_marker import PURGED
+
         purged = self.marker_held_for.get(PURGED)
         if purged:
             return f"for good: what a run on {', '.join(purged)} kept is purged"
@@ -206,6 +209,7 @@ def _root(
         tuple(entry for entry in entries if entry.is_file),
         foreign,
         others,
+        tuple(odd_files(fs, entries, ROOT_KINDS)),
         _offsets(files, notes),
         notes.found,
         imports,
@@ -274,6 +278,8 @@ def _marker_held_for(
     status = files.get(FileKind.HELD_CLEAN_SHUTDOWN)
     if status is None or FileKind.CLEAN_SHUTDOWN in files:
         return {}
+    from kafkalog_cli.change.clean_marker import read_held_marker
+
     try:
         held = read_held_marker(fs, path)
     except (KafkalogError, OSError) as error:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, unique
 
-from kafkalog_cli.change.manifest import run_directory
+from kafkalog_cli.change.runs import run_directory
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.ops.listing.listing import BytesByKind, PartitionListing
 

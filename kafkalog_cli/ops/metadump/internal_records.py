@@ -78,7 +78,7 @@ class Pseudonyms:
         return self._letters(b"hidden", text, 0)
 
     def _header_name(self, data: bytes) -> bytes:
-        """Return the stand-in of a header's name, in UTF-8 without ASCII where there is room for that."""
+        """Return a name of the same size for a header; if there is room, none of its characters is ASCII."""
         size = len(data)
         if size < 2:
             return b"h" * size
@@ -227,7 +227,7 @@ class InternalRecords:
         return None if data is None else filler(len(data))
 
     def _message(self, name: str, version: int, data: bytes) -> bytes:
-        """Return a message with other texts, of the same size; filler if it cannot be read and written alike."""
+        """Return the message with other texts, of the same size; filler if it cannot be decoded and encoded again."""
         try:
             found = decode_message(name, version, data)
             if not isinstance(found, Malformed) and encode_message(name, version, found.message) == data:

@@ -20,7 +20,7 @@ from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.checks.file_report import FileReport
 from kafkalog_cli.ops.checks.segment_walk import SegmentWalk, good_start
 from kafkalog_cli.ops.damage import DamageSeen
-from kafkalog_cli.ops.next_steps import SALVAGE
+from kafkalog_cli.ops.next_steps import NO_COPY_OF_SEVEN, SALVAGE
 from kafkalog_cli.ops.plans import ChangePlan, Remark
 
 
@@ -123,7 +123,8 @@ def torn_at(draft: Draft, name: str, settings: LoadSettings) -> int | None:
         raise Impossible(_of_bad_sectors(path, unreadable))
     if code is ExitCode.CORRUPTION:
         message = "damaged, and valid batches follow"
-        raise Impossible(Remark(path, message, ExitCode.REFUSED, bad, SALVAGE_STEP))
+        step = NO_COPY_OF_SEVEN if classify_file(name).kind is FileKind.SEVEN_LOG else SALVAGE_STEP
+        raise Impossible(Remark(path, message, ExitCode.REFUSED, bad, step))
     return bad
 
 

@@ -20,7 +20,7 @@ from kafkalog_cli.disk.named_places import check_output_directory
 from kafkalog_cli.disk.names import FileKind, segment_file_name
 from kafkalog_cli.errors import KafkalogError, Refused, shell_word
 from kafkalog_cli.format import partition_metadata
-from kafkalog_cli.format.batch import CONTROL_MASK, NO_OFFSET, BatchColumns
+from kafkalog_cli.format.batch import CONTROL_MASK, BatchColumns
 from kafkalog_cli.format.control import decode_control
 from kafkalog_cli.format.fault import Fault, unreadable
 from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET
@@ -182,17 +182,21 @@ class _Found:
 
     def add(self, batch_run: BatchRun, source: ReadableFile) -> None:
         """Add the batches of a BatchRun. The first offset of a compressed message set is taken from its last offset."""
-        rows = zip(batch_run.base_offset, batch_run.last_offset, strict=True)
         self.position.extend(batch_run.position)
         self.end.extend(
             at + int(size) for at, size in zip(batch_run.position, batch_run.batches.size_bytes, strict=True)
         )
-        self.first_offset.extend(last if base == NO_OFFSET else base for base, last in rows)
+        self.first_offset.extend(batch_run.offsets_of(row)[0] for row in range(len(batch_run.batches)))
         self.last_offset.extend(batch_run.last_offset)
-        # No CRC covers the magic, and a client refuses a batch of an unknown magic.
+        # No CRC covers the magic and the base offset. A client refuses a batch of an unknown magic.
         batches = batch_run.batches
         self.is_valid.extend(
-            int(valid == 1 and magic <= MAX_MAGIC and not _is_bad_marker(batches, row, source))
+            int(
+                valid == 1
+                and magic <= MAX_MAGIC
+                and batch_run.offsets_of(row)[0] >= 0
+                and not _is_bad_marker(batches, row, source)
+            )
             for row, (valid, magic) in enumerate(zip(batches.valid, batches.magic, strict=True))
         )
 

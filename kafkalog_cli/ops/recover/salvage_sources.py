@@ -102,14 +102,9 @@ def _walked(file: ReadableFile, settings: LoadSettings) -> tuple[list[int], int 
             if not valid:
                 continue
             lasts.append(batch_run.last_offset[row])
-            if first is None or _header_offset(batch_run, row) < first:
+            if first is None or batch_run.offsets_of(row)[0] < first:
                 first = _first_of(file, batch_run, row, settings)
     return lasts, first
-
-
-def _header_offset(batch_run: BatchRun, row: int) -> int:
-    base = int(batch_run.base_offset[row])
-    return int(batch_run.last_offset[row]) if base == NO_OFFSET else base
 
 
 def _first_of(file: ReadableFile, batch_run: BatchRun, row: int, settings: LoadSettings) -> int:

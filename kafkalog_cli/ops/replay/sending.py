@@ -320,7 +320,7 @@ class _Sending:
         self._under_way.append(offset)
 
     def acknowledged(self, target_offset: int) -> None:
-        """Note that the cluster has the first of the records that are under way."""
+        """Note that the cluster has acknowledged the oldest record that is under way."""
         self._take(self._under_way.popleft(), target_offset)
         self.sent += 1
 

@@ -96,7 +96,7 @@ class Freeing:
             yield replace(self.freed.get(plan.path) or Freed(plan), run_id=run_id, is_dry_run=self.dry_run)
 
     def _codes_of_targets(self, codes: Sequence[ExitCode], planned: Sequence[FreePlan]) -> list[ExitCode]:
-        """Return a code per partition: that of a failure after planning, else that of planning."""
+        """Return an exit code per partition: the code of a failure after planning, else the code of the plan."""
         found = list(codes)
         for plan in planned:
             if plan.path in self._failed_with:

@@ -7,7 +7,8 @@ from kafkalog_cli.format.java_text import ZERO_UUID
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.serve.broker import Broker, Request
 from kafkalog_cli.ops.serve.epochs import NO_EPOCH, NO_OFFSET
-from kafkalog_cli.ops.serve.served_partition import NoRecords, RecordsPart, ServedPartition
+from kafkalog_cli.ops.serve.served_copy import NoRecords, RecordsPart
+from kafkalog_cli.ops.serve.served_partition import ServedPartition
 
 _BY_ID = 13
 """The first version in which a request names topics by their ids."""

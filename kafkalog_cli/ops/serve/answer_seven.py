@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kafkalog_cli.format.batch import encode_start
 from kafkalog_cli.format.internal_topics.decode import Spliced
 from kafkalog_cli.ops.serve.broker import Broker
-from kafkalog_cli.ops.serve.served_partition import NoRecords
+from kafkalog_cli.ops.serve.served_copy import NoRecords
 
 _INT16 = struct.Struct(">h")
 _PLACE = struct.Struct(">iqi")

@@ -2,12 +2,14 @@
 
 import resource
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from threading import Lock
 from typing import NamedTuple
 
 from kafkalog_cli.disk.names import DirectoryKind, FileKind
 from kafkalog_cli.errors import ExitCode, KafkalogError, Unreadable
 from kafkalog_cli.format.fault import unreadable
+from kafkalog_cli.format.internal_topics.records import INTERNAL_COMPACTED
 from kafkalog_cli.format.java_text import ZERO_UUID
 from kafkalog_cli.ops.coordinators import LogDirs
 from kafkalog_cli.ops.partition_facts import topic_id_on_disk
@@ -15,7 +17,8 @@ from kafkalog_cli.ops.replicas import Copy
 from kafkalog_cli.ops.selection import Selection, nothing_selected, partition_paths
 from kafkalog_cli.ops.serve.as_of import AsOfFilesystem
 from kafkalog_cli.ops.serve.held_files import HeldFilesystem
-from kafkalog_cli.ops.serve.served_partition import DamageAnswer, ServedPartition
+from kafkalog_cli.ops.serve.served_copy import ServedCopy
+from kafkalog_cli.ops.serve.served_partition import DamageAnswer, OtherCopies, ServedPartition
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import Context
 from kafkalog_cli.ops.settings import SettingsSource, read_meta
@@ -75,6 +78,11 @@ class ServedCatalog:
         self._context = context
         self._request = request
         self.log_dirs = LogDirs(self.fs, request.paths, request.metadata, context.kernels)
+        dirs = self.log_dirs.replicas.log_dirs
+        self.settings = SettingsSource(
+            context.fs, {}, request.broker_properties, metadata_path=request.metadata, log_dirs=dirs,
+            kernels=context.kernels,
+        )  # fmt: skip
         self.topics: dict[str, ServedTopic] = {}
         self.sevens: dict[tuple[str, int], ServedPartition] = {}
         """Logs of Kafka 0.7, which belong to no topic that newer clients see."""
@@ -84,11 +92,6 @@ class ServedCatalog:
             self.fs.close()
             raise
         self.by_id = {topic.topic_id: topic for topic in self.topics.values() if topic.topic_id != ZERO_UUID}
-        dirs = self.log_dirs.replicas.log_dirs
-        self.settings = SettingsSource(
-            context.fs, {}, request.broker_properties, metadata_path=request.metadata, log_dirs=dirs,
-            kernels=context.kernels,
-        )  # fmt: skip
         meta = [read_meta(context.fs, path) for path in dirs]
         self.cluster_id = next((one.cluster_id for one in meta if one is not None and one.cluster_id), None)
         nodes = (one.node_id for one in meta if one is not None and one.node_id is not None and one.node_id >= 0)
@@ -131,27 +134,26 @@ class ServedCatalog:
 
     def _open(self) -> None:
         best = self._best_copies()
-        self._make_room(sum(len(copy.partition.segments) for copy in best))
+        of_best, of_all = (
+            sum(len(copy.partition.segments) for copy in copies)
+            for copies in (best, [copy for one in best for copy in self._copies(one)])
+        )
+        holds_all = self._make_room(of_best, of_all)
         found: dict[str, dict[int, ServedPartition]] = {}
         for copy in best:
-            path = copy.partition.path
-            try:
-                self.fs.hold(copy.partition)
-                served = ServedPartition(
-                    self.fs, copy, self._request.on_damage, self._tell_damage, self._context.kernels, self.decoding
-                )
-            except (KafkalogError, OSError) as error:
-                self._report(
-                    Note(
-                        "unreadable",
-                        f"not served: {unreadable(error).message}",
-                        path,
-                        is_error=True,
-                        exit_code=ExitCode.PARTIAL,
-                    )
-                )
+            copies = self._copies(copy)
+            open_copy = partial(self._opened, has_gaps=len(copies) == 1 or self._may_have_gaps(copies))
+            own = next((opened for opened in map(open_copy, copies) if opened is not None), None)
+            if own is None:
                 continue
-            if copy.partition.segments[-1].is_seven:
+            others = OtherCopies(copies[copies.index(own.copy) + 1 :], open_copy)
+            if holds_all:
+                others = others.opened()
+            served = ServedPartition(
+                self.fs, own, others, self._request.on_damage, self._tell_damage, self._context.kernels,
+                self.decoding,
+            )  # fmt: skip
+            if own.segments[-1].is_seven:
                 self.sevens[copy.partition.topic, copy.partition.number] = served
             else:
                 found.setdefault(copy.partition.topic, {})[copy.partition.number] = served
@@ -160,6 +162,33 @@ class ServedCatalog:
             self.topics[name] = ServedTopic(name, ids.get(name, ZERO_UUID), dict(sorted(partitions.items())))
         if not self.partitions:
             raise nothing_selected(self.fs, list(self._request.paths), self._request.selection)
+
+    def _copies(self, best: Copy) -> Sequence[Copy]:
+        """Return the copies of a partition, the best first. Logs of Kafka 0.7 have no replicas."""
+        if best.partition.segments[-1].is_seven:
+            return [best]
+        copies = self.log_dirs.replicas.copies(best.partition.topic, best.partition.number)
+        return [copy for copy in copies if not any(segment.is_seven for segment in copy.partition.segments)]
+
+    def _opened(self, copy: Copy, *, has_gaps: bool) -> ServedCopy | None:
+        """Open the logs of a copy. A copy that cannot be opened is reported: None."""
+        try:
+            self.fs.hold(copy.partition)
+            return ServedCopy(self.fs, copy, self._context.kernels, self._tell_cut, has_gaps=has_gaps)
+        except (KafkalogError, OSError) as error:
+            message = f"not served: {unreadable(error).message}"
+            self._report(
+                Note("unreadable", message, copy.partition.path, is_error=True, exit_code=ExitCode.PARTIAL)
+            )  # fmt: skip
+            return None
+
+    def _may_have_gaps(self, copies: Sequence[Copy]) -> bool:
+        """Whether the cleaner may have removed offsets between the segments of a partition."""
+        partition = copies[0].partition
+        if partition.topic in INTERNAL_COMPACTED or any(copy.was_cleaned for copy in copies):
+            return True
+        log_dir = partition.path.rpartition("/")[0] or "/"
+        return self.settings.topic_config(log_dir, partition.topic).is_compacted
 
     def _best_copies(self) -> list[Copy]:
         best = []
@@ -172,17 +201,21 @@ class ServedCatalog:
             best.append(copy)
         return best
 
-    def _make_room(self, logs: int) -> None:
-        wanted = logs + self._request.connections + _FREE_DESCRIPTORS
+    def _make_room(self, segments: int, most: int) -> bool:
+        """Raise the limit of open files for `segments`, and if possible for `most`; return whether it is."""
+        kept = self._request.connections + _FREE_DESCRIPTORS
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if soft != resource.RLIM_INFINITY and wanted > soft:
-            if hard != resource.RLIM_INFINITY and wanted > hard:
-                reason = (
-                    f"{logs} segments stay open while they are served, and this process may open {hard} files."
-                    " Serve fewer topics with --topic, or raise the limit with ulimit -n"
-                )
-                raise Unreadable(path=self._request.paths[0], reason=reason)
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        if soft == resource.RLIM_INFINITY or most + kept <= soft:
+            return True
+        if hard != resource.RLIM_INFINITY and segments + kept > hard:
+            reason = (
+                f"{segments} segments stay open while they are served, and this process may open {hard} files."
+                " Serve fewer topics with --topic, or raise the limit with ulimit -n"
+            )
+            raise Unreadable(path=self._request.paths[0], reason=reason)
+        wanted = most + kept if hard == resource.RLIM_INFINITY else min(most + kept, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return wanted == most + kept
 
     def _topic_ids(self) -> dict[str, str]:
         """Return the ids of topics by name, from the metadata log and else from partition.metadata."""
@@ -197,6 +230,13 @@ class ServedCatalog:
         if self.log_dirs.metadata is not None:
             found |= {topic.name: topic.topic_id for topic in self.log_dirs.metadata.topics.values()}
         return found
+
+    def _tell_cut(self, path: str) -> None:
+        self._tell_damage(
+            path,
+            "another program cut it while it was served: for its records, consumers get the error"
+            " KAFKA_STORAGE_ERROR. Start serve again to serve the log as it is now",
+        )
 
     def _tell_damage(self, path: str, message: str) -> None:
         self._report(Note("damage", message, path, exit_code=ExitCode.CORRUPTION))

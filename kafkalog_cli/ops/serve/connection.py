@@ -11,7 +11,7 @@ from kafkalog_cli.format.protocol.messages import BadRequest
 from kafkalog_cli.ops.serve.broker import Broker, Caller
 from kafkalog_cli.ops.serve.dialects import Dialect
 from kafkalog_cli.ops.serve.segment_map import CheckedBytes
-from kafkalog_cli.ops.serve.served_partition import RecordsPart
+from kafkalog_cli.ops.serve.served_copy import RecordsPart
 
 _SIZE = struct.Struct(">i")
 _PIECE_BYTES = 64 << 10

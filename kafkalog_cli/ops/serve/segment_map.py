@@ -45,19 +45,30 @@ class Event(NamedTuple):
 
 
 class PartNotServed(NamedTuple):
-    """Bytes `start` to `end` of a segment that are not served, and the reason."""
+    """Bytes `start` to `end` of the segment at `path` that are not served, and the reason."""
 
+    path: str
     start: int
     end: int
     reason: str
 
 
 class Slice(NamedTuple):
-    """Whole batches: bytes `start` to `end` of a segment, and the offset after the last batch."""
+    """Whole batches: bytes `start` to `end` of a segment, and the offset after the last batch.
+
+    It is empty if the batch at byte `start` does not fit.
+    """
 
     start: int
     end: int
     next_offset: int
+
+
+class HiddenOffsets(NamedTuple):
+    """Offsets from `first` up to `until`, without it, of which damage hides records; `until` None: nothing follows."""
+
+    first: int
+    until: int | None
 
 
 class CheckedBytes(NamedTuple):
@@ -140,22 +151,38 @@ class SegmentMap:
             self._read_until(lambda: False)
             return self._runs[-1].next_offset if self._runs else None
 
-    def damage_at(self, offset: int) -> PartNotServed | None:
-        """Return the damage that a reader at `offset` meets before the next good batch, None if there is none."""
+    def damage_at(self, offset: int) -> list[PartNotServed]:
+        """Return the damage that a reader at `offset` meets before the next good batch."""
         with self._reading:
             run = self._run_at(offset)
-            start = self._runs[run - 1].end if run else 0
-            if run == len(self._runs):
-                return next((one for one in self._damage if one.start >= start), None)
-            if offset >= self._runs[run].first_offset:
-                return None
-            return next((one for one in self._damage if start <= one.start < self._runs[run].positions[0]), None)
+            if run < len(self._runs) and offset >= self._runs[run].first_offset:
+                return []
+            return self._damage_before(run)
+
+    def holes(self, base_offset: int) -> list[HiddenOffsets]:
+        """Return the damaged offsets of a segment that begins at `base_offset`."""
+        with self._reading:
+            self._read_until(lambda: False)
+            starts = [base_offset, *(run.next_offset for run in self._runs)]
+            ends = [*(run.first_offset for run in self._runs), None]
+            return [
+                HiddenOffsets(*one)
+                for run, one in enumerate(zip(starts, ends, strict=True))
+                if self._damage_before(run)
+            ]
+
+    def _damage_before(self, run: int) -> list[PartNotServed]:
+        """Return the damage between a run, or the end of the segment, and the run before it."""
+        start = self._runs[run - 1].end if run else 0
+        end = self._runs[run].positions[0] if run < len(self._runs) else self._file.size_bytes
+        return [one for one in self._damage if start <= one.start < end]
 
     def slice(self, offset: int, end_offset: int, most_bytes: int, *, first_is_whole: bool) -> Slice | None:
         """Return the whole batches from the batch with `offset` (or the next one) on, below `end_offset`.
 
         They have at most `most_bytes`; `first_is_whole`: the first batch is returned even if it is larger. They do not
-        cross damage. None if there are none.
+        cross damage. The slice is empty if the first batch is not below `end_offset` or too large. None if the segment
+        has no such batch.
         """
         with self._reading:
             number = self._run_at(offset)
@@ -163,12 +190,14 @@ class SegmentMap:
                 return None
             run = self._runs[number]
             first = self._batch_from(run, offset)
-            if first is None or first.last_offset >= end_offset:
+            if first is None:
                 return None
             start = first.position
-            if first.size_bytes > most_bytes:
-                found = Slice(start, start + first.size_bytes, first.last_offset + 1)
-                return found if first_is_whole else None
+            is_too_large = first.size_bytes > most_bytes
+            if first.last_offset >= end_offset or (is_too_large and not first_is_whole):
+                return Slice(start, start, offset)
+            if is_too_large:
+                return Slice(start, start + first.size_bytes, first.last_offset + 1)
             limit = start + most_bytes
             self._read_until(lambda: run is not self._runs[-1] or run.end >= limit or self._next_ends_after(limit))
             return self._up_to(run, first, limit, end_offset)
@@ -267,7 +296,7 @@ class SegmentMap:
         if last is not None and last.start == start:
             self._damage[-1] = last._replace(end=max(last.end, end))  # the first reason is the more exact
         else:
-            self._damage.append(PartNotServed(start, end, reason))
+            self._damage.append(PartNotServed(self._file.path, start, end, reason))
 
     def _add(self, batches: BatchColumns, *, continues: bool) -> bool:
         """Add batches; return whether the next batches continue the last run."""
@@ -299,15 +328,24 @@ class SegmentMap:
         )  # fmt: skip
         for row in rows:
             batch = batches.row(row)
-            if batch.is_control:
-                aborts = control_type_at(self._file, batch.position) == ABORT
-                kind = TransactionEvent.ABORT if aborts else TransactionEvent.COMMIT
-                self._events.append(Event(batch.last_offset, batch.producer_id, kind))
+            event = event_of(self._file, batch)
+            if event.kind is not TransactionEvent.BEGIN:
                 self._open.discard(batch.producer_id)
-            elif batch.producer_id not in self._open:
+            elif batch.producer_id in self._open:
+                continue
+            else:
                 self._open.add(batch.producer_id)
                 self._is_transactional = True
-                self._events.append(Event(batch.base_offset, batch.producer_id, TransactionEvent.BEGIN))
+            self._events.append(event)
+
+
+def event_of(file: ReadableFile, batch: Batch) -> Event:
+    """Return the event that a transactional batch or marker may be. Raises as `read_into`."""
+    if not batch.is_control:
+        return Event(batch.base_offset, batch.producer_id, TransactionEvent.BEGIN)
+    aborts = control_type_at(file, batch.position) == ABORT
+    kind = TransactionEvent.ABORT if aborts else TransactionEvent.COMMIT
+    return Event(batch.last_offset, batch.producer_id, kind)
 
 
 def headers_between(file: ReadableFile, position: int, end: int) -> Iterator[Batch]:

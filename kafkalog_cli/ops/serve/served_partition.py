@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, unique
 from functools import cached_property
 from threading import Lock, RLock
@@ -12,17 +12,19 @@ from typing import NamedTuple
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
+from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.lookup_offset import Found
 from kafkalog_cli.ops.lookup_time import TimeSearch, earliest_offsets, latest_offsets, offsets_before
 from kafkalog_cli.ops.replicas import Copy
-from kafkalog_cli.ops.serve.epochs import EpochHistory, leader_epochs_of
-from kafkalog_cli.ops.serve.held_files import HeldFile, HeldFilesystem
+from kafkalog_cli.ops.serve.held_files import HeldFilesystem
 from kafkalog_cli.ops.serve.producers import producers_of
-from kafkalog_cli.ops.serve.segment_map import CheckedBytes, SegmentMap, headers_between
+from kafkalog_cli.ops.serve.segment_map import Event, PartNotServed, event_of
+from kafkalog_cli.ops.serve.served_copy import NoRecords, PlaceInCopy, RecordsPart, ServedCopy
 from kafkalog_cli.ops.serve.transactions import Aborted, aborted_transactions, first_open_offset
 
 LATEST, EARLIEST = -1, -2
 """The words for the end and the start of a log, where a request has a time."""
+_PART_BYTES = 1 << 20
 
 
 @unique
@@ -33,39 +35,17 @@ class DamageAnswer(Enum):
     SKIP = "skip"
 
 
-@unique
-class NoRecords(Enum):
-    """The reason why a fetch has no records."""
+class OtherCopies(NamedTuple):
+    """The other copies of a partition, the best first, and the function that opens one; None if it cannot be opened."""
 
-    OUT_OF_RANGE = "out-of-range"
-    DAMAGED = "damaged"
-    CUT_OFF = "cut-off"
-    NEWER_FORMAT = "newer-format"
+    copies: Sequence[Copy] = ()
+    opener: Callable[[Copy], ServedCopy | None] = lambda _: None
 
-
-class RecordsPart(NamedTuple):
-    """Whole batches in a held file, of which a client wanted `most_bytes`. `next_offset` follows the last batch."""
-
-    file: HeldFile
-    position: int
-    size_bytes: int
-    next_offset: int
-    segment: SegmentMap
-    most_bytes: int
-
-    def in_format(self, most_magic: int) -> RecordsPart | NoRecords:
-        """Return the first batches up to a batch of a newer message format than `most_magic`. Raises as `read_into`."""
-        end, following = self.position, self.next_offset
-        for batch in headers_between(self.file, self.position, self.position + self.size_bytes):
-            if batch.magic > most_magic:
-                part = self._replace(size_bytes=end - self.position, next_offset=following)
-                return part if part.size_bytes else NoRecords.NEWER_FORMAT
-            end, following = batch.position + batch.size_bytes, batch.last_offset + 1
-        return self
-
-    def read_ahead(self) -> CheckedBytes | None:
-        """Read and check the next part: the client probably asks for it next. See `SegmentMap.read_ahead`."""
-        return self.segment.read_ahead(self.position + self.size_bytes, self.most_bytes)
+    def opened(self) -> OtherCopies:
+        """Return the same copies, opened. A copy that cannot be opened is left out."""
+        found = {copy.partition.path: self.opener(copy) for copy in self.copies}
+        copies = [copy for copy in self.copies if found[copy.partition.path] is not None]
+        return OtherCopies(copies, lambda copy: found[copy.partition.path])
 
 
 TellDamage = Callable[[str, str], None]
@@ -75,27 +55,33 @@ _NOT_SERVED = "are not served: consumers get the error CORRUPT_MESSAGE there"
 
 
 class ServedPartition:
-    """A partition of the view. Its segments are read and checked at the first request that needs them."""
+    """A partition of the view: the best copy of it, and other copies where this copy is damaged or has a gap."""
 
     def __init__(  # noqa: PLR0913, PLR0917
-        self, fs: HeldFilesystem, copy: Copy, on_damage: DamageAnswer, tell: TellDamage, kernels: KernelChoice | None,
-        decoding: Lock,
+        self, fs: HeldFilesystem, own: ServedCopy, others: OtherCopies, on_damage: DamageAnswer, tell: TellDamage,
+        kernels: KernelChoice | None, decoding: Lock,
     ) -> None:  # fmt: skip
-        """`decoding` is held while records are decoded. Raises as `open_read` and `read_into`."""
-        self.copy = copy
-        self.segments = copy.partition.segments
-        self.start = copy.bounds.start
-        self.epochs: EpochHistory = leader_epochs_of(fs, copy.partition, copy.bounds.next_offset)
+        """`decoding` is held while records are decoded."""
+        self.own = own
+        self.copy = own.copy
+        self.segments = own.segments
+        self.start = own.start
+        self.epochs = own.epochs
         self._fs = fs
+        self._other_copies = others
         self._on_damage = on_damage
         self._tell = tell
         self._kernels = kernels
         self._decoding = decoding
-        self._maps: dict[int, SegmentMap] = {}
-        self._told: dict[int, int] = {}
-        self._cut: set[str] = set()
+        self._told: set[tuple[object, ...]] = set()
         self._building = RLock()
-        self._last_batch = fs.held(self.segments[-1].log.path).batch_mark(copy.bounds.last_position)
+
+    @cached_property
+    def others(self) -> list[ServedCopy]:
+        """The other copies. They are opened when the first of them is needed."""
+        with self._building:
+            found = map(self._other_copies.opener, self._other_copies.copies)
+            return [copy for copy in found if copy is not None]
 
     @cached_property
     def end(self) -> int:
@@ -104,11 +90,14 @@ class ServedPartition:
         Incomplete bytes at the end of the log are not records. With SKIP, damage at the end is left out as well, so
         that a consumer reaches the end.
         """
-        end = max(self.start, self.copy.bounds.next_offset)
+        end = max(self.start, self.own.next_offset)
         if self._on_damage is DamageAnswer.STOP:
             return end
-        good = self._map(len(self.segments) - 1).next_offset
-        return end if good is None else min(max(good, self.start), end)
+        good = self.own.map(len(self.segments) - 1).next_offset
+        if good is None or good >= end:
+            return end
+        parts = self._parts(max(good, self.start), end)
+        return max((part.next_offset for part in parts), default=max(good, self.start))
 
     @cached_property
     def high_watermark(self) -> int:
@@ -119,7 +108,7 @@ class ServedPartition:
     def last_stable_offset(self) -> int:
         """The offset up to which read_committed consumers read."""
         with self._building:
-            first = first_open_offset(self._fs, self.copy.partition, self.copy.bounds.next_offset, self._map)
+            first = first_open_offset(self._fs, self.copy.partition, self.own.next_offset, self._events)
         return self.high_watermark if first is None else max(self.start, min(first, self.high_watermark))
 
     def aborted(self, start: int, end: int) -> list[Aborted]:
@@ -129,15 +118,42 @@ class ServedPartition:
     @cached_property
     def _all_aborted(self) -> list[Aborted]:
         with self._building:
-            return aborted_transactions(self._fs, self.copy.partition, self._map)
+            return aborted_transactions(self._fs, self.copy.partition, self._events)
+
+    def _events(self, number: int) -> Sequence[Event]:
+        """Return the events of a segment, with those of other copies where it is damaged."""
+        found = self.own.map(number).events
+        if not self._other_copies.copies:
+            return found
+        hidden = [
+            event_of(part.file, batch)
+            for hole in self.own.holes(number)
+            for part in self._parts(*hole)
+            for batch in part.batches
+            if (batch.is_transactional or batch.is_control) and batch.producer_id >= 0 and batch.records_count > 0
+        ]
+        return sorted([*found, *hidden], key=lambda event: event.offset) if hidden else found
+
+    def _parts(self, offset: int, end_offset: int | None) -> Iterator[RecordsPart]:
+        """Yield the batches of other copies at offsets `offset` to `end_offset`, without it, where this copy has none.
+
+        Where no copy has a batch, the search goes on with the next batch of any copy.
+        """
+        end = self.own.next_offset if end_offset is None else end_offset
+        while offset < end:
+            found = self._find(offset, end, _PART_BYTES, first_is_whole=True, skips=True)
+            if not isinstance(found, RecordsPart):
+                return
+            yield found
+            offset = found.next_offset
 
     def warm_up(self) -> None:
         """Read and check the first part of the log, so that the first fetch need not load the compiled kernels."""
-        self._map(0).read_ahead(0, 1)
+        self.own.map(0).read_ahead(0, 1)
 
     def producers(self) -> Sequence[ProducerEntry]:
         """Return the producers at the end of the log. Raises as `producers_of`."""
-        return producers_of(self._fs, self.copy.partition, self.copy.bounds.next_offset, self._kernels)
+        return producers_of(self._fs, self.copy.partition, self.own.next_offset, self._kernels)
 
     def records(
         self, offset: int, end_offset: int, most_bytes: int, *, first_is_whole: bool
@@ -150,39 +166,57 @@ class ServedPartition:
             return NoRecords.OUT_OF_RANGE
         if offset >= end_offset:
             return None
-        for number in range(self._segment_at(offset), len(self.segments)):
-            found = self._in_segment(number, offset, end_offset, most_bytes, first_is_whole=first_is_whole)
-            self._tell_damage(number)
-            if found is not None:
-                return found
-        return None
+        skips = self._on_damage is DamageAnswer.SKIP
+        return self._find(offset, end_offset, most_bytes, first_is_whole=first_is_whole, skips=skips)
 
-    def _in_segment(
-        self, number: int, offset: int, end_offset: int, most_bytes: int, *, first_is_whole: bool
+    def _find(
+        self, offset: int, end_offset: int, most_bytes: int, *, first_is_whole: bool, skips: bool
     ) -> RecordsPart | NoRecords | None:
-        segment, mapped = self.segments[number], self._map(number)
-        damage = mapped.damage_at(offset)
-        found = mapped.slice(offset, end_offset, most_bytes, first_is_whole=first_is_whole)
-        if self._is_cut(number):  # asked after the map, which may have read the changed file
-            return NoRecords.CUT_OFF
-        if damage is not None and self._on_damage is DamageAnswer.STOP and not self._is_torn_end(number, offset):
-            return NoRecords.DAMAGED
-        if found is None:
-            return None
-        file = self._fs.held(segment.log.path)
-        return RecordsPart(file, found.start, found.end - found.start, found.next_offset, mapped, most_bytes)
+        place = self.own.place(offset, end_offset, most_bytes, first_is_whole=first_is_whole)
+        if not self._other_copies.copies:
+            for number in place.segments:
+                self._tell_damage(self.own.map(number).damage)
+            return place.taken(skips=skips)
+        if place.loss is None:
+            return place.taken(skips=skips)
+        until = min(place.first_offset(end_offset), end_offset)
+        nearest, first_offset = place, until
+        for other in self.others:
+            theirs = other.place(offset, until, most_bytes, first_is_whole=first_is_whole)
+            if theirs.part is None or not self.own.agrees(other, first := theirs.part.first):
+                continue
+            part = self.own.agreeing(other, theirs.part)
+            has_records = first.last_offset < until
+            if theirs.loss is None:  # it has all records of these offsets, if there are any
+                if has_records:
+                    self._tell_other(place, offset, until, other)
+                    return part if part.size_bytes else None
+                return place._replace(loss=None).taken(skips=skips)
+            if has_records and theirs.first_offset(until) < first_offset:
+                nearest, first_offset = place._replace(part=part), theirs.first_offset(until)
+        self._tell_damage(place.damage, "; no other copy has these records")
+        return nearest.taken(skips=skips)
 
-    def _is_torn_end(self, number: int, offset: int) -> bool:
-        """Whether damage after the last good batch of a segment hides no record.
+    def _tell_damage(self, damage: Sequence[PartNotServed], also: str = "") -> None:
+        """Report damage that is not reported yet, and the answer for its records."""
+        what = _SKIPPED if self._on_damage is DamageAnswer.SKIP else _NOT_SERVED
+        for path, start, end, reason in damage:
+            self._tell_once((path, start), path, f"bytes {start} to {end} {what}: {reason}{also}")
 
-        At the end of the log it is a torn end: a broker cuts it off. Elsewhere the next segment continues.
-        """
-        reached = self._map(number).next_offset
-        if reached is None or offset < reached:
-            return False
-        if number + 1 < len(self.segments):
-            return self.segments[number + 1].base_offset <= offset
-        return offset >= self.copy.bounds.next_offset
+    def _tell_other(self, place: PlaceInCopy, offset: int, until: int, other: ServedCopy) -> None:
+        for path, start, end, reason in place.damage:
+            message = f"bytes {start} to {end} are served from {other.path}: {reason}"
+            self._tell_once((path, start, other.path), path, message)
+        if place.loss is NoRecords.MISSING:
+            message = f"the offsets {offset} to {until - 1} are missing, and are served from {other.path}"
+            self._tell_once((until, other.path), self.own.path, message)
+
+    def _tell_once(self, key: tuple[object, ...], path: str, message: str) -> None:
+        with self._building:
+            is_new = key not in self._told
+            self._told.add(key)
+        if is_new:
+            self._tell(path, message)
 
     def bytes_at(self, offset: int, most_bytes: int) -> RecordsPart | NoRecords | None:
         """Return bytes of a log of Kafka 0.7 from an offset on, as `records` does; the offset is a position of a byte.
@@ -193,16 +227,9 @@ class ServedPartition:
             return NoRecords.OUT_OF_RANGE
         if offset == self.end:
             return None
-        number = self._segment_at(offset)
-        segment, mapped = self.segments[number], self._map(number)
-        found = mapped.good_bytes(offset - segment.base_offset, max(0, min(most_bytes, self.end - offset)))
-        self._tell_damage(number)
-        if self._is_cut(number):
-            return NoRecords.CUT_OFF
-        if found is None:
-            return NoRecords.DAMAGED
-        file = self._fs.held(segment.log.path)
-        return RecordsPart(file, found.start, found.end - found.start, found.next_offset, mapped, most_bytes)
+        found = self.own.bytes_at(offset, max(0, min(most_bytes, self.end - offset)))
+        self._tell_damage(self.own.map(self.own.segment_at(offset)).damage)
+        return found
 
     def offsets_before(self, time_ms: int, most: int, now_ms: int) -> list[int]:
         """Return at most `most` offsets before a time, or for the words EARLIEST and LATEST (getOffsetsBefore)."""
@@ -216,72 +243,59 @@ class ServedPartition:
     def first_at(self, timestamp_ms: int) -> Found | None:
         """Return the first record at or after a time, from the start of the log on. Raises OSError for a cut log."""
         self._check_whole()
+        best = self._first_in(self.copy.partition, timestamp_ms)
+        for other in self._other_copies.copies:
+            found = self._first_in(other.partition, timestamp_ms)
+            if found is not None and (best is None or _offset(found) < _offset(best)) and self._is_hidden(found):
+                best = found
+        return best
+
+    def _first_in(self, partition: Partition, timestamp_ms: int) -> Found | None:
         search = TimeSearch(self._fs, DEFAULT_LIMITS)
-        found = (search.first(segment, timestamp_ms, self.start) for segment in self.segments)
+        found = (search.first(segment, timestamp_ms, self.start) for segment in partition.segments)
         with self._decoding:
             return next((one for one in found if one is not None), None)
 
     def latest(self) -> Found | None:
         """Return the first record with the largest timestamp. Raises OSError for a cut log."""
         self._check_whole()
-        search = TimeSearch(self._fs, DEFAULT_LIMITS)
-        best: Found | None = None
-        for segment in self.segments:
-            with self._decoding:
-                found = search.latest(segment)
-            timestamp = -1 if found is None or found.record_timestamp is None else found.record_timestamp
-            if timestamp > (-1 if best is None or best.record_timestamp is None else best.record_timestamp):
+        best = self._latest_in(self.copy.partition)
+        for other in self._other_copies.copies:
+            found = self._latest_in(other.partition)
+            if found is not None and _timestamp(found) > _timestamp(best) and self._is_hidden(found):
                 best = found
         return best
 
+    def _latest_in(self, partition: Partition) -> Found | None:
+        search = TimeSearch(self._fs, DEFAULT_LIMITS)
+        best: Found | None = None
+        for segment in partition.segments:
+            with self._decoding:
+                found = search.latest(segment)
+            if _timestamp(found) > _timestamp(best):
+                best = found
+        return best
+
+    def _is_hidden(self, found: Found) -> bool:
+        """Whether a record of another copy is served because the best copy does not have its offset."""
+        offset = _offset(found)
+        if not self.start <= offset < self.end:
+            return False
+        part = self._find(offset, self.end, 0, first_is_whole=True, skips=False)
+        return isinstance(part, RecordsPart) and part.first.base_offset <= offset and not self.own.has(part)
+
     def _check_whole(self) -> None:
         """Raise OSError if another program has cut a segment: its indexes and maps are those of the start."""
-        cut = next((one.log.path for number, one in enumerate(self.segments) if self._is_cut(number)), None)
+        cut = next((one.log.path for number, one in enumerate(self.segments) if self.own.is_cut(number)), None)
         if cut is not None:
             raise OSError(errno.EIO, "the log was cut while it was served", cut)
 
-    def _is_cut(self, number: int) -> bool:
-        """Whether another program has cut batches off a segment since the start, and may have appended others since.
 
-        The last segment may grow, and a torn end of it may be cut off: its last batch stays. Other files stay the same.
-        """
-        log = self.segments[number].log
-        path, file = log.path, self._fs.held(log.path)
-        if path in self._cut:
-            return True
-        if number + 1 < len(self.segments):
-            now = self._fs.status(path)
-            is_written = now is not None and now.inode == log.inode and now.mtime_ms != log.mtime_ms
-            is_as_before = not is_written and file.reaches(log.size_bytes)
-        else:
-            is_as_before = self._last_batch == file.batch_mark(self.copy.bounds.last_position)
-        if is_as_before:
-            return False
-        self._cut.add(path)
-        self._tell(
-            path,
-            "another program cut it while it was served: for its records, consumers get the error"
-            " KAFKA_STORAGE_ERROR. Start serve again to serve the log as it is now",
-        )
-        return True
+def _offset(found: Found) -> int:
+    offset = found.record_offset
+    return found.batch.last_offset if offset is None else offset
 
-    def _segment_at(self, offset: int) -> int:
-        """Return the number of the last segment that begins at or below `offset`."""
-        return max((i for i, segment in enumerate(self.segments) if segment.base_offset <= offset), default=0)
 
-    def _map(self, number: int) -> SegmentMap:
-        with self._building:
-            if number not in self._maps:
-                segment = self.segments[number]
-                seven = segment.base_offset if segment.is_seven else None
-                self._maps[number] = SegmentMap(self._fs.held(segment.log.path), self._kernels, seven)
-            return self._maps[number]
-
-    def _tell_damage(self, number: int) -> None:
-        """Report the damage of a segment that was met and is not reported yet."""
-        with self._building:
-            found = self._map(number).damage
-            told, self._told[number] = self._told.get(number, 0), len(found)
-        what = _SKIPPED if self._on_damage is DamageAnswer.SKIP else _NOT_SERVED
-        for start, end, reason in found[told:]:
-            self._tell(self.segments[number].log.path, f"bytes {start} to {end} {what}: {reason}")
+def _timestamp(found: Found | None) -> int:
+    timestamp = None if found is None else found.record_timestamp
+    return -1 if timestamp is None else timestamp

@@ -17,6 +17,9 @@ from kafkalog_cli.ops.session.observer import Note
 _TICK_SECONDS = 0.5
 _END_SECONDS = 5.0
 _BACKLOG = 128
+_QUIET_SECONDS = 60.0
+"""Time in which a reason for which connections of a host are closed is reported once: clients connect again at once."""
+_MOST_REASONS = 1000
 
 
 class ServerLimits(NamedTuple):
@@ -24,6 +27,30 @@ class ServerLimits(NamedTuple):
 
     connections: int = 100
     idle_seconds: float = 600.0
+
+
+class _Closed:
+    """Reports closed connections: each reason of a host once a minute, with the number of times since."""
+
+    def __init__(self, report: Callable[[Note], None], clock: Callable[[], float]) -> None:
+        self._report = report
+        self._clock = clock
+        self._reported: dict[tuple[str, str], tuple[float, int]] = {}
+        self._changing = Lock()
+
+    def tell(self, peer: tuple[str, int], reason: str) -> None:
+        """Report that the connection of a client was closed."""
+        host, port = peer
+        now = self._clock()
+        with self._changing:
+            if len(self._reported) >= _MOST_REASONS:
+                self._reported.clear()
+            last, since = self._reported.get((host, reason), (now - _QUIET_SECONDS, 0))
+            is_quiet = now - last < _QUIET_SECONDS
+            self._reported[host, reason] = (last, since + 1) if is_quiet else (now, 0)
+        if not is_quiet:
+            again = f" ({since} more times since the last report)" if since else ""
+            self._report(Note("connection", f"connection of {host}:{port} closed: {reason}{again}"))
 
 
 class Server:
@@ -39,7 +66,7 @@ class Server:
         self._broker = broker
         self._limits = limits
         self._clock = clock
-        self._report = report
+        self._closed = _Closed(report, clock)
         self._listening: dict[int, tuple[socket.socket, Dialect]] = {}
         with ExitStack() as opened:
             for port, dialect in listeners:
@@ -90,14 +117,16 @@ class Server:
 
     def _accept(self, listening: socket.socket, dialect: Dialect) -> None:
         try:
-            client, _ = listening.accept()
+            client, peer = listening.accept()
         except OSError:  # the client has gone, or there is no descriptor left: it may try again
             self._broker.stopping.wait(0.01)
             return
+        most = self._limits.connections
+        if self.connections >= most:
+            client.close()
+            self._closed.tell(peer[:2], f"more than {most} at a time (--max-connections)")
+            return
         with self._changing:
-            if len(self._threads) >= self._limits.connections:
-                client.close()
-                return
             try:
                 connection = Connection(client, self._broker, dialect, self._limits.idle_seconds, self._clock)
                 thread = Thread(target=self._serve, args=(client, connection), name="kafkalog-client", daemon=True)
@@ -119,8 +148,7 @@ class Server:
                 self._threads.pop(current_thread(), None)
             client.close()
         if reason and not self._broker.stopping.is_set():
-            message = f"connection of {connection.peer_host}:{connection.peer_port} closed: {reason}"
-            self._report(Note("connection", message))
+            self._closed.tell((connection.peer_host, connection.peer_port), reason)
 
     def _end(self) -> None:
         self._broker.stopping.set()

@@ -1,6 +1,6 @@
 """The transactions of a partition: which were aborted, and where the first open transaction begins."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, read_all
@@ -9,10 +9,10 @@ from kafkalog_cli.format import txnindex
 from kafkalog_cli.format.txnindex import AbortedTxn
 from kafkalog_cli.log.open_transactions import newest_snapshot
 from kafkalog_cli.log.partition import Partition, Segment
-from kafkalog_cli.ops.serve.segment_map import Event, SegmentMap, TransactionEvent
+from kafkalog_cli.ops.serve.segment_map import Event, TransactionEvent
 
-Maps = Callable[[int], SegmentMap]
-"""Returns the map of a segment by its number."""
+Events = Callable[[int], Sequence[Event]]
+"""Returns the events of a segment, by its number, in the order of the log."""
 
 
 class Aborted(NamedTuple):
@@ -23,7 +23,7 @@ class Aborted(NamedTuple):
     last_offset: int
 
 
-def aborted_transactions(fs: Filesystem, partition: Partition, maps: Maps) -> list[Aborted]:
+def aborted_transactions(fs: Filesystem, partition: Partition, events: Events) -> list[Aborted]:
     """Return all aborted transactions by first offset, from the log and the transaction indexes.
 
     The log decides. An entry of an index counts if it has no marker in the log, because damage may hide the marker.
@@ -31,7 +31,7 @@ def aborted_transactions(fs: Filesystem, partition: Partition, maps: Maps) -> li
     found: dict[tuple[int, int], Aborted] = {}
     open_since: dict[int, int] = {}
     for number in range(len(partition.segments)):
-        for event in maps(number).events:
+        for event in events(number):
             if event.kind is TransactionEvent.BEGIN:
                 open_since.setdefault(event.producer_id, event.offset)
                 continue
@@ -46,7 +46,7 @@ def aborted_transactions(fs: Filesystem, partition: Partition, maps: Maps) -> li
     return sorted(found.values(), key=lambda one: (one.first_offset, one.producer_id))
 
 
-def first_open_offset(fs: Filesystem, partition: Partition, end: int, maps: Maps) -> int | None:
+def first_open_offset(fs: Filesystem, partition: Partition, end: int, events: Events) -> int | None:
     """Return the first offset of the first transaction that is open at the end of the log, None if none is open.
 
     As a broker does, it starts with the newest readable producer snapshot, and follows the log from there.
@@ -54,7 +54,7 @@ def first_open_offset(fs: Filesystem, partition: Partition, end: int, maps: Maps
     start, known = newest_snapshot(fs, partition, end)
     open_since = {one.producer_id: one.first_offset for one in known}
     is_at_end = start is not None and start >= end  # as a broker leaves it that stopped cleanly: nothing to follow
-    for event in () if is_at_end else _events_from(partition, start, maps):
+    for event in () if is_at_end else _events_from(partition, start, events):
         if event.kind is TransactionEvent.BEGIN:
             open_since.setdefault(event.producer_id, event.offset)
         else:
@@ -63,12 +63,12 @@ def first_open_offset(fs: Filesystem, partition: Partition, end: int, maps: Maps
     return min((first for one, first in open_since.items() if (one, first) not in ended), default=None)
 
 
-def _events_from(partition: Partition, start: int | None, maps: Maps) -> Iterator[Event]:
+def _events_from(partition: Partition, start: int | None, events: Events) -> Iterator[Event]:
     segments = partition.segments
     for number in range(len(segments)):
         following = segments[number + 1].base_offset if number + 1 < len(segments) else None
         if start is None or following is None or following > start:
-            yield from (event for event in maps(number).events if start is None or event.offset >= start)
+            yield from (event for event in events(number) if start is None or event.offset >= start)
 
 
 def _indexed(fs: Filesystem, partition: Partition) -> Iterator[AbortedTxn]:

@@ -1,4 +1,7 @@
-"""Runs the verb of a session on one partition: in a thread, or in a task of another process."""
+"""Runs the verb of a session on one partition: in a thread, or in a task of another process.
+
+The modules that change a partition are imported where a verb changes it, so that verbs that read start sooner.
+"""
 
 import os
 import signal
@@ -9,26 +12,12 @@ from contextlib import contextmanager, nullcontext
 from types import FrameType
 from typing import Any
 
-from kafkalog_cli.broker.loaded_segment import LoadSettings
-from kafkalog_cli.change.clean_marker import followed_runs, release_marker, settled_runs
-from kafkalog_cli.change.manifest import (
-    ChangeKind,
-    Manifest,
-    RunState,
-    difference_of_files,
-    first_difference,
-    new_run_id,
-    odd_entries,
-    run_directory,
-    snapshot,
-)
-from kafkalog_cli.disk.durable import error_text, is_of_a_sync
+from kafkalog_cli.change.runs import new_run_id, odd_entries, run_directory
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, Unlocked, lock_log_dir, lock_partition
 from kafkalog_cli.disk.metered_fs import IoRate, MeteredFilesystem
-from kafkalog_cli.errors import KafkalogError, NotChanged, shell_word
-from kafkalog_cli.log.partition import Partition, open_partition
-from kafkalog_cli.ops.apply_changes import is_sound
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.session.observer import Note, Observer, SilentObserver
 from kafkalog_cli.ops.session.verb import SharedState
 from kafkalog_cli.ops.session.work import Meter, Outcome, Work, of_the_system
@@ -190,6 +179,9 @@ class Runner:
         fs, partition, log_dir = work.fs, work.partition, work.log_dir
         if self.shared.only_reads or log_dir is None:
             return
+        from kafkalog_cli.change.clean_marker import settled_runs
+        from kafkalog_cli.ops.apply_changes import settle_marker
+
         if not settled_runs(fs, partition.path, partition.name, log_dir):
             return
         with lock_partition(fs, partition.path, self.lock_policy):
@@ -236,41 +228,3 @@ class RunElsewhere:
     def __call__(self, work: Work) -> Outcome[Any]:
         """Run the verb in the task."""
         return Runner(self._shared, SilentObserver(), Interruptions(), is_elsewhere=True).run(work)
-
-
-def settle_marker(fs: WritableFilesystem, partition: Partition, log_dir: str, now_ms: int) -> str | None:
-    """Restore the marker if the log is as those runs left it. Returns a message, None if there is nothing to report.
-
-    The caller locks the partition. Raises NotChanged for a failed sync: no change may follow it.
-    """
-    command = f"kafkalog recover {shell_word(partition.path)}"
-    try:
-        is_back = False
-        for manifest in settled_runs(fs, partition.path, partition.name, log_dir):
-            if _is_as_left(fs, partition.path, log_dir, manifest, now_ms):
-                is_whole = manifest.state is RunState.DONE and _first_touched(manifest) is None
-                also = followed_runs(fs, partition.path, partition.name, log_dir, manifest) if is_whole else []
-                is_back |= release_marker(fs, log_dir, manifest.run.run_id, [partition.name], also=also)
-    except (OSError, KafkalogError) as error:
-        reason = error_text(error) if isinstance(error, OSError) else str(error)
-        told = f".kafka_cleanshutdown is still missing: {reason}; once the disk works, `{command}` puts it back"
-        if is_of_a_sync(error):
-            raise NotChanged(path=log_dir, reason=told) from error
-        return told
-    return ".kafka_cleanshutdown, which an earlier run could not restore, is restored" if is_back else None
-
-
-def _is_as_left(fs: WritableFilesystem, path: str, log_dir: str, manifest: Manifest, now_ms: int) -> bool:
-    """Whether the log is sound and as the run left it or, if the run was undone, as it was before the run."""
-    if manifest.state is RunState.UNDONE:
-        return difference_of_files(manifest.before.files, snapshot(fs, path).files) is None
-    found = snapshot(fs, path, log_dir, manifest.edits)
-    if manifest.after is None or first_difference(manifest.after, found) is not None:
-        return False
-    return is_sound(fs, path, LoadSettings(now_ms), _first_touched(manifest))
-
-
-def _first_touched(manifest: Manifest) -> int | None:
-    """Return the base offset of the segment that an append extended, for `marker_after`; None if there is none."""
-    grown = [change.name.partition(".")[0] for change in manifest.changes if change.kind is ChangeKind.GROW]
-    return min((int(base) for base in grown if base.isdecimal()), default=None)

@@ -4,9 +4,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from kafkalog_cli.change.manifest import new_run_id
+from kafkalog_cli.change.runs import new_run_id
 from kafkalog_cli.disk.lock import lock_log_dir, log_dir_of
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, UsageError, combined_exit_code, counted
@@ -16,7 +16,6 @@ from kafkalog_cli.ops.engine import Place, Sized, log_bytes
 from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.partition_facts import places_of_partitions
 from kafkalog_cli.ops.partition_state import Roots
-from kafkalog_cli.ops.plans import LogRequest
 from kafkalog_cli.ops.selection import in_its_log_dir, select_partitions
 from kafkalog_cli.ops.session.observer import LockWarnings, Note, Observer
 from kafkalog_cli.ops.session.options import Context, SessionOptions
@@ -25,7 +24,10 @@ from kafkalog_cli.ops.session.verb import SharedState, Summary, Verb
 from kafkalog_cli.ops.session.work import Outcome, Work, of_the_system
 from kafkalog_cli.ops.settings import SettingsSource
 
-LogRequestT = TypeVar("LogRequestT", bound=LogRequest)
+if TYPE_CHECKING:
+    from kafkalog_cli.ops.plans import LogRequest
+
+LogRequestT = TypeVar("LogRequestT", bound="LogRequest")
 
 _NOT_OF_A_TOPIC = {
     DirectoryKind.DELETE: "marked for deletion (-delete)",
@@ -52,7 +54,7 @@ class Session:
     ) -> None:
         now_ms = context.now_ms()
         clock = Clock(now_ms if options.now_ms is None else options.now_ms, options.now_ms is not None)
-        run_id = new_run_id(verb.name, now_ms)
+        run_id = new_run_id(verb.name, now_ms) if verb.changes else ""  # its import takes 3 ms
         self.shared = SharedState(verb, context, options, clock, run_id, argv, Roots(context.fs))
         self.observer = observer
         self.interruptions = interruptions or Interruptions()

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kafkalog_cli import __version__
-from kafkalog_cli.change.manifest import RunInfo
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import Setting
@@ -19,6 +18,7 @@ from kafkalog_cli.ops.session.work import Work
 from kafkalog_cli.ops.settings import SettingsSource
 
 if TYPE_CHECKING:
+    from kafkalog_cli.change.manifest import RunInfo
     from kafkalog_cli.ops.session.session import Session
 
 RequestT_contra = TypeVar("RequestT_contra", contravariant=True)
@@ -79,6 +79,8 @@ class SharedState:
 
     def run_info(self, settings: Sequence[Setting]) -> RunInfo:
         """Return the run's description for its manifests, with the settings that applied to a partition."""
+        from kafkalog_cli.change.manifest import RunInfo
+
         explained = {setting.name: setting.explanation for setting in settings}
         return RunInfo(self.run_id, self.verb.name, self.argv, self.clock.now_ms, explained, __version__)
 

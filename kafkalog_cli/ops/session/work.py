@@ -8,30 +8,30 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from kafkalog_cli.change.manifest import RunInfo
 from kafkalog_cli.disk.fs import LockHandle, WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_partition
 from kafkalog_cli.errors import ExitCode, KafkalogError, NoSpace, Refused, Unreadable
 from kafkalog_cli.log.partition import Partition, open_partition
 from kafkalog_cli.log.settings.topic_config import Setting
-from kafkalog_cli.ops.apply_changes import MARKER_STAYS_AWAY, Applied, MarkerState
 from kafkalog_cli.ops.engine import log_bytes
 from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.partition_state import PartitionState, Roots
-from kafkalog_cli.ops.plans import ChangePlan
 from kafkalog_cli.ops.session.observer import Note
 from kafkalog_cli.ops.session.options import Context
 from kafkalog_cli.ops.settings import SettingsSource
 
 if TYPE_CHECKING:
+    from kafkalog_cli.change.manifest import RunInfo
+    from kafkalog_cli.ops.apply_changes import Applied
     from kafkalog_cli.ops.partition_facts import PartitionFacts, Places, Replication
+    from kafkalog_cli.ops.plans import ChangePlan
     from kafkalog_cli.ops.refusals import Action, AppliedRule
     from kafkalog_cli.ops.session.runner import Runner
     from kafkalog_cli.ops.session.verb import SharedState
 
 
 ResultT = TypeVar("ResultT")
-PlanT = TypeVar("PlanT", bound=ChangePlan)
+PlanT = TypeVar("PlanT", bound="ChangePlan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +243,10 @@ class Work:
 
     def with_next_steps(self, result: ResultT) -> ResultT:
         """Return the result of the verb, with the next steps of its plan's remarks ready to paste."""
+        if not self._shared.verb.changes:
+            return result
+        from kafkalog_cli.ops.plans import ChangePlan
+
         plan = getattr(result, "plan", result)
         if not isinstance(plan, ChangePlan) or not plan.remarks:
             return result
@@ -304,6 +308,8 @@ class Work:
 
     def changed(self, plan: PlanT, done: Applied | None) -> Changed[PlanT]:
         """Return the result, and note if the clean shutdown marker was not restored."""
+        from kafkalog_cli.ops.apply_changes import MARKER_STAYS_AWAY, MarkerState
+
         if done is not None and done.marker is MarkerState.AWAY:
             self.note("marker", MARKER_STAYS_AWAY, plan.log_dir)
         return Changed(plan, done)

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from kafkalog_cli.change.manifest import odd_entries
 from kafkalog_cli.change.new_partitions import is_staged
+from kafkalog_cli.change.runs import odd_entries
 from kafkalog_cli.disk.directory_contents import holds_partition
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.disk.lock import log_dir_of

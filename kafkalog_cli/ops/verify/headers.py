@@ -18,7 +18,14 @@ from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.segment_walk import BatchRun
 from kafkalog_cli.ops.verify.batch_checks import BatchListener, end_kind, in_words, negative_magic_findings, range_kind
 from kafkalog_cli.ops.verify.gaps import cleaner_wrote, has_gap
-from kafkalog_cli.ops.verify.log import Totals, beyond_finding, disorder_finding, magic_finding, size_finding
+from kafkalog_cli.ops.verify.log import (
+    Totals,
+    beyond_finding,
+    disorder_finding,
+    magic_finding,
+    outside_finding,
+    size_finding,
+)
 
 MAX_MAGIC = 2
 
@@ -83,7 +90,7 @@ class HeaderCheck:
                     self._listener.batches(batches)
                 batch_run = BatchRun(batches, reached, NO_TIMESTAMP, is_after_damage=False)
                 self.was_cleaned = self.was_cleaned or cleaner_wrote(batches) or has_gap(batch_run)
-                problem = None if told else _problem(path, batch_run, next_offset)
+                problem = None if told else _problem(path, batch_run, segment.base_offset, next_offset)
                 if problem is not None:
                     told = True
                     yield problem
@@ -126,10 +133,11 @@ class HeaderCheck:
         return of_fault(path, fault, range_kind(file, fault.position, behind))
 
 
-def _problem(path: str, batch_run: BatchRun, next_offset: int | None) -> Finding | None:
+def _problem(path: str, batch_run: BatchRun, base_offset: int, next_offset: int | None) -> Finding | None:
     """Return a finding for the first problem in the headers: disordered offsets, else an unknown magic.
 
-    Offsets are disordered, too, if they reach `next_offset`, where the next segment begins.
+    Offsets are disordered, too, if they reach `next_offset`, where the next segment begins, or do not belong to the
+    segment with this base offset.
 
     None if there is no problem.
     """
@@ -139,6 +147,9 @@ def _problem(path: str, batch_run: BatchRun, next_offset: int | None) -> Finding
     row = batch_run.first_beyond(next_offset)
     if row is not None and next_offset is not None:
         return beyond_finding(path, batch_run, row, next_offset)
+    outside = outside_finding(path, batch_run, base_offset)
+    if outside is not None:
+        return outside
     magic = batch_run.batches.magic
     if least_and_largest(magic)[1] <= MAX_MAGIC:
         return None

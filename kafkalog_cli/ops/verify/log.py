@@ -153,7 +153,7 @@ class LogCheck:
         self._last_good = -1
         self._seen_bytes = 0
         self._disordered = 0
-        self._outside = 0
+        self._has_outside = False
         self._is_beyond = False
 
     def _find(self, kind: FindingKind, message: str, **details: Any) -> None:
@@ -261,12 +261,11 @@ class LogCheck:
             if self._disordered < MAX_TOLD:
                 self._tell_disorder(batch_run)
             return
-        first, last = int(batch_run.batches.base_offset[0]), int(batch_run.last_reached)
-        lowest = int(batch_run.batches.last_offset[0])
-        if batch_run.batches.position[0]:  # a segment's name may be an offset inside its first batch
-            lowest = first if first != NO_OFFSET else lowest
-        if lowest < self._base_offset or last - self._base_offset > MAX_INT32:
-            self._tell_outside(batch_run)
+        outside = None if self._has_outside else outside_finding(self._path, batch_run, self._base_offset)
+        if outside is not None:
+            self._has_outside = True
+            self.findings.append(outside)
+        first = int(batch_run.batches.base_offset[0])
         before = batch_run.reached_before
         if before != NO_OFFSET and first > before + 1 and not batch_run.is_after_damage:
             self._add_gap(before + 1, first - 1, int(batch_run.batches.position[0]))
@@ -284,28 +283,6 @@ class LogCheck:
             return
         self._disordered += 1
         self.findings.append(disorder_finding(self._path, batch_run, row))
-
-    def _tell_outside(self, batch_run: BatchRun) -> None:
-        self._outside += 1
-        if self._outside > 1:
-            return
-        base, last = batch_run.base_offset, batch_run.last_offset
-        limit = self._base_offset + MAX_INT32
-        lowest = [one if batch_run.position[r] and one != NO_OFFSET else last[r] for r, one in enumerate(base)]
-        row = next((r for r, one in enumerate(lowest) if last[r] > limit or one < self._base_offset), None)
-        if row is None:
-            return
-        first = last[row] if base[row] == NO_OFFSET else base[row]
-        message = f"offsets {first} to {last[row]} do not belong to the segment"
-        expected = f"{self._base_offset} to {limit}"
-        self._find(
-            FindingKind.OFFSET_OUTSIDE_SEGMENT,
-            message,
-            position=batch_run.position[row],
-            expected=expected,
-            got=f"{first} to {last[row]}",
-            offsets=(first, max(first, last[row])),
-        )
 
     # ---- damage
 
@@ -370,26 +347,53 @@ def size_finding(segment: Segment) -> Iterator[Finding]:
         yield finding(kind, path, message, expected="under 2 GiB", got=message)
 
 
+def outside_finding(path: str, batch_run: BatchRun, base_offset: int) -> Finding | None:
+    """Return the finding about the first batch with offsets that do not belong to a segment; None if all do.
+
+    They are negative, below the segment's base offset, or more than 2^31 - 1 above it. Only the first batch may begin
+    below the base offset: a segment may be named after an offset inside it.
+    """
+    limit = base_offset + MAX_INT32
+    if _lowest(batch_run, 0) >= base_offset and batch_run.last_reached <= limit:
+        return None
+    rows = range(len(batch_run.batches))
+    found = (row for row in rows if _lowest(batch_run, row) < base_offset or batch_run.last_offset[row] > limit)
+    row = next(found, None)
+    if row is None:
+        return None
+    message, expected = "offsets {} do not belong to the segment", f"{base_offset} to {limit}"
+    return _offsets_finding(FindingKind.OFFSET_OUTSIDE_SEGMENT, path, batch_run, row, (message, expected))
+
+
+def _lowest(batch_run: BatchRun, row: int) -> int:
+    """Return the first offset of a batch; for the first batch of a segment, the last one.
+
+    A negative offset belongs to no segment.
+    """
+    first, last = batch_run.offsets_of(row)
+    return first if first < 0 or batch_run.batches.position[row] else last
+
+
 def disorder_finding(path: str, batch_run: BatchRun, row: int) -> Finding:
     """Return the finding about a batch whose offsets are not above those of the batches before it."""
     before = batch_run.offset_before(row)
-    return _order_finding(path, batch_run, row, f"offsets do not ascend: {{}} after {before}", f"above {before}")
+    texts = f"offsets do not ascend: {{}} after {before}", f"above {before}"
+    return _offsets_finding(FindingKind.OFFSETS_NOT_ASCENDING, path, batch_run, row, texts)
 
 
 def beyond_finding(path: str, batch_run: BatchRun, row: int, next_offset: int) -> Finding:
     """Return the finding about a batch with offsets that the next segment, from `next_offset` on, should have."""
     message = f"offsets {{}} are not below the next segment's, which begins at {next_offset}"
-    return _order_finding(path, batch_run, row, message, f"below {next_offset}")
+    return _offsets_finding(FindingKind.OFFSETS_NOT_ASCENDING, path, batch_run, row, (message, f"below {next_offset}"))
 
 
-def _order_finding(path: str, batch_run: BatchRun, row: int, message: str, expected: str) -> Finding:
-    """Return the finding about the offsets of a batch, which take the place of {} in the message."""
-    first, last = batch_run.base_offset[row], batch_run.last_offset[row]
-    first = last if first == NO_OFFSET else first
+def _offsets_finding(kind: FindingKind, path: str, batch_run: BatchRun, row: int, texts: tuple[str, str]) -> Finding:
+    """Return a finding about the offsets of a batch, which replace {} in the message; `texts`: message, expected."""
+    first, last = batch_run.offsets_of(row)
     got = f"{first} to {last}"
     return finding(
-        FindingKind.OFFSETS_NOT_ASCENDING, path, message.format(got),
-        position=batch_run.position[row], expected=expected, got=got, offsets=(min(first, last), max(first, last)),
+        kind, path, texts[0].format(got), position=int(batch_run.batches.position[row]), expected=texts[1], got=got,
+        offsets=(min(first, last), max(first, last)),
     )  # fmt: skip
 
 

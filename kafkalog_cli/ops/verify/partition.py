@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum, unique
+from functools import partial
 
-from kafkalog_cli.disk.names import DirectoryKind, FileKind
+from kafkalog_cli.disk.names import OWN_DIRECTORY, DirectoryKind, FileKind
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.log.checkpoints import try_leader_epochs
@@ -16,14 +17,14 @@ from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.checks.index_reports import PartitionReports
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
-from kafkalog_cli.ops.next_steps import CUT_ACKNOWLEDGED, EPOCHS_STAY, SALVAGE, chosen
+from kafkalog_cli.ops.next_steps import CUT_ACKNOWLEDGED, EPOCHS_STAY, NO_COPY_OF_SEVEN, SALVAGE, chosen
 from kafkalog_cli.ops.verify.batch_checks import AbortedCheck, BatchListener, BatchListeners
 from kafkalog_cli.ops.verify.files import bad_names, file_findings, size_findings
 from kafkalog_cli.ops.verify.gaps import NO_RECORD, GapJudge, missing_start
 from kafkalog_cli.ops.verify.headers import HeaderCheck
 from kafkalog_cli.ops.verify.log import Advance, LogCheck, Totals
 from kafkalog_cli.ops.verify.places import TopicFacts, read_topic_id
-from kafkalog_cli.ops.verify.root import checkpoint_findings
+from kafkalog_cli.ops.verify.root import checkpoint_findings, first_in_the_way
 from kafkalog_cli.ops.verify.seven import SevenCheck
 
 
@@ -170,7 +171,7 @@ def verify_partition(read_context: ReadContext, task: VerifyTask) -> Verificatio
         TargetKind.PARTITION,
         partition.topic,
         partition.number,
-        tuple(advised(found, partition, task.facts)),
+        tuple(advised(found, partition, task.facts, None if task.root is None else first_in_the_way(task.root))),
         looked.totals,
         log,
         (*_NOT_LOOKED_AT[task.level], *unknown),
@@ -234,7 +235,8 @@ def _walked(read_context: ReadContext, task: VerifyTask, found: list[Finding]) -
     aborted = AbortedCheck(read_context.fs, tells_markers=not deep) if task.wanted is None else None
     check = LogCheck(task.now_ms, wants_records=deep, only=task.wanted, advance=task.advance, aborted=aborted)
     observer = check if task.listener is None else BatchListeners(check, task.listener)
-    reports = PartitionReports(read_context, task.partition.path, task.wanted, observer=observer)
+    listed = task.partition if task.wanted is None else None
+    reports = PartitionReports(read_context, task.partition.path, task.wanted, observer=observer, listed=listed)
     held: list[FileReport] = []
     if any(not segment.is_seven for segment in task.partition.segments) or not task.partition.segments:
         held += reports
@@ -350,15 +352,21 @@ _NODE_RECOVERS = (
 """KafkaRaftLog opens its UnifiedLog with lastShutdownClean=false and recoveryPoint=0."""
 
 
-def advised(found: Iterable[Finding], partition: Partition, facts: TopicFacts) -> Iterator[Finding]:
-    """Yield the findings about a partition, with next steps that are ready to paste."""
+def advised(
+    found: Iterable[Finding], partition: Partition, facts: TopicFacts, at_root: Finding | None
+) -> Iterator[Finding]:
+    """Yield the findings about a partition, with next steps that are ready to paste.
+
+    `at_root` is a finding at the root of the log directory, without which no command changes a partition.
+    """
     findings = [*found]
     odd = {one.path: one for one in findings if one.kind is FindingKind.ODD_FILE}
     # Nothing else is true of such an entry, and no command repairs the partition while it is there.
     findings = [one for one in findings if one.kind is FindingKind.ODD_FILE or one.path not in odd]
-    in_the_way = next((one for one in findings if one.kind in {FindingKind.ODD_FILE, FindingKind.BAD_NAME}), None)
+    in_the_way = next(filter(partial(_is_in_the_way, partition), findings), at_root)
     if in_the_way is not None:
-        first = with_path(in_the_way, partition.path).next_step
+        place = in_the_way.path.rpartition("/")[0] if in_the_way is at_root else partition.path
+        first = with_path(in_the_way, place).next_step
         findings = [replace(one, next_step=first) if _is_repair(one.next_step) else one for one in findings]
     if partition.directory.is_metadata_log:  # recover leaves it to its controllers
         findings = [_left_to_the_node(one) if _is_repair(one.next_step) else one for one in findings]
@@ -372,9 +380,17 @@ def advised(found: Iterable[Finding], partition: Partition, facts: TopicFacts) -
     goes_back = any(one.kind is FindingKind.EPOCH_GOES_BACK for one in findings)
     for one in findings:
         step = _BLOCKED if is_blocked and _is_repair(one.next_step) else one.next_step
+        if SALVAGE.text in step and any(segment.is_seven for segment in partition.segments):
+            step = NO_COPY_OF_SEVEN
         if goes_back and one.kind is FindingKind.EPOCHS_WRONG and one.first_offset is not None:
             step = EPOCHS_STAY.text  # no file fits the batches, and a broker can read this file
         yield with_path(replace(one, next_step=chosen(step, facts.replication)), partition.path, facts.metadata_option)
+
+
+def _is_in_the_way(partition: Partition, one: Finding) -> bool:
+    """Whether no command repairs the partition before the step of this finding."""
+    is_own = one.kind is FindingKind.ODD_ENTRY and one.path == f"{partition.path.rstrip('/')}/{OWN_DIRECTORY}"
+    return is_own or one.kind in {FindingKind.ODD_FILE, FindingKind.BAD_NAME}
 
 
 def _left_to_the_node(one: Finding) -> Finding:

@@ -10,6 +10,7 @@ from kafkalog_cli.disk.names import DirectoryKind, FileKind, partition_directory
 from kafkalog_cli.errors import KafkalogError, shell_word
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.format.fault import unreadable
+from kafkalog_cli.format.internal_topics.records import INTERNAL_COMPACTED
 from kafkalog_cli.format.meta_properties import MetaProperties
 from kafkalog_cli.log.partition import Partition, PartitionPath
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
@@ -23,8 +24,6 @@ from kafkalog_cli.ops.settings import SettingsSource
 
 KRAFT_VERSION = 1
 """The `version` of a `meta.properties` from which brokers run in KRaft mode."""
-
-INTERNAL_COMPACTED = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
 class TopicIdFile(NamedTuple):
@@ -57,6 +56,7 @@ class PartitionPlaces:
     def __init__(self) -> None:
         self._by_name: dict[tuple[object, str, int], list[str]] = {}
         self._by_id: dict[tuple[object, str, int], list[str]] = {}
+        self._real_parents: dict[str, str] = {}
 
     def add(self, fs: Filesystem, partition: PartitionPath, meta: MetaProperties | None) -> None:
         """Add the directory of a partition, unless its name marks it as something else (-delete, -stray, …)."""
@@ -64,7 +64,7 @@ class PartitionPlaces:
         if directory.kind is not DirectoryKind.PARTITION or directory.topic is None or directory.partition is None:
             return
         broker = _broker(meta)
-        path = os.path.realpath(partition.path)
+        path = self._real_path(partition.path)
         _append(self._by_name, (broker, directory.topic, directory.partition), path)
         topic_id = read_topic_id(fs, partition.path).topic_id
         if topic_id is not None:
@@ -74,7 +74,7 @@ class PartitionPlaces:
         """Yield findings about other directories of the same partition."""
         if partition.directory.kind is not DirectoryKind.PARTITION:
             return
-        broker, path = _broker(meta), os.path.realpath(partition.path)
+        broker, path = _broker(meta), self._real_path(partition.path)
         twins = [p for p in self._by_name.get((broker, partition.topic, partition.number), ()) if p != path]
         for twin in twins:
             compare = f"`kafkalog verify {shell_word(partition.path)} --against {shell_word(twin)}`"
@@ -90,6 +90,15 @@ class PartitionPlaces:
                     " move the other away"
                 )
                 yield finding(FindingKind.SAME_TOPIC_ID, partition.path, message, next_step=step)
+
+    def _real_path(self, path: str) -> str:
+        """Return the path without links. Thousands of partitions have one parent, which is looked up once."""
+        parent, slash, name = path.rstrip("/").rpartition("/")
+        if not slash or name in (".", "..") or os.path.islink(path):  # noqa: PTH114 - pathlib takes time to import
+            return os.path.realpath(path)
+        if parent not in self._real_parents:
+            self._real_parents[parent] = os.path.realpath(parent or "/")
+        return f"{self._real_parents[parent].rstrip('/')}/{name}"
 
 
 def _append(places: dict[tuple[object, str, int], list[str]], key: tuple[object, str, int], path: str) -> None:

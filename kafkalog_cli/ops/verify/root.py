@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from kafkalog_cli.change.clean_marker import PURGED
 from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, FileName, WorkState, classify_directory, classify_file
 from kafkalog_cli.errors import KafkalogError, counted, shell_word
@@ -14,7 +13,7 @@ from kafkalog_cli.format import checkpoint
 from kafkalog_cli.format.checkpoint import BrokerReading, broker_reading
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.log.log_end import LogBounds
-from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS
+from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS, OddFile
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.listing.root import LocatedFault, LogDirRoot, Shutdown
@@ -54,8 +53,11 @@ def root_findings(fs: Filesystem, root: LogDirRoot) -> Iterator[Finding]:
         yield finding(FindingKind.MARKER_HELD, path, message, next_step=_undo_step(root))
     yield from _cut_off_import(root)
     yield from _second_lines(fs, root)
+    odd = {one.path for one in root.odd}
     for name_ in root.others:
         path, found = f"{root.path.rstrip('/')}/{name_}", classify_file(name_)
+        if path in odd:
+            continue
         if found.state is WorkState.TEMPORARY:
             yield finding(FindingKind.LEFTOVER_TEMPORARY, path, "an unfinished temporary file")
         else:
@@ -78,7 +80,11 @@ _OF_OUR_FILES = {
 def _fault_findings(fs: Filesystem, root: LogDirRoot) -> Iterator[Finding]:
     """Yield a finding per fault of a file or directory at the root."""
     foreign = {f"{root.path.rstrip('/')}/{name}" for name in root.foreign}
+    odd = {one.path: one for one in root.odd if one.path not in foreign}
+    yield from (odd_root_finding(one) for one in odd.values())
     for located in root.faults:
+        if located.path in odd:
+            continue
         name = classify_file(located.path.rpartition("/")[2])
         if located.path in foreign:
             yield finding(FindingKind.FOREIGN_DIRECTORY, located.path, "is not a partition directory")
@@ -90,6 +96,23 @@ def _fault_findings(fs: Filesystem, root: LogDirRoot) -> Iterator[Finding]:
             found = of_fault(located.path, located.fault, _KINDS.get(name.kind, FindingKind.CHECKPOINT_DAMAGED))
             effect, step = _OF_OUR_FILES.get(name.kind, (found.broker_effect, found.next_step))
             yield replace(found, broker_effect=effect, next_step=step)
+
+
+def odd_root_finding(odd: OddFile) -> Finding:
+    """Return the finding about an entry at the root that has the name of a file of Kafka, but is not a usable file."""
+    if odd.is_directory:
+        return finding(FindingKind.FOREIGN_DIRECTORY, odd.path, "is not a partition directory")
+    return finding(FindingKind.ODD_FILE, odd.path, f"{odd.what}, with the name of a file of Kafka")
+
+
+def first_in_the_way(root: LogDirRoot) -> Finding | None:
+    """Return the finding about an entry at the root with which commands that change partitions are refused."""
+    return next(
+        (odd_root_finding(one) for one in root.odd if classify_file(one.path.rpartition("/")[2]).kind in _WRITTEN), None
+    )
+
+
+_WRITTEN = frozenset({FileKind.LOCK, FileKind.CLEAN_SHUTDOWN, FileKind.HELD_CLEAN_SHUTDOWN, *OFFSET_CHECKPOINTS})
 
 
 def _may_be_of_08(fs: Filesystem, root: LogDirRoot, names: Collection[FileKind]) -> bool:
@@ -247,6 +270,8 @@ def _log_start_step(path: str, name: tuple[str, int], offset: int, log: LogBound
 
 def _undo_step(root: LogDirRoot) -> str:
     """Return the commands that restore the clean shutdown marker; there are none if the kept bytes were purged."""
+    from kafkalog_cli.change.clean_marker import PURGED
+
     if PURGED in root.marker_held_for:
         return "nothing can be done: a broker recovers all partitions when it starts, and then writes markers again"
     log_dir = root.path.rstrip("/")

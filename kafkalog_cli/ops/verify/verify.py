@@ -1,8 +1,10 @@
 """The verb `verify`: partitions in parallel, then the log directories that contain them, and pairs of replicas."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from kafkalog_cli.disk.directory_contents import check_layout
 from kafkalog_cli.disk.lock import log_dir_of
@@ -22,7 +24,6 @@ from kafkalog_cli.ops.session.session import Session
 from kafkalog_cli.ops.session.verb import Summary, Verb
 from kafkalog_cli.ops.session.work import Outcome, Work
 from kafkalog_cli.ops.settings import SettingsSource
-from kafkalog_cli.ops.verify.against import Comparison, ReplicaPairs, ReplicaPolicy, compare, paired, side_of
 from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification, VerifyTask, shown_path
 from kafkalog_cli.ops.verify.places import (
     GivenPolicy,
@@ -34,6 +35,9 @@ from kafkalog_cli.ops.verify.places import (
 )
 from kafkalog_cli.ops.verify.root import CHECKED_ROOT_KINDS, findings_across, root_findings, staged_finding
 from kafkalog_cli.ops.verify.settled import removed, settled_findings, settled_verification
+
+if TYPE_CHECKING:
+    from kafkalog_cli.ops.verify.against import Comparison, ReplicaPairs, ReplicaPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,7 @@ class VerifyPlanner:
         self._config = parse_topic_settings(session.options.config)
         self._places = PartitionPlaces()
         self._roots: dict[str, LogDirRoot | None] = {}
+        self._log_dirs: dict[str, str | None] = {}  # by the parent of a partition, as it was given
         self._failed: list[Outcome[Verification]] = []
         self._settings: SettingsSource | None = None
         self.request = replace(request, roots=self._roots)
@@ -86,6 +91,8 @@ class VerifyPlanner:
 
         Call it after `works`. Raises as `SettingsSource.metadata` does.
         """
+        from kafkalog_cli.ops.verify.against import ReplicaPolicy
+
         log_dir = self._log_dir(partition.path)
         root = None if log_dir is None else self._root(log_dir)
         target = _Target(PartitionPath(partition.path, partition.directory), is_named=True)
@@ -262,7 +269,11 @@ class VerifyPlanner:
     def _log_dir(self, path: str) -> str | None:
         """Return the log directory of a partition, as it was given if it was, None if there is none."""
         parent = path.rpartition("/")[0]
-        return parent if parent in self._roots else log_dir_of(self._fs, path)
+        if parent in self._roots:
+            return parent
+        if parent not in self._log_dirs:
+            self._log_dirs[parent] = log_dir_of(self._fs, path)
+        return self._log_dirs[parent]
 
     def _root(self, path: str) -> LogDirRoot | None:
         if path not in self._roots:
@@ -301,6 +312,8 @@ def verify_against(session: Session, request: VerifyRequest, paths: Sequence[str
 
     Raises as `VerifyPlanner.works`, `side_of` and `compare`.
     """
+    from kafkalog_cli.ops.verify.against import paired, side_of
+
     fs, selection = session.context.fs, session.options.selection
     ours, theirs = side_of(fs, list(paths), selection), side_of(fs, [against], selection)
     found = paired(ours, theirs)
@@ -324,6 +337,8 @@ def verify_against(session: Session, request: VerifyRequest, paths: Sequence[str
 def _comparisons(
     session: Session, request: VerifyRequest, found: ReplicaPairs, verified: set[str], planners: list[VerifyPlanner]
 ) -> Iterator[Outcome[Verification]]:
+    from kafkalog_cli.ops.verify.against import compare
+
     fs, kernels = session.context.fs, session.context.kernels
     for here, there in found.pairs:
         if {here.path, there.path} <= verified:

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from kafkalog_cli.change.manifest import new_run_id
 from kafkalog_cli.change.output_directory import ComingFile, OutputDirectory, RunRecord
+from kafkalog_cli.change.runs import new_run_id
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
 from kafkalog_cli.errors import DamagedLog, ExitCode, NothingSelected, Refused, UnsupportedFormat, UsageError
 from kafkalog_cli.format.strict_json import MOST_NUMBER, fields, integer, text

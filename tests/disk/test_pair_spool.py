@@ -84,6 +84,12 @@ def test_any_ranges_by_their_first_number(added, in_memory, data):
     assert list(spool.by_first(ranges)) == sorted(dict(wanted).items())
 
 
+def test_of_equal_first_numbers_in_order_the_newest_counts_too():
+    spool = PairSpool(9)
+    spool.extend([(1, 5), (1, 6), (2, 7)])
+    assert list(spool.by_first([(0, 3)])) == [(1, 6), (2, 7)]
+
+
 def test_pairs_out_of_order_are_sorted_with_little_memory():
     spool = PairSpool(1000)
     for at in range(100, 0, -1):

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 NOT_RUN = "."
-LETTERS = {"k": "killed", "s": "survive", "n": "without a test", NOT_RUN: "not run"}
+LETTERS = {"k": "killed", "s": "survive", NOT_RUN: "not run"}
 TRIED_BEGINS = """\
-# How mutants ended: k killed, s survives, n executed by no recorded test, . not run. Per source file, and per digest of a function
-# without comments: a letter per mutant, in the order of the lines. `make mutation` writes this file, and tries what is not in it."""
+# How mutants ended: k killed, s survives the recorded tests, . not run. Per source file, and per digest of a function without
+# comments: a letter per mutant, in the order of the lines. `make mutation` writes this file, and tries what is not in it."""
 
 
 def digest(path: Path) -> str:

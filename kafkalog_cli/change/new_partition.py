@@ -26,10 +26,14 @@ _KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 
 
 def is_unfinished(fs: Filesystem, path: str, base_offset: int = 0) -> bool:
-    """Whether a directory has no log, and only files that an interrupted `make_partition` leaves."""
-    names = {entry.path.rpartition("/")[2] for entry in fs.list_directory(path)}
+    """Whether a directory has no log, and only files that an interrupted `make_partition` leaves.
+
+    Only the topic id has bytes then. Other contents are of a log whose segments are lost.
+    """
+    entries = {entry.path.rpartition("/")[2]: entry for entry in fs.list_directory(path)}
     log = segment_file_name(base_offset, FileKind.LOG)
-    return names <= {_METADATA, OWN_DIRECTORY, *_files(base_offset)} and log not in names
+    is_ours = entries.keys() <= {_METADATA, OWN_DIRECTORY, *_files(base_offset)} and log not in entries
+    return is_ours and not any(one.size_bytes for name, one in entries.items() if one.is_file and name != _METADATA)
 
 
 def _files(base_offset: int) -> tuple[str, ...]:

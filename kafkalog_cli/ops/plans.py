@@ -182,8 +182,8 @@ class LogPlan(ChangePlan):
 class Unready(Exception):
     """The log is in a state in which it must not be changed. The remark says why."""
 
-    def __init__(self, path: str, message: str, position: int | None = None) -> None:
-        self.remark = Remark(path, message, ExitCode.REFUSED, position, RECOVER_FIRST)
+    def __init__(self, path: str, message: str, position: int | None = None, next_step: str = RECOVER_FIRST) -> None:
+        self.remark = Remark(path, message, ExitCode.REFUSED, position, next_step)
         super().__init__(message)
 
 
@@ -241,7 +241,8 @@ def check_logs(partition: Partition) -> None:
         raise UnsupportedFormat(path=partition.path, reason="a log of 0.7: of these commands only retain knows it")
     check_finished(partition)
     if not partition.segments:
-        raise Unready(partition.path, "it has no segment")
+        step = "`kafkalog recover PATH --like-broker` creates an empty segment, as a broker that starts does"
+        raise Unready(partition.path, "it has no segment", next_step=step)
 
 
 def check_finished(partition: Partition) -> None:

@@ -525,6 +525,22 @@ def test_a_segment_with_only_offsets_below_its_name_is_refused(root, partition):
     assert "below the segment's base offset" in out
 
 
+@pytest.mark.parametrize("command", ["append", "roll"])
+def test_a_partition_whose_segments_are_lost_is_not_taken_for_a_new_one(root, partition, command):
+    """An append overwrote its leader epochs, and the undo removed its topic id. The step that is printed helps."""
+    for path in partition.glob("0*"):
+        path.unlink()
+    assert (partition / "leader-epoch-checkpoint").stat().st_size
+    before = tree(root)
+    argv = (command, partition, *(NOW if command == "append" else NOW[:2]))
+    code, out, _ = kafkalog(*argv, stdin=b'{"value":"x"}\n')
+    assert (code, tree(root) == before) == (14, True), out
+    step = f"kafkalog recover {partition} --like-broker"
+    assert f"  next: `{step}` creates an empty segment" in out
+    assert kafkalog(*step.split()[1:], "--now", NOW_MS)[0] == 0
+    assert kafkalog(*argv, stdin=b'{"value":"x"}\n')[0] == 0
+
+
 def test_a_second_name_of_the_log_is_refused(root, partition):
     log = sorted(partition.glob("*.log"))[-1]
     (root.parent / "backup").hardlink_to(log)

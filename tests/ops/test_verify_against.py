@@ -280,14 +280,17 @@ def test_message_sets_that_only_the_other_replica_has(tmp_path, gone, magic, com
         assert (found.first_offset, found.last_offset) == (3 * gone[0], 3 * gone[1] - 1)
 
 
-def test_a_copy_with_a_number_after_its_name_is_compared_by_its_topic_id(tmp_path):
+@pytest.mark.parametrize("name", ["topic-0-2026", "topic-0.bak-2026-11-27", "topic-0_2-1"])
+def test_a_copy_with_a_number_after_its_name_is_compared_by_its_topic_id(tmp_path, name):
     """topic-0-2026 may be a copy of topic-0, or partition 2026 of a topic named topic-0."""
-    ours, copy = write(tmp_path / "a", log([2])), tmp_path / "topic-0-2026"
+    ours, copy = write(tmp_path / "a", log([2])), tmp_path / name
     write(tmp_path / "b", log([2])).rename(copy)
     assert "different partitions" in compared(ours, copy).findings[0].message
     for folder in (ours, copy):
         (folder / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
-    assert compared(ours, copy).findings == ()
+    assert compared(ours, copy).findings == compared(copy, ours).findings == ()
+    other = copy.rename(tmp_path / "topic-12")
+    assert "different partitions" in compared(ours, other).findings[0].message
 
 
 @pytest.mark.parametrize("compiled", [False, True])

@@ -195,11 +195,10 @@ def _strange_names(entries: Iterable[FileStatus], notes: FaultNotes) -> None:
         if entry.is_file:
             problem = "the name does not begin with an offset: a broker fails on it" if name.offset is None else ""
         elif entry.is_directory:
-            problem = "is a directory, not a file"
+            problem = f"is a directory, not a file; {moved_aside(entry.path)} moves it away"
         else:
-            problem = "is a link to nothing" if entry.is_symlink else "is not a regular file"
-        if not entry.is_file:
-            problem += f"; {moved_aside(entry.path)} moves it away"
+            what = "is a link to nothing" if entry.is_symlink else "is not a regular file"
+            problem = f"{what}; {moved_aside(entry.path)} moves it away"
         if problem:
             notes.add(entry.path, [Fault(FaultKind.UNREADABLE, 0, problem)])
 

@@ -146,14 +146,17 @@ def _cannot_compare(fs: Filesystem, ours: Partition, theirs: Partition) -> str:
     is_one_topic = own is not None and own == other
     has_other_name = is_other_name(ours) or is_other_name(theirs)
     is_same = ours.number == theirs.number and (ours.topic == theirs.topic or is_one_topic)
-    is_same = is_same or (
-        is_one_topic and theirs.topic == ours.name
-    )  # a copy with a number after its name: orders-0-2026
-    if not is_same and not has_other_name:
+    is_copy = is_one_topic and (_is_named_after(ours.name, theirs.name) or _is_named_after(theirs.name, ours.name))
+    if not (is_same or is_copy or has_other_name):
         return f"{ours.name} and {theirs.name} are different partitions"
     if own is not None and other is not None and own != other:
         return f"{ours.name} and {theirs.name} are of different topics: the topic ids are {own} and {other}"
     return ""
+
+
+def _is_named_after(copy: str, name: str) -> bool:
+    """Whether a name begins with that of a partition, as a backup's may do: orders-0-2026, orders-0.bak-2026-11-27."""
+    return copy.startswith(name) and not copy[len(name) :][:1].isdigit()
 
 
 def is_other_name(partition: Partition) -> bool:

@@ -115,7 +115,7 @@ def _end(segment: Segment, walk: _Walk, index_faults: list[Fault]) -> SegmentEnd
     assert walk.last is not None
     faults = [] if walk.fault is None else [walk.fault]
     end = _next(walk.last)
-    if end < segment.base_offset:
+    if end <= segment.base_offset:
         message = f"the last batch ends with offset {end - 1}, below the segment's base offset {segment.base_offset}"
         faults.insert(0, Fault(FaultKind.INVALID_ENTRY, walk.last.position, message, last_offset=end - 1))
     return SegmentEnd(

@@ -168,7 +168,7 @@ def _is_tiered(topic: str, config: TopicConfig, broker: BrokerSettings) -> bool:
     return config.remote_storage_enable and not is_ruled_out and not is_local
 
 
-RECOVER_FIRST = "`kafkalog recover PATH` repairs it"
+RECOVER_FIRST = "`kafkalog recover PATH` repairs it, or prints what has to be done first"
 """The next step of a log in a state in which it must not be changed; `with_next_steps` fills in the path."""
 
 

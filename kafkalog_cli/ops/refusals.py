@@ -94,17 +94,24 @@ def judge(facts: PartitionFacts, intent: Intent) -> tuple[AppliedRule, ...]:
         if reason is not None:
             way_on = intent.with_option(rule.flag) if rule.flag else ""
             found.append(AppliedRule(rule, facts.path, reason, rule.is_lifted(intent), way_on))
+        if found and rule.find is _metadata_log:
+            break  # nobody but a controller changes it, whatever the other rules say
     return tuple(found)
 
 
 def raise_refusals(verdicts: Iterable[AppliedRule]) -> None:
-    """Raise UnsupportedFormat, Skipped or Refused with all reasons, unless all verdicts are warnings."""
+    """Raise UnsupportedFormat, Skipped or Refused with all reasons, unless all verdicts are warnings.
+
+    A command that lifts a rule is named only if no other rule would refuse it, else only its option.
+    """
     found = [verdict for verdict in verdicts if verdict.outcome is not RuleOutcome.WARNING]
     if not found:
         return
     kind = UnsupportedFormat if any(v.outcome is RuleOutcome.UNSUPPORTED for v in found) else Refused
     if all(verdict.rule.skips for verdict in found):
         kind = Skipped
+    if not all(verdict.rule.flag for verdict in found):
+        found = [verdict._replace(way_on="") for verdict in found]
     raise kind(path=found[0].path, reason="; ".join(verdict.message for verdict in found))
 
 

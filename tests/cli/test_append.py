@@ -511,6 +511,20 @@ def test_damage_is_recovered_first(root, partition):
     assert tree(root) == before
 
 
+def test_a_segment_with_only_offsets_below_its_name_is_refused(root, partition):
+    """The files of two segments have each other's names. The next segment would get the name of the active one."""
+    (root / MARKER).unlink(missing_ok=True)
+    older, active = sorted(partition.glob("*.log"))[-2:]
+    data = active.read_bytes()
+    older.rename(active)
+    older.write_bytes(data)
+    active.with_suffix(".index").unlink()
+    before = tree(root)
+    code, out, _ = kafkalog("append", partition, *NOW, "--config", "segment.bytes=300", stdin=b'{"value":"x"}\n')
+    assert (code, tree(root) == before) == (14, True), out
+    assert "below the segment's base offset" in out
+
+
 def test_a_second_name_of_the_log_is_refused(root, partition):
     log = sorted(partition.glob("*.log"))[-1]
     (root.parent / "backup").hardlink_to(log)

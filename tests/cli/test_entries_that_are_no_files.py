@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_every_next_step import commands_of, execute
+from tests.cli.test_every_next_step import COMMAND, commands_of, execute
 from tests.support.commands import kafkalog
 from tests.support.logs import R, batch_v2, write_segment
 
@@ -85,6 +85,29 @@ def test_recover_names_the_step_for_an_entry_at_the_root(partition, name, make):
     execute(step)
     assert kafkalog("recover", partition).code == 0
     assert kafkalog("verify", partition).code == 0
+
+
+@pytest.mark.parametrize("command", ["ls", "inspect"])
+@pytest.mark.parametrize("kind", ["a directory", "a pipe", "a link to nothing"])
+def test_other_readers_name_the_same_step(partition, command, kind):
+    """`ls` and `inspect` said that the index is missing, and advised a `recover` that is refused."""
+    path = partition / f"{0:020}.index"
+    path.unlink()
+    MAKERS[kind](str(path))
+    said = kafkalog(command, partition)
+    assert "--indexes-only" not in said.out + said.err
+    execute(next(each for each in COMMAND.findall(said.out + said.err) if each.startswith("mv ")))
+    said = kafkalog(command, partition)
+    execute(next(each for each in COMMAND.findall(said.out + said.err) if "--indexes-only" in each))
+    assert findings(partition)[0] == 0
+
+
+def test_a_refused_repair_tells_of_no_change(partition):
+    """It said of indexes "it belongs to no segment: removed" beside "nothing was changed"."""
+    (partition / LOG).rename(partition / f"{1000:020}.log")
+    refused = kafkalog("recover", partition)
+    assert (refused.code, "not recovered, nothing was changed" in refused.out) == (14, True)
+    assert "removed" not in refused.out
 
 
 ROOT_NAMES = [

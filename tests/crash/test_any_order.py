@@ -30,6 +30,11 @@ GARBAGE = (b"", b"\xff" * 24, b"\0" * 12, b"garbage")
 LOGS = ("one", "three", "transactions", "deleted")
 
 
+def tree_of(disk):
+    """Each command that holds the lock removes temporary files of commands that were cut off, also if it is refused."""
+    return {path: facts for path, facts in own_tree(disk).items() if not path.endswith(".kafkalog.tmp")}
+
+
 class Log(RuleBasedStateMachine):
     """`records` of the disk must always be `wanted`, whatever else is broken or was cut off."""
 
@@ -125,10 +130,10 @@ class Log(RuleBasedStateMachine):
 
     @rule(mode=st.sampled_from(MODES))
     def recover(self, mode):
-        before, runs = own_tree(self.disk), runs_of(self.disk)
+        before, runs = tree_of(self.disk), runs_of(self.disk)
         outcome = self.command(mode)
         if outcome.code == 14 and mode == ("--like-broker",):
-            assert own_tree(self.disk) == before, "refused, and changed"
+            assert tree_of(self.disk) == before, "refused, and changed"
             return
         assert outcome.code == 0, outcome
         for run_id in set(runs_of(self.disk)) - set(runs):
@@ -187,14 +192,14 @@ class Log(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 4))
     def append_by_command(self, count):
-        before, outcome = own_tree(self.disk), self.append_lines(self.disk, count)
+        before, outcome = tree_of(self.disk), self.append_lines(self.disk, count)
         assert outcome.code in (0, 14), outcome
         was_taken_back = "was cut off half way, and is undone now" in outcome.err
         if outcome.code and was_taken_back:  # that was a change; now there is none left to be made
-            before, outcome = own_tree(self.disk), self.append_lines(self.disk, count)
+            before, outcome = tree_of(self.disk), self.append_lines(self.disk, count)
             assert outcome.code == 14, outcome
         if outcome.code:  # it is to be recovered first
-            assert without_times(own_tree(self.disk)) == without_times(before), "refused, and changed"
+            assert without_times(tree_of(self.disk)) == without_times(before), "refused, and changed"
         else:
             self.wanted = self.check_appended(self.disk, count, is_whole=True)
             if not was_taken_back:
@@ -232,17 +237,17 @@ class Log(RuleBasedStateMachine):
     @precondition(lambda self: runs_of(self.disk))
     @rule()
     def undo_the_last(self):
-        before = own_tree(self.disk)
+        before = tree_of(self.disk)
         run_id = runs_of(self.disk)[0]
         outcome = kafkalog(self.disk, "undo", ROOT, run_id, now_ms=self.now_ms)
         assert outcome.code in (0, 14) or "a part differs from the earlier state" in outcome.err, outcome
         if outcome.code == 1:  # of a run that was cut off, one of whose files went since
             assert run_id not in self.before, outcome
         elif outcome.code == 14:
-            assert own_tree(self.disk) == before, "refused, and changed"
+            assert tree_of(self.disk) == before, "refused, and changed"
             assert run_id not in self.before, outcome
         elif run_id in self.before and "undone before" not in outcome.out:
-            assert without_times(own_tree(self.disk)) == without_times(self.before.pop(run_id))
+            assert without_times(tree_of(self.disk)) == without_times(self.before.pop(run_id))
         if "-append-" in run_id and outcome.code != 14:  # what came with it goes
             found = records(self.disk)
             assert found == self.wanted[: len(found)]

@@ -94,7 +94,8 @@ def test_commands_run(page, disk, tmp_path, monkeypatch):
     for words in (words for of_page, words in CALLS if of_page == page and words[0] not in LATER):
         out, err = io.BytesIO(), io.BytesIO()
         code = run(list(map(on_the_disk, words)), Environment(out, err, terminal=None))
-        assert code in (0, 3, 4, 5, 14), (words, code, err.getvalue().decode())
+        room = (13,) if "--free-bytes" in words else ()  # the machine may have less room than the page wants
+        assert code in (0, 3, 4, 5, *room, 14), (words, code, err.getvalue().decode())
         assert b"internal error" not in err.getvalue(), words
 
 

@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from kafkalog_cli.format.batch import Batch, increment_sequence
+from kafkalog_cli.format.batch import MOST_BYTES, Batch, encode_start, increment_sequence
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import Header, headers_end, read_headers
@@ -130,3 +130,14 @@ def test_headers_with_lengths_of_one_to_three_bytes(size, value):
     data = encode_zigzag(size) + wanted.key + (encode_zigzag(size) + wanted.value if value else encode_zigzag(-1))
     assert list(read_headers(memoryview(data * 2), 0, 2)) == [wanted, wanted]
     assert headers_end(memoryview(data * 2 + b"more"), 0, 2) == 2 * len(data)
+
+
+def test_the_size_of_a_fetch_response_is_an_int32():
+    """It counts the error code behind it, and the messages."""
+    for messages_bytes in (0, MOST_BYTES):
+        size, error_code = struct.unpack(">ih", encode_start(messages_bytes))
+        assert (size, error_code) == (2 + messages_bytes, 0)
+    assert 2 + MOST_BYTES == 2**31 - 1
+    for messages_bytes in (-1, MOST_BYTES + 1):
+        with pytest.raises(ValueError, match="do not fit into a fetch response"):
+            encode_start(messages_bytes)

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkalog_cli.format.compression import Codec, CompressionFault, codec_name, compress, decompress, decompress_into
+from kafkalog_cli.format.compression.outcome import Arena
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.limits import MEBIBYTE, Limits
 from tests.format.compression_samples import (
@@ -281,3 +282,12 @@ def test_damage_to_a_long_stream_never_raises(codec: Codec, data: st.DataObject)
     outcome = decompress(codec, bytes(packed), magic=2, limits=LIMITS)
     if codec is GZIP and isinstance(outcome, bytes):
         assert outcome == LONG  # its checksum lets nothing through
+
+
+def test_a_size_of_just_the_largest_output_may_be_too_large_for_its_source() -> None:
+    """The message names the limit that was exceeded."""
+    arena = Arena(bytearray(), 0, 1, Limits(max_output_bytes=2 * MEBIBYTE, max_ratio=3))
+    assert arena.claim(MEBIBYTE) is None
+    found = [arena.claim(size) for size in (2 * MEBIBYTE, 2 * MEBIBYTE + 1)]
+    told = ["decompresses to more than 3 times its 1 bytes", "decompresses to more than the limit of 2097152 bytes"]
+    assert [getattr(one, "message", None) for one in found] == told

@@ -199,6 +199,22 @@ def test_snappy_block_with_an_impossible_length(length: str) -> None:
     assert fails(SNAPPY, bytes.fromhex(length))
 
 
+@pytest.mark.parametrize(
+    ("packed", "told"),
+    [
+        (XERIAL_HEADER + struct.pack(">I", 512 << 20), "is cut off after 0"),
+        (XERIAL_HEADER + struct.pack(">I", (512 << 20) + 1), "exceeds 536870912"),
+        (bytes.fromhex("8080808010"), "without a valid uncompressed length"),
+        (b"\x42\0\0", "does not decompress"),
+        (b"\x43\0\0", "cannot decompress to the declared 67"),
+    ],
+)
+def test_snappy_lengths_at_their_limits(packed: bytes, told: str) -> None:
+    """512 MiB in a block of a stream, 32 bits in a bare block, and 22 times the bytes of a block."""
+    found = decompress(SNAPPY, packed, magic=2, limits=LIMITS)
+    assert told in getattr(found, "message", "")
+
+
 # -- lz4
 
 OPTIONS = [
@@ -300,6 +316,7 @@ def test_zstd_frame_of_many_blocks() -> None:
 
 def test_zstd_no_bytes_are_no_output() -> None:
     assert unpack(ZSTD, b"") == b""
+    assert unpack(ZSTD, struct.pack("<II", 0x184D2A50, 0)) == b""
 
 
 def test_zstd_frame_cut_off_after_its_last_block_but_before_its_checksum() -> None:
@@ -311,7 +328,8 @@ def test_zstd_second_frame_cut_off_is_a_fault_only_where_it_came_with_another_re
     """zstd-jni reads 131,075 bytes at a time and forgets only then that a frame has ended."""
     second = frames(TEXT)
     assert unpack(ZSTD, frames(TEXT) + second[:-1]) == TEXT
-    for first_bytes, ends in ((131_000, True), (131_074, False), (131_075, False), (131_076, True)):
+    lengths = ((131_000, True), (131_055, True), (131_056, False), (131_074, False), (131_075, False), (131_076, True))
+    for first_bytes, ends in lengths:
         first = frames(random.Random(3).randbytes(130_000))
         filler = first_bytes - len(first) - 8
         first += struct.pack("<II", 0x184D2A50, filler) + bytes(filler)

@@ -159,3 +159,9 @@ def test_columns_are_the_entries(data, base_offset):
     for kind in (OffsetIndex, TimeIndex):
         found = kind(data, base_offset)
         assert list(zip(*found.columns(), strict=True)) == [tuple(entry) for entry in found]
+
+
+def test_the_search_begins_in_the_last_8_kib_only_where_they_begin_below_the_target():
+    """AbstractIndex.indexSlotRangeFor: of 2,000 equal entries, the middle one before the last 1,024 is found."""
+    equal = OffsetIndex(struct.pack(">ii", 7, 0) * 2000, 0)
+    assert equal.floor_slot(7) == (2000 - 1 - 1024 + 1) // 2

@@ -8,6 +8,7 @@ from kafkalog_cli.format.protocol.messages import apis
 from tests.interop.broker import JAVA
 from tests.interop.test_groups_live import GroupClients
 from tests.interop.test_schemas_live import kafkas_definitions
+from tests.serve.test_serve_copies import damaged_in_turn
 from tests.support.serving import read_records, serving
 
 TOOLS = "org.apache.kafka.tools"
@@ -33,6 +34,21 @@ def test_the_console_consumer_prints_all_records(newest_kafka, corpus, case, top
         more = ("--isolation-level", isolation, "--max-messages", str(len(values)))
         out = tool(newest_kafka, "consumer.ConsoleConsumer", *words, *more)
     assert sorted(b"".join(value + b"\n" for value in values)) == sorted(out)
+
+
+@pytest.mark.exhaustive(in_turn=True)
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_the_console_consumer_on_two_damaged_copies(newest_kafka, corpus, tmp_path, isolation):
+    """No copy can be read alone."""
+    log_dir = corpus / "txn" / "data"
+    wanted = read_records(log_dir, "tx2", committed=isolation == "read_committed")
+    values = [b"null" if value is None else value for one in wanted.values() for _, _, value in one]
+    with serving(*damaged_in_turn(log_dir, tmp_path, "tx2")) as server:
+        words = ("--bootstrap-server", server.bootstrap, "--topic", "tx2", "--from-beginning")
+        more = ("--isolation-level", isolation, "--max-messages", str(len(values)))
+        out = tool(newest_kafka, "consumer.ConsoleConsumer", *words, *more)
+        assert all(" are served from " in note.message for note in server.notes if note.kind == "damage")
+    assert sorted(out.splitlines()) == sorted(values)
 
 
 @pytest.mark.exhaustive(in_turn=True)
@@ -109,6 +125,10 @@ def test_admin_tools(newest_kafka, corpus):
         found = tool(newest_kafka, "TransactionsCommand", *address, *words).decode().splitlines()
         producers = server.catalog.topics["tx2"].partitions[0].producers()
         assert {line.split()[0] for line in found[1:]} == {str(one.producer_id) for one in producers}
+        for words in (("groups", "--entity-name", "readers"), ("brokers", "--entity-default")):
+            tool(newest_kafka, "ConfigCommand", *address, "--describe", "--entity-type", *words)
+        out = tool(newest_kafka, "GetOffsetShell", *address, "--topic", "tx2", "--time", "earliest-pending-upload")
+        assert not out.strip()  # as from a broker without tiered storage
         words = ("--create", "--topic", "new", "--partitions", "1", "--replication-factor", "1")
         tool(newest_kafka, "TopicCommand", *address, *words, code=1)
 

@@ -255,6 +255,13 @@ def test_internal_topics_have_their_policy():
     assert share.config.retention_ms == -1
 
 
+def test_no_option_is_named_where_another_rule_refuses_for_good():
+    facts = replace(FINE, is_metadata_log=True, replication=None, unknown_because="no metadata log was found")
+    with pytest.raises(Refused) as refused:
+        raise_refusals(judge(facts, Intent(Action.APPEND, NOW)))
+    assert refused.value.details["reason"] == "only controllers may change the metadata log"
+
+
 def test_settings_of_a_damaged_metadata_log():
     def damaged(**sources):
         return replace(with_config(**sources), metadata_is_damaged=True)

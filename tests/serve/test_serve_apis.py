@@ -8,6 +8,7 @@ import pytest
 from kafkalog_cli.ops.serve.dialects import ANSWERS
 from tests.serve.test_serve_fetch import log_dir  # noqa: F401 fixture
 from tests.support.kafka_client import APIS, KafkaClient
+from tests.support.metadata_logs import batches, log_dir_of_topics, value
 from tests.support.serving import serving
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "serve.md"
@@ -70,6 +71,35 @@ def test_nothing_moves_and_there_are_no_acls(log_dir):  # noqa: F811
     with serving(log_dir) as server, KafkaClient(server.server.address) as client:
         assert client.ask("ListPartitionReassignments", 0, topics=None)["topics"] == []
         assert all(client.ask("DescribeAcls", version)["errorCode"] == 54 for version in versions("DescribeAcls"))
+
+
+def test_settings_of_the_metadata_log(tmp_path):
+    """The defaults of all brokers, groups and client metrics; no value of a password."""
+    root = log_dir_of_topics(tmp_path, {"orders": {}})
+    settings = [
+        (4, "", "min.insync.replicas", "2"), (4, "", "ssl.keystore.password", "secret"),
+        (32, "g", "consumer.session.timeout.ms", "50000"), (16, "m", "interval.ms", "100"), (4, "1", "x", "y"),
+    ]  # fmt: skip
+    made = [
+        value("ConfigRecord", resourceType=kind, resourceName=name, name=key, value=text)
+        for kind, name, key, text in settings
+    ]
+    log = root / "__cluster_metadata-0" / f"{0:020d}.log"
+    log.write_bytes(log.read_bytes() + batches([made], offset=2)[0])
+    with serving(root) as server, KafkaClient(server.server.address) as client:
+
+        def described(kind, name):
+            asked = {"resourceType": kind, "resourceName": name, "configurationKeys": None}
+            (found,) = client.ask("DescribeConfigs", 4, resources=[asked])["results"]
+            assert not found["errorCode"]
+            return [(one["name"], one["value"], one["configSource"], one["isSensitive"]) for one in found["configs"]]
+
+        assert described(4, "") == [
+            ("min.insync.replicas", "2", 3, False), ("ssl.keystore.password", None, 3, True),
+        ]  # fmt: skip
+        assert described(32, "g") == [("consumer.session.timeout.ms", "50000", 8, False)]
+        assert described(32, "other") == described(16, "other") == []
+        assert described(16, "m") == [("interval.ms", "100", 7, False)]
 
 
 @pytest.mark.parametrize("limit", [-5, 1, 2, 3, 4, 2001])

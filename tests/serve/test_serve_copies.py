@@ -1,12 +1,16 @@
 """Several disks with copies of a partition: where the best copy is damaged, another copy stands in."""
 
 import random
+import resource
 import shutil
 import time
 
 import pytest
 
-from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.errors import ExitCode, Unreadable
+from kafkalog_cli.ops.serve.server import ServerLimits
+from kafkalog_cli.ops.session.options import Context
 from tests.serve.test_serve_fetch import COUNT, records, write_segment
 from tests.support.kafka_client import KafkaClient
 from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, batch_v2, end_marker, message
@@ -155,6 +159,22 @@ def test_two_damaged_batches_of_which_another_copy_has_one(disks):
     assert (sorted(found), error) == ([0, 5, 10], CORRUPT)
 
 
+@pytest.mark.parametrize("room", [10_000, 90])
+def test_another_program_removes_the_other_copy_meanwhile(disks, room, monkeypatch):
+    """Its files stay open from the start. With a low limit of open files they are opened when they are needed."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (room, room))
+    monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
+    flip(disks[0], 5)
+    with (
+        serving(*disks[:2], limits=ServerLimits(connections=22)) as server,
+        KafkaClient(server.server.address) as client,
+    ):
+        shutil.rmtree(disks[1])
+        found, error = consumed(client)
+        assert (found, error) == (WHOLE, 0) if room > 90 else (sorted(found), error) == ([0], CORRUPT)
+        assert len(server.notes) == 1 if room > 90 else "not served: " in server.notes[0].message
+
+
 def test_a_missing_segment_comes_from_the_other_copy(disks):
     log(disks[0], 15).unlink()
     found, error, notes = read(*disks[:2])
@@ -249,6 +269,26 @@ def test_other_kinds_of_damage(disks):
     assert read(*disks)[:2] == (WHOLE, 0)
 
 
+def test_a_copy_that_cannot_be_opened(disks):
+    """The next copy is served, and the reason is reported once."""
+
+    class Failing(RealFilesystem):
+        def open_read(self, path):
+            if path == str(log(disks[0], 15)) and failing:
+                raise Unreadable(path=path, reason="Input/output error")
+            return super().open_read(path)
+
+    failing = []
+    context = Context(fs=Failing())
+    with serving(*disks[:2], context=context) as server, KafkaClient(server.server.address) as client:
+        assert consumed(client) == (WHOLE, 0)
+    failing.append(True)
+    with serving(*disks[:2], context=context) as server, KafkaClient(server.server.address) as client:
+        assert consumed(client) == (WHOLE, 0)
+        (note,) = server.notes
+        assert (note.path, note.exit_code) == (f"{disks[0]}/orders-0", ExitCode.PARTIAL)
+
+
 def test_old_formats_have_no_epochs(tmp_path):
     """Below the high watermarks of both copies, replicas agree."""
     whole = [message(records(offset, 1)[0], offset % 2)[:] for offset in range(6)]
@@ -329,15 +369,11 @@ def test_offsets_by_time_of_another_copy(disks, way):
         assert list(answers(client)) == wanted
 
 
-@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
-@pytest.mark.parametrize("topic", ["tx2", "idem"])
-def test_librdkafka_reads_a_brokers_log_of_two_damaged_copies(corpus, tmp_path, topic, isolation):
-    """Each second batch is damaged in one copy, and the others in the other."""
-    pytest.importorskip("confluent_kafka")
-    whole = corpus / "txn" / "data"
-    disks = [tmp_path / name for name in ("d1", "d2")]
+def damaged_in_turn(log_dir, folder, topic):
+    """Two copies of a log directory: each second batch of a topic is damaged in one, and the others in the other."""
+    disks = [folder / name for name in ("d1", "d2")]
     for number, disk in enumerate(disks):
-        shutil.copytree(whole, disk)
+        shutil.copytree(log_dir, disk)
         for path in disk.glob(f"{topic}-*/*.log"):
             data, at, count = bytearray(path.read_bytes()), 0, 0
             while at < len(data):
@@ -346,6 +382,16 @@ def test_librdkafka_reads_a_brokers_log_of_two_damaged_copies(corpus, tmp_path, 
                     data[end - 1] ^= 0x40
                 at, count = end, count + 1
             path.write_bytes(data)
+    return disks
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+@pytest.mark.parametrize("topic", ["tx2", "idem"])
+def test_librdkafka_reads_a_brokers_log_of_two_damaged_copies(corpus, tmp_path, topic, isolation):
+    """No copy can be read alone."""
+    pytest.importorskip("confluent_kafka")
+    whole = corpus / "txn" / "data"
+    disks = damaged_in_turn(whole, tmp_path, topic)
     wanted = read_records(whole, topic, committed=isolation == "read_committed")
     for on_damage in ("stop", "skip"):
         with serving(*disks, on_damage=on_damage) as server:

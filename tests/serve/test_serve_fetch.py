@@ -190,7 +190,8 @@ def test_offsets_by_time(log_dir):
         assert offset(-3) == (0, 29, 4)
         assert offset(BASE_TIME_MS + 12) == (0, 12, 4)
         assert offset(BASE_TIME_MS + 30) == offset(-5) == (0, -1, -1)
-        assert offset(-3, 6) == (35, -1, -1)
+        assert offset(-3, 6) == offset(-6, 10) == (35, -1, -1)
+        assert offset(-6, 11) == (0, -1, -1)  # nothing is uploaded, as without tiered storage
 
 
 def test_aborted_and_open_transactions(tmp_path):

@@ -5,9 +5,12 @@ import numpy as np
 from numba import types
 
 from kafkalog_cli.format.kernels.compiling import BYTES, COLUMNS, MATRIX, NUMBERS, entry, inlined, kernel
+from kafkalog_cli.format.kernels.memory import prefetch
 from kafkalog_cli.format.records import ODD_HEADER
 
 _MAX_INT32 = (1 << 31) - 1
+_AHEAD_BYTES, _LINE_BYTES = 768, 64
+"""Distance of prefetches, and the size of a cache line: the fields of records are too far apart for the processor."""
 
 
 @inlined
@@ -88,6 +91,8 @@ def decode_records(buffer, here, end, count, batches, batch, out, row):
     base_offset, base_timestamp, append_time = batches[2, batch], batches[8, batch], batches[9, batch]
     use_append, sequence = (batches[7, batch] & 8) != 0, batches[12, batch]
     for index in range(row, row + count):
+        prefetch(buffer, here + _AHEAD_BYTES)
+        prefetch(buffer, here + _AHEAD_BYTES + _LINE_BYTES)
         length, here = _varint(buffer, here, end)
         if here < 0 or length > end - here or length <= 0:
             return np.int64(-1)

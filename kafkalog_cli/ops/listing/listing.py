@@ -8,7 +8,15 @@ from typing import NamedTuple
 
 from kafkalog_cli.change.runs import odd_entries
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile
-from kafkalog_cli.disk.names import SEGMENT_KINDS, DirectoryKind, FileKind, FileName, WorkState, classify_file
+from kafkalog_cli.disk.names import (
+    SEGMENT_KINDS,
+    DirectoryKind,
+    FileKind,
+    FileName,
+    WorkState,
+    classify_file,
+    moved_aside,
+)
 from kafkalog_cli.errors import KafkalogError, shell_word
 from kafkalog_cli.format import checkpoint, partition_metadata
 from kafkalog_cli.format.batch import NO_TIMESTAMP, Batch
@@ -190,6 +198,8 @@ def _strange_names(entries: Iterable[FileStatus], notes: FaultNotes) -> None:
             problem = "is a directory, not a file"
         else:
             problem = "is a link to nothing" if entry.is_symlink else "is not a regular file"
+        if not entry.is_file:
+            problem += f"; {moved_aside(entry.path)} moves it away"
         if problem:
             notes.add(entry.path, [Fault(FaultKind.UNREADABLE, 0, problem)])
 
@@ -362,8 +372,9 @@ def sidecar_lengths(segment: Segment, notes: FaultNotes) -> None:
         if status is not None and status.size_bytes % layout.size:
             notes.add(status.path, [_odd_length(status, layout)])
     for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
-        if is_index_missing(notes.fs, segment, kind):
-            path = segment.log.path.removesuffix(FileKind.LOG.value) + kind.value
+        path = segment.log.path.removesuffix(FileKind.LOG.value) + kind.value
+        # An entry of the name that is not a file is noted before; it must be moved away before `recover`.
+        if is_index_missing(notes.fs, segment, kind) and all(one.path != path for one in notes.found):
             command = f"kafkalog recover {shell_word(path.rpartition('/')[0] or '.')} --indexes-only"
             notes.add(path, [Fault(FaultKind.MISSING, 0, f"missing: `{command}` rebuilds it")])
     if segment.log.size_bytes > MAX_SEGMENT_BYTES:

@@ -97,7 +97,7 @@ def plan_repair(
         end_offset = repair.end_offset
     except Impossible as reason:
         _raise_unopened(repair.draft)
-        remarks = (*repair.remarks, reason.remark)
+        remarks = (reason.remark,)  # the others say what has been drafted, and nothing of it is done
         path, topic, number = partition.path, partition.topic, partition.number
         return RecoverPlan(path, topic, number, mode=mode, remarks=remarks, fingerprints=prints, is_refused=True)
     _raise_unopened(repair.draft)

@@ -130,12 +130,14 @@ def no_acls(_broker: Broker, _request: Request) -> Message:
     return {"errorCode": ApiError.SECURITY_DISABLED, "errorMessage": reason, "resources": []}
 
 
-_TOPIC, _BROKER = 2, 4
+_TOPIC, _BROKER, _CLIENT_METRICS, _GROUP = 2, 4, 16, 32
 _SOURCES = {
     Origin.TOPIC: 1, Origin.DYNAMIC_BROKER: 2, Origin.DYNAMIC_DEFAULT_BROKER: 3, Origin.STATIC_BROKER: 4,
     Origin.DEFAULT: 5, Origin.INTERNAL_TOPIC: 1, Origin.COMMAND_LINE: 1,
 }  # fmt: skip
 """The numbers of DescribeConfigsResponse.ConfigSource."""
+_DYNAMIC_SOURCES = {_BROKER: 3, _CLIENT_METRICS: 7, _GROUP: 8}
+"""The same of settings that only the metadata log has: the defaults of all brokers, client metrics, groups."""
 
 _SENSITIVE = ("password", "jaas", "ssl.key", "ssl.truststore.certificates")
 """Parts of the names of settings whose values no broker answers."""
@@ -161,30 +163,33 @@ def _configs_of(broker: Broker, asked: Message) -> Message:
         missing = ApiError.UNKNOWN_TOPIC_OR_PARTITION if kind == _TOPIC else ApiError.INVALID_REQUEST
         return {**result, "errorCode": missing, "errorMessage": f"{name} is not served"}
     keys = asked["configurationKeys"]
-    return {**result, "configs": [_config(one) for one in settings if keys is None or one.name in keys]}
+    return {**result, "configs": [_config(*one) for one in settings if keys is None or one[0] in keys]}
 
 
-def _settings(broker: Broker, kind: int, name: str) -> Iterable[Setting] | None:
-    """Return the settings of a topic, of this broker, or the dynamic defaults of all brokers; None for others."""
+def _settings(broker: Broker, kind: int, name: str) -> Iterable[tuple[str, str | None, int]] | None:
+    """Return settings as name, value and number of their source; None for a topic or broker that is not served."""
+    settings, log_dir = broker.catalog.settings, broker.catalog.log_dirs.replicas.log_dirs[0]
+    found: Iterable[Setting] = ()
     topic = broker.catalog.topics.get(name) if kind == _TOPIC else None
     if topic is not None:
         log_dir = next(iter(topic.partitions.values())).copy.partition.path.rpartition("/")[0]
-        return broker.catalog.settings.topic_config(log_dir, name).values()
-    log_dir = broker.catalog.log_dirs.replicas.log_dirs[0]
-    if kind == _BROKER and name == str(broker.catalog.node_id):
-        return broker.catalog.settings.broker_settings(log_dir).values()
-    if kind == _BROKER and not name:
-        metadata = broker.catalog.settings.metadata(log_dir)
-        found = {} if metadata is None else metadata.default_broker_settings()
-        return [Setting(one, text, Origin.DYNAMIC_DEFAULT_BROKER, one, text) for one, text in sorted(found.items())]
-    return None
+        found = settings.topic_config(log_dir, name).values()
+    elif kind == _BROKER and name == str(broker.catalog.node_id):
+        found = settings.broker_settings(log_dir).values()
+    elif kind in {_CLIENT_METRICS, _GROUP} or (kind == _BROKER and not name):
+        metadata = settings.metadata(log_dir)
+        dynamic = {} if metadata is None else metadata.configs.get((kind, name), {})
+        return [(one, text, _DYNAMIC_SOURCES[kind]) for one, text in sorted(dynamic.items())]
+    else:
+        return None
+    return [(one.name, one.text, _SOURCES[one.origin]) for one in found]
 
 
-def _config(setting: Setting) -> Message:
-    is_sensitive = any(part in setting.name for part in _SENSITIVE)
+def _config(name: str, value: str | None, source: int) -> Message:
+    is_sensitive = any(part in name for part in _SENSITIVE)
     return {
-        "name": setting.name, "value": None if is_sensitive else setting.text, "readOnly": True,
-        "configSource": _SOURCES[setting.origin], "isSensitive": is_sensitive, "synonyms": [], "documentation": None,
+        "name": name, "value": None if is_sensitive else value, "readOnly": True, "configSource": source,
+        "isSensitive": is_sensitive, "synonyms": [], "documentation": None,
     }  # fmt: skip
 
 

@@ -12,8 +12,8 @@ from kafkalog_cli.ops.serve.broker import Broker, Request
 from kafkalog_cli.ops.serve.epochs import NO_EPOCH, NO_OFFSET
 from kafkalog_cli.ops.serve.served_partition import EARLIEST, LATEST, ServedPartition
 
-_LARGEST_TIME, _EARLIEST_LOCAL, _LATEST_TIERED = -3, -4, -5
-_SINCE = {_LARGEST_TIME: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9}
+_LARGEST_TIME, _EARLIEST_LOCAL, _LATEST_TIERED, _EARLIEST_PENDING = -3, -4, -5, -6
+_SINCE = {_LARGEST_TIME: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9, _EARLIEST_PENDING: 11}
 """The first version of a request with these words for an offset."""
 _NO_TIMESTAMP = -1
 _READ_COMMITTED = 1
@@ -72,7 +72,7 @@ def _found(partition: ServedPartition, request: Request, timestamp: int) -> _Ans
         return _Answer(error=ApiError.UNSUPPORTED_VERSION)
     if timestamp in (EARLIEST, _EARLIEST_LOCAL):
         return _Answer(partition.start)
-    if timestamp == _LATEST_TIERED:
+    if timestamp in (_LATEST_TIERED, _EARLIEST_PENDING):
         return _Answer()
     if timestamp < _LARGEST_TIME:
         return _Answer(error=ApiError.INVALID_REQUEST)

@@ -138,7 +138,7 @@ class ServedCatalog:
             sum(len(copy.partition.segments) for copy in copies)
             for copies in (best, [copy for one in best for copy in self._copies(one)])
         )
-        self._make_room(of_best, of_all)
+        holds_all = self._make_room(of_best, of_all)
         found: dict[str, dict[int, ServedPartition]] = {}
         for copy in best:
             copies = self._copies(copy)
@@ -146,7 +146,9 @@ class ServedCatalog:
             own = next((opened for opened in map(open_copy, copies) if opened is not None), None)
             if own is None:
                 continue
-            others = OtherCopies([one for one in copies if one is not own.copy], open_copy)
+            others = OtherCopies(copies[copies.index(own.copy) + 1 :], open_copy)
+            if holds_all:
+                others = others.opened()
             served = ServedPartition(
                 self.fs, own, others, self._request.on_damage, self._tell_damage, self._context.kernels,
                 self.decoding,
@@ -199,20 +201,21 @@ class ServedCatalog:
             best.append(copy)
         return best
 
-    def _make_room(self, least: int, most: int) -> None:
-        """Raise the limit of open files for `least` segments, and if possible for `most`."""
+    def _make_room(self, segments: int, most: int) -> bool:
+        """Raise the limit of open files for `segments`, and if possible for `most`; return whether it is."""
         kept = self._request.connections + _FREE_DESCRIPTORS
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft == resource.RLIM_INFINITY or most + kept <= soft:
-            return
-        if hard != resource.RLIM_INFINITY and least + kept > hard:
+            return True
+        if hard != resource.RLIM_INFINITY and segments + kept > hard:
             reason = (
-                f"{least} segments stay open while they are served, and this process may open {hard} files."
+                f"{segments} segments stay open while they are served, and this process may open {hard} files."
                 " Serve fewer topics with --topic, or raise the limit with ulimit -n"
             )
             raise Unreadable(path=self._request.paths[0], reason=reason)
         wanted = most + kept if hard == resource.RLIM_INFINITY else min(most + kept, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return wanted == most + kept
 
     def _topic_ids(self) -> dict[str, str]:
         """Return the ids of topics by name, from the metadata log and else from partition.metadata."""

@@ -39,7 +39,13 @@ class OtherCopies(NamedTuple):
     """The other copies of a partition, the best first, and the function that opens one; None if it cannot be opened."""
 
     copies: Sequence[Copy] = ()
-    open: Callable[[Copy], ServedCopy | None] = lambda _: None
+    opener: Callable[[Copy], ServedCopy | None] = lambda _: None
+
+    def opened(self) -> OtherCopies:
+        """Return the same copies, opened. A copy that cannot be opened is left out."""
+        found = {copy.partition.path: self.opener(copy) for copy in self.copies}
+        copies = [copy for copy in self.copies if found[copy.partition.path] is not None]
+        return OtherCopies(copies, lambda copy: found[copy.partition.path])
 
 
 TellDamage = Callable[[str, str], None]
@@ -74,7 +80,7 @@ class ServedPartition:
     def others(self) -> list[ServedCopy]:
         """The other copies. They are opened when the first of them is needed."""
         with self._building:
-            found = map(self._other_copies.open, self._other_copies.copies)
+            found = map(self._other_copies.opener, self._other_copies.copies)
             return [copy for copy in found if copy is not None]
 
     @cached_property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields
@@ -13,7 +14,7 @@ from unittest import mock
 import pyarrow as pa
 
 import kafkalog_cli as kl
-from kafkalog_cli.change import journal
+from kafkalog_cli.change import journal, runs
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.library import appending, verbs
@@ -82,6 +83,7 @@ def disk_and_clock(fs: object, now_ms: int, token: str) -> Iterator[None]:
             mock.patch.object(appending, "Context", partial(Context, now_ms=lambda: now_ms)),
             mock.patch("secrets.token_hex", return_value=token),
             mock.patch.object(journal, "_orders", count(1)),  # as in a process of its own
+            mock.patch.object(runs, "_RECENT_NAMES", deque()),
         ):
             stack.enter_context(patch)
         yield

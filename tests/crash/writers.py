@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import io
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, unique
@@ -14,7 +15,7 @@ from itertools import count
 from typing import NamedTuple
 from unittest import mock
 
-from kafkalog_cli.change import journal
+from kafkalog_cli.change import journal, runs
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk.kernels import KernelChoice
@@ -48,6 +49,7 @@ def kafkalog(fs: object, *argv: str, now_ms: int = NOW_MS, token: str = "0001", 
     with (
         mock.patch("secrets.token_hex", return_value=token),
         mock.patch.object(journal, "_orders", count(1)),  # a process for each command
+        mock.patch.object(runs, "_RECENT_NAMES", deque()),  # else a hundred names are tried, as this token is no chance
     ):
         code = run(list(argv), environment)
     outcome = Outcome(code, out.getvalue().decode(errors="replace"), err.getvalue().decode(errors="replace"))

@@ -112,7 +112,9 @@ class Results:
             for path, contents in sorted(self._found.items())
             if contents
         ]
-        self._path.write_text("\n".join([TRIED_BEGINS, *lines, ""]))
+        new = self._path.with_suffix(".new")
+        new.write_text("\n".join([TRIED_BEGINS, *lines, ""]))
+        new.replace(self._path)
 
     def _read(self) -> dict[str, dict[str, str]]:
         """Return the letters per source file and content, without contents that the source files no longer have."""

@@ -78,6 +78,7 @@ def test_settings_of_the_metadata_log(tmp_path):
     root = log_dir_of_topics(tmp_path, {"orders": {}})
     settings = [
         (4, "", "min.insync.replicas", "2"), (4, "", "ssl.keystore.password", "secret"),
+        (4, "", "ssl.keystore.type", "PEM"), (4, "", "a.client.secret", "secret"),
         (32, "g", "consumer.session.timeout.ms", "50000"), (16, "m", "interval.ms", "100"), (4, "1", "x", "y"),
     ]  # fmt: skip
     made = [
@@ -95,7 +96,8 @@ def test_settings_of_the_metadata_log(tmp_path):
             return [(one["name"], one["value"], one["configSource"], one["isSensitive"]) for one in found["configs"]]
 
         assert described(4, "") == [
-            ("min.insync.replicas", "2", 3, False), ("ssl.keystore.password", None, 3, True),
+            ("a.client.secret", None, 3, True), ("min.insync.replicas", "2", 3, False),
+            ("ssl.keystore.password", None, 3, True), ("ssl.keystore.type", "PEM", 3, False),
         ]  # fmt: skip
         assert described(32, "g") == [("consumer.session.timeout.ms", "50000", 8, False)]
         assert described(32, "other") == described(16, "other") == []

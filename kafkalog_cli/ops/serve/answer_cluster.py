@@ -7,6 +7,7 @@ from kafkalog_cli.format.internal_topics.schema import Message
 from kafkalog_cli.format.java_text import ZERO_UUID
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.log.settings.topic_config import Origin, Setting
+from kafkalog_cli.ops.cluster_entries import is_sensitive
 from kafkalog_cli.ops.serve.broker import NO_OPERATIONS, Broker, Caller, Request
 from kafkalog_cli.ops.serve.catalog import ServedTopic
 from kafkalog_cli.ops.serve.epochs import NO_EPOCH
@@ -139,9 +140,6 @@ _SOURCES = {
 _DYNAMIC_SOURCES = {_BROKER: 3, _CLIENT_METRICS: 7, _GROUP: 8}
 """The same of settings that only the metadata log has: the defaults of all brokers, client metrics, groups."""
 
-_SENSITIVE = ("password", "jaas", "ssl.key", "ssl.truststore.certificates")
-"""Parts of the names of settings whose values no broker answers."""
-
 
 def describe_configs(broker: Broker, request: Request) -> Message:
     """Answer settings, each with its source."""
@@ -186,10 +184,10 @@ def _settings(broker: Broker, kind: int, name: str) -> Iterable[tuple[str, str |
 
 
 def _config(name: str, value: str | None, source: int) -> Message:
-    is_sensitive = any(part in name for part in _SENSITIVE)
+    is_secret = is_sensitive(name)
     return {
-        "name": name, "value": None if is_sensitive else value, "readOnly": True, "configSource": source,
-        "isSensitive": is_sensitive, "synonyms": [], "documentation": None,
+        "name": name, "value": None if is_secret else value, "readOnly": True, "configSource": source,
+        "isSensitive": is_secret, "synonyms": [], "documentation": None,
     }  # fmt: skip
 
 

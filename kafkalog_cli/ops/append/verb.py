@@ -154,7 +154,7 @@ class Appending:
         Raises BadInput, KeyboardInterrupt, InputCutOff, and as `SettingsSource.metadata` does. Close the result.
         """
         session, numbers = self._session, [partition.number for partition in partitions]
-        metadata = session.settings(partitions).metadata(session.log_dir(partitions[0]))
+        metadata = session.settings(partitions).metadata(session.log_dir(partitions[0].path))
         topic = None if metadata is None else metadata.topics.get(partitions[0].topic)
         places = places_of_partitions(session.fs, session.log_dirs(partitions))
         count = number_of_partitions(partitions, None if topic is None else len(topic.partitions), places)

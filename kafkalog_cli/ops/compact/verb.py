@@ -76,7 +76,7 @@ def _ratio(session: Session, partition: Partition, request: CompactRequest) -> f
     """Return the dirty ratio of a partition, 0 if it cannot be found."""
     fs = session.context.fs
     try:
-        root = session.shared.roots.state(session.log_dir(partition), partition)
+        root = session.shared.roots.state(session.log_dir(partition.path), partition)
         plan = plan_compact(fs, partition, root, request, session.shared.places)
     except (KafkalogError, OSError, Damaged):
         return 0.0

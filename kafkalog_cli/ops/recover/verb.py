@@ -61,7 +61,7 @@ def partitions_to_recover(session: Session, paths: list[str]) -> list[Partition]
     for partition in found:
         is_stray = partition.directory.kind is DirectoryKind.STRAY
         if is_stray and partition.path not in session.shared.named_paths:
-            command = recover_command(partition.path, session.log_dir(partition), session.settings(found))
+            command = recover_command(partition.path, session.log_dir(partition.path), session.settings(found))
             message = f"skipped: a broker set it aside; to restore it: `{command}`"
             session.observer.report(Note("stray-skipped", message, partition.path))
         else:

@@ -81,16 +81,16 @@ class Session:
         """The options that the caller chose."""
         return self.shared.options
 
-    def log_dir(self, partition: Partition) -> str | None:
-        """Return the log directory of a partition, None if it is in none. The disk is asked once per directory."""
-        parent = os.path.dirname(os.path.abspath(partition.path))  # noqa: PTH100, PTH120  (links are not followed)
+    def log_dir(self, path: str) -> str | None:
+        """Return the log directory of a partition at `path`, None if it is in none. Each parent is looked up once."""
+        parent = os.path.dirname(os.path.abspath(path))  # noqa: PTH100, PTH120  (links are not followed)
         if parent not in self._log_dirs:
-            self._log_dirs[parent] = log_dir_of(self.context.fs, partition.path)
+            self._log_dirs[parent] = log_dir_of(self.context.fs, path)
         return self._log_dirs[parent]
 
     def log_dirs(self, partitions: Sequence[Partition]) -> list[str]:
         """Return the log directories of the partitions, each once."""
-        found = dict.fromkeys(map(self.log_dir, partitions))
+        found = dict.fromkeys(self.log_dir(partition.path) for partition in partitions)
         return [log_dir for log_dir in found if log_dir is not None]
 
     def partitions(self, paths: list[str]) -> list[Partition]:
@@ -185,7 +185,7 @@ class Session:
 
     def _works(self, partitions: Sequence[Partition]) -> Iterator[Work]:
         for partition in partitions:
-            yield Work(partition, self.log_dir(partition))
+            yield Work(partition, self.log_dir(partition.path))
         if not self.options.engine.is_here:
             self._learn(partitions)
 
@@ -226,7 +226,7 @@ class Session:
             if isinstance(work, Outcome):
                 yield _known(work)
                 continue
-            log_dir = self.log_dir(work.partition)
+            log_dir = self.log_dir(work.partition.path)
             if log_dir is not None and self.shared.only_reads:
                 warnings.about(log_dir)
             yield self._task(work)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from kafkalog_cli.disk.directory_contents import check_layout
-from kafkalog_cli.disk.lock import log_dir_of
 from kafkalog_cli.disk.names import PARTITION_KINDS, classify_file
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
@@ -75,7 +74,6 @@ class VerifyPlanner:
         self._config = parse_topic_settings(session.options.config)
         self._places = PartitionPlaces()
         self._roots: dict[str, LogDirRoot | None] = {}
-        self._log_dirs: dict[str, str | None] = {}  # by the parent of a partition, as it was given
         self._failed: list[Outcome[Verification]] = []
         self._settings: SettingsSource | None = None
         self.request = replace(request, roots=self._roots)
@@ -269,11 +267,7 @@ class VerifyPlanner:
     def _log_dir(self, path: str) -> str | None:
         """Return the log directory of a partition, as it was given if it was, None if there is none."""
         parent = path.rpartition("/")[0]
-        if parent in self._roots:
-            return parent
-        if parent not in self._log_dirs:
-            self._log_dirs[parent] = log_dir_of(self._fs, path)
-        return self._log_dirs[parent]
+        return parent if parent in self._roots else self._session.log_dir(path)
 
     def _root(self, path: str) -> LogDirRoot | None:
         if path not in self._roots:

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum, unique
-from itertools import compress
+from itertools import compress, repeat
 from operator import eq, ge, gt
 
 from kafkalog_cli.errors import ExitCode
@@ -152,8 +152,8 @@ class OffsetIndexCheck:
         end = bisect_left(self._position, batch_run.end, at)
         slots, row_at = slice(at, end), {start: row for row, start in enumerate(batch_run.position)}
         positions, offsets = self._position[slots], self._offset[slots]
-        rows = [*map(row_at.get, positions)]
-        if not rows or None in rows or not positions[0] or min(batch_run.batches.magic) < RECORD_BATCH_MAGIC:
+        rows = [*map(row_at.get, positions, repeat(NO_BATCH))]
+        if not rows or NO_BATCH in rows or not positions[0] or min(batch_run.batches.magic) < RECORD_BATCH_MAGIC:
             return at
         first, last = (
             array("q", map(column.__getitem__, rows)) for column in (batch_run.base_offset, batch_run.last_offset)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum, unique
 from functools import cache, lru_cache
+from itertools import repeat
 from operator import lt
 from typing import Any, NamedTuple, cast
 
@@ -32,7 +33,7 @@ from kafkalog_cli.ops.checks.file_report import (
     worst_code,
 )
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.checks.index_check import OffsetIndexCheck, RecordOffsets, ascending, rises
+from kafkalog_cli.ops.checks.index_check import NO_BATCH, OffsetIndexCheck, RecordOffsets, ascending, rises
 from kafkalog_cli.ops.checks.log_questions import Watch
 from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk, record_offsets
 from kafkalog_cli.ops.checks.sidecar_files import (
@@ -340,8 +341,8 @@ class TimeIndexCheck:
         end = bisect_right(self._offset, batch_run.last_reached, at)
         slots, row_of = slice(at, end), {last: row for row, last in enumerate(batch_run.last_offset)}
         timestamps = self._timestamp[slots]
-        rows = [*map(row_of.get, self._offset[slots])]
-        if not rows or None in rows or array("q", map(batch_run.max_timestamp.__getitem__, rows)) != timestamps:
+        rows = [*map(row_of.get, self._offset[slots], repeat(NO_BATCH))]
+        if not rows or NO_BATCH in rows or array("q", map(batch_run.max_timestamp.__getitem__, rows)) != timestamps:
             return at
         before = (batch_run.timestamp_before, *batch_run.timestamp_so_far)  # each row
         if not all(map(lt, map(before.__getitem__, rows), timestamps)):

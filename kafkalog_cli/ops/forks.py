@@ -53,6 +53,7 @@ class InForks(InOrder[T]):
         self._apart = apart
         self._groups: deque[_Group[T]] = deque()
         self._forked = self._in_forks()
+        self._is_forking = False
 
     def stop(self) -> None:
         """See InOrder."""
@@ -72,21 +73,26 @@ class InForks(InOrder[T]):
         return super().__next__()
 
     def _in_forks(self) -> Iterator[T]:
-        is_forking = may_fork(self._jobs)
-        while is_forking or self._groups:
-            while is_forking and len(self._groups) <= self._jobs:
-                tasks = [*islice(self._sized, GROUP_TASKS)]
-                try:
-                    is_forking = len(tasks) >= LEAST_TASKS and all(map(_is_small, tasks))
-                    if is_forking:
-                        self._groups.append(_Group(tasks, self._apart))
-                except OSError:  # too many processes
-                    is_forking = False
-                if not is_forking:
-                    self._sized = chain(tasks, self._sized)
-            if self._groups:
-                yield from self._groups[0].results()
-                self._groups.popleft()
+        self._is_forking = may_fork(self._jobs)
+        self._fork()
+        while self._groups:
+            results = self._groups[0].results()
+            self._groups.popleft()
+            self._fork()
+            yield from results
+
+    def _fork(self) -> None:
+        """Have as many forks at work as there are jobs."""
+        while self._is_forking and len(self._groups) < self._jobs:
+            tasks = [*islice(self._sized, GROUP_TASKS)]
+            try:
+                self._is_forking = len(tasks) >= LEAST_TASKS and all(map(_is_small, tasks))
+                if self._is_forking:
+                    self._groups.append(_Group(tasks, self._apart))
+            except OSError:  # too many processes
+                self._is_forking = False
+            if not self._is_forking:
+                self._sized = chain(tasks, self._sized)
 
     def _in_threads(self) -> Iterator[Callable[[], T]]:
         for task in self._sized:
@@ -103,28 +109,33 @@ def may_fork(jobs: int) -> bool:
 
 
 class _Group(Generic[T]):
-    """Tasks that a fork runs from now on. Those whose results are known already are left to this process."""
+    """Tasks that a fork runs from now on. Those whose results are known already are left to this process.
+
+    Raises OSError if there is no fork.
+    """
 
     def __init__(self, tasks: list[Sized[T]], apart: Apart) -> None:
         self._tasks = tasks
         self._apart = apart
         self._from, to = os.pipe()
+        self._pid = -1
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # it must not raise in the fork
         try:
             self._pid = os.fork()
-        except OSError:
-            os.close(self._from)
+            if not self._pid:
+                self._run(to, blocked)
+        finally:
             os.close(to)
-            raise
-        if not self._pid:
-            os.close(self._from)
-            self._run(to)
-        os.close(to)
+            if self._pid < 0:
+                os.close(self._from)
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
-    def _run(self, to: int) -> NoReturn:
+    def _run(self, to: int, blocked: Iterable[int]) -> NoReturn:
         """Run the tasks in the fork. It ends without a word: the process that forked it finds out."""
         code = 1
         try:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
             gc.disable()  # a collection writes to all objects, whose pages are shared
             self._apart.begin()
             sent = [None if task.size_bytes is None else self._apart.packed(task.run()) for task in self._tasks]
@@ -135,14 +146,15 @@ class _Group(Generic[T]):
             os._exit(code)
 
     def results(self) -> Iterator[T]:
-        """Wait for the fork, and yield the results."""
+        """Wait for the end of the fork, and return the results."""
         with os.fdopen(self._from, "rb", closefd=False) as pipe:
             data = pipe.read()
-        is_done = self._exit_code() == 0
-        sent = pickle.loads(data) if is_done else ()
-        for at, task in enumerate(self._tasks):
-            is_known = task.size_bytes is None or not is_done
-            yield task.run() if is_known else self._apart.taken(task, sent[at])
+        if self._exit_code():
+            return (task.run() for task in self._tasks)
+        return map(self._result, self._tasks, pickle.loads(data))
+
+    def _result(self, task: Sized[T], sent: Any) -> T:
+        return task.run() if task.size_bytes is None else self._apart.taken(task, sent)
 
     def kill(self) -> None:
         """End the fork now, unless it has ended."""

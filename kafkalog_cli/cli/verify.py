@@ -78,7 +78,9 @@ def verify(  # noqa: PLR0913
             summary = verify_against(run.session, request, paths, against)
         else:
             planner = VerifyPlanner(run.session, request)
-            summary = run.session.run_work(planner.request, planner.works(paths))
+            # Compiled kernels decode records: each fork would load its own.
+            may_fork = level is not LevelOption.DEEP
+            summary = run.session.run_work(planner.request, planner.works(paths), may_fork=may_fork)
     shown.end(summary.code, run.session.runner.seconds)
     return run.finish(summary)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from operator import sub
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, WorkState
@@ -84,6 +85,8 @@ def rows_behind_gaps(batch_run: BatchRun) -> list[int]:
     """Return the rows, except the first, whose offsets do not directly follow those of the previous row."""
     batches = batch_run.batches
     firsts, lasts = batches.base_offset[1:], batches.last_offset[:-1]
+    if not isinstance(batches, BatchArrays) and all(map((1).__eq__, map(sub, firsts, lasts))):
+        return []
     return [row + 1 for row in rows_where(lambda first, last: first - last != 1, firsts, lasts)]
 
 

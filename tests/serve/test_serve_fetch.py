@@ -176,6 +176,42 @@ def test_sessions_and_leader_epochs(log_dir):
         assert ends == [(0, 0), (1, 10), (1, 10), (4, 30), (-1, -1)]
 
 
+EPOCHS = [
+    ("2\n1 20\n2 5\n", 0, 2, {1: (1, 5)}),  # an entry that does not ascend drops those before it
+    ("2\n1 0\n4 30\n", 0, 4, {1: (1, 30), 4: (4, 30)}),
+    ("2\n1 0\n4 31\n", 0, 1, {1: (1, 30), 4: (-1, -1)}),
+    ("3\n1 0\n2 10\n4 20\n", 15, 4, {1: (1, 15), 2: (2, 20)}),  # the log start cuts epochs
+    ("1\n-1 0\n", 0, 0, {0: (-1, -1)}),
+]
+
+
+@pytest.mark.parametrize(("lines", "start", "latest", "ends"), EPOCHS)
+def test_leader_epochs_are_those_that_a_broker_loads(log_dir, lines, start, latest, ends):
+    (log_dir / "orders-0" / "leader-epoch-checkpoint").write_text(f"0\n{lines}")
+    (log_dir / "log-start-offset-checkpoint").write_text(f"0\n1\norders 0 {start}\n")
+    asked = [{"partition": 0, "leaderEpoch": epoch} for epoch in ends]
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        (topic,) = client.ask("Metadata", 9, topics=None)["topics"]
+        assert topic["partitions"][0]["leaderEpoch"] == latest
+        (topic,) = client.ask("OffsetForLeaderEpoch", 4, topics=[{"topic": "orders", "partitions": asked}])["topics"]
+        found = [(one["leaderEpoch"], one["endOffset"]) for one in topic["partitions"]]
+        assert found == [*ends.values()]
+
+
+def test_a_response_with_enough_bytes_does_not_wait(log_dir):
+    size = len(batches(0, 1)[0])
+    with serving(log_dir) as server, KafkaClient(server.server.address, timeout=5) as client:
+        found = fetch(client, 0, most=size, minBytes=size, maxWaitMs=30_000)
+        assert partition(found)["records"] == file_bytes(log_dir, 0, 0, size)
+
+
+def test_the_bounds_of_a_commit(log_dir):
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        assert [commit(client, "g", 11, committedMetadata="m" * size) for size in (4096, 4097)] == [0, 12]
+        found = [commit(client, "g", 11, partitionIndex=number) for number in (-1, 0, 1)]
+        assert found == [UNKNOWN_TOPIC, 0, UNKNOWN_TOPIC]
+
+
 def test_offsets_by_time(log_dir):
     with serving(log_dir) as server, KafkaClient(server.server.address) as client:
 

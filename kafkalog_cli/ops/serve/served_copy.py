@@ -115,7 +115,7 @@ class ServedCopy:
         self.segments = copy.partition.segments
         self.start = copy.bounds.start
         self.next_offset = copy.bounds.next_offset
-        self.epochs: EpochHistory = leader_epochs_of(fs, copy.partition, copy.bounds.next_offset)
+        self.epochs: EpochHistory = leader_epochs_of(fs, copy.partition, copy.bounds)
         self._fs = fs
         self._kernels = kernels
         self._tell_cut = tell_cut

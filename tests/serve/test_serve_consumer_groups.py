@@ -10,7 +10,7 @@ from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.group_assignment import uniform_of
 from kafkalog_cli.ops.serve import consumer_groups
 from kafkalog_cli.ops.serve.consumer_groups import ASSIGNORS, ConsumerGroupCoordinator, ConsumerState, Heartbeat
-from tests.serve.test_serve_fetch import log_dir  # noqa: F401 fixture
+from tests.serve.test_serve_fetch import batches, log_dir  # noqa: F401 fixture
 from tests.support.kafka_client import KafkaClient
 from tests.support.serving import serving
 
@@ -251,6 +251,16 @@ def beat(client, member="m", epoch=0, **more):
     joining = {"rebalanceTimeoutMs": 9000, "subscribedTopicNames": ["orders"], "topicPartitions": []}
     fields = {"memberId": member, "memberEpoch": epoch, **({} if epoch else joining), **more}
     return client.ask("ConsumerGroupHeartbeat", 1, groupId="g", **fields)
+
+
+def test_topics_by_id(log_dir):  # noqa: F811
+    """From version 13 on a fetch names a topic by its id only."""
+    asked = {"topicId": TOPIC_ID, "partitions": [{"partition": 0, "fetchOffset": 25, "partitionMaxBytes": 1 << 20}]}
+    with serving(with_id(log_dir)) as server, KafkaClient(server.server.address) as client:
+        found = [client.ask("Fetch", version, topics=[asked])["responses"][0] for version in (13, 17)]
+        assert [one["partitions"][0]["records"] for one in found] == batches(25, 1) * 2
+        asked["topicId"] = "AAAAAAAAAAAAAAAAAAAAAQ"
+        assert client.ask("Fetch", 13, topics=[asked])["responses"][0]["partitions"][0]["errorCode"] == 100
 
 
 def test_the_answers(log_dir):  # noqa: F811

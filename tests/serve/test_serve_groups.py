@@ -8,6 +8,9 @@ import pytest
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.serve import groups
 from kafkalog_cli.ops.serve.groups import ClassicState, GroupCoordinator, Joining
+from tests.serve.test_serve_fetch import log_dir  # noqa: F401 fixture
+from tests.support.kafka_client import KafkaClient
+from tests.support.serving import serving
 
 RANGE, STICKY = [("range", b"r")], [("sticky", b"s")]
 SECONDS = 20
@@ -282,3 +285,14 @@ def test_a_follower_that_repeats_its_request_starts_no_rebalance(members):
     waiting = members.begin(leader.member_id)  # a leader that joins again asks for a rebalance
     until(lambda: members.group.state is ClassicState.PREPARING)
     assert members.begin(other.member_id)().generation == waiting().generation == 2
+
+
+def test_the_versions_of_join(log_dir):  # noqa: F811
+    """From version 4 on a member asks for its id first, and from version 7 on no protocol is null."""
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        for version, error, protocol in ((3, 0, "range"), (4, 79, ""), (6, 79, ""), (7, 79, None)):
+            found = client.ask(
+                "JoinGroup", version, groupId=f"g{version}", sessionTimeoutMs=6_000, rebalanceTimeoutMs=0,
+                protocolType="consumer", protocols=[{"name": "range", "metadata": b""}],
+            )  # fmt: skip
+            assert (found["errorCode"], found["protocolName"]) == (error, protocol)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafkalog_cli.disk.directory_contents import holds_partition, looks_like_partition
+from kafkalog_cli.disk.directory_contents import holds_partition, is_root_file, looks_like_partition
 from kafkalog_cli.disk.followed_links import LinkNotFollowed
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.disk.names import (
@@ -295,7 +295,7 @@ def open_logdir(fs: Filesystem, path: str, takes: Takes | None = None) -> LogDir
         and (name := classify_file(_name(entry.path))).state is WorkState.IN_PLACE
         and (kind := name.kind) in ROOT_KINDS
     }
-    is_known = bool(root_files)
+    is_known = any(map(is_root_file, root_files.values()))
     if not is_known:
         partitions, is_known = _with_files(fs, partitions)
     if not is_known and takes is not None:

@@ -13,7 +13,7 @@ from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, UsageE
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings, read_broker_properties
 from kafkalog_cli.ops.engine import InOrder, Place, Sized, log_bytes
-from kafkalog_cli.ops.forks import Apart, InForks
+from kafkalog_cli.ops.forks import Apart, InForks, can_fork
 from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.partition_facts import places_of_partitions
 from kafkalog_cli.ops.partition_state import Roots
@@ -187,7 +187,7 @@ class Session:
         all calls. `may_fork`: forks of this process may do the work on many small logs.
         """
         jobs = self.options.engine.at_a_time(self.options.pace.jobs)
-        self._run(request, works, jobs, show, may_fork=may_fork and self.options.engine.is_here)
+        self._run(request, works, jobs, show, may_fork=may_fork and self.options.engine.is_here and can_fork(jobs))
         return self._summary()
 
     def _works(self, partitions: Sequence[Partition]) -> Iterator[Work]:

@@ -346,8 +346,8 @@ class LogCheck:
 def _are_ordinary(batches: BatchColumns) -> bool:
     """Whether nothing in these headers is special, found without a step of Python for each batch.
 
-    All are data v2 outside of transactions, with right CRCs, with a record for each offset and without a delete
-    horizon; a producer id comes with an epoch and a sequence. False for arrays, of which each question is cheap.
+    All are data v2 outside of transactions, with right CRCs. They have a record for each offset, and no delete horizon.
+    A producer id comes with an epoch and a sequence. False for arrays, of which each question is cheap.
     """
     if isinstance(batches, BatchArrays) or not batches.all_valid() or set(batches.magic) != {RECORD_BATCH_MAGIC}:
         return False

@@ -284,7 +284,7 @@ def select_of_topics(fs: Filesystem, paths: list[str], selection: Selection) -> 
     Raises also the exceptions of `select_partitions`.
     """
     found = select_partitions(fs, paths, selection)
-    if len(found) > 1 and not selection.topics:
+    if not selection.topics:
         named = {in_its_log_dir(fs, path).rstrip("/") or "/" for path in expand(fs, paths)}
         others = [one.path for one in found if one.path not in named]
         if len(others) > 1:

@@ -1,15 +1,21 @@
 """The records around matches, and the bytes that are searched: each rule against a loop over small cases."""
 
 import random
+import re
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
 
+from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.records import OUTSIDE, RecordColumns
-from kafkalog_cli.ops.find import context
-from kafkalog_cli.ops.find.conditions import JsonCondition, _part_with_values, parse_json_condition
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
+from kafkalog_cli.ops.find import conditions, context
+from kafkalog_cli.ops.find.conditions import Conditions, JsonCondition, Matcher, _part_with_values, parse_json_condition
 from kafkalog_cli.ops.find.context import SurroundingRecords, chosen_records
 from tests.ops.test_range_bounds import block_of, described
+from tests.support.faulty_fs import BytesFile
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, message_set
 
 
 def shown(sizes, matches, before, after, *, as_arrays=False):
@@ -87,3 +93,56 @@ def test_a_path_ends_with_the_text_or_at_the_value():
     assert parse_json_condition("$") == JsonCondition(())
     nested = b'{"a": [{"b": [1, 2]}, {"b": [3]}]}'
     assert [parse_json_condition(f"a[*].b[*]={one}").holds(nested) for one in (1, 2, 3, 4)] == [True, True, True, False]
+
+
+# -- what records meet
+
+
+@pytest.mark.parametrize("copied_bytes", [0, 1 << 20])
+@pytest.mark.parametrize("seed", range(20))
+def test_batches_to_read_are_those_with_the_bytes_and_the_compressed_ones(monkeypatch, seed, copied_bytes):
+    """Also where the bytes begin or end a batch: an offset of 0 is zeros, and a message ends with its value."""
+    monkeypatch.setattr(conditions, "_COPIED_BYTES", copied_bytes)
+    chance, wanted = random.Random(seed), [b"\0", b"ab", b"bab"][seed % 3]
+    data, batches = b"", []
+    for at in range(8):
+        record = R(at, BASE_TIME_MS, None, chance.choice([b"", b"a", b"ab", b"abab", b"bba"]))
+        codec = chance.choice([0, 0, 0, 1])
+        one = chance.choice(
+            [batch_v2([record], codec), message_set([record], 1, codec) if codec else message(record, 1)]
+        )
+        batches.append((one, codec))
+        data += one
+    (chunk,) = SegmentReader(BytesFile(data)).chunks()
+    for first, end in product(range(8), range(1, 9)):
+        if first < end:
+            found = Matcher(Conditions(value=wanted)).rows_to_read(chunk, [(first, end)])
+            rows = [row for low, high in found for row in range(low, high)]
+            assert rows == [row for row in range(first, end) if batches[row][1] or wanted in batches[row][0]]
+            assert all(high < low for (_, high), (low, _) in pairwise(found))
+
+
+@pytest.mark.parametrize("forced", [False, True])
+@pytest.mark.parametrize("ignores_case", [False, True])
+def test_values_that_have_the_bytes(forced, ignores_case):
+    """A value may be these bytes alone; each value has no bytes, and null has not."""
+    values = [b"", None, b"a", b"ab", b"xab", b"aB", b"b"]
+    data = batch_v2([R(at, BASE_TIME_MS, None, value) for at, value in enumerate(values)])
+    (block,) = SegmentReader(BytesFile(data), kernels=KernelChoice(forced=forced)).blocks()
+    for wanted in (b"", b"a", b"ab", b"xab", b"xabx"):
+        rows = Matcher(Conditions(value=wanted, ignores_case=ignores_case)).rows(block)
+        folded = [value and value.lower() if ignores_case else value for value in values]
+        assert rows == [row for row, value in enumerate(folded) if value is not None and wanted in value]
+
+
+def test_what_is_highlighted_has_bytes():
+    assert Conditions(pattern=re.compile(b"x*")).spans(b"axxb") == [(1, 3)]
+    assert Conditions(key=b"ax", value=b"").spans(b"ax") == [(0, 2)]
+    assert Conditions(key=b"").spans(b"") == []
+
+
+@pytest.mark.parametrize(("more", "holds"), [(-1, True), (0, True), (1, False)])
+def test_a_value_of_the_largest_size_is_parsed(monkeypatch, more, holds):
+    data = b'{"a":1}'
+    monkeypatch.setattr(conditions, "LARGEST_JSON_BYTES", len(data) - more)
+    assert parse_json_condition("a=1").holds(data) == holds

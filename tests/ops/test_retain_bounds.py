@@ -7,12 +7,13 @@ import pytest
 
 from kafkalog_cli.broker.retention import RetainedSegment, RetentionBounds, RetentionLimits, RetentionPass
 from kafkalog_cli.broker.retention import retain as retention_of
+from kafkalog_cli.change.new_partitions import staged_name
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import OffsetOutOfRange
 from kafkalog_cli.log.log_end import LargestTimestamp, TimestampOrigin
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops import delete_records, truncate
+from kafkalog_cli.ops import delete_records, purge, truncate
 from kafkalog_cli.ops.delete_records import DeleteRecordsRequest, plan_delete_records
 from kafkalog_cli.ops.partition_state import PartitionState, Roots
 from kafkalog_cli.ops.plans import LogRequest
@@ -300,3 +301,25 @@ def test_epochs_begin_with_the_log_though_it_began_there_before(log_dir):
     left = open_partition(FS, str(log_dir / "t-0"))
     facts = SimpleNamespace(is_compacted=False, is_in_cleaner_checkpoint=False, is_tiered=False)
     assert missing_start(FS, replace(left, leftovers=()), None, facts) is None
+
+
+def test_the_leftover_of_an_import_goes_when_the_delay_is_over(tmp_path):
+    left = tmp_path / staged_name("t", 0, "run", "0")
+    left.mkdir()
+    (left / f"{0:020d}.log").write_bytes(b"x")
+    newest_ms = max(path.stat().st_ctime_ns for path in (left, *left.iterdir())) // 1_000_000
+    partition = open_partition(FS, str(left))
+    for now_ms, is_due in ((59_999, False), (60_000, True), (60_001, True)):
+        plan = purge._plan_leftover(FS, partition, newest_ms + now_ms)
+        assert (plan.leftover is not None, plan.waiting) == (is_due, int(not is_due))
+
+
+@pytest.mark.parametrize(("age_ms", "young"), [(9, 0), (10, 0), (11, 1)])
+def test_a_run_is_old_from_its_age_on(tmp_path, monkeypatch, age_ms, young):
+    runs = object.__new__(purge._Runs)
+    runs._fs, runs._path, runs._unreadable, runs.cut_off = FS, str(tmp_path), {}, None
+    runs.manifests = {"run": SimpleNamespace(state=None)}
+    (tmp_path / ".kafkalog" / "run").mkdir(parents=True)
+    monkeypatch.setattr(purge, "_ended_ms", lambda manifest, clock: NOW_MS - 10)
+    old, kept, count = runs.older_than(age_ms, SimpleNamespace(now_ms=NOW_MS))
+    assert (len(old), kept, count) == (1 - young, [], young)

@@ -36,7 +36,7 @@ _KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 
 
 class Made(NamedTuple):
-    """The work of `make_alone`: the directory with everything in it, or `files` in a directory that was there."""
+    """The result of `make_alone`: the directory and all in it, or only `files` in a directory that was there."""
 
     is_directory: bool
     files: tuple[str, ...]

@@ -111,11 +111,16 @@ def odd_files(
 ) -> Iterator[OddFile]:
     """Yield the entries of a directory that no program can use as the files of these kinds that their names promise.
 
-    These are directories, pipes, devices, and links that lead nowhere or are not followed.
+    These are directories, pipes, devices, and links that lead nowhere or are not followed. A link in the place of a
+    file of an unfinished cleaning is one too: no broker made it, and the end of the cleaning would put it in place.
     """
     for entry in entries:
         name = classify_file(_name(entry.path))
-        if name.kind not in kinds or name.state is not WorkState.IN_PLACE:
+        if name.kind not in kinds or name.state not in (WorkState.IN_PLACE, WorkState.CLEANED, WorkState.SWAP):
+            continue
+        if name.state is not WorkState.IN_PLACE:
+            if entry.is_symlink and entry.is_file:
+                yield OddFile(entry.path, "a symbolic link in the place of a file of an unfinished cleaning or split")
             continue
         if entry.is_directory:
             yield OddFile(entry.path, "a directory", is_directory=True)
@@ -125,6 +130,15 @@ def odd_files(
                 yield OddFile(entry.path, what)
         elif not entry.is_file:
             yield OddFile(entry.path, "a pipe, a socket or a device")
+
+
+def is_passed_over(entry: FileStatus) -> bool:
+    """Whether an entry is a link with the name of a deleted or temporary file.
+
+    No run changes or follows it. A broker that starts removes a deleted file, and of a link nothing but the link.
+    """
+    state = classify_file(_name(entry.path)).state
+    return entry.is_symlink and state in (WorkState.DELETED, WorkState.TEMPORARY)
 
 
 def _oddness_of_link(fs: Filesystem, path: str) -> str | None:
@@ -175,7 +189,8 @@ def _runs(fs: Filesystem, path: str, entries: list[FileStatus]) -> tuple[str, ..
 
 
 def _sorted_out(path: str, directory: DirectoryName, entries: list[FileStatus], runs: tuple[str, ...]) -> Partition:
-    files = [PartitionFile(classify_file(_name(entry.path)), entry) for entry in entries if entry.is_file]
+    of_runs = (entry for entry in entries if entry.is_file and not is_passed_over(entry))
+    files = [PartitionFile(classify_file(_name(entry.path)), entry) for entry in of_runs]
     in_place = [f for f in files if f.name.state is WorkState.IN_PLACE]
     by_kind: dict[FileKind, list[PartitionFile]] = {}
     for file in in_place:

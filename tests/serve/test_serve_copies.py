@@ -13,7 +13,7 @@ from kafkalog_cli.ops.serve.server import ServerLimits
 from kafkalog_cli.ops.session.options import Context
 from tests.serve.test_serve_fetch import COUNT, records, write_segment
 from tests.support.kafka_client import KafkaClient
-from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker, message
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, message
 from tests.support.serving import read_records, serving
 
 CORRUPT = 2
@@ -342,42 +342,6 @@ def test_old_formats_have_no_epochs(tmp_path):
             assert one["errorCode"] == wanted
             if not wanted:
                 assert one["records"] == log(disks[1], 0).read_bytes()[starts[2] : starts[3]]
-
-
-def transactional(tmp_path, name):
-    def data(producer, first):
-        return batch_v2(records(first, 3), producer=(producer, 0, 0), bits=TRANSACTIONAL)
-
-    def mark(producer, offset, commits):
-        return end_marker(offset, BASE_TIME_MS, (producer, 0), commits)
-
-    folder = tmp_path / name / "orders-0"
-    folder.mkdir(parents=True)
-    write_epochs(folder, (0, 0))
-    write_segment(folder, 0, [data(0, 0), data(1, 3), mark(1, 6, True), data(2, 7), mark(0, 10, False)])
-    write_segment(folder, 11, [mark(2, 11, False), data(3, 12), mark(3, 15, True), data(4, 16)])
-    return folder
-
-
-@pytest.mark.parametrize("base", [0, 11])
-@pytest.mark.parametrize("number", range(5))
-def test_transactions_whose_markers_are_damaged(tmp_path, base, number):
-    """The last stable offset and the aborted transactions are those of the undamaged log."""
-    folder = transactional(tmp_path, "d1")
-    transactional(tmp_path, "d2")
-    path = folder / f"{base:020d}.log"
-    data, at = path.read_bytes(), 0
-    answers = []
-    for _ in range(2):
-        with serving(tmp_path / "d1", tmp_path / "d2") as server, KafkaClient(server.server.address) as client:
-            served = server.catalog.find("orders", 0)
-            answers.append((consumed(client, isolation=1), served.last_stable_offset, served.aborted(0, 19)))
-        for _ in range(number):
-            at = min(at + 12 + int.from_bytes(data[at + 8 : at + 12], "big"), len(data) - 1)
-        path.write_bytes(data[: at + 30] + b"\xff\xff" + data[at + 32 :])
-    assert answers[0][1] == 16
-    assert len(answers[0][2]) == 2
-    assert answers[1] == answers[0]
 
 
 @pytest.mark.parametrize("way", ["damaged", "missing"])

@@ -20,7 +20,7 @@ from kafkalog_cli.ops.session.options import Context
 from tests.support.coordinator_logs import commit as commit_of
 from tests.support.coordinator_logs import commit_key, commits, coordinator_partition_at
 from tests.support.kafka_client import KafkaClient
-from tests.support.logs import BASE_TIME_MS, CONTROL, TRANSACTIONAL, R, batch_v2, end_marker, producer_snapshot
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, producer_snapshot
 from tests.support.serving import serving
 
 OUT_OF_RANGE, CORRUPT, UNKNOWN_TOPIC, SESSION_UNKNOWN, FENCED, NEWER, READ_ONLY = 1, 2, 3, 70, 74, 75, 29
@@ -260,49 +260,13 @@ def test_offsets_by_time(log_dir):
         assert offset(-6, 11) == (0, -1, -1)  # nothing is uploaded, as without tiered storage
 
 
-def of_transaction(producer, first, count=3):
-    made = [] if count == 0 else records(first, count)
-    return batch_v2(made, base=first, last=first + 2, producer=(producer, 0, 0), bits=TRANSACTIONAL)
-
-
-def mark(producer, offset, commits):
-    return end_marker(offset, BASE_TIME_MS, (producer, 0), commits)
-
-
-@pytest.mark.parametrize("has_snapshot", [True, False])
-def test_aborted_and_open_transactions(tmp_path, has_snapshot):
-    """The transaction at offset 12 is open, also where a snapshot at this offset does not know it yet."""
-    folder = tmp_path / "orders-0"
-    folder.mkdir()
-    first = [of_transaction(0, 0), of_transaction(2, 3), mark(2, 6, True), of_transaction(3, 7)]
-    write_segment(folder, 0, first)
-    write_segment(folder, 10, [mark(0, 10, False), mark(3, 11, False), of_transaction(4, 12)])
-    if has_snapshot:
-        (folder / f"{12:020d}.snapshot").write_bytes(producer_snapshot([]))
-    with serving(tmp_path) as server, KafkaClient(server.server.address) as client:
-        found = partition(fetch(client, 0, isolationLevel=1))
-        assert found["lastStableOffset"] == 12
-        assert found["abortedTransactions"] == [
-            {"producerId": 0, "firstOffset": 0}, {"producerId": 3, "firstOffset": 7},
-        ]  # fmt: skip
-        before = partition(fetch(client, 3, isolationLevel=1, most=sum(map(len, first[1:3]))))["abortedTransactions"]
-        assert before == [{"producerId": 0, "firstOffset": 0}]
-        late = partition(fetch(client, 11, isolationLevel=1))["abortedTransactions"]
-        assert late == [{"producerId": 3, "firstOffset": 7}]
-        assert partition(fetch(client, 12, isolationLevel=1))["records"] == b""
-        assert partition(fetch(client, 12))["records"] != b""
-
-
-@pytest.mark.parametrize(("end", "stable", "aborted"), [([], 0, []), ([mark(0, 6, False)], 7, [(0, 0)])])
-def test_batches_that_the_cleaner_emptied(tmp_path, end, stable, aborted):
-    """A transaction begins with a batch without records too, and an empty marker ends none (ProducerAppendInfo)."""
-    (tmp_path / "orders-0").mkdir()
-    marker = batch_v2([], base=3, last=3, producer=(0, 0, -1), bits=TRANSACTIONAL | CONTROL)
-    write_segment(tmp_path / "orders-0", 0, [of_transaction(0, 0, 0), marker, batch_v2(records(4, 2)), *end])
-    with serving(tmp_path) as server:
-        served = server.catalog.find("orders", 0)
-        found = [(one.producer_id, one.first_offset) for one in served.aborted(0, 7)]
-        assert (served.last_stable_offset, found) == (stable, aborted)
+def test_the_batches_before_a_batch(log_dir):
+    with serving(log_dir) as server:
+        part = server.catalog.find("orders", 0).records(0, 30, 1 << 20, first_is_whole=True)
+        found = [part.before(lambda batch, at=at: batch.base_offset >= at) for at in (5, 10, 15)]
+        assert [(one.size_bytes, one.next_offset) for one in found] == [
+            (part.size_bytes * n // 3, COUNT * n) for n in (1, 2, 3)
+        ]
 
 
 def test_of_equal_timestamps_the_first_record_is_the_latest(tmp_path):
@@ -311,6 +275,13 @@ def test_of_equal_timestamps_the_first_record_is_the_latest(tmp_path):
         write_segment(tmp_path / "orders-0", base, [batch_v2([R(base, 7, b"k")]), batch_v2([R(base + 1, 7, b"k")])])
     with serving(tmp_path) as server:
         assert server.catalog.find("orders", 0).latest().record_offset == 0
+
+
+def test_without_timestamps_no_record_is_the_latest(tmp_path):
+    (tmp_path / "orders-0").mkdir()
+    write_segment(tmp_path / "orders-0", 0, [message(R(at, -1, b"k", b"v"), 0) for at in range(3)])
+    with serving(tmp_path) as server:
+        assert server.catalog.find("orders", 0).latest() is None
 
 
 def damage(log_dir, base, position):

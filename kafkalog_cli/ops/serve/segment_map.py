@@ -319,10 +319,8 @@ class SegmentMap:
 
     def _add_events(self, batches: BatchColumns) -> None:
         rows = rows_where(
-            lambda bits, magic, valid: (
-                (bits & (TRANSACTIONAL_MASK | CONTROL_MASK) != 0) & (magic >= 2) & (valid != 0)
-            ),
-            batches.attributes, batches.magic, batches.valid,
+            lambda bits, valid: (bits & (TRANSACTIONAL_MASK | CONTROL_MASK) != 0) & (valid != 0),
+            batches.attributes, batches.valid,
         )  # fmt: skip
         for row in rows:
             event = event_of(self._file, batches.row(row))

@@ -162,7 +162,7 @@ class ServedCopy:
                 size = found.end - found.start
                 part = RecordsPart(file, found.start, size, found.next_offset, mapped, most_bytes)
                 break
-            if number + 1 < len(self.segments) and not self._has_gaps:
+            if not self._has_gaps:
                 loss = loss or NoRecords.MISSING
         return PlaceInCopy(part, loss, damage, range(at, number + 1))
 

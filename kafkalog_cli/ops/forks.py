@@ -1,7 +1,7 @@
 """Many small tasks in forked processes, which share no lock of Python; results are in the order of the tasks.
 
 A small log costs more Python than reading, so threads only take turns. A fork begins with all that this process knows:
-nothing is sent to it, and it sends results back. It lives for one group of tasks.
+nothing is sent to it, and it sends results back. Each group of tasks has a fork of its own.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Apart(NamedTuple):
 
 
 class InForks(InOrder[T]):
-    """Iterates over the results of tasks, as `InOrder`. From the first group with a large task on, threads run them.
+    """Iterates over the results of tasks, as `InOrder`. From the first group with a large task on, threads run tasks.
 
     Only tasks that change nothing may run so: the tasks of a fork that dies are run again in this process.
     """
@@ -53,7 +53,7 @@ class InForks(InOrder[T]):
         self._apart = apart
         self._groups: deque[_Group[T]] = deque()
         self._forked = self._in_forks()
-        self._is_forking = False
+        self._is_forking = True
 
     def stop(self) -> None:
         """See InOrder."""
@@ -73,7 +73,6 @@ class InForks(InOrder[T]):
         return super().__next__()
 
     def _in_forks(self) -> Iterator[T]:
-        self._is_forking = may_fork(self._jobs)
         self._fork()
         while self._groups:
             results = self._groups[0].results()
@@ -104,12 +103,12 @@ def _is_small(task: Sized[Any]) -> bool:
 
 
 def may_fork(jobs: int) -> bool:
-    """Whether this process may be forked: another thread might hold a lock, which a fork would wait for."""
+    """Whether forks are used for so many jobs: not beside another thread, which may hold a lock that they wait for."""
     return jobs > 1 and sys.platform == "linux" and threading.active_count() == 1
 
 
 class _Group(Generic[T]):
-    """Tasks that a fork runs from now on. Those whose results are known already are left to this process.
+    """Tasks that a fork runs from now on. Tasks whose results are known already are left to this process.
 
     Raises OSError if there is no fork.
     """

@@ -1,7 +1,7 @@
 """Many small tasks in forked processes, which share no lock of Python; results are in the order of the tasks.
 
 A small log costs more Python than reading, so threads only take turns. A fork begins with all that this process knows:
-nothing is sent to it, and it sends results back. It ends after one group of tasks.
+nothing is sent to it, and it sends results back. Each group of tasks has a fork of its own.
 """
 
 from __future__ import annotations
@@ -42,9 +42,7 @@ class Apart(NamedTuple):
 
 
 class InForks(InOrder[T]):
-    """Iterates over the results of tasks, as `InOrder`, where `can_fork` is true.
-
-    From the first group with a large task on, threads run the tasks.
+    """Iterates over the results of tasks, as `InOrder`. From the first group with a large task on, threads run tasks.
 
     Only tasks that change nothing may run so: the tasks of a fork that dies are run again in this process.
     """
@@ -104,13 +102,13 @@ def _is_small(task: Sized[Any]) -> bool:
     return task.size_bytes is None or task.size_bytes <= SMALL_BYTES
 
 
-def can_fork(jobs: int) -> bool:
-    """Whether this process may be forked: another thread might hold a lock, which a fork would wait for."""
+def may_fork(jobs: int) -> bool:
+    """Whether forks are used for so many jobs: not beside another thread, which may hold a lock that they wait for."""
     return jobs > 1 and sys.platform == "linux" and threading.active_count() == 1
 
 
 class _Group(Generic[T]):
-    """Tasks that a fork runs from now on. This process keeps the tasks whose results are known already.
+    """Tasks that a fork runs from now on. Tasks whose results are known already are left to this process.
 
     Raises OSError if there is no fork.
     """

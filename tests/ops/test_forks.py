@@ -68,10 +68,9 @@ def program(log_dir, *arguments, in_fork="pass", before=""):
 
 
 def verified(log_dir, *arguments, **how):
-    """The exit code of `verify`, its output without times, its messages, and the number of forks. Progress is left out."""
+    """The exit code of `verify`, its output without times, its messages without progress, and the number of forks."""
     done = subprocess.run(program(log_dir, *arguments, **how), capture_output=True, text=True, check=False)
-    *lines, forks = done.stderr.splitlines()
-    messages = [line for line in lines if '"kafkalog.progress/1"' not in line]
+    *messages, forks = (line for line in done.stderr.splitlines() if "kafkalog.progress/1" not in line)
     return done.returncode, re.sub(r", \S+ m?s$", "", done.stdout, flags=re.MULTILINE), messages, forks
 
 

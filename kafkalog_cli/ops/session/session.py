@@ -13,7 +13,7 @@ from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, UsageE
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings, read_broker_properties
 from kafkalog_cli.ops.engine import InOrder, Place, Sized, log_bytes
-from kafkalog_cli.ops.forks import Apart, InForks, can_fork
+from kafkalog_cli.ops.forks import Apart, InForks, may_fork
 from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.partition_facts import places_of_partitions
 from kafkalog_cli.ops.partition_state import Roots
@@ -179,15 +179,15 @@ class Session:
         works: Iterable[Work | Outcome[Any]],
         show: Callable[[Any], None] | None = None,
         *,
-        may_fork: bool = False,
+        forks: bool = False,
     ) -> Summary:
         """Run a verb that planned its own work, and only reads; an Outcome is a result that is known already.
 
         `works` is iterated in this thread while earlier work is done. All else is as in `run`. The summary is that of
-        all calls. `may_fork`: forks of this process may do the work on many small logs.
+        all calls. `forks`: forks of this process may do the work on many small logs.
         """
         jobs = self.options.engine.at_a_time(self.options.pace.jobs)
-        self._run(request, works, jobs, show, may_fork=may_fork and self.options.engine.is_here and can_fork(jobs))
+        self._run(request, works, jobs, show, forks=forks and self.options.engine.is_here)
         return self._summary()
 
     def _works(self, partitions: Sequence[Partition]) -> Iterator[Work]:
@@ -215,7 +215,7 @@ class Session:
         jobs: int,
         show: Callable[[Any], None] | None,
         *,
-        may_fork: bool = False,
+        forks: bool = False,
     ) -> None:
         self.shared.request = request
         verb = self.shared.verb
@@ -224,7 +224,7 @@ class Session:
             self._lock_alone()
             named = f"kafkalog-{verb.name}"
             tasks: InOrder[Outcome[Any]]
-            if may_fork:
+            if forks and may_fork(jobs):
                 apart = Apart(self._begin_fork, _packed, self._taken)
                 tasks = InForks(self._tasks(works), jobs, named, apart)
             else:

@@ -14,10 +14,9 @@ from kafkalog_cli.format.batch import (
     RECORD_BATCH_MAGIC,
     TRANSACTIONAL_MASK,
     Batch,
-    BatchArrays,
     BatchColumns,
 )
-from kafkalog_cli.format.columns import integers, least_and_largest, rows_where
+from kafkalog_cli.format.columns import integers, is_array, least_and_largest, rows_where
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, Segment
@@ -346,10 +345,10 @@ class LogCheck:
 def _are_ordinary(batches: BatchColumns) -> bool:
     """Whether nothing in these headers is special, found without a step of Python for each batch.
 
-    All are data v2 outside of transactions, with right CRCs. They have a record for each offset, and no delete horizon.
+    All are data v2 outside of transactions, with right CRCs and a record for each offset, and without a delete horizon.
     A producer id comes with an epoch and a sequence. False for arrays, of which each question is cheap.
     """
-    if isinstance(batches, BatchArrays) or not batches.all_valid() or set(batches.magic) != {RECORD_BATCH_MAGIC}:
+    if is_array(batches.magic) or not batches.all_valid() or set(batches.magic) != {RECORD_BATCH_MAGIC}:
         return False
     if max(batches.attributes) >= TRANSACTIONAL_MASK:  # the bits from this one on: transactions, control, horizon
         return False

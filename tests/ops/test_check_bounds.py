@@ -20,8 +20,8 @@ from kafkalog_cli.ops.checks.diagnose import _real, finding, of_fault
 from kafkalog_cli.ops.checks.file_report import Entry, Verdict, _of_entries
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.log_questions import Answer, EpochRuns, OffsetQuestions, ProducerTrail
-from kafkalog_cli.ops.checks.segment_walk import BatchRun
-from tests.support.faulty_fs import FaultyFilesystem
+from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
+from tests.support.faulty_fs import BytesFile, FaultyFilesystem
 
 BOTH_KINDS = pytest.mark.parametrize("as_arrays", [False, True])
 TRANSACTIONAL, CONTROL = 0x10, 0x20
@@ -347,3 +347,14 @@ def test_an_epoch_is_compared_from_the_first_entry_on():
 def test_where_the_next_segment_must_begin(last, end):
     segment = SimpleNamespace(base_offset=5, log=SimpleNamespace(size_bytes=9))
     assert index_reports._end_of(segment, SimpleNamespace(last_offset=last)) == end
+
+
+def test_only_the_run_right_behind_damage_comes_after_damage():
+    """Further runs follow the run before them."""
+    walk = SegmentWalk(BytesFile(b""))
+    for damaged_count, begin in product((0, 1), (0, 1, 50)):
+        rows = [batch(at, at, position=begin + 100 * at) for at in range(3)]
+        runs = [BatchColumns.from_rows([one]) for one in rows]
+        walk._reader = SimpleNamespace(held_batches=lambda *_, runs=runs: iter(runs), damaged_count=damaged_count)
+        walk.end_position, walk.last_offset = 0, None
+        assert [run.is_after_damage for run in walk] == [bool(damaged_count and begin), False, False]

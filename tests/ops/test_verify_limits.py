@@ -13,14 +13,14 @@ from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.format.records import ODD_HEADER, RecordBlock, RecordColumns
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.verify import against, files
-from kafkalog_cli.ops.verify.batch_checks import begins_with_zeros
+from kafkalog_cli.ops.verify.batch_checks import MAX_TOLD, begins_with_zeros
 from kafkalog_cli.ops.verify.gaps import InnerGaps
 from kafkalog_cli.ops.verify.log import LogCheck, outside_finding
 from kafkalog_cli.ops.verify.records import _array_problems, _negative_lengths, _of_value, _offsets_of_set
 from kafkalog_cli.ops.verify.seven import SevenCheck
 from tests.ops.test_check_bounds import batch, run_of
 from tests.support.faulty_fs import BytesFile, FaultyFilesystem
-from tests.support.logs import COMPRESS, R, message
+from tests.support.logs import COMPRESS, R, batch_v2, message
 
 BOTH_KINDS = pytest.mark.parametrize("as_arrays", [False, True])
 
@@ -206,3 +206,66 @@ def test_positions_of_seven_that_are_missing(second, words):
     ]
     told = [one.message for one in check.findings() if one.kind is FindingKind.MISSING_OFFSETS]
     assert told == ([] if words is None else [f"no segment holds {words}"])
+
+
+# -- headers
+
+
+def check_of_log():
+    check = object.__new__(LogCheck)
+    check.findings, check._path, check._odd_producers, check._disordered, check._last_good = [], "p", 0, 0, -1
+    check._bad, check._bad_count = [], 0
+    return check
+
+
+@BOTH_KINDS
+def test_which_fields_of_producers_go_together(as_arrays):
+    """As in MemoryRecordsBuilder; only of valid batches v2."""
+    for producer, epoch, sequence, bits in product((-2, -1, 0, 1), (-1, 0), (-1, 0), (0, 0x10, 0x20, 0x30)):
+        is_odd = producer < -1 or (producer < 0 and bits & 0x10 != 0)
+        is_odd |= producer >= 0 and (epoch < 0 or (sequence < 0 and not bits & 0x20))
+        one = batch(5, producer_id=producer, producer_epoch=epoch, base_sequence=sequence, attributes=bits)
+        for whole, counts in ((one, True), (one._replace(valid=0), False), (one._replace(magic=1), False)):
+            check = check_of_log()
+            check._look_at_producers(run_of([whole], as_arrays=as_arrays).batches)
+            assert len(check.findings) == (is_odd and counts)
+
+
+@BOTH_KINDS
+def test_how_many_records_a_batch_can_have(as_arrays):
+    for count, last, more in product((-1, 0, 1, 2, 3, 4), (5, 6, 7), (-1, 0, 1)):
+        one = batch(5, last, records_count=count, size_bytes=61 + more)
+        is_odd = count > last - 4 or (count == 0 and more > 0)
+        for whole, counts in ((one, True), (one._replace(valid=0), False), (one._replace(magic=1), False)):
+            check = check_of_log()
+            check._look_at_counts(run_of([whole], as_arrays=as_arrays).batches)
+            assert len(check.findings) == (is_odd and counts)
+            if check.findings and count:
+                assert check.findings[0].message == f"a batch says that it has {count} records in {last - 4} offsets"
+
+
+def test_so_many_findings_of_a_kind_are_told():
+    count = MAX_TOLD + 2
+    check = check_of_log()
+    check._look_at_crcs(run_of([batch(at, valid=0) for at in range(count)], as_arrays=False).batches)
+    assert (len(check._bad), check._bad_count) == (MAX_TOLD, count)
+    check._is_beyond, check._next_offset = True, None
+    for _ in range(count):
+        check._look_at_offsets(run_of([batch(5), batch(5)], as_arrays=False))
+    assert len(check.findings) == MAX_TOLD
+
+
+@BOTH_KINDS
+def test_the_last_good_batch_is_where_it_begins(as_arrays):
+    for valid in product((0, 1), repeat=3):
+        check = check_of_log()
+        check._look_at_crcs(run_of([batch(at, valid=one) for at, one in enumerate(valid)], as_arrays=as_arrays).batches)
+        assert check._last_good == max((100 * at for at, one in enumerate(valid) if one), default=-1)
+
+
+@pytest.mark.parametrize("last", [4, 9])
+def test_a_swap_log_ends_behind_its_last_batch(last):
+    path = f"/t-0/{0:020d}.log.swap"
+    fs = FaultyFilesystem({path: batch_v2([R(3, 5)], last=last)})
+    assert files._end_of(fs, SimpleNamespace(path=path), 3) == last + 1
+    assert files._end_of(FaultyFilesystem({path: b""}), SimpleNamespace(path=path), 3) == 3

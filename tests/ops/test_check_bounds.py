@@ -20,8 +20,8 @@ from kafkalog_cli.ops.checks.diagnose import _real, finding, of_fault
 from kafkalog_cli.ops.checks.file_report import Entry, Verdict, _of_entries
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.checks.log_questions import Answer, EpochRuns, OffsetQuestions, ProducerTrail
-from kafkalog_cli.ops.checks.segment_walk import BatchRun
-from tests.support.faulty_fs import FaultyFilesystem
+from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
+from tests.support.faulty_fs import BytesFile, FaultyFilesystem
 
 BOTH_KINDS = pytest.mark.parametrize("as_arrays", [False, True])
 TRANSACTIONAL, CONTROL = 0x10, 0x20
@@ -347,3 +347,82 @@ def test_an_epoch_is_compared_from_the_first_entry_on():
 def test_where_the_next_segment_must_begin(last, end):
     segment = SimpleNamespace(base_offset=5, log=SimpleNamespace(size_bytes=9))
     assert index_reports._end_of(segment, SimpleNamespace(last_offset=last)) == end
+
+
+def test_only_the_run_right_behind_damage_comes_after_damage():
+    """Further runs follow the run before them."""
+    walk = SegmentWalk(BytesFile(b""))
+    for damaged_count, begin in product((0, 1), (0, 1, 50)):
+        rows = [batch(at, at, position=begin + 100 * at) for at in range(3)]
+        runs = [BatchColumns.from_rows([one]) for one in rows]
+        walk._reader = SimpleNamespace(held_batches=lambda *_, runs=runs: iter(runs), damaged_count=damaged_count)
+        walk.end_position, walk.last_offset = 0, None
+        assert [run.is_after_damage for run in walk] == [bool(damaged_count and begin), False, False]
+
+
+@BOTH_KINDS
+def test_a_set_without_a_first_offset_is_one_of_an_old_format(as_arrays):
+    """In a batch v2, -1 is an offset that is wrong."""
+    run = run_of([batch(-1, 3, magic=1), batch(-1, 4, magic=2), batch(5, 6)], as_arrays=as_arrays)
+    assert [run.offsets_of(row) for row in range(3)] == [(3, 3), (-1, 4), (5, 6)]
+
+
+@BOTH_KINDS
+def test_the_first_batch_of_an_unknown_magic_is_told(as_arrays):
+    for magics in product((1, 2, 3), repeat=3):
+        rows = [batch(at, position=100 * at, magic=magic) for at, magic in enumerate(magics)]
+        walk = SegmentWalk(BytesFile(b""))
+        walk._look_at(run_of(rows, as_arrays=as_arrays))
+        assert walk.unknown_magic_at == next((100 * at for at, magic in enumerate(magics) if magic > 2), None)
+        assert walk.last_magic == magics[-1]
+
+
+def test_an_aborted_transaction_ends_in_its_segment_and_in_order():
+    context = state_check.TxnContext(LOG, None, None, {})
+    before = aborted(1, 5, 6, 7)
+    for first, last, known in product(range(-1, 10), range(3, 11), (None, before)):
+        verdict, _ = state_check._aborted_txn(aborted(1, first, last, last + 1), known, 4, context)
+        if last >= 9:
+            assert verdict is Verdict.BEYOND_END
+        elif last < 4 or (known is not None and last <= 6) or first > last or first < 0:
+            assert verdict is Verdict.OUT_OF_ORDER
+        else:
+            assert verdict is Verdict.UNVERIFIED
+
+
+@pytest.mark.parametrize(("first", "is_asked"), [(4, False), (5, True), (6, True)])
+def test_the_first_batch_of_a_transaction_is_looked_up_from_the_log_start_on(first, is_asked):
+    ask = Mock(return_value=Answer())
+    assert state_check._first_problem(aborted(1, first, 8, 9), LOG, ask) == ""
+    assert ask.called == is_asked
+
+
+@pytest.mark.parametrize(
+    ("magic", "epoch", "last_magic", "kinds"),
+    [
+        (1, 0, 2, []), (2, -1, 2, ["snapshot"]), (2, 0, 2, ["snapshot", "epochs"]), (2, 0, 1, ["snapshot"]),
+        (2, 1, 2, ["snapshot", "epochs"]),
+    ],
+)  # fmt: skip
+def test_files_that_a_broker_of_v2_has(monkeypatch, magic, epoch, last_magic, kinds):
+    reports = object.__new__(index_reports.PartitionReports)
+    reports._files = SimpleNamespace(all=(), missing=lambda name, *_: name.kind)
+    reports._segments = {0: None, 9: None}
+    reports._last_walk = SimpleNamespace(last_magic=last_magic, first_bad=None)
+    monkeypatch.setattr(type(reports), "_first_batch", lambda self: batch(0, magic=magic, leader_epoch=epoch))
+    names = {FileKind.PRODUCER_SNAPSHOT: "snapshot", FileKind.LEADER_EPOCH_CHECKPOINT: "epochs"}
+    assert [names[kind] for kind in reports._missing_state()] == kinds
+    reports._segments = {0: None}
+    assert "snapshot" not in [names[kind] for kind in reports._missing_state()]
+
+
+def test_offsets_of_a_producer_lie_below_the_snapshot_and_in_the_log():
+    for last, first, snapshot in product(range(3, 11), range(-1, 10), (7, 8, 20)):
+        entry = ProducerEntry(1, 0, 0, last, 0, 0, 0, first)
+        asked = Mock(return_value=Answer())
+        verdict, _ = state_check._producer(entry, snapshot, LOG, asked, {})
+        largest = max(last, first)
+        wanted = Verdict.BEYOND_END if largest >= 9 else Verdict.OUT_OF_ORDER if largest >= snapshot else Verdict.GONE
+        assert verdict is wanted
+        if verdict is Verdict.GONE:
+            assert asked.call_args_list == [call(one) for one in (first, last) if one >= 5]

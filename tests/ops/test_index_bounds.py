@@ -4,17 +4,23 @@ import random
 import struct
 from functools import cache
 from itertools import product
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
 
+from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.format.index import OffsetIndex, TimeIndex
+from kafkalog_cli.ops.checks import index_files, sidecar_files
 from kafkalog_cli.ops.checks.file_report import ANY_STYLE, Style, Verdict
 from kafkalog_cli.ops.checks.index_check import OffsetIndexCheck, ascending, rises
 from kafkalog_cli.ops.checks.index_files import TimeIndexCheck
 from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk, record_offsets
+from kafkalog_cli.ops.checks.sidecar_files import DirectoryFiles
 from tests.ops.index_model import LOG_APPEND_TIME, Spec, write
+from tests.ops.test_index_check import offset_report
 from tests.support.faulty_fs import BytesFile
 
 BASE = 100
@@ -223,3 +229,71 @@ def test_keys_that_rise():
         assert [keys[at] for at in ascending(keys)] == sorted(keys)
         assert isinstance(ascending(keys), range) == (list(keys) == sorted(keys))
     assert rises((), 5)
+
+
+@pytest.mark.parametrize(
+    ("position", "verdict"), [(-1, Verdict.STALE), (0, Verdict.UNVERIFIED), (60, Verdict.UNVERIFIED)]
+)
+def test_an_entry_that_points_into_damage_before_all_batches_is_not_judged(position, verdict):
+    log, _ = made("v2")
+    walk = SegmentWalk(BytesFile(bytes(61) + log))
+    check = offset_check("v2", (BASE + 1, position))
+    for run in walk:
+        assert run.batches.row(0).position == 61
+        check.see(run)
+    check.finish(walk)
+    assert [entry.verdict for entry in check.entries()] == [verdict]
+
+
+def test_the_batch_in_which_no_other_begins_is_named():
+    for number, batch in enumerate(made("v2")[1][:3]):
+        check = offset_check("v2", (batch.last, batch.position + 5))
+        checked(check, "v2", False, 9)
+        (entry,) = check.entries()
+        assert f"it is inside the batch at {batch.position}, offsets {batch.first} to {batch.last}" in entry.detail, (
+            number
+        )
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_so_many_entries_are_checked(monkeypatch, count):
+    monkeypatch.setattr(index_files, "MAX_ENTRIES", 3)
+    log, batches = made("v2")
+    entries = [(batch.last, batch.position) for batch in batches[1 : 1 + count]]
+    report = offset_report(BASE, log, entries)
+    assert len(list(report.entries)) == (count if count <= 3 else 0)
+    assert any("too many to check" in note.message for note in report.notes) == (count > 3)
+
+
+def test_so_many_bytes_of_a_file_are_read(tmp_path, monkeypatch):
+    """Small files are read once, as long as all of them are not too many bytes."""
+    files = object.__new__(DirectoryFiles)
+    monkeypatch.setattr(sidecar_files, "READ_ONCE_BYTES", 10)
+    for size, limit, is_kept in ((10, 10, True), (11, 20, False), (10, 9, False), (4, 10, True)):
+        path = str(tmp_path / f"{size}-{limit}.snapshot")
+        (tmp_path / f"{size}-{limit}.snapshot").write_bytes(b"x" * size)
+        files.fs, files._held, files._small, files._left_bytes = RealFilesystem(), {}, {}, 100
+        file = SimpleNamespace(
+            status=SimpleNamespace(path=path, size_bytes=size), name=SimpleNamespace(kind=FileKind.PRODUCER_SNAPSHOT)
+        )
+        content = files.read(file, limit)
+        assert content.is_whole == (size <= limit)
+        assert (path in files._small) == is_kept
+        assert files._left_bytes == (100 - size if is_kept else 100)
+        files._small, files._left_bytes = {}, size
+        files.read(file, limit)
+        assert (path in files._small) == is_kept
+        files._small, files._left_bytes = {}, size - 1
+        files.read(file, limit)
+        assert not files._small
+
+
+@pytest.mark.parametrize(("more", "is_index"), [(0, True), (8, False)])
+def test_a_preallocated_index_is_no_larger_than_a_setting_can_be(monkeypatch, more, is_index):
+    """segment.index.bytes is an int32: the largest index has so many bytes that are whole entries."""
+    pieces = []
+    monkeypatch.setattr(sidecar_files, "file_pieces", lambda file, start: pieces.append(start) or [bytes(8)])
+    largest = (2**31 - 1) // 8 * 8
+    file = SimpleNamespace(size_bytes=largest + more)
+    assert sidecar_files._ends_in_zeros(file, FileKind.OFFSET_INDEX, 800) == is_index
+    assert pieces == ([800] if is_index else [])

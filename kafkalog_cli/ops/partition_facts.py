@@ -12,7 +12,7 @@ from kafkalog_cli.disk.names import DirectoryKind, FileKind
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.log.checkpoints import RootCheckpoints
-from kafkalog_cli.log.partition import Partition, odd_files, open_logdir
+from kafkalog_cli.log.partition import Partition, entries_of_log, odd_files, open_logdir
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.log.settings.topic_config import TopicConfig
 from kafkalog_cli.ops.settings import SettingsSource
@@ -132,7 +132,7 @@ def gather_facts(  # noqa: PLR0913
     config = source.topic_config(log_dir, partition.topic)
     replication, because = _replication(fs, partition, metadata, source.broker_id(log_dir))
     path, resolved = os.path.abspath(partition.path), os.path.realpath(partition.path)  # noqa: PTH100
-    entries = fs.list_directory(partition.path)
+    entries = entries_of_log(fs, partition.path)
     return PartitionFacts(
         partition.path,
         partition.directory.kind,

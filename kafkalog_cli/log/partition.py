@@ -6,7 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafkalog_cli.disk.directory_contents import holds_partition, is_root_file, looks_like_partition
+from kafkalog_cli.disk.directory_contents import (
+    holds_partition,
+    is_name_of_kafka,
+    is_root_file,
+    looks_like_partition,
+)
 from kafkalog_cli.disk.followed_links import LinkNotFollowed
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.disk.names import (
@@ -91,11 +96,31 @@ class Partition:
 
 def open_partition(fs: Filesystem, path: str) -> Partition:
     """Return the contents of a partition directory. Raises PathNotFound, NotKafkaLayout, Unreadable."""
-    entries = fs.list_directory(path)
+    entries = entries_of_log(fs, path)
     directory = directory_name(path)
     if directory.kind is DirectoryKind.OTHER and not looks_like_partition(entries):
         raise NotKafkaLayout(path=path, reason="is not a partition directory")
     return _sorted_out(path, directory, entries, _runs(fs, path, entries))
+
+
+def entries_of_log(fs: Filesystem, path: str) -> list[FileStatus]:
+    """Return the entries of a directory that may belong to the log in it. Raises as `list_directory`.
+
+    A directory that is not named like a partition may be anything, such as /tmp with a copy of a segment. There, a name
+    such as x.log or x.deleted, without an offset, is not of Kafka: nothing is done to it, or advised about it.
+    """
+    entries = fs.list_directory(path)
+    if directory_name(path).kind is not DirectoryKind.OTHER:
+        return entries
+    return [entry for entry in entries if not _is_of_another(classify_file(_name(entry.path)))]
+
+
+def _is_of_another(name: FileName) -> bool:
+    is_kafkas = is_name_of_kafka(name.name) or name.kind in (*ROOT_KINDS, *_UNNUMBERED)
+    return not is_kafkas and (name.kind is not FileKind.OTHER or name.state is not WorkState.IN_PLACE)
+
+
+_UNNUMBERED = (FileKind.LEADER_EPOCH_CHECKPOINT, FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE)
 
 
 class OddFile(NamedTuple):

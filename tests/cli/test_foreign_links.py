@@ -1,10 +1,11 @@
-"""Links with the names of files that a cleaning or a removal leaves: none is followed, and each step leads on.
+"""Links that no broker made, in a partition or in its place: none is followed, and each step leads on.
 
 A broker that starts removes X.deleted with Files.deleteIfExists, which removes a link and not its target.
 """
 
 import re
 import shlex
+import subprocess
 
 import pytest
 
@@ -100,3 +101,28 @@ def test_a_link_of_an_unfinished_cleaning_is_moved_away_first(place, command, na
         assert run(command, link.parent).code == 0
         assert others(place) == before
         link.with_name(f"{link.name}.aside").unlink()
+
+
+@pytest.mark.parametrize("command", ["roll", "recover", "recover --like-broker", "truncate --to 1 --single-replica"])
+@pytest.mark.parametrize("files", [(), ("meta.properties",), ("notes.txt",)])
+def test_a_link_named_like_a_partition(tmp_path, monkeypatch, command, files):
+    """`roll` advised a `recover` that is refused for it. The step that is printed ends the refusals."""
+    monkeypatch.chdir(tmp_path)
+    folder, log_dir = tmp_path / "folder", tmp_path / "log"
+    for directory in (folder, log_dir):
+        directory.mkdir()
+    (log_dir / "meta.properties").write_bytes(b"version=1\n")
+    for name in files:
+        (folder / name).write_bytes(b"x\n")
+    link = log_dir / "t-0"
+    link.symlink_to(folder)
+    name, *options = command.split()
+    ran = kafkalog(name, "log/t-0", *options)
+    assert ran.code == 14, ran
+    step = re.search(r"`(mv -nT [^`]*)`", ran.err + ran.out).group(1)
+    subprocess.run(shlex.split(step), check=True)
+    assert (tmp_path / "t-0").is_symlink()
+    assert sorted(one.name for one in folder.iterdir()) == sorted(files)
+    assert not link.is_symlink()
+    if name == "recover":
+        assert kafkalog("recover", "log").code in (0, 10)

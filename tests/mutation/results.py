@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 NOT_RUN = "."
 LETTERS = {"k": "killed", "s": "survive", NOT_RUN: "not run"}
+_BY_WEIGHT = ".sk"
 TRIED_BEGINS = """\
 # How mutants ended: k killed, s survives the recorded tests, . not run. Per source file, and per digest of a function without
 # comments: a letter per mutant, in the order of the lines. `make mutation` writes this file, and tries what is not in it."""
@@ -117,7 +118,10 @@ class Results:
         new.replace(self._path)
 
     def _read(self) -> dict[str, dict[str, str]]:
-        """Return the letters per source file and content, without contents that the source files no longer have."""
+        """Return the letters per source file and content, without contents that the source files no longer have.
+
+        A merge of two branches may leave two lines of a file: of their results, those that say more count.
+        """
         found: dict[str, dict[str, str]] = {}
         lines = self._path.read_text().splitlines() if self._path.exists() else []
         for line in lines:
@@ -125,7 +129,9 @@ class Results:
                 path, *parts = line.split()
                 pairs = (part.split("=") for part in parts)
                 sizes = self._sizes.get(path)
-                found[path] = {
-                    content: letters for content, letters in pairs if sizes is None or len(letters) == sizes[content]
-                }
+                of_file = found.setdefault(path, {})
+                for content, letters in pairs:
+                    if sizes is None or len(letters) == sizes[content]:
+                        both = zip(of_file.get(content, letters), letters, strict=True)
+                        of_file[content] = "".join(max(pair, key=_BY_WEIGHT.index) for pair in both)
         return found

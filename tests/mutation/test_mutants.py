@@ -125,6 +125,15 @@ def test_results_stay_where_another_function_changes_and_go_with_their_own(tmp_p
     assert [len(line.split()) for line in tried.read_text().splitlines() if line[0] != "#"] == [3, 2]
 
 
+def test_two_lines_of_a_file_after_a_merge_are_one(tmp_path):
+    tried = tmp_path / "tried.txt"
+    mutants = mutants_of("a.py", SOURCE)
+    content = mutants[0].content
+    assert [mutant.content for mutant in mutants[:3]] == [content] * 3
+    tried.write_text(f"a.py {content}=.sk\na.py {content}=sk.\n")
+    assert [Results(tried, mutants).of(mutant) for mutant in mutants[:3]] == ["survive", "killed", "killed"]
+
+
 def test_a_run_of_pytest_that_fails_is_no_record(tmp_path):
     """It was recorded as a file without a test, and each mutant of all lines as executed by no test."""
     (tmp_path / "tests").mkdir()

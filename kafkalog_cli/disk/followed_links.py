@@ -56,7 +56,7 @@ def open_directory(name: str, directory: int | None, path: str, flags: int) -> i
     try:
         return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | flags, dir_fd=directory)
     except OSError as error:
-        if error.errno not in (errno.ENOTDIR, errno.ELOOP) or not _is_link(name, directory):
+        if error.errno not in (errno.ENOTDIR, errno.ELOOP) or not is_link_in(name, directory):
             raise
     target = _target(name, directory, path)
     try:
@@ -166,7 +166,8 @@ def _opened_again(target: _Target, path: str) -> int:
         ) from error
 
 
-def _is_link(name: str, directory: int | None) -> bool:
+def is_link_in(name: str, directory: int | None) -> bool:
+    """Whether a name, in the directory of a descriptor if one is given, is a symbolic link."""
     try:
         return stat.S_ISLNK(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
     except OSError:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import NamedTuple
 
-from kafkalog_cli.disk.followed_links import open_directory
+from kafkalog_cli.disk.followed_links import is_link_in, open_directory
 from kafkalog_cli.disk.names import OWN_DIRECTORY
 
 # O_PATH works without the right to read the directory. Systems without O_PATH need that right.
@@ -237,16 +236,9 @@ def _opened(name: str, directory: int | None, path: str, flags: int) -> int:
     try:
         return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | flags, dir_fd=directory)
     except NotADirectoryError as error:  # Linux reports this for a link if a directory is requested
-        if _is_link(name, directory):
+        if is_link_in(name, directory):
             raise link_in_the_way(path) from error
         raise
-
-
-def _is_link(name: str, directory: int | None) -> bool:
-    try:
-        return stat.S_ISLNK(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
-    except OSError:
-        return False
 
 
 def link_in_the_way(path: str) -> OSError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum, unique
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.fault import Fault, FaultKind, malformed_line
 from kafkalog_cli.format.java_text import lines, parse_int, parse_long, split_white_space
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def _decode(data: bytes, parse: Callable[[str], EntryT | None]) -> tuple[list[En
                 return entries, faults
             entries.append(entry)
         elif number > 1 or expected_count is None:
-            faults.append(_malformed_line(position, raw))
+            faults.append(malformed_line(position, raw))
             malformed += 1
             if malformed == _MAX_MALFORMED_LINES:
                 return entries, faults
@@ -203,16 +203,11 @@ def _text(raw: bytes) -> str | None:
 def _version_faults(line: str | None, raw: bytes) -> list[Fault]:
     version = parse_int(line) if line is not None else None
     if version is None:
-        return [_malformed_line(0, raw)]
+        return [malformed_line(0, raw)]
     if version == VERSION:
         return []
     message = f"unrecognised version {version}, expected version {VERSION}"
     return [Fault(FaultKind.INVALID_VERSION, 0, message, len(raw), str(VERSION), str(version))]
-
-
-def _malformed_line(position: int, raw: bytes) -> Fault:
-    message = f"malformed line: {raw[:200].decode(errors='backslashreplace')}"
-    return Fault(FaultKind.INVALID_ENTRY, position, message, len(raw))
 
 
 def _too_many(position: int) -> Fault:

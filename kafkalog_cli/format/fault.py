@@ -66,3 +66,9 @@ def unreadable(error: KafkalogError | OSError) -> Fault:
     else:
         reason = error.strerror or str(error)
     return Fault(FaultKind.UNREADABLE, 0, f"cannot be read: {reason}")
+
+
+def malformed_line(position: int, raw: bytes) -> Fault:
+    """Return the fault of a line of text at a byte of a file."""
+    message = f"malformed line: {raw[:200].decode(errors='backslashreplace')}"
+    return Fault(FaultKind.INVALID_ENTRY, position, message, len(raw))

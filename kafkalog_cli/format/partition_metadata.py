@@ -3,7 +3,7 @@
 from itertools import islice
 from typing import NamedTuple
 
-from kafkalog_cli.format.fault import Fault, FaultKind
+from kafkalog_cli.format.fault import Fault, FaultKind, malformed_line
 from kafkalog_cli.format.java_text import ZERO_UUID, canonical_uuid, lines, parse_int, split_colon
 
 VERSION = 0
@@ -43,7 +43,7 @@ def _version(rows: list[tuple[int, bytes]], size_bytes: int) -> tuple[int, Fault
     text, fault = _value(rows, 0, size_bytes)
     version = parse_int(text)
     if fault or version is None:
-        return -1, fault or _malformed(*rows[0])
+        return -1, fault or malformed_line(*rows[0])
     if version < VERSION:
         message = f"Unrecognized version of partition metadata file: {version}"
         fault = Fault(FaultKind.INVALID_VERSION, 0, message, len(rows[0][1]), f"{VERSION} or more", str(version))
@@ -65,9 +65,4 @@ def _value(rows: list[tuple[int, bytes]], number: int, size_bytes: int) -> tuple
         message = f"the file ends before line {number + 1}"
         return "", Fault(FaultKind.INVALID_LENGTH, size_bytes, message)
     fields = split_colon(rows[number][1].decode())
-    return (fields[1], None) if len(fields) == 2 else ("", _malformed(*rows[number]))
-
-
-def _malformed(position: int, raw: bytes) -> Fault:
-    message = f"malformed line: {raw[:200].decode(errors='backslashreplace')}"
-    return Fault(FaultKind.INVALID_ENTRY, position, message, len(raw))
+    return (fields[1], None) if len(fields) == 2 else ("", malformed_line(*rows[number]))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.spark.queries.catalog import TABLE_DATABASE
+from kafkalog_cli.spark.queries.plans import elements
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -142,12 +143,12 @@ def check_parsed(spark: SparkSession, plan: Any, allowed: frozenset[Allowed]) ->
     """Raise UsageError if a parsed plan names a file, or a function that may do more than compute."""
     for kind, node in _objects(spark, plan):
         if kind == "UnresolvedRelation":
-            _check_relation(tuple(_sequence(node.multipartIdentifier())), allowed)
+            _check_relation(tuple(elements(node.multipartIdentifier())), allowed)
         elif kind == "UnresolvedFunction":
-            parts = tuple(_sequence(node.nameParts()))
+            parts = tuple(elements(node.nameParts()))
             _check_function(spark, parts, node.arguments().size(), allowed)
         elif kind == "UnresolvedTableValuedFunction":
-            _check_function(spark, tuple(_sequence(node.name())), node.functionArgs().size(), allowed)
+            _check_function(spark, tuple(elements(node.name())), node.functionArgs().size(), allowed)
         elif kind == "UnresolvedGenerator":
             _check_function(spark, (node.name().funcName(),), node.children().size(), allowed)
         elif kind == "ExpressionWithUnresolvedIdentifier" and Allowed.JAVA not in allowed:
@@ -255,8 +256,3 @@ def _objects(spark: SparkSession, plan: Any) -> Iterator[tuple[str, Any]]:
             parts = getattr(found, containers[kind])()
             while parts.hasNext():
                 waiting.append(parts.next())
-
-
-def _sequence(scala: Any) -> Iterator[Any]:
-    for at in range(scala.size()):
-        yield scala.apply(at)

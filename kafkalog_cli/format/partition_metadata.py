@@ -23,13 +23,12 @@ def decode(data: bytes) -> tuple[PartitionMetadata | None, list[Fault]]:
     The rules are those of PartitionMetadataReadBuffer. Any version from 0 on is accepted, the names before the colons
     are not checked, and nothing is read after the second line.
     """
-    found = _decoded(data)
+    found = (_known if len(data) <= _USUAL_BYTES else _decoded)(data)
     return (None, [found]) if isinstance(found, Fault) else (found, [])
 
 
-@lru_cache(maxsize=256)
 def _decoded(data: bytes) -> PartitionMetadata | Fault:
-    """Return the contents of the file, or its fault. All partitions of a topic have the same file."""
+    """Return the contents of the file, or its fault."""
     try:
         data.decode()
     except UnicodeDecodeError as error:
@@ -40,6 +39,11 @@ def _decoded(data: bytes) -> PartitionMetadata | Fault:
     if fault is None:
         topic_id, fault = _topic_id(rows, len(data))
     return fault or PartitionMetadata(version, topic_id)
+
+
+_known = lru_cache(maxsize=256)(_decoded)
+"""Keeps what usual files contain: all partitions of a topic have the same."""
+_USUAL_BYTES = 256
 
 
 def encode(metadata: PartitionMetadata) -> bytes:

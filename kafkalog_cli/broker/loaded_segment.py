@@ -176,8 +176,7 @@ class LoadedSegment:
 
     def has_overflow(self) -> bool:
         """Whether the last offset is too far above the base offset for the indexes to express it."""
-        next_offset = self.next_offset()
-        return next_offset > self.base_offset and next_offset - 1 - self.base_offset > MAX_RELATIVE_OFFSET
+        return self.next_offset() - 1 - self.base_offset > MAX_RELATIVE_OFFSET
 
     def replay(self, state: ProducerState, from_offset: int, end_position: int) -> None:
         """Apply the batches from the batch with `from_offset` up to byte `end_position` to the producer state."""

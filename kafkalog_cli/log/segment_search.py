@@ -86,7 +86,7 @@ class SegmentIndexes:
         if not len(index):
             return nothing
         entry = index.lookup(timestamp_ms - 1)
-        if not 0 <= entry.timestamp < timestamp_ms or self._batch_of(log, entry) is None:
+        if entry.timestamp < 0 or self._batch_of(log, entry) is None:
             return nothing
         return entry.offset, entry
 

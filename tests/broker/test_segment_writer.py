@@ -61,6 +61,24 @@ batches_of = (rising | st.lists(offsets, max_size=12)).flatmap(
 @example(
     batches=[(100, BASE + 1, 1), (100, BASE + 2, 2), (100, BASE + 2, 3)], interval=0, slots=9, split=0, arrays=False
 )
+@example(batches=[(100, BASE + MAX_INT31, 1)], interval=0, slots=9, split=0, arrays=False)
+@example(batches=[(100, BASE + MAX_INT31 + 1, 1)], interval=0, slots=9, split=0, arrays=False)
+# As many entries as fit; then one more of each kind.
+@example(batches=[(100, BASE + row, 5) for row in range(7)], interval=0, slots=4, split=0, arrays=False)
+@example(batches=[(100, BASE + row, 5) for row in range(8)], interval=0, slots=4, split=0, arrays=False)
+@example(batches=[(100, BASE + row, row) for row in range(4)], interval=0, slots=4, split=0, arrays=False)
+@example(batches=[(100, BASE + row, row) for row in range(5)], interval=0, slots=4, split=0, arrays=False)
+@example(batches=[(100, BASE + row, row) for row in range(9)], interval=0, slots=9, split=1, arrays=True)
+@example(batches=[(100, BASE + row, row) for row in range(10)], interval=0, slots=9, split=1, arrays=True)
+# The same offset twice, at the edge of two appends and within one.
+@example(batches=[(100, BASE + max(row, 2), row) for row in range(12)], interval=0, slots=60, split=2, arrays=True)
+@example(batches=[(100, BASE + row - (row > 5), row) for row in range(12)], interval=0, slots=60, split=0, arrays=True)
+# The largest timestamp is the first of its kind, and that of the batch that gets the entry counts.
+@example(batches=[(100, BASE + row, 5) for row in range(12)], interval=150, slots=60, split=0, arrays=True)
+@example(
+    batches=[(100, BASE + row, 7 * (row % 3 == 2)) for row in range(12)], interval=199, slots=60, split=0, arrays=False
+)
+@example(batches=[(100, BASE + row, row) for row in range(12)], interval=200, slots=60, split=0, arrays=False)
 @example(batches=[(100, BASE + row, 9 - row) for row in range(10)], interval=60, slots=60, split=1, arrays=True)
 @given(
     batches=batches_of,
@@ -86,6 +104,23 @@ def test_as_batch_by_batch(batches, interval, slots, split, arrays):
     if error is None:
         assert indexes.offset_index == b"".join(struct.pack(">ii", o - BASE, p) for o, p in wanted_offsets)
         assert indexes.time_index == b"".join(struct.pack(">qi", t, o - BASE) for t, o in wanted_times)
+
+
+@given(batches=batches_of, interval=st.integers(0, 900) | st.sampled_from([100, 200]), slots=st.integers(2, 9))
+@example(batches=[(100, BASE + row, 5) for row in range(6)], interval=200, slots=9)
+@example(batches=[(100, BASE + row, 5 - row // 2) for row in range(6)], interval=100, slots=3)
+def test_one_after_another_is_the_same(batches, interval, slots):
+    indexes, error, done, position = GrowingIndexes(BASE, interval, slots * 12), None, 0, 0
+    for size, last_offset, timestamp in batches:
+        error = indexes.add_one(position, last_offset, timestamp)
+        if error is not None:
+            break
+        position += size
+        done += 1
+    error = indexes.close() if error is None else error
+    wanted_offsets, wanted_times, wanted_done, wanted_error = twin(batches, interval, slots * 12)
+    assert (done, type(error)) == (wanted_done, wanted_error)
+    assert (list(indexes.offset_entries), list(indexes.time_entries)) == (wanted_offsets, wanted_times)
 
 
 def test_numpy_columns_give_the_same():

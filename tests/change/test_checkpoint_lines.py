@@ -295,3 +295,20 @@ def test_a_manifest_of_something_else():
         with pytest.raises((KeyError, ValueError, TypeError)):
             OldLines.of_object(bad)
     assert OldLines.of_object(good) == OldLines(RECOVERY, 5, "", 0, ())
+
+
+def test_a_checkpoint_that_was_mended_meanwhile_stays():
+    fs = disk({REPLICATION: {("a", 0): 5}, RECOVERY: {("a", 0): 5}})
+    fs.add(f"/d/{REPLICATION.value}", b"0\n1\na 0\n")
+    known = read_root_checkpoints(fs, "/d")
+    fs.add(f"/d/{REPLICATION.value}", text_of({("a", 0): 7, ("b", 0): 0}))
+    assert checkpoint_lines.rebuild_damaged(fs, known, "run") == []
+    assert read(fs, REPLICATION.value) == text_of({("a", 0): 7, ("b", 0): 0})
+
+
+def test_lines_from_offset_0_on_are_kept():
+    fs = disk({RECOVERY: {("a", 0): 5}})
+    fs.add(f"/d/{REPLICATION.value}", b"0\n4\na 0 3\na 1 0\na 2 -1\na 0 7\n")
+    rebuilt = checkpoint_lines.rebuild_damaged(fs, read_root_checkpoints(fs, "/d"), "run")
+    assert [one.lines for one in rebuilt] == [2]
+    assert read(fs, REPLICATION.value) == text_of({("a", 0): 7, ("a", 1): 0})

@@ -30,6 +30,7 @@ def recorded(kinds):
 
 
 def test_doubles_as_jdk_17_writes_them():
+    """The last ones lie beside a short decimal that is just between two doubles."""
     tried = 0
     for _, data, answer in recorded("d"):
         assert java_double(struct.unpack(">d", data)[0]) == answer

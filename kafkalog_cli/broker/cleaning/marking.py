@@ -81,6 +81,7 @@ class _Marking:
         self._sizes = log.sizes
         self._erased = None if request.erased is None else request.erased.finder()
         self._latest = -1
+        self._after_last_key = 0  # the position after the mark of the last record with a key
         self._is_broker_full = False
 
     def run(self) -> Marks:
@@ -142,18 +143,21 @@ class _Marking:
         known = 0
         if not self._is_broker_full:
             known = table.put(block, _row_of(block, self._request.first_dirty), count, place)
-            self._see(block, known)
+            self._see(block, known, place)
             if table.is_full:
                 if self._request.most_keys is None:
                     return
                 self._is_broker_full, known = True, _row_of(block, self._latest + 1)
+                # Without a key after it, the last key ends what is known, also in earlier parts of a large batch.
+                self._marks.keep(max(self._after_last_key, place - block.begun), place)
         self._note(segment, block, known, place)
 
-    def _see(self, block: RecordBlock, known: int) -> None:
+    def _see(self, block: RecordBlock, known: int, place: int) -> None:
         """Update the offset up to which keys are known, after the first `known` records of a block."""
         for row in range(known - 1, -1, -1):
             if block.records.key_size[row] >= 0:
                 self._pass(int(block.records.offset[row]))
+                self._after_last_key = place + row + 1
                 break
         ends = [int(end) for end in block.record_ends]
         for at in range(len(ends) - 1, -1, -1):

@@ -101,6 +101,12 @@ class Marks:
         for at in places:
             self.flags[at] |= GONE
 
+    def keep(self, first: int, end: int) -> None:
+        """Unmark the records without a key at positions `first` to `end`."""
+        for at in range(first, end):
+            self.keyless -= self.flags[at] & GONE
+            self.flags[at] &= TOMBSTONE
+
     def kept(self, first: int, end: int) -> tuple[int, int]:
         """Return the number of records that stay at positions `first` to `end`, and how many of them are tombstones."""
         part = self.part(first, end)

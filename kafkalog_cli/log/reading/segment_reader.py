@@ -285,16 +285,12 @@ def _held_chain(
         batches = found if row is None else found.part(0, row)
         listener.batches(batches)
         good = batches.last_valid_row()
-        if good is None or good < len(batches) - 1:
-            if good is not None:
-                yield from _let_go(reader, held, batches.part(0, good + 1))
-                held = []
-            held += batches.rows(0 if good is None else good + 1)
-            if len(held) > HELD_ROWS:
-                yield from _let_go(reader, held, None)
-                held = []
-        else:
-            yield from _let_go(reader, held, batches)
+        if good is not None:
+            yield from _let_go(reader, held, batches.part(0, good + 1))
+            held = []
+        held += batches.rows(0 if good is None else good + 1)
+        if len(held) > HELD_ROWS:
+            yield from _let_go(reader, held, None)
             held = []
         if astray is not None:
             break

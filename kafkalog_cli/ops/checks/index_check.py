@@ -1,5 +1,7 @@
 """Checks offset index entries against the batches of their segment: their positions, and the style of the entries."""
 
+from __future__ import annotations
+
 import heapq
 from array import array
 from bisect import bisect_left, bisect_right
@@ -11,6 +13,7 @@ from operator import eq, ge, gt
 
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.format.batch import NO_OFFSET, RECORD_BATCH_MAGIC, Batch, BatchArrays
+from kafkalog_cli.format.columns import any_row, as_array, ascends
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.ops.checks.file_report import ANY_STYLE, Entry, Style, Verdict, verdict_code, worst_code
 from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
@@ -206,7 +209,9 @@ class OffsetIndexCheck:
 
     def style_counts(self) -> Counter[Style]:
         """Return the number of right entries by the styles that they fit."""
-        right = bytes(compress(self._style, map(int(EntryFinding.FITS).__eq__, self._finding)))
+        all_fit = self._finding.count(EntryFinding.FITS) == len(self)
+        fits = map(int(EntryFinding.FITS).__eq__, self._finding)
+        right = self._style if all_fit else bytes(compress(self._style, fits))
         return Counter({_STYLES[style]: right.count(style) for style in set(right)})
 
     def worst(self) -> ExitCode:
@@ -288,7 +293,7 @@ class OffsetIndexCheck:
 
     def _look_at_calls(self) -> None:
         """Check that each append call ends before the batch that the next entry points to."""
-        if not any(map(ge, self._call_end, self._position[1:])):
+        if not any_row(ge, as_array(self._call_end)[:-1], as_array(self._position)[1:]):
             return
         for slot in range(len(self) - 1):
             follows = self._finding[slot + 1] == EntryFinding.FITS and self._position[slot + 1] > self._position[slot]
@@ -326,13 +331,14 @@ class OffsetIndexCheck:
         }.get(finding, "")
 
 
-def rises(keys: Sequence[int], before: int) -> bool:
+def rises(keys: array[int], before: int) -> bool:
     """Whether each key is larger than the key before it, and the first is larger than `before`."""
-    return not keys or (keys[0] > before and not any(map(ge, keys, keys[1:])))
+    return not keys or (keys[0] > before and ascends(as_array(keys)))
 
 
-def ascending(keys: Sequence[int]) -> Sequence[int]:
+def ascending(keys: array[int]) -> Sequence[int]:
     """Return the slots in the order of their keys: a range if the keys are already in order."""
-    if not any(map(gt, keys, keys[1:])):
+    column = as_array(keys)
+    if not any_row(gt, column[:-1], column[1:]):
         return range(len(keys))
     return sorted(range(len(keys)), key=keys.__getitem__)

@@ -1,0 +1,314 @@
+"""What a cleaning does exactly at a limit: the first dirty offset, a full table, a full file, a time that has just come."""
+
+import struct
+from types import SimpleNamespace
+
+import pytest
+
+from kafkalog_cli.broker.cleaning import marking
+from kafkalog_cli.broker.cleaning.cleaner import Cleaner, CleaningRequest
+from kafkalog_cli.broker.cleaning.explaining import Reason, explain_key
+from kafkalog_cli.broker.cleaning.key_table import ENTRY_BYTES, KeySlice, PlainKeyTable
+from kafkalog_cli.broker.cleaning.log import CleanableLog, Damaged, SegmentAborts, SegmentChunks, aborted_between
+from kafkalog_cli.broker.cleaning.marking import MarkingRequest, mark
+from kafkalog_cli.broker.cleaning.marks import GONE, Marks
+from kafkalog_cli.broker.cleaning.output import _BUFFER_BYTES, CleanedSegments, IndexLimits
+from kafkalog_cli.disk.fs_changes import FileAttributes
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.errors import KafkalogError
+from kafkalog_cli.format.batch import Batch, BatchColumns
+from kafkalog_cli.format.kernels.plain import PART_RECORDS
+from kafkalog_cli.format.txnindex import AbortedTxn
+from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES, open_partition
+from tests.broker.test_cleaning import DIRECTORY, KERNELS, NOW_MS, Files, blocks, table_of, written
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, message
+from tests.support.memory_fs import MemoryFilesystem
+
+ACTIVE = 10**6
+MODIFIED_MS = 1000
+
+
+def log_of(*segments, index=b"", compiled=False):
+    """A log of (base offset, bytes of each batch), and an empty active segment."""
+    fs = MemoryFilesystem()
+    for base, batches in (*segments, (ACTIVE, [])):
+        path = f"{DIRECTORY}/{base:020d}"
+        fs.add(f"{path}.log", b"".join(batches), FileAttributes(0o644, 1000, 1000, MODIFIED_MS * 1_000_000))
+        fs.add(f"{path}.index", index)
+        fs.add(f"{path}.timeindex", b"")
+    return CleanableLog(fs, open_partition(fs, DIRECTORY).segments, kernels=KernelChoice(forced=compiled))
+
+
+def batch(*records, horizon=None, last=None):
+    return batch_v2([R(at, BASE_TIME_MS, key, value) for at, key, value in records], horizon=horizon, last=last)
+
+
+# -- which keys are known where a broker's table is full
+
+
+@pytest.mark.parametrize("compiled", KERNELS)
+@pytest.mark.parametrize(
+    ("segments", "first_dirty", "most_keys", "end", "gone"),
+    [
+        # Up to the last batch that is known as a whole, which may end with other records than a key's, and in a gap.
+        ([(0, [batch((0, b"a", b"v"), last=3), batch((4, b"b", b"v"))])], 0, 1, 4, []),
+        ([(0, [batch((0, b"a", b"v"), (1, None, b"v")), batch((2, b"b", b"v"))])], 0, 1, 2, [1]),
+        # In a batch up to the last key, which may be empty.
+        ([(0, [batch((0, b"a", b"v"), (1, b"", b"v"), (2, b"c", b"v"))])], 0, 2, 2, []),
+        ([(0, [batch((0, b"a", b"v"), (1, None, b"v"), (2, b"c", b"v"))])], 0, 1, 1, []),
+        # A segment that is known as a whole is known up to the next one's base offset.
+        ([(0, [batch((0, b"a", b"v"))]), (10, [batch((10, b"c", b"v"))])], 0, 1, 10, []),
+        ([(0, [batch((0, b"z", b"v"), (5, b"a", b"v")), batch((6, b"b", b"v"))])], 5, 1, 6, []),
+    ],
+)  # fmt: skip
+def test_keys_are_known_up_to_where_the_table_is_full(compiled, segments, first_dirty, most_keys, end, gone):
+    """Cleaner.buildOffsetMapForSegment: the table is full before the first record that has no room."""
+    log = log_of(*segments, compiled=compiled)
+    marks = mark(log, MarkingRequest(first_dirty, ACTIVE, NOW_MS, most_keys=most_keys))
+    assert marks.end_offset == end
+    assert [at for at, flag in enumerate(marks.part(0, marks.count)) if flag & GONE] == gone
+
+
+@pytest.mark.parametrize("compiled", KERNELS)
+def test_a_large_batch_is_known_only_when_all_of_it_was_read(compiled):
+    count = PART_RECORDS + 5
+    keys = [b"a"] + [None] * (PART_RECORDS - 1) + [b"b", b"c", b"d", b"e", b"f"]
+    records = [R(at, BASE_TIME_MS, key, b"v") for at, key in enumerate(keys)]
+    log = log_of((0, [batch_v2(records, codec=4)]), compiled=compiled)
+    for most_keys, end in ((1, 1), (3, PART_RECORDS + 2), (5, PART_RECORDS + 4), (6, ACTIVE)):
+        marks = mark(log, MarkingRequest(0, ACTIVE, NOW_MS, most_keys=most_keys))
+        assert marks.end_offset == end
+        # Records without a key are removed from what is known (Cleaner.shouldRetainRecord: pastLatestOffset).
+        keyless = 0 if most_keys == 1 else PART_RECORDS - 1
+        assert marks.keyless == keyless
+        assert marks.kept(0, count) == (count - keyless, 0)
+    marks = mark(log, MarkingRequest(0, ACTIVE, NOW_MS))
+    files = Files()
+    request = CleaningRequest(NOW_MS, 0, ACTIVE, ACTIVE, IndexLimits(4096, 4096), {}, ACTIVE)
+    assert len(list(Cleaner(log, marks, request, files).groups())) == 1
+    ((made, stays),) = written(files)
+    assert [key for _, key, _ in stays] == [b"a", b"b", b"c", b"d", b"e", b"f"]
+    assert (made.base_offset, made.last_offset, made.records_count) == (0, count - 1, 6)
+
+
+def test_an_expired_tombstone_stays_removed_before_records_that_are_not_known():
+    keys = [b"a", *[None] * PART_RECORDS, b"b", b"c"]
+    records = [R(at, BASE_TIME_MS, key, None) for at, key in enumerate(keys)]
+    log = log_of((0, [batch_v2(records, codec=4, horizon=NOW_MS)]))
+    marks = mark(log, MarkingRequest(0, ACTIVE, NOW_MS, most_keys=1))
+    assert (marks.end_offset, marks.keyless) == (1, 0)
+    assert marks.kept(0, len(keys)) == (len(keys) - 1, len(keys) - 1)
+
+
+def test_a_large_batch_keeps_its_last_offset_without_its_last_records():
+    """MemoryRecords.filterTo: a batch v2 keeps its offsets, whichever of its records stay."""
+    keys = [b"a", *[b"b"] * PART_RECORDS, b"c", b"c"]
+    records = [R(at, BASE_TIME_MS, key, b"v") for at, key in enumerate(keys)]
+    after = batch((len(keys), b"c", b"w"))
+    log = log_of((0, [batch_v2(records, codec=4), after]))
+    marks, files = mark(log, MarkingRequest(0, ACTIVE, NOW_MS)), Files()
+    request = CleaningRequest(NOW_MS, 0, ACTIVE, ACTIVE, IndexLimits(4096, 4096), {}, ACTIVE)
+    assert len(list(Cleaner(log, marks, request, files).groups())) == 1
+    (large, stays), _ = written(files)
+    assert [key for _, key, _ in stays] == [b"a", b"b"]
+    assert (large.base_offset, large.last_offset) == (0, len(keys) - 1)
+
+
+def test_slices_of_the_most_bits_are_not_split(monkeypatch):
+    log = log_of((0, [batch((0, b"a" * 5000, b"v"))]))
+    split, bits = KeySlice.split, []
+    monkeypatch.setattr(KeySlice, "split", lambda part, more: bits.append(part.bits) or split(part, more))
+    for most in (20, None):
+        if most is None:
+            monkeypatch.setattr(marking, "MOST_SLICE_BITS", bits[1])
+            bits.clear()
+        with pytest.raises(KafkalogError, match="larger than the memory for keys"):
+            mark(log, MarkingRequest(0, ACTIVE, NOW_MS, memory_bytes=1000))
+    assert bits == [0]
+
+
+# -- tables and marks
+
+
+def test_a_key_may_take_the_last_byte_of_the_memory():
+    data = batch((0, b"abc", b"v"))
+    for spare_bytes in (0, -1):
+        marks = Marks()
+        marks.reach(1)
+        table = PlainKeyTable(marks, ENTRY_BYTES + 3 + spare_bytes, KeySlice())
+        assert table.put(next(iter(blocks(data, False))), 0, 1, 0) == (1 if not spare_bytes else 0)
+        assert table.is_full == bool(spare_bytes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("slots", [True, False])
+def test_a_compiled_table_grows_up_to_its_memory(slots):
+    for spare_bytes, grows in ((0, True), (-1, False)):
+        table = table_of(True, Marks(), 1 << 30, KeySlice())
+        now, arena = table._slots.nbytes + table._entries.nbytes + table._arena.nbytes, len(table._arena)
+        added = table._slots.nbytes + 2 * table._entries.nbytes if slots else arena + arena // 2
+        table._memory_bytes = now + added + spare_bytes
+        assert table._grow(slots=slots, size_bytes=arena // 2) is grows
+        assert len(table._arena) == (arena + arena // 2 if grows and not slots else arena)
+
+
+def test_marks_are_held_in_memory_up_to_the_limit():
+    for end, kind in ((10, bytearray), (11, object)):
+        marks = Marks(10)
+        assert marks.reach(end)
+        assert not marks.reach(end)
+        assert isinstance(marks.flags, kind)
+        assert isinstance(marks.flags, bytearray) == (end == 10)
+
+
+# -- aborted transactions
+
+
+def test_aborted_transactions_that_touch_the_range():
+    """TransactionIndex.collectAbortedTxns and LocalLog.collectAbortedTransactions."""
+
+    def entry(first, last, stable=0):
+        return AbortedTxn(0, first, first, last, stable)
+
+    indexes = [
+        SegmentAborts(0, [entry(1, 30)]),
+        SegmentAborts(10, [entry(2, 9), entry(3, 10), entry(19, 24), entry(20, 25)]),
+        SegmentAborts(20, [entry(4, 26, 19), entry(5, 27, 20), entry(6, 28)]),
+    ]
+    assert [txn.first_offset for txn in aborted_between(indexes, 10, 20)] == [3, 19, 4, 5]
+    assert [txn.first_offset for txn in aborted_between(indexes, 9, 20)][:2] == [1, 2]
+
+
+# -- what a segment must be like
+
+
+def row(base, last, *, magic=2, count=1, valid=1):
+    return Batch(0, 61, base, last, 0, magic, 0, 0, 0, 0, -1, -1, -1, count, valid)
+
+
+@pytest.mark.parametrize("arrays", [False, True])
+@pytest.mark.parametrize(
+    ("rows", "is_sound"),
+    [
+        ([row(5, 5), row(6, 6)], True),
+        ([row(4, 5)], True),  # it may begin below the name of the segment
+        ([row(4, 4)], False),
+        ([row(5, 7), row(7, 8)], False),
+        ([row(5, 7), row(6, 8)], False),
+        ([row(5, 7), row(8, 7)], False),
+        ([row(5, 5), row(6, 6, count=0)], True),
+        ([row(5, 5, count=-1)], False),
+        ([row(5, 5, magic=1), row(6, 6, magic=1)], True),
+        ([row(5, 5, magic=1), row(5, 5, magic=1)], False),
+        ([row(-1, 5, magic=1, count=-1), row(-1, 6, magic=1, count=-1)], True),
+        ([row(5, 5, magic=1, count=-2)], False),
+        ([row(5, 5, valid=0)], False),
+    ],
+)
+def test_the_offsets_of_a_segment_ascend(rows, is_sound, arrays):
+    chunks = SegmentChunks(log_of((5, [])), SimpleNamespace(base_offset=5))
+    columns = BatchColumns.from_rows(rows)
+    columns = columns.arrays() if arrays else columns
+    if is_sound:
+        chunks._check("/log", columns)
+        assert chunks._last_offset == rows[-1].last_offset
+    else:
+        with pytest.raises(Damaged):
+            chunks._check("/log", columns)
+
+
+def test_a_segment_begins_below_an_offset():
+    log = log_of((5, [batch((5, b"a", b"v"))]))
+    assert [SegmentChunks(log, log.segments[0]).begins_below(offset) for offset in (5, 6)] == [False, True]
+
+
+def test_an_index_may_lead_to_the_end_of_the_log():
+    data = batch((0, b"a", b"v"))
+    for position in (len(data), len(data) + 1):
+        log = log_of((0, [data]), index=struct.pack(">ii", 1, position))
+        if position == len(data):
+            assert marking._index_floor(log, log.segments[0], 1) == position
+        else:
+            with pytest.raises(Damaged, match=f"position {position} is not in the log"):
+                marking._index_floor(log, log.segments[0], 1)
+
+
+# -- the new segments
+
+
+class Gathering:
+    """A file that must be written from its end on."""
+
+    def __init__(self):
+        self.content = b""
+
+    def write(self, position, data):
+        assert position == len(self.content)
+        self.content += data
+
+
+def new_segment(log):
+    files = SimpleNamespace(create=lambda *_: log, finish=lambda _: None)
+    return CleanedSegments(files, 0, IndexLimits(4096, 4096), 0)
+
+
+def test_all_bytes_are_written_once_and_in_order():
+    for sizes in ([10, _BUFFER_BYTES, 5], [_BUFFER_BYTES], [_BUFFER_BYTES - 10, 10, 3], [5, _BUFFER_BYTES + 1, 1]):
+        log = Gathering()
+        made = new_segment(log)
+        data = bytes(range(251)) * (sum(sizes) // 251 + 1)
+        at = 0
+        for size in sizes:
+            made._put(memoryview(data)[at : at + size])
+            at += size
+        made._flush()
+        assert log.content == data[:at]
+        assert made.position == at
+
+
+def test_a_segment_holds_as_many_bytes_as_an_int32():
+    made = new_segment(Gathering())
+    for size_bytes, fit in ((100, 2), (101, 1)):
+        rows = [
+            row(0, 0)._replace(position=0, size_bytes=MAX_SEGMENT_BYTES - 100),
+            row(1, 1)._replace(position=MAX_SEGMENT_BYTES - 100, size_bytes=size_bytes),
+            row(2, 2)._replace(position=MAX_SEGMENT_BYTES - 100 + size_bytes, size_bytes=61),
+        ]
+        assert made._rows_that_fit(BatchColumns.from_rows(rows)) == fit
+        assert made._rows_that_fit(BatchColumns.from_rows(rows[:2])) == fit
+
+
+# -- why a record stays
+
+
+def reasons(batches, key=b"k", first_dirty=0, first_uncleanable=ACTIVE, legacy_horizon_ms=0):
+    log = log_of((0, batches))
+    request = MarkingRequest(first_dirty, first_uncleanable, NOW_MS, legacy_horizon_ms)
+    return [(found.offset, found.reason, found.value_bytes) for found in explain_key(log, request, key)]
+
+
+def test_a_record_is_known_from_the_first_dirty_offset_to_the_first_uncleanable():
+    log = [batch((0, b"k", b"")), batch((1, b"k", b"v")), batch((2, b"k", b"w"))]
+    assert reasons(log, first_dirty=1, first_uncleanable=2) == [
+        (0, Reason.SUPERSEDED, 0),
+        (1, Reason.LAST, 1),
+        (2, Reason.NOT_CLEANABLE, 1),
+    ]
+    assert reasons(log[:2], first_dirty=2) == [(0, Reason.LAST, 0), (1, Reason.LAST, 1)]
+
+
+@pytest.mark.parametrize(
+    ("horizon", "reason"),
+    [(NOW_MS - 1, Reason.EXPIRED), (NOW_MS, Reason.EXPIRED), (NOW_MS + 1, Reason.TOMBSTONE), (None, Reason.TOMBSTONE)],
+)
+def test_a_tombstone_goes_from_its_horizon_on(horizon, reason):
+    """Cleaner.shouldRetainRecord: currentTime < deleteHorizonMs; the mtime counts for v0 and v1 only."""
+    tombstone = [batch((0, b"k", None), horizon=horizon)]
+    for legacy_horizon_ms in (0, MODIFIED_MS):
+        assert reasons(tombstone, legacy_horizon_ms=legacy_horizon_ms) == [(0, reason, None)]
+
+
+def test_a_tombstone_of_an_old_format_goes_by_the_mtime():
+    tombstone = [message(R(0, BASE_TIME_MS, b"k", None), 1)]
+    for ago_ms, reason in ((1, Reason.TOMBSTONE), (0, Reason.EXPIRED), (-1, Reason.EXPIRED)):
+        assert reasons(tombstone, legacy_horizon_ms=MODIFIED_MS - ago_ms) == [(0, reason, None)]

@@ -1,0 +1,367 @@
+"""Reading exactly at a limit: the end of a file, of a window, of a range, the first byte after a bad sector."""
+
+import errno
+import gzip
+import struct
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.errors import Unreadable
+from kafkalog_cli.format.batch import Batch, BatchColumns
+from kafkalog_cli.format.control import decode_control
+from kafkalog_cli.format.fault import FaultKind
+from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET
+from kafkalog_cli.format.kernels.plain import PART_RECORDS
+from kafkalog_cli.format.limits import DEFAULT_LIMITS
+from kafkalog_cli.log.reading import resync, segment_reader
+from kafkalog_cli.log.reading.header import _control_key, control_record_at, header_at
+from kafkalog_cli.log.reading.read import _SEVEN_NESTING, RecordReader
+from kafkalog_cli.log.reading.resync import Enclosing, Window, enclosing_entry, is_overtaken, next_good_batch
+from kafkalog_cli.log.reading.scan import SECTOR_BYTES, Scan, read_readable, unreadable_ranges
+from kafkalog_cli.log.reading.segment_reader import MAX_DAMAGED, DamagePolicy, SegmentReader
+from tests.bad_input.makers import seven
+from tests.support.faulty_fs import BytesFile
+from tests.support.logs import CONTROL, R, batch_v2, message, message_set
+
+BLOCK = 4096
+KERNELS = [pytest.param(False, id="plain"), pytest.param(True, id="compiled", marks=pytest.mark.slow)]
+
+
+class BadSectors(BytesFile):
+    """A file of which some sectors cannot be read; a read that touches one fails."""
+
+    def __init__(self, data, bad):
+        super().__init__(data)
+        self.bad = frozenset(bad)
+
+    def read_into(self, position, buffer):
+        end = min(position + len(buffer), self.size_bytes)
+        if any(sector in self.bad for sector in range(position // SECTOR_BYTES, -(-end // SECTOR_BYTES))):
+            raise OSError(errno.EIO, "Input/output error")
+        return super().read_into(position, buffer)
+
+
+# -- bad sectors
+
+
+@given(
+    size=st.integers(1, 12 * SECTOR_BYTES),
+    position=st.integers(0, 12 * SECTOR_BYTES),
+    length=st.integers(0, 12 * SECTOR_BYTES) | st.just(4),
+    first=st.integers(0, 12),
+    count=st.integers(0, 12),
+)
+@example(size=9 * SECTOR_BYTES, position=SECTOR_BYTES - 4, length=8, first=1, count=1)
+@example(size=9 * SECTOR_BYTES, position=0, length=9 * SECTOR_BYTES, first=8, count=1)
+@example(size=9 * SECTOR_BYTES, position=SECTOR_BYTES, length=SECTOR_BYTES, first=1, count=1)
+@example(size=9 * SECTOR_BYTES, position=SECTOR_BYTES, length=2 * SECTOR_BYTES, first=2, count=1)
+@example(size=9 * SECTOR_BYTES, position=10, length=4000, first=8, count=1)
+@example(size=10 * SECTOR_BYTES, position=0, length=600, first=1, count=8)
+def test_all_bytes_before_a_bad_sector_are_read(size, position, length, first, count):
+    """Against a twin that tries sector after sector; the bad range is one, so that its end is exact."""
+    data = bytes(at % 251 for at in range(size))
+    file, buffer = BadSectors(data, range(first, first + count)), bytearray(length)
+    got, fault = read_readable(file, position, memoryview(buffer))
+    bad_begin, bad_end = first * SECTOR_BYTES, min((first + count) * SECTOR_BYTES, size)
+    end = min(position + length, size)
+    if position >= end or bad_begin >= min(end, bad_end) or position >= bad_end:
+        assert (got, fault) == (max(0, end - position), None)
+    else:
+        begin = max(position, bad_begin)
+        assert got == begin - position
+        assert (fault.kind, fault.position, fault.size_bytes) == (FaultKind.UNREADABLE, begin, bad_end - begin)
+    assert bytes(buffer[:got]) == data[position : position + got]
+    faults = list(unreadable_ranges(file, position, size))
+    wanted = [(max(position, bad_begin), bad_end)] if max(position, bad_begin) < bad_end else []
+    assert [(one.position, one.position + one.size_bytes) for one in faults] == wanted
+
+
+def test_no_byte_beyond_the_range_is_asked_for():
+    file = BadSectors(bytes(3 * SECTOR_BYTES), [1])
+    assert list(unreadable_ranges(file, 0, SECTOR_BYTES)) == []
+    assert [one.position for one in unreadable_ranges(file, 0, SECTOR_BYTES + 1)] == [SECTOR_BYTES]
+
+
+# -- headers
+
+
+def test_a_header_of_which_only_the_start_can_be_read():
+    data = bytearray(SECTOR_BYTES - 17) + batch_v2([R(0, 1000, None, b"v" * 600)])
+    for magic, kind in ((2, FaultKind.UNREADABLE), (0xFF, FaultKind.INVALID_MAGIC)):
+        data[SECTOR_BYTES - 1] = magic
+        assert header_at(BadSectors(bytes(data), [1]), SECTOR_BYTES - 17).kind is kind
+    data.insert(0, 0)
+    assert header_at(BadSectors(bytes(data), [1]), SECTOR_BYTES - 16).kind is FaultKind.UNREADABLE
+
+
+@pytest.mark.parametrize(("magic", "whole_bytes"), [(2, 61), (1, 26), (0, 18)])
+def test_a_header_must_be_whole(magic, whole_bytes):
+    """FileChannelRecordBatch.loadBatchHeader reads the header of the magic, however small the size in it is."""
+    for size_bytes in range(26, whole_bytes + 1):
+        data = struct.pack(">qiib", 5, size_bytes - 12, 0, magic) + bytes(size_bytes - 17)
+        found = header_at(BytesFile(data), 0)
+        if size_bytes < whole_bytes:
+            assert (found.kind, found.size_bytes) == (FaultKind.HEADER_CUT_OFF, size_bytes)
+        else:
+            assert isinstance(found, Batch)
+
+
+@pytest.mark.parametrize("key", [None, b"", struct.pack(">hh", 0, 1)])
+@pytest.mark.parametrize("value", [None, b"", struct.pack(">hi", 0, 3)])
+def test_an_empty_key_or_value_of_a_control_record_is_not_null(key, value):
+    file = BytesFile(batch_v2([R(0, 1000, key, value)], bits=CONTROL))
+    assert _control_key(file, 0)[0] == key
+    assert control_record_at(file, 0) == decode_control(key, value)
+
+
+# -- the next good batch
+
+
+V2 = batch_v2([R(5, 1000, b"k", b"v")])
+
+
+def patched(data, at, value):
+    return data[:at] + bytes((value,)) + data[at + 1 :]
+
+
+def with_crc(data):
+    """The batch v2 with the CRC of its bytes."""
+    import crc32c
+
+    return data[:17] + struct.pack(">I", crc32c.crc32c(data[21:])) + data[21:]
+
+
+@pytest.mark.parametrize(
+    ("data", "is_found"),
+    [
+        (V2, True),
+        (patched(V2, 0, 0x7F), True),
+        (patched(V2, 0, 0x80), False),  # a negative offset
+        (with_crc(patched(V2, 22, 4)), True),
+        (with_crc(patched(V2, 22, 5)), False),  # no codec
+        (with_crc(patched(V2, 22, 0x78)), True),
+        (with_crc(patched(V2, 22, 0x80)), False),  # an attribute that no version has
+        (with_crc(patched(V2, 21, 1)), False),
+        (message(R(0, 1000, None, None), 0), True),  # the smallest entry
+        (message(R(0, 1000, None, b""), 1), True),
+        (message_set([R(0, 1000, b"k", b"v")], 1, 1), True),
+    ],
+)
+@pytest.mark.parametrize("before", [b"", b"\xff" * 7, b"\xff" * (16 << 10)])
+def test_what_is_taken_for_a_batch(data, is_found, before):
+    for after in (b"", b"\xff"):
+        assert next_good_batch(BytesFile(before + data + after), 0) == (len(before) if is_found else None)
+
+
+@pytest.mark.parametrize(
+    "data", [seven(b""), seven(b"v"), seven(gzip.compress(b"v"), codec=1), seven(b"\x82SNAPPY\0", codec=2)]
+)
+def test_what_is_taken_for_a_message_of_old(data):
+    for before in (b"", b"\xff" * 7):
+        assert next_good_batch(BytesFile(before + data), 0, seven=True) == len(before)
+
+
+def test_a_message_in_a_damaged_set_is_none_of_the_log():
+    """The messages of a set have offsets up to its own; the next message has a larger one."""
+    for magic in (0, 1):
+        for codec in (1, 2, 3):
+            header = message(R(5, 1000, None, b""), magic, codec)
+            inner = [message(R(at, 1000, b"k", b"v"), 1) for at in (4, 5, 6)]
+            data = header + b"".join(inner)
+            assert enclosing_entry(BytesFile(data), 0, seven=False) == Enclosing(5)
+            assert next_good_batch(BytesFile(data), 1, broken_at=0) == len(header) + len(inner[0]) + len(inner[1])
+    assert enclosing_entry(BytesFile(message(R(5, 1000), 1)[:18]), 0, seven=False) == Enclosing()
+    assert enclosing_entry(BytesFile(message(R(5, 1000), 1, 1)[:17]), 0, seven=False) == Enclosing()
+    assert enclosing_entry(BytesFile(V2), 0, seven=False) == Enclosing()
+
+
+def test_many_candidates_are_checked_in_one_pass(monkeypatch):
+    monkeypatch.setattr(resync, "_DIRECT_BYTES", 0)
+    for dense_bytes in (1, 1 << 20):  # a border per more bytes, per fewer bytes
+        monkeypatch.setattr(resync, "_DENSE_BYTES", dense_bytes)
+        for piece_bytes in (50, 1 << 20):
+            monkeypatch.setattr(resync, "_PIECE_BYTES", piece_bytes)
+            bad = patched(V2, len(V2) - 1, 0xEE)
+            assert next_good_batch(BytesFile(V2), 0) == 0
+            assert next_good_batch(BytesFile(bad + V2), 0) == len(V2)
+            assert next_good_batch(BytesFile(bad + message(R(0, 1000, b"k", b"v"), 1) + V2), 0) == len(V2)
+            assert next_good_batch(BytesFile(bad), 0) is None
+
+
+def test_numbers_after_the_window_are_read_around_a_bad_sector():
+    data = bytearray(range(256)) * 40
+    file = BadSectors(bytes(data), [1])
+    window = Window(file, 0, memoryview(bytes(data))[:100])
+    places = [
+        0,
+        96,
+        97,
+        SECTOR_BYTES - 4,
+        SECTOR_BYTES - 3,
+        SECTOR_BYTES + 9,
+        2 * SECTOR_BYTES,
+        len(data) - 4,
+        len(data) - 3,
+    ]
+    found = window.int32_anywhere(np.array(places)).tolist()
+    for place, number in zip(places, found, strict=True):
+        is_bad = place + 4 > SECTOR_BYTES and place < 2 * SECTOR_BYTES
+        wanted = -2 if is_bad or place + 4 > len(data) else int.from_bytes(data[place : place + 4], "big", signed=True)
+        # After a number that cannot be read, what follows in its block of the device is not tried.
+        assert number == wanted or (number == -2 and place == 2 * SECTOR_BYTES), place
+    lone = window.int32_anywhere(np.array([SECTOR_BYTES - 4, 2 * SECTOR_BYTES])).tolist()
+    assert lone == [
+        int.from_bytes(data[at : at + 4], "big", signed=True) for at in (SECTOR_BYTES - 4, 2 * SECTOR_BYTES)
+    ]
+
+
+def test_numbers_are_signed():
+    data = np.frombuffer(struct.pack(">iiii", (1 << 31) - 1, -(1 << 31), -1, 5), dtype=np.uint8)
+    assert resync._int32(data, np.array([0, 4, 8, 12])).tolist() == [(1 << 31) - 1, -(1 << 31), -1, 5]
+
+
+@pytest.mark.parametrize(
+    ("size_now", "data", "overtaken"), [(99, b"\xff" * 90, False), (99, V2, True), (99, b"", True)]
+)
+def test_a_log_that_has_its_size_again_was_not_overtaken(size_now, data, overtaken):
+    """Its status told of another size for a moment."""
+    fs = SimpleNamespace(status=lambda _: SimpleNamespace(size_bytes=size_now), open_read=lambda _: BytesFile(data))
+    assert is_overtaken(fs, "/log", 90 if data != V2 else len(V2), 0) is overtaken
+
+    def fails(_):
+        raise Unreadable(path="/log", reason="")
+
+    fs.open_read = fails
+    assert not is_overtaken(fs, "/log", 90, 0)
+
+
+# -- chains
+
+
+def resyncing(data, end=None):
+    reader = SegmentReader(BytesFile(data), DamagePolicy.RESYNC, end=end, kernels=KernelChoice(forced=False))
+    return reader, [row.base_offset for part in reader.batches() for row in part.rows()]
+
+
+def test_a_good_batch_at_the_end_of_the_range_is_not_of_it():
+    broken = b"\xff" * 30
+    for end, found in ((len(V2) + 30, [5]), (len(V2) * 2 + 30, [5, 5])):
+        reader, offsets = resyncing(V2 + broken + V2, end)
+        assert offsets == found
+        assert (reader.fault is None) == (len(found) == 2)
+
+
+class Listener:
+    def batches(self, batches):
+        pass
+
+    def fault(self, fault):
+        pass
+
+
+def held(data, path="00000000000000000000.log", records=None):
+    file = BytesFile(data)
+    file.path = path
+    reader = SegmentReader(file, DamagePolicy.HOLD, kernels=KernelChoice(forced=False))
+    rows = [row for part in reader.held_batches(Listener(), records) for row in part.rows()]
+    return reader, [(row.base_offset, row.valid) for row in rows]
+
+
+def test_as_many_breaks_are_remembered():
+    for breaks in (MAX_DAMAGED - 1, MAX_DAMAGED, MAX_DAMAGED + 1):
+        reader, found = held((V2 + b"\xff" * 30) * breaks + V2)
+        assert found == [(5, 1)] * (breaks + 1)
+        assert (reader.damaged_count, len(reader.damaged)) == (breaks, min(breaks, MAX_DAMAGED))
+
+
+@pytest.mark.parametrize(("held_rows", "false_batches"), [(2, []), (1, [(6, 0), (6, 0)])])
+def test_as_many_batches_are_held_back(held_rows, false_batches, monkeypatch):
+    """The bytes of two batches with wrong CRCs hold a good batch, and the chain breaks after them."""
+    monkeypatch.setattr(segment_reader, "HELD_ROWS", held_rows)
+    bad = patched(batch_v2([R(6, 1000, b"k", V2)]), 17, 0)
+    reader, found = held(V2 + bad + bad + b"\xff" * 30 + V2)
+    assert [one for one in found if not one[1]] == false_batches
+
+
+@pytest.mark.parametrize(
+    ("offset", "is_astray"),
+    [(99, True), (100, False), (100 + MAX_RELATIVE_OFFSET, False), (101 + MAX_RELATIVE_OFFSET, True)],
+)
+def test_a_batch_is_astray_where_its_segment_cannot_hold_it(offset, is_astray):
+    row = Batch(0, 61, offset, offset, 0, 2, 0, 0, 0, 0, -1, -1, -1, 1, 0)
+    columns = BatchColumns.from_rows([row])
+    assert segment_reader._first_astray(columns, 100) == (0 if is_astray else None)
+    assert segment_reader._first_astray(BatchColumns.from_rows([row._replace(valid=1)]), 100) is None
+
+
+def test_records_before_a_batch_that_is_astray_are_read():
+    astray = patched(batch_v2([R(1 << 40, 1000, b"k", b"v")]), 17, 0)
+    seen = []
+    held(V2 + astray + V2, records=lambda block: seen.extend(int(at) for at in block.records.offset))
+    assert seen == [5, 5]
+
+
+# -- records
+
+
+def records_of(data, compiled, rows=None, **scan):
+    reader = RecordReader()
+    for chunk in Scan(BytesFile(data), choice=KernelChoice(forced=compiled), **scan):
+        yield from reader.blocks(chunk, *(rows or ()))
+
+
+@pytest.mark.parametrize("compiled", KERNELS)
+def test_bytes_of_a_compressed_batch_without_records_are_not_unpacked(compiled):
+    """DefaultRecordBatch.iterator: count() == 0 is an empty iterator."""
+    empty = bytearray(with_crc(V2[:57] + struct.pack(">i", 0) + b"odd"))
+    data = with_crc(patched(bytes(empty), 22, 1))
+    data = data[:8] + struct.pack(">i", len(data) - 12) + data[12:]
+    (block,) = records_of(data + V2, compiled, (0, 1))
+    assert (len(block.records), block.faults) == (0, {})
+    assert [len(one.records) for one in records_of(data + V2, compiled)][-1] == 1
+
+
+@pytest.mark.parametrize("compiled", KERNELS)
+def test_no_rows_are_no_blocks(compiled):
+    for row in (0, 1, 2):
+        assert list(records_of(V2 + V2, compiled, (row, row))) == []
+
+
+@pytest.mark.parametrize("compiled", KERNELS)
+@pytest.mark.parametrize("codec", [0, 4])
+@pytest.mark.parametrize("count", [PART_RECORDS, PART_RECORDS + 1])
+def test_the_parts_of_a_large_batch(count, codec, compiled):
+    data = batch_v2([R(at, 1000) for at in range(count)], codec)
+    parts = [
+        (block.begun, len(block.records), block.goes_on, dict(block.faults)) for block in records_of(data, compiled)
+    ]
+    whole = [(0, count, False, {})] if count == PART_RECORDS else [(0, count - 1, True, {}), (count - 1, 1, False, {})]
+    assert parts == whole
+
+
+@pytest.mark.parametrize("compiled", KERNELS)
+def test_a_large_batch_whose_bytes_unpack_to_nothing(compiled):
+    header = batch_v2([R(0, 1000)], 4)[:57] + struct.pack(">i", PART_RECORDS + 1)
+    import zstandard
+
+    data = header + zstandard.ZstdCompressor().compress(b"")
+    data = with_crc(data[:8] + struct.pack(">i", len(data) - 12) + data[12:])
+    (block,) = records_of(data, compiled)
+    (fault,) = block.faults.values()
+    assert fault.kind is FaultKind.INVALID_RECORD
+    assert len(block.records) == 0
+
+
+def test_sets_of_old_are_unpacked_as_deep_as_is_allowed():
+    for depth, is_read in ((_SEVEN_NESTING, True), (_SEVEN_NESTING + 1, False)):
+        data = seven(b"value")
+        for _ in range(depth):
+            data = seven(gzip.compress(data), codec=1)
+        found = list(records_of(data, False, seven_base_offset=0, limits=DEFAULT_LIMITS))
+        values = sum(len(block.records) for block in found)
+        assert (values, [dict(block.faults) == {} for block in found][-1]) == (int(is_read), is_read)

@@ -1,5 +1,6 @@
 """`partition.metadata` (since 2.8): the topic id of a partition directory."""
 
+from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -22,16 +23,27 @@ def decode(data: bytes) -> tuple[PartitionMetadata | None, list[Fault]]:
     The rules are those of PartitionMetadataReadBuffer. Any version from 0 on is accepted, the names before the colons
     are not checked, and nothing is read after the second line.
     """
+    found = (_known if len(data) <= _USUAL_BYTES else _decoded)(data)
+    return (None, [found]) if isinstance(found, Fault) else (found, [])
+
+
+def _decoded(data: bytes) -> PartitionMetadata | Fault:
+    """Return the contents of the file, or its fault."""
     try:
         data.decode()
     except UnicodeDecodeError as error:
-        return None, [Fault(FaultKind.INVALID_ENTRY, error.start, "not UTF-8")]
+        return Fault(FaultKind.INVALID_ENTRY, error.start, "not UTF-8")
     rows = [*islice(lines(data), 2)]
     version, fault = _version(rows, len(data))
     topic_id = ""
     if fault is None:
         topic_id, fault = _topic_id(rows, len(data))
-    return (None, [fault]) if fault else (PartitionMetadata(version, topic_id), [])
+    return fault or PartitionMetadata(version, topic_id)
+
+
+_known = lru_cache(maxsize=256)(_decoded)
+"""Keeps what usual files contain: all partitions of a topic have the same."""
+_USUAL_BYTES = 256
 
 
 def encode(metadata: PartitionMetadata) -> bytes:

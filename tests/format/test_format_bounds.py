@@ -137,6 +137,7 @@ def count(data, left, found=NESTED):
     [
         (b"", 1 + FIELDS),
         (b"\x10\x05", 2 + FIELDS),  # a field
+        (b"\x10\x80\x01", 2 + FIELDS),
         (nested(1), 2 * (1 + FIELDS) + 1),
         (b"\x12\x03\x05\x80\x01", 2 + FIELDS + 2),  # packed varints of one and of two bytes
         (b"\x12\x01\x7f", 2 + FIELDS + 1),

@@ -9,9 +9,16 @@ from dataclasses import dataclass
 
 from kafkalog_cli.change.manifest import Snapshot
 from kafkalog_cli.change.runs import MANIFEST, run_directory, runs_directory
-from kafkalog_cli.disk.durable import Content, partly_removed, remove_if_there, sync_directory, tells_nothing_changed
+from kafkalog_cli.disk.durable import (
+    Content,
+    is_link,
+    partly_removed,
+    remove_if_there,
+    sync_directory,
+    tells_nothing_changed,
+)
 from kafkalog_cli.disk.fs import FileAttributes, FileStatus, Filesystem, WritableFilesystem
-from kafkalog_cli.disk.names import SEGMENT_KINDS, FileKind, WorkState, classify_file, segment_file_name
+from kafkalog_cli.disk.names import SEGMENT_KINDS, FileKind, WorkState, classify_file, moved_aside, segment_file_name
 from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed, Unreadable, shell_word
 
 
@@ -202,6 +209,10 @@ class _Walk:
         self._sizes[change.name] = change.to_bytes
 
     def _move(self, change: Move) -> None:
+        path = f"{self._directory}/{change.new_name}"
+        if is_link(self._fs, path, self._fs.status(path)):
+            reason = "it is a symbolic link in the place of a file that kafkalog renames"
+            raise Refused(path=path, reason=f"{reason}; {moved_aside(path)} moves it away")
         if change.new_name in self._origins:
             raise self._refused(f"{change.new_name} is there")
         self._check_free(change.new_name)
@@ -224,9 +235,11 @@ class _Walk:
 
     def _check_free(self, name: str) -> None:
         """Raises Refused if a directory has this name. A plan knows only files, and a rename cannot replace it."""
-        status = self._fs.status(f"{self._directory}/{name}")
+        path = f"{self._directory}/{name}"
+        status = self._fs.status(path)
         if status is not None and status.is_directory:
-            raise Refused(path=status.path, reason="a directory has the name of a new file")
+            reason = f"a directory has the name of a new file; {moved_aside(path)} moves it away"
+            raise Refused(path=path, reason=reason)
 
     def _refused(self, reason: str) -> Refused:
         return Refused(path=self._directory, reason=_PLANNED + reason)

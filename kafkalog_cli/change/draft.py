@@ -22,6 +22,7 @@ from kafkalog_cli.disk.fs import (
     file_pieces,
 )
 from kafkalog_cli.errors import PathNotFound, Unreadable
+from kafkalog_cli.log.partition import entries_of_log, is_passed_over
 from kafkalog_cli.log.reading.scan import read_readable
 
 HELD_BYTES = 8 << 20
@@ -67,7 +68,7 @@ class Draft:
     def __init__(self, fs: Filesystem, directory: str) -> None:
         self.fs = fs
         self.directory = directory
-        entries = [entry for entry in fs.list_directory(directory) if entry.is_file]
+        entries = [entry for entry in entries_of_log(fs, directory) if entry.is_file and not is_passed_over(entry)]
         self._before = {entry.path.rpartition("/")[2]: entry for entry in entries}
         self._now: dict[str, _Bytes] = {n: _Stored(n, 0, entry.size_bytes) for n, entry in self._before.items()}
         self._spool = _Spool()

@@ -54,6 +54,7 @@ class RunInfo:
 
     `holds_marker`: the clean shutdown marker is away while the run works (clean_marker.py). `keeps_records`: the run
     removes no record, so the marker is put back if the log is sound. `makes_directory`: the run creates the partition.
+    `makes_files` are the files of an empty segment, and the topic id, that the run makes in a directory without a log.
     """
 
     run_id: str
@@ -65,6 +66,7 @@ class RunInfo:
     holds_marker: bool = False
     keeps_records: bool = False
     makes_directory: bool = False
+    makes_files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +188,7 @@ def encode(manifest: Manifest) -> bytes:
         "directory": manifest.directory,
         "discard": manifest.discard,
         "finished_ms": manifest.finished_ms,
-        "run": asdict(manifest.run),
+        "run": {name: value for name, value in asdict(manifest.run).items() if name != "makes_files" or value},
         "changes": [_plain(change) for change in manifest.changes],
         "edits": [{**edit._asdict(), "kind": edit.kind.value} for edit in manifest.edits],
         "before": _encode_snapshot(manifest.before),
@@ -207,7 +209,7 @@ def decode(path: str, data: bytes) -> Manifest:
             raise UnsupportedFormat(path=path, reason=reason)
         check_form(document)
         return Manifest(
-            RunInfo(**{**document["run"], "argv": tuple(document["run"]["argv"])}),
+            _run_info(document["run"]),
             RunState(document["state"]),
             document["directory"],
             _snapshot(document["before"]),
@@ -221,6 +223,10 @@ def decode(path: str, data: bytes) -> Manifest:
         )
     except (ValueError, KeyError, TypeError) as error:
         raise Refused(path=path, reason=f"the manifest cannot be read ({error}); {way_out(path)}") from error
+
+
+def _run_info(found: dict[str, Any]) -> RunInfo:
+    return RunInfo(**{**found, "argv": tuple(found["argv"]), "makes_files": tuple(found.get("makes_files", ()))})
 
 
 def way_out(manifest_path: str) -> str:

@@ -166,7 +166,7 @@ _CHANGE = fields({"kind": one_of("cut", "move", "drop", "put", "grow", "replace"
 _MS = integer(-_MOST_MS, _MOST_MS)
 _RUN = fields({"run_id": text, "action": _matching(_ACTION), "argv": list_of(text), "now_ms": _MS}, {
     "settings": table(text, anything), "version": text, "holds_marker": flag, "keeps_records": flag,
-    "makes_directory": flag,
+    "makes_directory": flag, "makes_files": list_of(_file_name),
 })  # fmt: skip
 _DOCUMENT = fields({
     "format": integer(FORMAT, FORMAT), "state": one_of("started", "growing", "done", "undoing", "undone"),

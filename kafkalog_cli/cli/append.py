@@ -85,6 +85,9 @@ def append(  # noqa: PLR0913
     partition per full batch, in turn. All input is read before anything is appended. Each partition has its own line
     of output and its own undo.
 
+    A line of JSON that is not a record ends the run with exit code 2: it has an unknown field, or a value of another
+    type. A line that is not JSON ends it with 1, and so does a record that a broker would reject.
+
     Ctrl-C or SIGTERM ends the run between two batches with exit code 130. The run then prints the number of appended
     records, and the command that appends the rest (--skip-records). Standard input has to be sent again.
     """

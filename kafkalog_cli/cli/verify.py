@@ -78,7 +78,8 @@ def verify(  # noqa: PLR0913
             summary = verify_against(run.session, request, paths, against)
         else:
             planner = VerifyPlanner(run.session, request)
-            summary = run.session.run_work(planner.request, planner.works(paths))
+            forks = level is not LevelOption.DEEP  # compiled kernels decode records: each fork would load its own
+            summary = run.session.run_work(planner.request, planner.works(paths), forks=forks)
     shown.end(summary.code, run.session.runner.seconds)
     return run.finish(summary)
 

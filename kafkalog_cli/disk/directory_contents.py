@@ -14,6 +14,7 @@ from kafkalog_cli.disk.names import (
     SEGMENT_KINDS,
     FileKind,
     FileName,
+    WorkState,
     classify_file,
 )
 from kafkalog_cli.errors import KafkalogError, UnsupportedFormat
@@ -33,6 +34,21 @@ def is_name_of_kafka(name: str) -> bool:
     """Whether a broker takes a file with this name for one of its own, in a log directory or a partition."""
     found = classify_file(name)
     return found.kind in ROOT_KINDS or _is_of_partition(found)
+
+
+def is_root_file(entry: FileStatus) -> bool:
+    """Whether an entry makes its directory a log directory: a regular file with the name of a file at the root.
+
+    A broker makes these files itself. So a directory or a link of such a name is not a sign of a broker.
+    """
+    name = classify_file(_name(entry.path))
+    return entry.is_file and not entry.is_symlink and name.kind in ROOT_KINDS and name.state is WorkState.IN_PLACE
+
+
+def root_file(fs: Filesystem, directory: str, but: FileKind | None = None) -> str | None:
+    """Return the path of a file that makes `directory` a log directory, other than the kind `but`; None without one."""
+    paths = (f"{directory.rstrip('/')}/{kind.value}" for kind in ROOT_KINDS if kind is not but)
+    return next((path for path in paths if (found := fs.status(path)) is not None and is_root_file(found)), None)
 
 
 def _is_of_partition(name: FileName) -> bool:

@@ -273,29 +273,28 @@ class RealFilesystem(DiskChanges):
         ):
             found = []
             for entry in entries:
-                follow = follows and entry.name != OWN_DIRECTORY
-                is_symlink = entry.is_symlink()
+                name, is_symlink = entry.name, entry.is_symlink()
                 try:
-                    status = entry.stat(follow_symlinks=follow)
+                    status = entry.stat(follow_symlinks=follows and name != OWN_DIRECTORY)
                 except OSError:
+                    is_symlink = True
                     try:
                         status = entry.stat(follow_symlinks=False)
                     except FileNotFoundError:  # a dangling link is listed, an entry that was removed meanwhile is not
                         continue
-                    found.append(_status(start + entry.name, status, is_symlink=True))
-                else:
-                    found.append(_status(start + entry.name, status, is_symlink=is_symlink))
-        return sorted(found, key=lambda status: status.path)
+                found.append(_status(start + name, status, is_symlink=is_symlink))
+        return sorted(found)
 
 
 def _status(path: str, result: os.stat_result, *, is_symlink: bool) -> FileStatus:
+    kind = stat.S_IFMT(result.st_mode)
     return FileStatus(
         path,
         result.st_size,
         result.st_mtime_ns // 1_000_000,
         result.st_ino,
-        stat.S_ISDIR(result.st_mode),
-        stat.S_ISREG(result.st_mode),
+        kind == stat.S_IFDIR,
+        kind == stat.S_IFREG,
         is_symlink,
         result.st_blocks * 512,
     )

@@ -20,10 +20,10 @@ from contextlib import suppress
 from types import TracebackType
 from typing import NamedTuple
 
-from kafkalog_cli.disk.directory_contents import holds_partition
+from kafkalog_cli.disk.directory_contents import holds_partition, root_file
 from kafkalog_cli.disk.durable import sweep_temporaries
 from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
-from kafkalog_cli.disk.names import OWN_DIRECTORY, ROOT_KINDS, FileKind, moved_aside
+from kafkalog_cli.disk.names import OWN_DIRECTORY, FileKind, moved_aside, moved_out
 from kafkalog_cli.disk.posix_lock import BROKER_BYTE, CHECKPOINT_BYTE, IMPORT_BYTE, lock_path, owner_of
 from kafkalog_cli.errors import KafkalogError, Locked, NoSpace, Refused, Unreadable, shell_word
 
@@ -50,7 +50,7 @@ class LockPolicy(NamedTuple):
 def log_dir_of(fs: Filesystem, partition_directory: str) -> str | None:
     """Return the log directory of a partition directory; None if the parent contains no file of a log directory."""
     parent = os.path.dirname(os.path.abspath(partition_directory))  # noqa: PTH100, PTH120  (links are not followed)
-    return parent if any(fs.status(_inside(parent, kind.value)) for kind in ROOT_KINDS) else None
+    return None if root_file(fs, parent) is None else parent
 
 
 class Held:
@@ -151,7 +151,7 @@ def lock_partition(fs: WritableFilesystem, directory: str, policy: LockPolicy) -
     with _hold(fs, directory, real):  # not looked up again: the directory may be a link by now
         if real != directory and not holds_partition(fs, fs.list_directory(directory)):
             reason = f"it is a symbolic link to {real}, which holds no file of a partition; nothing is made there"
-            raise Refused(path=directory, reason=reason)
+            raise Refused(path=directory, reason=f"{reason}; {moved_out(directory)} moves the link away")
         return lock_own_directory(fs, directory, policy)
 
 

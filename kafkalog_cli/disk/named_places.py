@@ -20,7 +20,7 @@ from kafkalog_cli.disk.durable import (
 )
 from kafkalog_cli.disk.fs import FileAttributes, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.lock import check_link, log_dir_of
-from kafkalog_cli.disk.names import moved_aside
+from kafkalog_cli.disk.names import moved_from_root
 from kafkalog_cli.errors import KafkalogError, Locked, NoSpace, Refused, UsageError
 
 
@@ -91,9 +91,15 @@ def check_new_directory(fs: WritableFilesystem, path: str) -> None:
     if is_link(fs, full_path, fs.status(full_path)):
         raise Refused(
             path=path,
-            reason=f"it is a symbolic link, and nothing is made through a link; {moved_aside(path)} moves it away",
+            reason=f"it is a symbolic link, and nothing is made through a link; {_moved_away(fs, path)} moves it away",
         )
     check_named_directory(fs, os.path.dirname(full_path))  # noqa: PTH120
+
+
+def _moved_away(fs: WritableFilesystem, link: str) -> str:
+    """Return the command that moves a link away: a broker takes no link to a directory with another name."""
+    target = fs.status(os.path.realpath(link))
+    return moved_from_root(link, is_directory=target is not None and target.is_directory)
 
 
 def check_output_directory(fs: WritableFilesystem, path: str) -> None:

@@ -55,6 +55,8 @@ class FileKind(Enum):
     QUORUM_STATE = "quorum-state"
     OTHER = ""
 
+    __hash__ = object.__hash__  # that of Enum is written in Python, and a partition looks some 60 kinds up
+
 
 SEGMENT_KINDS = frozenset({FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX})
 """The files of one segment. Their names share its base offset, while a producer snapshot has an offset of its own."""

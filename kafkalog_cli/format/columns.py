@@ -5,6 +5,7 @@ A column is a sequence of plain Python integers if a plain kernel made it, and a
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from operator import lt
@@ -52,6 +53,19 @@ def is_array(column: IntColumn) -> bool:
 def integers(column: IntColumn) -> Sequence[int]:
     """Return a column as plain Python integers."""
     return cast("Integers", column).tolist() if is_array(column) else cast("Sequence[int]", column)
+
+
+MANY_ROWS = 50_000
+"""Length of a column from which arrays pay off. The log of such an index needs NumPy anyway."""
+
+
+def as_array(column: array[int]) -> IntColumn:
+    """Return a long column of 64-bit integers as a numpy array of the same memory, and a short column as it is."""
+    if len(column) < MANY_ROWS:
+        return column
+    import numpy as np
+
+    return np.frombuffer(column, np.int64)
 
 
 def rows_where(condition: Condition, *columns: IntColumn) -> list[int]:

@@ -77,6 +77,8 @@ def _unzigzag(bits: int) -> int:
 
 
 def _encode(value: int) -> bytes:
+    if value < 0x80:
+        return value.to_bytes(1, "big")
     parts = bytearray()
     while value >= 0x80:
         parts.append(value & 0x7F | 0x80)

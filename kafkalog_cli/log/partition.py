@@ -6,7 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafkalog_cli.disk.directory_contents import holds_partition, looks_like_partition
+from kafkalog_cli.disk.directory_contents import (
+    holds_partition,
+    is_name_of_kafka,
+    is_root_file,
+    looks_like_partition,
+)
 from kafkalog_cli.disk.followed_links import LinkNotFollowed
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.disk.names import (
@@ -91,11 +96,31 @@ class Partition:
 
 def open_partition(fs: Filesystem, path: str) -> Partition:
     """Return the contents of a partition directory. Raises PathNotFound, NotKafkaLayout, Unreadable."""
-    entries = fs.list_directory(path)
+    entries = entries_of_log(fs, path)
     directory = directory_name(path)
     if directory.kind is DirectoryKind.OTHER and not looks_like_partition(entries):
         raise NotKafkaLayout(path=path, reason="is not a partition directory")
     return _sorted_out(path, directory, entries, _runs(fs, path, entries))
+
+
+def entries_of_log(fs: Filesystem, path: str) -> list[FileStatus]:
+    """Return the entries of a directory that may belong to the log in it. Raises as `list_directory`.
+
+    A directory that is not named like a partition may be anything, such as /tmp with a copy of a segment. There, a name
+    such as x.log or x.deleted, without an offset, is not of Kafka: nothing is done to it, or advised about it.
+    """
+    entries = fs.list_directory(path)
+    if directory_name(path).kind is not DirectoryKind.OTHER:
+        return entries
+    return [entry for entry in entries if not _is_of_another(classify_file(_name(entry.path)))]
+
+
+def _is_of_another(name: FileName) -> bool:
+    is_kafkas = is_name_of_kafka(name.name) or name.kind in (*ROOT_KINDS, *_UNNUMBERED)
+    return not is_kafkas and (name.kind is not FileKind.OTHER or name.state is not WorkState.IN_PLACE)
+
+
+_UNNUMBERED = (FileKind.LEADER_EPOCH_CHECKPOINT, FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE)
 
 
 class OddFile(NamedTuple):
@@ -111,11 +136,16 @@ def odd_files(
 ) -> Iterator[OddFile]:
     """Yield the entries of a directory that no program can use as the files of these kinds that their names promise.
 
-    These are directories, pipes, devices, and links that lead nowhere or are not followed.
+    These are directories, pipes, devices, and links that lead nowhere or are not followed. A link in the place of a
+    file of an unfinished cleaning is one too: no broker made it, and the end of the cleaning would put it in place.
     """
     for entry in entries:
         name = classify_file(_name(entry.path))
-        if name.kind not in kinds or name.state is not WorkState.IN_PLACE:
+        if name.kind not in kinds or name.state not in (WorkState.IN_PLACE, WorkState.CLEANED, WorkState.SWAP):
+            continue
+        if name.state is not WorkState.IN_PLACE:
+            if entry.is_symlink and entry.is_file:
+                yield OddFile(entry.path, "a symbolic link in the place of a file of an unfinished cleaning or split")
             continue
         if entry.is_directory:
             yield OddFile(entry.path, "a directory", is_directory=True)
@@ -125,6 +155,15 @@ def odd_files(
                 yield OddFile(entry.path, what)
         elif not entry.is_file:
             yield OddFile(entry.path, "a pipe, a socket or a device")
+
+
+def is_passed_over(entry: FileStatus) -> bool:
+    """Whether an entry is a link with the name of a deleted or temporary file.
+
+    No run changes or follows it. A broker that starts removes a deleted file, and of a link nothing but the link.
+    """
+    state = classify_file(_name(entry.path)).state
+    return entry.is_symlink and state in (WorkState.DELETED, WorkState.TEMPORARY)
 
 
 def _oddness_of_link(fs: Filesystem, path: str) -> str | None:
@@ -175,7 +214,8 @@ def _runs(fs: Filesystem, path: str, entries: list[FileStatus]) -> tuple[str, ..
 
 
 def _sorted_out(path: str, directory: DirectoryName, entries: list[FileStatus], runs: tuple[str, ...]) -> Partition:
-    files = [PartitionFile(classify_file(_name(entry.path)), entry) for entry in entries if entry.is_file]
+    of_runs = (entry for entry in entries if entry.is_file and not is_passed_over(entry))
+    files = [PartitionFile(classify_file(_name(entry.path)), entry) for entry in of_runs]
     in_place = [f for f in files if f.name.state is WorkState.IN_PLACE]
     by_kind: dict[FileKind, list[PartitionFile]] = {}
     for file in in_place:
@@ -295,7 +335,7 @@ def open_logdir(fs: Filesystem, path: str, takes: Takes | None = None) -> LogDir
         and (name := classify_file(_name(entry.path))).state is WorkState.IN_PLACE
         and (kind := name.kind) in ROOT_KINDS
     }
-    is_known = bool(root_files)
+    is_known = any(map(is_root_file, root_files.values()))
     if not is_known:
         partitions, is_known = _with_files(fs, partitions)
     if not is_known and takes is not None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.log.partition import Partition
@@ -25,10 +25,11 @@ AHEAD = 2
 
 @dataclass(frozen=True, slots=True)
 class Sized(Generic[T]):
-    """A task and its size in bytes. `size_bytes` is None if the result is already known."""
+    """A task, its size in bytes, and what it is about. `size_bytes` is None if the result is already known."""
 
     run: Callable[[], T]
     size_bytes: int | None
+    about: Any = None
 
 
 class InOrder(Generic[T]):

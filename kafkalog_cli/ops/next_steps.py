@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.disk.names import place_outside
 from kafkalog_cli.errors import shell_word
+from kafkalog_cli.log.partition import directory_name
 from kafkalog_cli.ops.partition_facts import Replication
 from kafkalog_cli.ops.settings import SettingsSource
 
@@ -87,6 +88,9 @@ def filled(step: str, path: str, file: str, metadata: str | None = None) -> str:
         "FILE_AWAY": place_outside(file),
         "FILE_ASIDE": f"{file}.aside",
     }
+    if directory_name(path).topic is None:  # no broker replicates a directory of another name
+        for choice in _BY_REPLICAS:
+            step = step.replace(choice.text, choice.alone) if choice.others == REPLICATE else step
     parts = step.split("`")
     # Names that were filled in earlier may contain placeholders, but they are quoted. Commands are every second part,
     # because `shell_word` leaves no backtick in a name.

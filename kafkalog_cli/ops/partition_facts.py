@@ -5,13 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafkalog_cli.disk.directory_contents import foreign_layout
+from kafkalog_cli.disk.directory_contents import foreign_layout, holds_partition
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, WritableFilesystem, read_all
+from kafkalog_cli.disk.lock import real_directory
 from kafkalog_cli.disk.names import DirectoryKind, FileKind
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format import partition_metadata
 from kafkalog_cli.log.checkpoints import RootCheckpoints
-from kafkalog_cli.log.partition import Partition, odd_files, open_logdir
+from kafkalog_cli.log.partition import Partition, entries_of_log, odd_files, open_logdir
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.log.settings.topic_config import TopicConfig
 from kafkalog_cli.ops.settings import SettingsSource
@@ -63,7 +64,8 @@ class PartitionFacts:
     of segment files but are not regular files. `foreign` is the program that wrote the files, if not Kafka.
     `is_in_cleaner_checkpoint`: a partition of the topic is listed there. `other_topic_because` says why the metadata
     log's topic of that name is a different topic; "" if it is not.
-    `resolved_path` is the target of a path with symbolic links, None without links.
+    `resolved_path` is the target of a path with symbolic links, None without links. `is_foreign_link`: the directory is
+    a link to a directory that has no file of a partition.
     """
 
     path: str
@@ -84,6 +86,7 @@ class PartitionFacts:
     is_in_cleaner_checkpoint: bool = False
     other_topic_because: str = ""
     resolved_path: str | None = None
+    is_foreign_link: bool = False
 
     @property
     def tiered_is_supposed(self) -> bool:
@@ -129,7 +132,7 @@ def gather_facts(  # noqa: PLR0913
     config = source.topic_config(log_dir, partition.topic)
     replication, because = _replication(fs, partition, metadata, source.broker_id(log_dir))
     path, resolved = os.path.abspath(partition.path), os.path.realpath(partition.path)  # noqa: PTH100
-    entries = fs.list_directory(partition.path)
+    entries = entries_of_log(fs, partition.path)
     return PartitionFacts(
         partition.path,
         partition.directory.kind,
@@ -149,6 +152,7 @@ def gather_facts(  # noqa: PLR0913
         is_in_cleaner_checkpoint=checkpoints is not None and partition.topic in checkpoints.cleaned_topics,
         other_topic_because=_other_topic(fs, partition, metadata),
         resolved_path=None if path == resolved else resolved,
+        is_foreign_link=real_directory(fs, partition.path) != partition.path and not holds_partition(fs, entries),
     )
 
 

@@ -18,7 +18,7 @@ from kafkalog_cli.errors import ExitCode, UnsupportedFormat
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.log.checkpoints import HighWatermark
 from kafkalog_cli.log.log_end import SegmentEnd, segment_end
-from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.partition import Partition, entries_of_log, is_passed_over
 from kafkalog_cli.log.settings.topic_config import BrokerSettings, Setting, TopicConfig
 from kafkalog_cli.ops.partition_state import PartitionState
 from kafkalog_cli.ops.settings import SettingsSource
@@ -95,7 +95,8 @@ def in_place(plan: ChangePlan) -> frozenset[str]:
 
 def fingerprints_of(fs: Filesystem, directory: str) -> tuple[Fingerprint, ...]:
     """Return the fingerprints of a directory's regular files."""
-    return tuple(_fingerprint(status) for status in fs.list_directory(directory) if status.is_file)
+    entries = (status for status in entries_of_log(fs, directory) if status.is_file and not is_passed_over(status))
+    return tuple(map(_fingerprint, entries))
 
 
 def _fingerprint(status: FileStatus) -> Fingerprint:

@@ -150,6 +150,13 @@ def _odd_files(facts: PartitionFacts, _: Intent) -> str | None:
     return f"these entries have names of Kafka's files, but are directories, pipes or links: {names}; {moves}"
 
 
+def _foreign_link(facts: PartitionFacts, _: Intent) -> str | None:
+    if not facts.is_foreign_link:
+        return None
+    what = f"it is a symbolic link to {facts.resolved_path}, which holds no file of a partition"
+    return f"{what}; {moved_out(facts.path)} moves the link out of the log directory"
+
+
 def _odd_topic(facts: PartitionFacts, _: Intent) -> str | None:
     if can_name(facts.topic):
         return None
@@ -247,6 +254,14 @@ RULES = (
         "an entry with the name of a file of Kafka is a directory, a pipe, a device, or a link that is not followed",
         "",
         _odd_files,
+    ),
+    Rule(
+        "foreign-link",
+        _EVERY - {Action.PURGE, Action.IMPORT},
+        _REFUSED,
+        "the directory is a symbolic link to a directory that has no file of a partition",
+        "",
+        _foreign_link,
     ),
     Rule(
         "odd-topic",

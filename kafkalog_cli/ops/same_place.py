@@ -10,18 +10,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kafkalog_cli.change.runs import run_ids
-from kafkalog_cli.disk.directory_contents import looks_like_partition
+from kafkalog_cli.disk.directory_contents import looks_like_partition, root_file
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.lock import log_dir_of
-from kafkalog_cli.disk.names import ROOT_KINDS, FileKind, WorkState, classify_file
+from kafkalog_cli.disk.names import FileKind, WorkState, classify_file
 from kafkalog_cli.errors import Refused
 from kafkalog_cli.format.meta_properties import MetaProperties
 from kafkalog_cli.log.partition import Partition, directory_name
 from kafkalog_cli.ops.engine import Place
 from kafkalog_cli.ops.settings import read_meta
-
-_TELLING = tuple(kind for kind in ROOT_KINDS if kind is not FileKind.LOCK)
-"""Files that exist only in a log directory."""
 
 
 def check_outside(fs: Filesystem, path: str, what: str, partitions: Sequence[Partition] = ()) -> None:
@@ -29,16 +26,17 @@ def check_outside(fs: Filesystem, path: str, what: str, partitions: Sequence[Par
     directory = os.path.realpath(path)
     read = {os.path.realpath(one.path) for one in partitions}
     while directory != "/":
-        if directory in read or _is_of_a_broker(fs, directory):
+        if directory in read or is_of_a_broker(fs, directory):
             raise Refused(path=path, reason=f"{what} would lie in {directory}, which is a broker's")
         directory = os.path.dirname(directory)  # noqa: PTH120
 
 
-def _is_of_a_broker(fs: Filesystem, directory: str) -> bool:
+def is_of_a_broker(fs: Filesystem, directory: str) -> bool:
+    """Whether a directory is a log directory or a partition, where a broker would find what is written there."""
     status = fs.status(directory)
     if status is None or not status.is_directory:
         return False
-    if any(fs.status(f"{directory}/{kind.value}") is not None for kind in _TELLING):
+    if root_file(fs, directory, FileKind.LOCK) is not None:  # other programs have such a file too
         return True
     return directory_name(directory).topic is not None and looks_like_partition(fs.list_directory(directory))
 

@@ -228,7 +228,7 @@ def partition_paths(fs: Filesystem, path: str, takes: Takes | None = None) -> It
     holds_directories = any(
         entry.is_directory and classify_directory(entry.path.rpartition("/")[2]).topic is not None for entry in entries
     )
-    is_named_so = directory.topic is not None and entries and not holds_directories
+    is_named_so = directory.topic is not None and not holds_directories
     if looks_like_partition(entries) or (
         is_named_so and (holds_partition(fs, entries) or log_dir_of(fs, trimmed) is not None)
     ):
@@ -284,7 +284,7 @@ def select_of_topics(fs: Filesystem, paths: list[str], selection: Selection) -> 
     Raises also the exceptions of `select_partitions`.
     """
     found = select_partitions(fs, paths, selection)
-    if len(found) > 1 and not selection.topics:
+    if not selection.topics:
         named = {in_its_log_dir(fs, path).rstrip("/") or "/" for path in expand(fs, paths)}
         others = [one.path for one in found if one.path not in named]
         if len(others) > 1:

@@ -157,8 +157,8 @@ def apply_undo(fs: WritableFilesystem, plan: UndoPlan) -> UndoResult:
 
 
 def _retire(fs: WritableFilesystem, plan: UndoPlan) -> None:
-    """Remove the partition directory if the run created it."""
-    if plan.manifest is None or not plan.manifest.run.makes_directory:
+    """Remove the partition directory if the run created it, or its empty segment."""
+    if plan.manifest is None or not (plan.manifest.run.makes_directory or plan.manifest.run.makes_files):
         return
     try:
         retire_partition(fs, real_directory(fs, plan.path), plan.manifest)
@@ -193,6 +193,7 @@ def _steps(manifest: Manifest) -> tuple[UndoStep, ...]:
     steps = [_step(change) for change in reversed(manifest.changes)]
     for old in manifest.before.lines:
         steps += [UndoStep("checkpoint", old.kind.value, line.text) for line in old.lines]
+    steps += [UndoStep("remove", name) for name in reversed(manifest.run.makes_files)]
     if manifest.run.makes_directory:
         steps.append(UndoStep("remove", manifest.directory.rpartition("/")[2]))
     return tuple(steps)

@@ -249,7 +249,8 @@ def salvage_lines(copied: Copied) -> Iterator[str]:
     if result.skipped:
         yield f"  left out: {result.skipped} batches with a correct CRC, but wrong offsets or an unknown magic"
     if copied.next_step:
-        yield f"  next: {printable(copied.checking)}. With the broker stopped, put it in the place of the damaged log:"
+        replace = ". With the broker stopped, put it in the place of the damaged log:" if copied.replacing else ""
+        yield f"  next: {printable(copied.checking)}{replace}"
         yield from (f"    {printable(command.strip('`'))}" for command in copied.replacing)
 
 

@@ -10,7 +10,7 @@ import pytest
 from kafkalog_cli.change import new_partition
 from tests.crash.log_directories import MARKER, ROOT, identity
 from tests.crash.writer_matrix import BESIDE_THE_MARKER, WriterMatrix, made_records, own_tree, undo_new
-from tests.crash.writers import MAKE, NEW, kafkalog
+from tests.crash.writers import MAKE, NEW, NEW_ID, kafkalog
 from tests.support.memory_fs import SURVIVALS
 from tests.support.watched_fs import RecordingFilesystem
 
@@ -63,6 +63,31 @@ def test_a_power_cut_while_it_is_taken_back(fixture):
         assert image.status(NEW) is None
         left = {path for path in own_tree(image) if path not in before}
         assert all(f"{NEW}." in path and "-delete" in path for path in left), left  # a broker removes it
+
+
+def test_a_power_cut_while_a_first_segment_is_taken_back():
+    """In a directory that a broker left without a log: what was there stays, and a second undo ends as the first."""
+    disk = MAKE.disk("sound")
+    disk.add(f"{NEW}/partition.metadata", f"version: 0\ntopic_id: {NEW_ID}".encode())
+    disk.add(f"{NEW}/leader-epoch-checkpoint", b"")
+    before = own_tree(disk)
+    assert MAKE.act(disk).code == 0
+    disk.settle()
+    (run,) = [entry.path for entry in disk.list_directory(f"{NEW}/.kafkalog") if entry.is_directory]
+    found = []
+    outcome = kafkalog(
+        RecordingFilesystem(disk, lambda _: found.extend(disk.images(SURVIVALS))), "undo", NEW, run.rpartition("/")[2]
+    )
+    assert outcome.code == 0, outcome
+    assert len(found) > 10
+    for _, image in [("whole", disk), *found]:
+        undo_new(image)
+        there = own_tree(image)
+        assert _files_below(there) == _files_below(before)
+
+
+def _files_below(tree):
+    return {path: facts[:4] for path, facts in tree.items() if path.startswith(f"{NEW}/") and ".kafkalog" not in path}
 
 
 class NoRoom(RecordingFilesystem):

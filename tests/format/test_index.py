@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkalog_cli.format import index
+from kafkalog_cli.format.columns import MANY_ROWS
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.index import OffsetIndex, OffsetIndexEntry, TimeIndex, TimeIndexEntry, length_faults
 
@@ -153,12 +154,17 @@ def test_offsets_that_do_not_fit_are_not_written(offset):
         index.encode_times([(0, offset)], 100)
 
 
+@pytest.mark.parametrize("many_rows", [0, MANY_ROWS])
 @settings(deadline=None)
 @given(st.binary(max_size=200), st.sampled_from([0, 5, 123_456_789_012, (1 << 63) - 5]))
-def test_columns_are_the_entries(data, base_offset):
+def test_columns_are_the_entries(many_rows, data, base_offset):
     for kind in (OffsetIndex, TimeIndex):
         found = kind(data, base_offset)
-        assert list(zip(*found.columns(), strict=True)) == [tuple(entry) for entry in found]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(index, "MANY_ROWS", many_rows)
+            columns = found.columns()
+        assert [column.typecode for column in columns] == ["q", "q"]
+        assert list(zip(*columns, strict=True)) == [tuple(entry) for entry in found]
 
 
 def test_the_search_begins_in_the_last_8_kib_only_where_they_begin_below_the_target():

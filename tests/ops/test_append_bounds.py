@@ -2,6 +2,7 @@
 
 from itertools import product
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from kafkalog_cli.ops.append import append
 from kafkalog_cli.ops.append.append import AppendPlan, _Append, _Flusher, next_sequence, rehearse
 from kafkalog_cli.ops.append.batching import BLOCK_RECORDS, BatchMaker, BatchStyle, Writing, blocks
 from kafkalog_cli.ops.append.checks import Checks
-from kafkalog_cli.ops.append.columns import RecordRun
+from kafkalog_cli.ops.append.columns import PlainRun, RecordRun
 from kafkalog_cli.ops.append.inputs import SkippedRecords, without_first
 from kafkalog_cli.ops.append.partitioning import Partitioner, number_of_partitions
 from kafkalog_cli.ops.append.reading import NewRecord, RecordOrigin, _number, _timestamp
@@ -202,6 +203,34 @@ def test_a_batch_has_no_more_records_than_a_block():
     assert ends(records, BatchStyle(batch_bytes=1 << 30)) == [BLOCK_RECORDS, 1]
 
 
+def test_full_batches_do_not_end_where_a_block_has_its_most_records():
+    records = [NewRecord(None, None, timestamp=NOW_MS)] * (BLOCK_RECORDS + 100)
+    style = BatchStyle(batch_bytes=7000)
+    for most in (BLOCK_RECORDS, BLOCK_RECORDS + 1):
+        found = []
+        for block in blocks(records, style, NOW_MS, most_records=most):
+            found += np.diff([0, *block.ends]).tolist()
+        assert BLOCK_RECORDS % found[0]
+        assert set(found[:-1]) == {found[0]}
+
+
+def test_records_one_by_one_have_the_sizes_of_columns():
+    """From any record on."""
+    run = PlainRun()
+    for size in (3, 0, 70, 5):
+        run.add(NewRecord(b"k" * size, b"v", timestamp=NOW_MS), NOW_MS)
+    for first, end in product(range(5), range(5)):
+        if first <= end:
+            assert list(run.sizes(first, end)) == list(run.arrays().sizes(first, end))
+            rest = run.rest(first)
+            assert list(rest.sizes(0, end - first)) == list(run.sizes(first, end))
+            places = rest.records(0, len(rest))
+            keys = [
+                bytes(rest.buffer[at:][:size]) for at, size in zip(places.key_position, places.key_size, strict=True)
+            ]
+            assert keys == [b"k" * size for size in (3, 0, 70, 5)[first:]]
+
+
 @pytest.mark.parametrize(("most", "wanted"), [(1, [1, 1, 1, 1, 1]), (2, [2, 2, 1]), (5, [5]), (6, [5])])
 def test_a_block_ends_with_the_record_that_makes_it_due(most, wanted):
     """flush.messages: so many records are synced together."""
@@ -287,6 +316,23 @@ def test_a_transaction_without_a_record_has_no_marker():
     appending._plan, appending._counted = SimpleNamespace(style=BatchStyle()), SimpleNamespace(records=0, markers=0)
     appending._end_transaction(None, None)
     assert appending._counted.markers == 0
+
+
+@pytest.mark.parametrize(
+    ("records", "is_told", "stays"), [(0, False, False), (1, False, False), (0, True, False), (1, True, True)]
+)
+def test_after_an_error_the_records_of_a_program_stay_if_there_are_any(monkeypatch, records, is_told, stays):
+    """It was told of each record that did not go in, so it takes the others for appended."""
+    run, appending = MagicMock(), object.__new__(_Append)
+    run.take_back.return_value = None
+    monkeypatch.setattr(append, "GrowingRun", lambda *_, **__: run)
+    monkeypatch.setattr(append, "AppendedLog", MagicMock(side_effect=KeyboardInterrupt))
+    appending._fs = appending._plan = appending._target = appending._config = MagicMock(log_dir=None)
+    appending._request = SimpleNamespace(refused=print if is_told else None, now_ms=NOW_MS)
+    appending._counted = SimpleNamespace(records=records)
+    with pytest.raises(KeyboardInterrupt):
+        appending._grow(None, None, iter(()), lambda: True)
+    assert run.take_back.call_args.kwargs == {"keeps_records": stays}
 
 
 @pytest.mark.parametrize(("records", "has_work"), [(0, False), (1, True)])

@@ -2,12 +2,13 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import BadInput, ExitCode, NotRecords
-from kafkalog_cli.ops.append import reading
+from kafkalog_cli.ops.append import inputs, reading
 from kafkalog_cli.ops.append.columns import NdjsonReader
 from kafkalog_cli.ops.append.reading import LineTooLong, PieceLines, parse_ndjson, read_records
 
@@ -114,6 +115,37 @@ def test_a_line_of_the_largest_size_or_with_the_most_values(values, size, is_tak
             reading.check_json_line(line)
 
 
+@pytest.mark.parametrize(("line", "is_taken"), [("x" * 31, True), ("é" * 15, True), ("é" * 15 + "x", False)])
+def test_a_line_of_wide_characters_has_another_limit(line, is_taken, monkeypatch):
+    for name, limit in (("SMALL_BYTES", 0), ("MOST_JSON_LINE_BYTES", 40), ("MOST_WIDE_JSON_LINE_BYTES", 30)):
+        monkeypatch.setattr(reading, name, limit)
+    if is_taken:
+        reading.check_json_line(line.encode())
+    else:
+        with pytest.raises(ValueError, match="it has more than 30 bytes"):
+            reading.check_json_line(line.encode())
+
+
+def test_an_object_may_have_as_many_texts_as_values(monkeypatch):
+    """Each with a name: four quotes for each value."""
+    monkeypatch.setattr(reading, "MOST_JSON_LINE_VALUES", 3)
+    for count in (2, 3, 4):
+        line = json.dumps({"abc"[at] if at < 3 else "d": "v" for at in range(count)}).encode()
+        assert reading._has_many_values(line) == (count > 3)
+
+
+def test_a_line_of_any_kind_has_a_most_of_bytes(monkeypatch):
+    monkeypatch.setattr(reading, "MOST_INPUT_LINE_BYTES", 10)
+    assert list(PieceLines([b"0123456789"])) == [b"0123456789"]
+    with pytest.raises(LineTooLong):
+        list(PieceLines([b"0123456789", b"0"]))
+
+
+@pytest.mark.parametrize("number", [-1, 0, 1, 7])
+def test_standard_input_has_a_descriptor(number):
+    assert inputs._has_descriptor(SimpleNamespace(fileno=lambda: number)) == (number >= 0)
+
+
 def test_a_line_that_is_too_long_is_named():
     def lines():
         yield from (b"a", b"b")
@@ -121,3 +153,14 @@ def test_a_line_that_is_too_long_is_named():
 
     with pytest.raises(BadInput, match="line 3"):
         list(read_records(lines(), "in", lambda line: line))
+
+
+@pytest.mark.parametrize("forced", [False, True])
+@pytest.mark.parametrize("rest", [b"", b"\n"])
+def test_a_line_of_ndjson_that_is_too_long_is_named(forced, rest, monkeypatch):
+    """Where it has arrived in full, and before that."""
+    for name in ("MOST_INPUT_LINE_BYTES", "SMALL_BYTES", "MOST_JSON_LINE_BYTES"):
+        monkeypatch.setattr(reading, name, 20)
+    pieces = [b'{"value":"a"}\n' * 2, b'{"value":"%s"}' % (b"v" * 30) + rest]
+    with pytest.raises(BadInput, match="line 3: it has more than 20 bytes"):
+        list(NdjsonReader(KernelChoice(forced=forced), 0).records(pieces, "in"))

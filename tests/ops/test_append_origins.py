@@ -89,6 +89,7 @@ def test_compiled_as_plain(rows, cut):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("cut", [0, 1])
 @pytest.mark.parametrize(
     ("offsets", "epochs", "message"),
     [
@@ -98,10 +99,42 @@ def test_compiled_as_plain(rows, cut):
         ([3, 4], [2, 1], "record 2: leader epoch 1 comes after 2"),
     ],
 )
-def test_what_a_follower_would_not_take(offsets, epochs, message, compiled):
+def test_what_a_follower_would_not_take(offsets, epochs, message, cut, compiled):
+    """Also where the record before came in another part."""
     part = pa.RecordBatch.from_pydict({"key": [b"k"] * len(offsets), "offset": offsets, "leader_epoch": epochs})
     with pytest.raises(BadInput, match=message):
-        encoded([KernelChoice(forced=compiled)], [part])
+        encoded([KernelChoice(forced=compiled)] * 2, [part.slice(0, cut), part.slice(cut)])
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_batch_has_all_offsets_that_an_int32_reaches(compiled):
+    offsets = [5, 5 + MOST_DELTA, 6 + MOST_DELTA]
+    data = b"".join(encoded([KernelChoice(forced=compiled)], [pa.RecordBatch.from_pydict({"offset": offsets})]))
+    assert [[one.offset for one in read_records(data, batch)] for batch in read_batches(data)] == [
+        offsets[:2],
+        offsets[2:],
+    ]
+
+
+@pytest.mark.parametrize(("less", "sizes"), [(0, [4]), (1, [2, 2])])
+def test_a_part_of_as_many_bytes_as_a_slice_may_have_is_a_slice(less, sizes, monkeypatch):
+    part = pa.RecordBatch.from_pydict({"key": [b"key"] * 4})
+    monkeypatch.setattr(arrow, "_SLICE_BYTES", part.nbytes - less)
+    assert [few.num_rows for few in arrow._small_slices(part)] == sizes
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (pa.array([1, -1, 1, -2], pa.int64()), "record 6: timestamp -2 is not possible"),
+        (pa.array([[], [], [], [{"key": None, "value": b""}]], pa.list_(HEADER)), "records from 3 on: a header's key"),
+    ],
+)
+def test_a_bad_record_of_a_later_part_is_named_by_its_number(column, message):
+    name = "timestamp" if pa.types.is_int64(column.type) else "headers"
+    parts = [pa.RecordBatch.from_pydict({"key": [b"", b""]}), pa.RecordBatch.from_arrays([column], [name])]
+    with pytest.raises(BadInput, match=message):
+        list(ArrowReader(KernelChoice(forced=False), 0).records(parts))
 
 
 def test_the_origin_of_epoch_0_and_of_a_batch_without_a_codec():

@@ -7,13 +7,15 @@ from types import SimpleNamespace
 import pytest
 
 from kafkalog_cli.broker.cleaning.choosing import CheckpointState, Dirt, UpTo
+from kafkalog_cli.broker.cleaning.log import CleanableLog
 from kafkalog_cli.broker.producer_state import ProducerState
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.format.producer_snapshot import ProducerEntry
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.compact import plan as planning_module
+from kafkalog_cli.ops.compact import verb
 from kafkalog_cli.ops.compact.erasing import ErasureProof, _place_of, replication_words
-from kafkalog_cli.ops.compact.passes import marking_request
+from kafkalog_cli.ops.compact.passes import Passes, marking_request
 from kafkalog_cli.ops.compact.plan import MOST_OFFSETS, Choice, CompactRequest, RecordPlace, plan_compact
 from kafkalog_cli.ops.partition_facts import Replication
 from kafkalog_cli.ops.partition_state import Roots
@@ -156,3 +158,20 @@ def test_the_first_offsets_of_a_key_are_kept_and_all_are_counted():
     tally = proof._tallies[0]
     assert list(tally.offsets) == list(range(MOST_OFFSETS))
     assert (tally.records, tally.last_offset) == (MOST_OFFSETS + 2, MOST_OFFSETS + 1)
+
+
+@pytest.mark.parametrize(("end", "rest"), [(3, [4, 6]), (4, [4, 6]), (5, [6]), (6, [6])])
+def test_the_next_pass_has_the_segments_from_the_end_of_the_first_on(end, rest):
+    passes = object.__new__(Passes)
+    passes._units, passes.end_offset = [], end
+    passes._log = CleanableLog(FS, [SimpleNamespace(base_offset=base) for base in (0, 2, 4, 6)])
+    assert [segment.base_offset for segment in passes._log_of(None).segments] == rest
+
+
+@pytest.mark.parametrize("ratios", [(), (0.5,), (0.1, 0.9), (0.9, 0.1), (0.1, 0.9, 0.1, 0.5)])
+def test_the_dirtiest_log_is_cleaned_first(monkeypatch, ratios):
+    """LogCleanerManager.grabFilthiestCompactedLog; of equally dirty logs the first."""
+    monkeypatch.setattr(verb, "_ratio", lambda _, partition, __: ratios[partition.path])
+    partitions = [SimpleNamespace(path=at) for at in range(len(ratios))]
+    order = [one.path for one in verb.dirtiest_first(None, partitions, None)]
+    assert order == sorted(range(len(ratios)), key=lambda at: (-ratios[at], at))

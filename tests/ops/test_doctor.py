@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -19,7 +20,7 @@ import kafkalog_cli as kl
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.ops.doctor.broker_messages import MESSAGES, recognised
-from kafkalog_cli.ops.doctor.commands import Effect, commands_in, effect_of, in_safe_order
+from kafkalog_cli.ops.doctor.commands import Effect, MessagePlaces, _with_places, commands_in, effect_of, in_safe_order
 from tests.support.archives import FIXTURES
 from tests.support.commands import json_of
 from tests.support.logs import R, batch_v2
@@ -396,3 +397,11 @@ def test_the_steps_are_those_of_real_brokers(corpus):
         removed += len(real_removed)
     assert cuts >= 6
     assert removed >= 2
+
+
+def test_the_topic_of_a_command_is_that_of_the_partition():
+    partition = SimpleNamespace(path="/logs/pays-3", directory=SimpleNamespace(topic="pays"))
+    words = ["kafkalog", "ls", "DIR", "--topic", "orders", "--sort", "size"]
+    places = MessagePlaces("/logs", partition)
+    assert _with_places(words, places) == ("kafkalog", "ls", "DIR", "--topic", "pays", "--sort", "size")
+    assert _with_places(words, MessagePlaces("/logs")) is None

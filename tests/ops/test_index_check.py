@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.format import columns, index
 from kafkalog_cli.ops.checks.file_report import ANY_STYLE, Style, Verdict
 from kafkalog_cli.ops.checks.root_reports import Trouble, index_reports
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
@@ -30,6 +31,14 @@ from tests.support.faulty_fs import FaultyFilesystem
 
 STYLES = {FIRST_OFFSET: Style.FIRST_OFFSET, APPEND_CALL: Style.APPEND_CALL, PER_BATCH: Style.PER_BATCH}
 DIRECTORY = "/log/topic-0"
+
+
+@pytest.fixture(autouse=True, scope="module", params=[0, columns.MANY_ROWS], ids=["arrays", "plain"])
+def body_of_columns(request):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columns, "MANY_ROWS", request.param)
+        patch.setattr(index, "MANY_ROWS", request.param)
+        yield
 
 
 def reports(base_offset, log, index=None, times=None, *, more=None):

@@ -1,6 +1,7 @@
 """`metadump`: nothing of the data is in the copy, and verify finds the same in it."""
 
 import random
+import struct
 from collections import Counter
 
 import pytest
@@ -11,8 +12,9 @@ from kafkalog_cli.errors import KafkalogError, Refused, UsageError
 from kafkalog_cli.format.compression import compress, decompress
 from kafkalog_cli.format.compression.exact_size import compress_to
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
+from kafkalog_cli.ops.metadump import files
 from kafkalog_cli.ops.metadump.copying import metadump
-from kafkalog_cli.ops.metadump.internal_records import NameKind, Pseudonyms
+from kafkalog_cli.ops.metadump.internal_records import InternalRecords, NameKind, Pseudonyms, filler
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, message_set
 
 WORDS = [b"alice@example.org", b"Wonderland 42", b"secret", b"4711", b"cust-0007"]
@@ -201,3 +203,26 @@ def test_stand_ins_of_keys():
     assert len({names.name(NameKind.TOPIC, chr(97 + at)) for at in range(20)}) == 20
     with pytest.raises(ValueError, match="too many names of 1 bytes"):
         [names.name(NameKind.TOPIC, chr(at)) for at in range(33, 127)]
+
+
+@pytest.mark.parametrize("size", range(4))
+def test_metadata_of_another_protocol_is_hidden_however_short_it_is(size):
+    """ConsumerProtocolSubscription is the usual content of the field, but a group may have any protocol."""
+    internal = InternalRecords(Pseudonyms(b"s" * 32, hashes_names=False))
+    for data in (b"a" * size, bytes(size), bytes(size)[:-1] + b"a"[:size]):
+        assert internal._embedded("ConsumerProtocolSubscription", data) == filler(size)
+    assert internal.opaque == 0
+
+
+def test_how_much_of_damage_is_the_head_of_a_batch():
+    """Of a plausible offset: up to the magic, with the fields after it where they are known."""
+    heads = {0: 18, 1: 26, 2: 61}
+    for size, known in ((0, False), (1, True), ((1 << 27) - 1, True), (1 << 27, False), (-1, False)):
+        for magic in (0, 1, 2, 3):
+            piece = struct.pack(">qiib", 5, size, 0, magic)
+            assert files._head_bytes(piece, None) == heads.get(magic, 17 if known else 0)
+    for offset, last, is_near in (
+        (-1, None, False), (0, None, True), (5, 5, False), (6, 5, True), (4 + 2**31, 5, True), (5 + 2**31, 5, False),
+    ):  # fmt: skip
+        assert files._head_bytes(struct.pack(">qiib", offset, 9, 0, 2), last) == (61 if is_near else 0)
+    assert [files._head_bytes(bytes(size), None) for size in (0, 11, 12, 16)] == [0, 11, 12, 12]

@@ -2,6 +2,7 @@
 
 from itertools import product
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -11,14 +12,16 @@ from kafkalog_cli.broker.log_loader import LoadedLog, StartState
 from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import FileKind
+from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.recover.plan import line_edits, watermark_remark
 from kafkalog_cli.ops.recover.recover import _line_edits
-from kafkalog_cli.ops.recover.repair import Scope, plan_repair
+from kafkalog_cli.ops.recover.repair import Scope, _Repair, plan_repair
+from kafkalog_cli.ops.recover.salvage_sources import _Content, _fits_name, _walked
 from kafkalog_cli.ops.recover.sidecar_state import BatchMarks
-from tests.support.faulty_fs import FaultyFilesystem
-from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
+from tests.support.faulty_fs import BytesFile, FaultyFilesystem
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, message_set, write_segment
 
 PARTITION = SimpleNamespace(topic="t", number=0, path="/logs/t-0")
 RECOVERY_POINT, LOG_START = FileKind.RECOVERY_POINT_CHECKPOINT, FileKind.LOG_START_CHECKPOINT
@@ -141,3 +144,54 @@ def test_since_an_offset_begins_with_the_segment_in_which_it_lies(tmp_path, sinc
     assert made == {f"{base:020d}.timeindex" for base in bases}
     left_over = any(change.name == f"{2:020d}.index" for change in found.changes)
     assert left_over == (since is None or since < 3)
+
+
+@pytest.mark.parametrize(
+    ("offset", "why"), [(8, "a later snapshot has all"), (9, "a later snapshot has all"), (10, "the log ends at 9")]
+)
+def test_why_a_snapshot_is_removed(offset, why):
+    """LogLoader: removes those past the end of the log; of the others, only the newest ones are of use."""
+    repair = SimpleNamespace(draft=(), end_offset=9)
+    assert why in _Repair._snapshot_outcome(repair, f"{offset:020d}.snapshot")
+
+
+@pytest.mark.parametrize("as_matrix", [False, True])
+@pytest.mark.parametrize("producer", [-1, 0, 1])
+def test_a_segment_has_producers_from_id_0_on(producer, as_matrix):
+    marks = BatchMarks(FaultyFilesystem())
+    marks.begin(SimpleNamespace(base_offset=7), None)
+    marks._aborted = MagicMock(findings=lambda file: ())
+    marks.see(batch_run([(0, -1, 2, 0), (0, producer, 2, 0)], as_matrix=as_matrix))
+    marks.end(SimpleNamespace(file=None), ExitCode.OK)
+    assert marks.without_producers == ({7} if producer == -1 else set())
+
+
+# -- which batches a segment can have, when its name may be wrong
+
+
+@pytest.mark.parametrize("lasts", [(), (9,), (10,), (8, 9), (9, 10), (9, 10, 11), (8, 9, 10), (10, 12)])
+@pytest.mark.parametrize("middle", [None, 9, 10, 11])
+def test_a_name_is_wrong_if_several_batches_lie_below_it_or_the_segment_before_reaches_it(lasts, middle):
+    """One batch alone does not decide: no CRC covers its base offset."""
+    before = None if middle is None else _Content(None, 0, middle)
+    found = _Content(SimpleNamespace(base_offset=10), 3, 0, lasts).begins(before)
+    below = sum(last < 10 for last in lasts)
+    is_right = len(lasts) < 2 or (below <= 1 and (middle is None or middle < 10))
+    assert found == (10 if is_right else 3)
+
+
+@pytest.mark.parametrize(("last", "following"), [(9, 12), (10, 12), (11, 12), (12, 12), (13, 12), (13, None)])
+def test_the_first_batch_of_a_segment_ends_in_the_range_of_the_names(tmp_path, last, following):
+    (tmp_path / "t-0").mkdir()
+    write_segment(tmp_path / "t-0", 10, [(batch_v2([R(8, BASE_TIME_MS)], last=last), last, BASE_TIME_MS)])
+    (segment,) = open_partition(RealFilesystem(), str(tmp_path / "t-0")).segments
+    assert _fits_name(RealFilesystem(), segment, following) == (last >= 10 and (following is None or last < following))
+
+
+def test_a_segment_begins_with_the_least_offset_of_its_batches():
+    """That of a compressed set is known only from its messages: it may end above the batch before, and begin below."""
+    data = batch_v2([R(5, BASE_TIME_MS)]) + message_set([R(at, BASE_TIME_MS) for at in (3, 4, 5, 6)], 1, 1)
+    assert _walked(BytesFile(data), LoadSettings(0)) == ([5, 6], 3)
+    data = message_set([R(at, BASE_TIME_MS) for at in (3, 4)], 1, 1) + batch_v2([R(2, BASE_TIME_MS)])
+    assert _walked(BytesFile(data), LoadSettings(0)) == ([4, 2], 2)
+    assert _walked(BytesFile(b""), LoadSettings(0)) == ([], None)

@@ -69,6 +69,7 @@ CASES = [
     ("marked-directory", replace(FINE, kind=DirectoryKind.FUTURE), EVERY, {}),
     ("twins", replace(FINE, twins=("/e/t-0",)), EVERY, {}),
     ("odd-files", replace(FINE, odd_files=("0.log",)), EVERY - {Action.PURGE}, {}),
+    ("foreign-link", replace(FINE, is_foreign_link=True), EVERY - {Action.PURGE, Action.IMPORT}, {}),
     ("odd-topic", replace(FINE, topic="a b"), EVERY - {Action.PURGE, Action.UNDO}, {}),
     ("odd-topic", replace(FINE, topic="a\udcff"), EVERY - {Action.PURGE, Action.UNDO}, {}),
     ("tiered", replace(FINE, tiered_because="so"), {Action.RETAIN, Action.COMPACT, Action.TRUNCATE, Action.DELETE_RECORDS}, {}),

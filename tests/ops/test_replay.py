@@ -202,6 +202,21 @@ def test_an_offset_in_the_cluster_stays(disk):
     assert cluster.groups["a"] == {("orders", 0): (1, ""), ("orders", 1): (2, "m")}
 
 
+def test_the_state_is_saved_once_a_second(disk, monkeypatch):
+    saved = []
+    monkeypatch.setattr(ReplayState, "save", lambda _: saved.append(1))
+    for seconds, of_records in ((0, 1), (0.5, 6), (1, 11)):
+        saved.clear()
+        run(request(disk), RecordingCluster(), seconds=seconds)
+        assert len(saved) == of_records + 3 * 3  # before the first record of each partition, after the last, at its end
+
+
+def test_a_first_run_reads_nothing_back(disk, monkeypatch):
+    monkeypatch.setattr(RecordingCluster, "records", None)
+    run(request(disk), cluster := RecordingCluster())
+    check_complete(cluster)
+
+
 def runs_until_done(disk, asked, end, seconds):
     """Run with a life that ends at call `end`, then without an end; return the cluster and whether it was killed."""
     cluster = RecordingCluster()
@@ -339,6 +354,10 @@ def test_notes_about_the_cluster(disk):
     notes.clear()
     run(request(disk), cluster, notes=notes)
     assert [note.kind for note in notes] == ["timestamps", "retention"]
+    cluster.settings["payments"]["retention.ms"] = "0"  # nothing is kept, and only a negative number is no limit
+    notes.clear()
+    run(request(disk), cluster, notes=notes)
+    assert [note.kind for note in notes] == ["timestamps", "retention"]
 
 
 def test_the_state_belongs_to_one_replay(disk):
@@ -357,7 +376,7 @@ def test_the_state_belongs_to_one_replay(disk):
         list(Replay(context(), replace(asked, paths=[str(disk / "payments-0")]), cluster, print).run())
 
 
-@pytest.mark.parametrize("change", ["cut", "format", "negative", "translated"])
+@pytest.mark.parametrize("change", ["cut", "format", "negative", "translated", "number"])
 def test_other_files_are_no_states(disk, change):
     asked, cluster = request(disk), RecordingCluster()
     run(asked, cluster)
@@ -369,6 +388,8 @@ def test_other_files_are_no_states(disk, change):
         document["partitions"][0]["next_offset"] = -1
     elif change == "translated":
         document["partitions"][0]["translated"] = [[1, 2, 3]]
+    elif change == "number":
+        document["partitions"][0]["partition"] = 1 << 31
     text = json.dumps(document)
     path.write_text(text[:-3] if change == "cut" else text)
     with pytest.raises(BadInput, match="not a state of kafkalog replay"):

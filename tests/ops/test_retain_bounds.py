@@ -7,19 +7,22 @@ import pytest
 
 from kafkalog_cli.broker.retention import RetainedSegment, RetentionBounds, RetentionLimits, RetentionPass
 from kafkalog_cli.broker.retention import retain as retention_of
+from kafkalog_cli.change.new_partitions import staged_name
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import FileKind
-from kafkalog_cli.errors import OffsetOutOfRange
+from kafkalog_cli.errors import ExitCode, OffsetOutOfRange
 from kafkalog_cli.log.log_end import LargestTimestamp, TimestampOrigin
 from kafkalog_cli.log.partition import open_partition
-from kafkalog_cli.ops import delete_records, truncate
+from kafkalog_cli.ops import delete_records, purge, truncate, undo
 from kafkalog_cli.ops.delete_records import DeleteRecordsRequest, plan_delete_records
 from kafkalog_cli.ops.partition_state import PartitionState, Roots
 from kafkalog_cli.ops.plans import LogRequest
 from kafkalog_cli.ops.retain import free, retain
 from kafkalog_cli.ops.retain.free import FreeRequest, FreeSegment, oldest_first, plan_free
+from kafkalog_cli.ops.retain.freeing import Freeing
 from kafkalog_cli.ops.retain.plan import Retained, RetainRequest, Stay, fates_of
 from kafkalog_cli.ops.retain.retain import line_edits, plan_retain
+from kafkalog_cli.ops.roll import RollRequest, plan_roll
 from kafkalog_cli.ops.settings import SettingsSource
 from kafkalog_cli.ops.truncate import plan_truncate
 from kafkalog_cli.ops.verify.batch_checks import TimestampOddity
@@ -300,3 +303,69 @@ def test_epochs_begin_with_the_log_though_it_began_there_before(log_dir):
     left = open_partition(FS, str(log_dir / "t-0"))
     facts = SimpleNamespace(is_compacted=False, is_in_cleaner_checkpoint=False, is_tiered=False)
     assert missing_start(FS, replace(left, leftovers=()), None, facts) is None
+
+
+def test_the_leftover_of_an_import_goes_when_the_delay_is_over(tmp_path):
+    left = tmp_path / staged_name("t", 0, "run", "0")
+    left.mkdir()
+    (left / f"{0:020d}.log").write_bytes(b"x")
+    newest_ms = max(path.stat().st_ctime_ns for path in (left, *left.iterdir())) // 1_000_000
+    partition = open_partition(FS, str(left))
+    for now_ms, is_due in ((59_999, False), (60_000, True), (60_001, True)):
+        plan = purge._plan_leftover(FS, partition, newest_ms + now_ms)
+        assert (plan.leftover is not None, plan.waiting) == (is_due, int(not is_due))
+
+
+@pytest.mark.parametrize(("age_ms", "young"), [(9, 0), (10, 0), (11, 1)])
+def test_a_run_is_old_from_its_age_on(tmp_path, monkeypatch, age_ms, young):
+    runs = object.__new__(purge._Runs)
+    runs._fs, runs._path, runs._unreadable, runs.cut_off = FS, str(tmp_path), {}, None
+    runs.manifests = {"run": SimpleNamespace(state=None)}
+    (tmp_path / ".kafkalog" / "run").mkdir(parents=True)
+    monkeypatch.setattr(purge, "_ended_ms", lambda manifest, clock: NOW_MS - 10)
+    old, kept, count = runs.older_than(age_ms, SimpleNamespace(now_ms=NOW_MS))
+    assert (len(old), kept, count) == (1 - young, [], young)
+
+
+@pytest.mark.parametrize(
+    ("wanted_bytes", "removed", "is_short"),
+    [(0, 0, False), (5, 0, False), (6, 1, False), (15, 1, False), (16, 2, False), (25, 2, False), (26, 2, True)],
+)
+def test_room_is_made_until_there_is_as_much_as_is_wanted(monkeypatch, wanted_bytes, removed, is_short):
+    """5 bytes are free, and two segments have 10 bytes each."""
+    fs = SimpleNamespace(room=lambda path: SimpleNamespace(free_bytes=5))
+    session = SimpleNamespace(context=SimpleNamespace(fs=fs), interruptions=SimpleNamespace(are_asked_for=False))
+    freeing = Freeing(session, None, wanted_bytes, dry_run=True)
+    plan, gone = SimpleNamespace(path="/logs/t-0", log_dir="/logs", device=1), []
+    freeing.plans.append(plan)
+    monkeypatch.setattr(Freeing, "_candidates", lambda self, plans: ((plan, number) for number in range(2)))
+    monkeypatch.setattr(Freeing, "_unlink", lambda self, plan, segment: gone.append(segment) or 10)
+    monkeypatch.setattr(Freeing, "_report", lambda *_, **__: None)
+    freeing._free_on(1)
+    assert (len(gone), freeing._failures) == (removed, [ExitCode.NO_SPACE] if is_short else [])
+
+
+@pytest.mark.parametrize("timestamp", [-1, 0, 1, NOW_MS])
+def test_a_segment_is_due_at_the_first_time_at_which_a_broker_rolls_it(tmp_path, timestamp):
+    """LogSegment.shouldRoll: time waited > segment.ms; without a timestamp, it waits from now on."""
+    (tmp_path / "t-0").mkdir()
+    write_segment(tmp_path / "t-0", 0, [batch(0, 1, timestamp)])
+    partition = open_partition(FS, str(tmp_path / "t-0"))
+
+    def planned(now_ms):
+        request = RollRequest(now_ms, settings(segment_ms=10))
+        return plan_roll(FS, partition, Roots(FS).state(None, partition), request)
+
+    due_ms = planned(timestamp + 1).due_ms
+    assert due_ms == (None if timestamp < 0 else timestamp + 11)
+    if due_ms is not None:
+        assert [planned(now_ms).cause is None for now_ms in (due_ms - 1, due_ms)] == [True, False]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
+def test_the_newest_runs_are_named(monkeypatch, count):
+    monkeypatch.setattr(undo, "MOST_RUNS", 3)
+    told = undo._runs_under("/logs", [SimpleNamespace(runs=[f"r{at}" for at in range(count)])])
+    assert sum(f"r{at} (1 partition)" in told for at in range(count)) == min(count, 3)
+    assert (f" and {count - 3} older runs" in told) == (count > 3)
+    assert ("older" in told) == (count > 3)

@@ -6,8 +6,12 @@ from pathlib import Path
 import pytest
 
 from kafkalog_cli.ops.serve.dialects import ANSWERS
-from tests.serve.test_serve_fetch import log_dir  # noqa: F401 fixture
+from kafkalog_cli.ops.session.options import Context
+from tests.ops.test_transactions_found import ONGOING, transaction
+from tests.serve.test_serve_fetch import log_dir, records, write_segment  # noqa: F401 fixture
+from tests.support.coordinator_logs import commits, coordinator_partition_at
 from tests.support.kafka_client import APIS, KafkaClient
+from tests.support.logs import BASE_TIME_MS, batch_v2, producer_snapshot
 from tests.support.metadata_logs import batches, log_dir_of_topics, value
 from tests.support.serving import serving
 
@@ -73,6 +77,36 @@ def test_nothing_moves_and_there_are_no_acls(log_dir):  # noqa: F811
         assert all(client.ask("DescribeAcls", version)["errorCode"] == 54 for version in versions("DescribeAcls"))
 
 
+@pytest.mark.parametrize(("age", "duration", "is_found"), [(0, -1, True), (0, 0, False), (5, 5, False), (5, 4, True)])
+def test_transactions_that_are_open_for_longer(log_dir, age, duration, is_found):  # noqa: F811
+    made = commits(transaction("open", 1, ONGOING, 0))
+    coordinator_partition_at(log_dir, 0, made, "__transaction_state")
+    context = Context(now_ms=lambda: BASE_TIME_MS + age)
+    with serving(log_dir, context=context) as server, KafkaClient(server.server.address) as client:
+        found = client.ask("ListTransactions", 1, durationFilter=duration)["transactionStates"]
+        assert [one["transactionalId"] for one in found] == ["open"] * is_found
+
+
+def test_producers_of_the_newest_snapshot_and_of_the_log_after_it(tmp_path):
+    (tmp_path / "orders-0").mkdir()
+    made = [batch_v2(records(at, 1), producer=(producer, 0, 4)) for at, producer in enumerate((5, 0, -1, 7))]
+    write_segment(tmp_path / "orders-0", 0, made)
+    snapshot = producer_snapshot([(9, 2, 3, 0, 0, BASE_TIME_MS, -1, -1)])
+    (tmp_path / "orders-0" / f"{1:020d}.snapshot").write_bytes(snapshot)
+    with serving(tmp_path) as server, KafkaClient(server.server.address) as client:
+        asked = [{"name": "orders", "partitionIndexes": [0]}]
+        (topic,) = client.ask("DescribeProducers", 0, topics=asked)["topics"]
+        found = topic["partitions"][0]["activeProducers"]
+        assert [(one["producerId"], one["lastSequence"]) for one in found] == [(9, 3), (0, 4), (7, 4)]
+
+
+def test_the_node_id_is_that_of_the_log_directory(log_dir):  # noqa: F811
+    (log_dir / "meta.properties").write_text("version=1\nnode.id=0\ncluster.id=c\n")
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        found = client.ask("Metadata", 9, topics=None)
+        assert ([one["nodeId"] for one in found["brokers"]], found["controllerId"]) == ([0], 0)
+
+
 def test_settings_of_the_metadata_log(tmp_path):
     """The defaults of all brokers, groups and client metrics; no value of a password."""
     root = log_dir_of_topics(tmp_path, {"orders": {}})
@@ -121,6 +155,7 @@ def test_topics_are_described_page_by_page(tmp_path, limit):
                 )  # fmt: skip
                 rows = [(one["name"], row) for one in page["topics"] for row in one["partitions"]]
                 assert len(rows) <= max(limit, 1)
+                assert all(one["partitions"] for one in page["topics"])
                 seen += rows
                 cursor = page["nextCursor"]
                 if cursor is None:

@@ -5,6 +5,10 @@ import time
 
 import pytest
 
+from kafkalog_cli.errors import ClusterError
+from kafkalog_cli.ops.replay import kafka_cluster
+from kafkalog_cli.ops.replay.kafka_cluster import KafkaCluster
+from tests.serve.test_serve_fetch import log_dir  # noqa: F401 fixture
 from tests.support.serving import read_records, serving
 
 TOPICS = {"txn": ("idem", "tx", "tx2", "__consumer_offsets"), "upgraded": ("upgraded",), "v2-mixed": ("mixed",)}
@@ -74,10 +78,10 @@ def by_aiokafka(address, topic, isolation):
 def test_clients_read_all_records(corpus, case, topic, client, isolation):
     if client is by_aiokafka and case == "upgraded":
         pytest.skip("aiokafka does not decode LZ4 of message format 0")
-    log_dir = corpus / case / "data"
-    wanted = read_records(log_dir, topic, committed=isolation == "read_committed")
+    data = corpus / case / "data"
+    wanted = read_records(data, topic, committed=isolation == "read_committed")
     assert wanted
-    with serving(log_dir) as server:
+    with serving(data) as server:
         assert client(server.bootstrap, topic, isolation) == wanted
 
 
@@ -86,8 +90,8 @@ def test_three_consumers_share_a_topic_and_take_over(corpus):
 
 
 def share_and_take_over(confluent, corpus, of_protocol):
-    log_dir = corpus / "txn" / "data"
-    with serving(log_dir) as server:
+    data = corpus / "txn" / "data"
+    with serving(data) as server:
         settings = {"bootstrap.servers": server.bootstrap, "group.id": "three", **of_protocol}
         consumers = [confluent.Consumer({**settings, "auto.offset.reset": "earliest"}) for _ in range(3)]
         for consumer in consumers:
@@ -118,3 +122,31 @@ def share_and_take_over(confluent, corpus, of_protocol):
         for consumer in rest:
             consumer.close()
         assert (broker.groups.groups(), broker.consumer_groups.groups()) == ([], {})
+
+
+@pytest.fixture
+def cluster(log_dir):  # noqa: F811
+    """The cluster of `kafkalog replay`, which is here a server of orders-0 that calls itself node 0."""
+    pytest.importorskip("confluent_kafka")
+    (log_dir / "meta.properties").write_text("version=1\nnode.id=0\ncluster.id=c\n")
+    with serving(log_dir) as server:
+        yield KafkaCluster(server.bootstrap)
+
+
+def test_records_of_a_cluster_end_before_an_offset(cluster):
+    assert [offset for offset, _ in cluster.records("orders", 0, 3, 8)] == [3, 4, 5, 6, 7]
+    assert [offset for offset, _ in cluster.records("orders", 0, 28, 99)] == [28, 29]
+
+
+def test_the_offset_0_is_an_offset_of_a_group(cluster):
+    cluster.commit("g", {("orders", 0): (0, "m")})
+    assert cluster.group_offsets("g") == {("orders", 0): (0, "m")}
+
+
+def test_the_node_0_is_a_leader(cluster, monkeypatch):
+    """A topic is there when each of its partitions has a leader. The server itself creates none."""
+    monkeypatch.setattr(cluster, "_results", lambda _: [])
+    monkeypatch.setattr(kafka_cluster, "_SECONDS", 2.0)
+    cluster.create_topic("orders", 1, {})
+    with pytest.raises(ClusterError, match="not all of its partitions have a leader"):
+        cluster.create_topic("other", 1, {})

@@ -8,8 +8,9 @@ import pytest
 
 from kafkalog_cli.format.protocol.errors import ApiError
 from kafkalog_cli.ops.group_assignment import uniform_of
+from kafkalog_cli.ops.serve import consumer_groups
 from kafkalog_cli.ops.serve.consumer_groups import ASSIGNORS, ConsumerGroupCoordinator, ConsumerState, Heartbeat
-from tests.serve.test_serve_fetch import log_dir  # noqa: F401 fixture
+from tests.serve.test_serve_fetch import batches, log_dir  # noqa: F401 fixture
 from tests.support.kafka_client import KafkaClient
 from tests.support.serving import serving
 
@@ -76,7 +77,7 @@ def test_a_member_that_does_not_give_up_in_time_is_fenced(group):
     group.now = 9.0
     group.coordinator.expire()
     assert group.beat("m1", 1, owned=owned).error is ApiError.NONE
-    group.now = 11.0
+    group.now = 10.0
     group.coordinator.expire()
     assert group.beat("m1", 1, owned=owned).error is ApiError.UNKNOWN_MEMBER_ID
     assert numbers(group.beat("m2", 2)) == [0, 1, 2, 3, 4]
@@ -89,7 +90,7 @@ def test_a_session_ends_without_heartbeats(group):
     group.now = 88.0
     group.coordinator.expire()
     assert group.group is not None
-    group.now = 90.0
+    group.now = 89.0
     group.coordinator.expire()
     assert group.group is None
 
@@ -107,6 +108,13 @@ def test_epochs_fence(group):
     assert group.coordinator.may_commit("g", 1, "m1") is ApiError.STALE_MEMBER_EPOCH
     assert group.coordinator.may_commit("g", 2, "m2") is ApiError.UNKNOWN_MEMBER_ID
     assert group.coordinator.may_commit("other", 2, "m2") is None
+
+
+def test_a_lost_answer_of_a_member_that_owns_all_that_it_was_given(group):
+    owned = group.join("m1").assignment
+    group.join("m2", "b")
+    assert group.beat("m1", 1, owned=owned).epoch == 2
+    assert group.beat("m1", 1, owned=owned).error is ApiError.NONE
 
 
 @pytest.mark.parametrize(
@@ -171,9 +179,17 @@ def test_static_members(group):
 def test_requests_that_do_not_join(group):
     assert group.beat("m", 0, None, ()).error is ApiError.INVALID_REQUEST
     assert group.join("m", rebalance=-1).error is ApiError.INVALID_REQUEST
-    assert group.beat("m", 0, "a", {("id-a", 0)}).error is ApiError.INVALID_REQUEST
+    for owned in ({("id-a", 0)}, None):
+        assert group.beat("m", 0, "a", owned).error is ApiError.INVALID_REQUEST
     assert group.beat("m", -1).error is ApiError.UNKNOWN_MEMBER_ID
     assert group.group is None
+    assert group.join("m", rebalance=0).error is ApiError.NONE  # as Kafka, to which only -1 is no timeout
+
+
+def test_as_many_members_as_the_limit(group, monkeypatch):
+    monkeypatch.setattr(consumer_groups, "_MOST_MEMBERS", 2)
+    errors = [group.join(name).error for name in ("m1", "m2", "m3", "m1")]
+    assert errors == [ApiError.NONE, ApiError.NONE, ApiError.GROUP_MAX_SIZE_REACHED, ApiError.NONE]
 
 
 class Member:
@@ -235,6 +251,16 @@ def beat(client, member="m", epoch=0, **more):
     joining = {"rebalanceTimeoutMs": 9000, "subscribedTopicNames": ["orders"], "topicPartitions": []}
     fields = {"memberId": member, "memberEpoch": epoch, **({} if epoch else joining), **more}
     return client.ask("ConsumerGroupHeartbeat", 1, groupId="g", **fields)
+
+
+def test_topics_by_id(log_dir):  # noqa: F811
+    """From version 13 on a fetch names a topic by its id only."""
+    asked = {"topicId": TOPIC_ID, "partitions": [{"partition": 0, "fetchOffset": 25, "partitionMaxBytes": 1 << 20}]}
+    with serving(with_id(log_dir)) as server, KafkaClient(server.server.address) as client:
+        found = [client.ask("Fetch", version, topics=[asked])["responses"][0] for version in (13, 17)]
+        assert [one["partitions"][0]["records"] for one in found] == batches(25, 1) * 2
+        asked["topicId"] = "AAAAAAAAAAAAAAAAAAAAAQ"
+        assert client.ask("Fetch", 13, topics=[asked])["responses"][0]["partitions"][0]["errorCode"] == 100
 
 
 def test_the_answers(log_dir):  # noqa: F811

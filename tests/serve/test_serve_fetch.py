@@ -1,5 +1,7 @@
 """The server of `serve` with a client of its own: fetches, offsets, damage, commits, and logs that change meanwhile."""
 
+import contextlib
+import json
 import shutil
 import socket
 import struct
@@ -9,15 +11,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.errors import BadInput, ExitCode
 from kafkalog_cli.ops.coordinators import CoordinatorTopic
 from kafkalog_cli.ops.lookup_time import TimeSearch
+from kafkalog_cli.ops.serve import committed as committed_module
 from kafkalog_cli.ops.serve.serving import ServeOptions, Serving
 from kafkalog_cli.ops.session.options import Context
 from tests.support.coordinator_logs import commit as commit_of
 from tests.support.coordinator_logs import commit_key, commits, coordinator_partition_at
 from tests.support.kafka_client import KafkaClient
-from tests.support.logs import BASE_TIME_MS, TRANSACTIONAL, R, batch_v2, end_marker, producer_snapshot
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, producer_snapshot
 from tests.support.serving import serving
 
 OUT_OF_RANGE, CORRUPT, UNKNOWN_TOPIC, SESSION_UNKNOWN, FENCED, NEWER, READ_ONLY = 1, 2, 3, 70, 74, 75, 29
@@ -157,11 +160,13 @@ def packets(client):
 
 
 def test_only_the_first_batch_may_be_too_large(log_dir):
+    size = len(batches(0, 1)[0])
     with serving(log_dir) as server, KafkaClient(server.server.address) as client:
-        both = [{"partition": 0, "fetchOffset": offset, "partitionMaxBytes": 1} for offset in (0, 5)]
-        topics = [{"topic": "orders", "partitions": both}]
-        found = client.ask("Fetch", 11, maxWaitMs=0, minBytes=0, maxBytes=1, topics=topics)
-        assert [bool(one["records"]) for one in found["responses"][0]["partitions"]] == [True, False]
+        for of_partition, most, wanted in ((1, 1, [1, 0]), (size, 2 * size - 1, [1, 0]), (size, 2 * size, [1, 1])):
+            both = [{"partition": 0, "fetchOffset": at, "partitionMaxBytes": of_partition} for at in (0, 5)]
+            topics = [{"topic": "orders", "partitions": both}]
+            found = client.ask("Fetch", 11, maxWaitMs=0, minBytes=0, maxBytes=most, topics=topics)
+            assert [len(one["records"]) // size for one in found["responses"][0]["partitions"]] == wanted
 
 
 def test_sessions_and_leader_epochs(log_dir):
@@ -174,6 +179,67 @@ def test_sessions_and_leader_epochs(log_dir):
         found = client.ask("OffsetForLeaderEpoch", 4, topics=[{"topic": "orders", "partitions": asked}])
         ends = [(one["leaderEpoch"], one["endOffset"]) for one in found["topics"][0]["partitions"]]
         assert ends == [(0, 0), (1, 10), (1, 10), (4, 30), (-1, -1)]
+
+
+EPOCHS = [
+    ("2\n1 20\n2 5\n", 0, 2, {1: (1, 5)}),  # an entry that does not ascend drops those before it
+    ("2\n1 0\n4 30\n", 0, 4, {1: (1, 30), 4: (4, 30)}),
+    ("2\n1 0\n4 31\n", 0, 1, {1: (1, 30), 4: (-1, -1)}),
+    ("3\n1 0\n2 10\n4 20\n", 15, 4, {1: (1, 15), 2: (2, 20)}),  # the log start cuts epochs
+    ("1\n-1 0\n", 0, 0, {0: (-1, -1)}),
+]
+
+
+@pytest.mark.parametrize(("lines", "start", "latest", "ends"), EPOCHS)
+def test_leader_epochs_are_those_that_a_broker_loads(log_dir, lines, start, latest, ends):
+    (log_dir / "orders-0" / "leader-epoch-checkpoint").write_text(f"0\n{lines}")
+    (log_dir / "log-start-offset-checkpoint").write_text(f"0\n1\norders 0 {start}\n")
+    asked = [{"partition": 0, "leaderEpoch": epoch} for epoch in ends]
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        (topic,) = client.ask("Metadata", 9, topics=None)["topics"]
+        assert topic["partitions"][0]["leaderEpoch"] == latest
+        (topic,) = client.ask("OffsetForLeaderEpoch", 4, topics=[{"topic": "orders", "partitions": asked}])["topics"]
+        found = [(one["leaderEpoch"], one["endOffset"]) for one in topic["partitions"]]
+        assert found == [*ends.values()]
+
+
+def test_a_response_with_enough_bytes_does_not_wait(log_dir):
+    size = len(batches(0, 1)[0])
+    with serving(log_dir) as server, KafkaClient(server.server.address, timeout=5) as client:
+        found = fetch(client, 0, most=size, minBytes=size, maxWaitMs=30_000)
+        assert partition(found)["records"] == file_bytes(log_dir, 0, 0, size)
+
+
+def test_the_bounds_of_a_commit(log_dir):
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        assert [commit(client, "g", 11, committedMetadata="m" * size) for size in (4096, 4097)] == [0, 12]
+        found = [commit(client, "g", 11, partitionIndex=number) for number in (-1, 0, 1)]
+        assert found == [UNKNOWN_TOPIC, 0, UNKNOWN_TOPIC]
+
+
+def test_as_many_commits_as_the_limit(log_dir, monkeypatch):
+    monkeypatch.setattr(committed_module, "_MOST_OFFSETS", 2)
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        assert [commit(client, group, 1) for group in "abc"] == [0, 0, 16]
+
+
+@pytest.mark.parametrize("number", [1 << 31, -1 << 31, -(1 << 31) - 1])
+def test_the_numbers_of_a_commit_file(log_dir, tmp_path, number):
+    line = {
+        "group": "g",
+        "topic": "t",
+        "partition": number,
+        "offset": 1,
+        "leader_epoch": 0,
+        "metadata": "",
+        "time_ms": 1,
+    }
+    (tmp_path / "commits").write_text(f"{json.dumps(line)}\n")
+    with (
+        contextlib.nullcontext() if number == -1 << 31 else pytest.raises(BadInput),
+        serving(log_dir, commit_to=str(tmp_path / "commits")) as server,
+    ):
+        assert len(server.committed.groups()) == 1
 
 
 def test_offsets_by_time(log_dir):
@@ -194,27 +260,28 @@ def test_offsets_by_time(log_dir):
         assert offset(-6, 11) == (0, -1, -1)  # nothing is uploaded, as without tiered storage
 
 
-def test_aborted_and_open_transactions(tmp_path):
-    def data(producer, first):
-        return batch_v2(records(first, 3), producer=(producer, 0, 0), bits=TRANSACTIONAL)
+def test_the_batches_before_a_batch(log_dir):
+    with serving(log_dir) as server:
+        part = server.catalog.find("orders", 0).records(0, 30, 1 << 20, first_is_whole=True)
+        found = [part.before(lambda batch, at=at: batch.base_offset >= at) for at in (5, 10, 15)]
+        assert [(one.size_bytes, one.next_offset) for one in found] == [
+            (part.size_bytes * n // 3, COUNT * n) for n in (1, 2, 3)
+        ]
 
-    def mark(producer, offset, commits):
-        return end_marker(offset, BASE_TIME_MS, (producer, 0), commits)
 
-    folder = tmp_path / "orders-0"
-    folder.mkdir()
-    write_segment(folder, 0, [data(1, 0), data(2, 3), mark(2, 6, True), data(3, 7)])
-    write_segment(folder, 10, [mark(1, 10, False), mark(3, 11, False), data(4, 12)])
-    with serving(tmp_path) as server, KafkaClient(server.server.address) as client:
-        found = partition(fetch(client, 0, isolationLevel=1))
-        assert found["lastStableOffset"] == 12
-        assert found["abortedTransactions"] == [
-            {"producerId": 1, "firstOffset": 0}, {"producerId": 3, "firstOffset": 7},
-        ]  # fmt: skip
-        late = partition(fetch(client, 11, isolationLevel=1))["abortedTransactions"]
-        assert late == [{"producerId": 3, "firstOffset": 7}]
-        assert partition(fetch(client, 12, isolationLevel=1))["records"] == b""
-        assert partition(fetch(client, 12))["records"] != b""
+def test_of_equal_timestamps_the_first_record_is_the_latest(tmp_path):
+    (tmp_path / "orders-0").mkdir()
+    for base in (0, 10):
+        write_segment(tmp_path / "orders-0", base, [batch_v2([R(base, 7, b"k")]), batch_v2([R(base + 1, 7, b"k")])])
+    with serving(tmp_path) as server:
+        assert server.catalog.find("orders", 0).latest().record_offset == 0
+
+
+def test_without_timestamps_no_record_is_the_latest(tmp_path):
+    (tmp_path / "orders-0").mkdir()
+    write_segment(tmp_path / "orders-0", 0, [message(R(at, -1, b"k", b"v"), 0) for at in range(3)])
+    with serving(tmp_path) as server:
+        assert server.catalog.find("orders", 0).latest() is None
 
 
 def damage(log_dir, base, position):

@@ -6,7 +6,11 @@ import time
 import pytest
 
 from kafkalog_cli.format.protocol.errors import ApiError
+from kafkalog_cli.ops.serve import groups
 from kafkalog_cli.ops.serve.groups import ClassicState, GroupCoordinator, Joining
+from tests.serve.test_serve_fetch import log_dir  # noqa: F401 fixture
+from tests.support.kafka_client import KafkaClient
+from tests.support.serving import serving
 
 RANGE, STICKY = [("range", b"r")], [("sticky", b"s")]
 SECONDS = 20
@@ -141,7 +145,7 @@ def test_a_member_that_does_not_join_again_is_removed_after_the_longest_rebalanc
     assert again.is_waiting()
     members.pass_time(29.0)
     assert again.is_waiting()
-    members.pass_time(2.0)
+    members.pass_time(1.0)
     assert [one for one, _, _ in again().members] == [leader.member_id]
     assert members.beat(other) is ApiError.UNKNOWN_MEMBER_ID
 
@@ -149,7 +153,7 @@ def test_a_member_that_does_not_join_again_is_removed_after_the_longest_rebalanc
 def test_a_session_ends_without_heartbeats_and_the_others_rebalance(members):
     leader, other = members.form(2)
     members.settle([leader, other])
-    members.pass_time(6.0)
+    members.pass_time(4.0)
     assert members.beat(leader) is ApiError.NONE
     members.pass_time(6.0)
     members.groups.expire()
@@ -203,6 +207,8 @@ def test_a_static_member_comes_back_with_a_new_id_and_the_old_id_is_fenced(membe
     assert synced.error is ApiError.FENCED_INSTANCE_ID
     assert members.groups.leave("g", first.member_id, "one")[0] is ApiError.FENCED_INSTANCE_ID
     assert members.groups.may_commit("g", second.generation, first.member_id, "one") is ApiError.FENCED_INSTANCE_ID
+    assert members.groups.may_commit("g", -1, "", "one") is ApiError.FENCED_INSTANCE_ID
+    assert members.beat(second, "two") is ApiError.UNKNOWN_MEMBER_ID
     assert members.groups.leave("g", "", "one") == (ApiError.NONE, second.member_id)
 
 
@@ -216,6 +222,14 @@ def test_generations_fence_commits(members):
     assert members.groups.may_commit("g", -1, one.member_id, None) is ApiError.ILLEGAL_GENERATION
     assert members.groups.may_commit("g", 1, "other", None) is ApiError.UNKNOWN_MEMBER_ID
     assert members.groups.may_commit("g", -1, "", None) is ApiError.UNKNOWN_MEMBER_ID
+
+
+def test_a_commit_waits_for_the_assignment(members):
+    """The partition of the offset may be another member's in this generation (ClassicGroup.validateOffsetCommit)."""
+    one = members.join()
+    assert members.groups.may_commit("g", 1, one.member_id, None) is ApiError.REBALANCE_IN_PROGRESS
+    members.settle([one])
+    assert members.groups.may_commit("g", 1, one.member_id, None) is ApiError.NONE
 
 
 def test_a_commit_is_a_sign_of_life(members):
@@ -241,15 +255,24 @@ def test_requests_that_do_not_join(members):
     assert members.begin(session=5_999)().error is ApiError.INVALID_SESSION_TIMEOUT
     asked = Joining("", "", None, "c", "h", 10_000, 30_000, "consumer", RANGE, False)
     assert members.groups.join(asked).error is ApiError.INVALID_GROUP_ID
-    first = members.groups.join(asked._replace(group_id="g", needs_known_id=True))
+    first = members.groups.join(asked._replace(group_id="g", session_ms=6_000, needs_known_id=True))
     assert first.error is ApiError.MEMBER_ID_REQUIRED
     assert members.join(first.member_id).error is ApiError.NONE
+
+
+def test_as_many_members_as_the_limit(members, monkeypatch):
+    """Members of all groups, and the ids that were asked for."""
+    monkeypatch.setattr(groups, "_MOST_MEMBERS", 2)
+    asked = Joining("g", "", None, "c", "h", 10_000, 30_000, "consumer", RANGE, True)
+    names = ("g", "h", "i")
+    errors = [members.groups.join(asked._replace(group_id=name)).error for name in names]
+    assert errors == [ApiError.MEMBER_ID_REQUIRED, ApiError.MEMBER_ID_REQUIRED, ApiError.GROUP_MAX_SIZE_REACHED]
 
 
 def test_an_id_that_was_asked_for_and_not_used_expires(members):
     asked = Joining("g", "", None, "c", "h", 10_000, 30_000, "consumer", RANGE, True)
     member = members.groups.join(asked).member_id
-    members.pass_time(11.0)
+    members.pass_time(10.0)
     members.groups.expire()
     assert members.begin(member)().error is ApiError.UNKNOWN_MEMBER_ID
 
@@ -262,3 +285,14 @@ def test_a_follower_that_repeats_its_request_starts_no_rebalance(members):
     waiting = members.begin(leader.member_id)  # a leader that joins again asks for a rebalance
     until(lambda: members.group.state is ClassicState.PREPARING)
     assert members.begin(other.member_id)().generation == waiting().generation == 2
+
+
+def test_the_versions_of_join(log_dir):  # noqa: F811
+    """From version 4 on a member asks for its id first, and from version 7 on no protocol is null."""
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        for version, error, protocol in ((3, 0, "range"), (4, 79, ""), (6, 79, ""), (7, 79, None)):
+            found = client.ask(
+                "JoinGroup", version, groupId=f"g{version}", sessionTimeoutMs=6_000, rebalanceTimeoutMs=0,
+                protocolType="consumer", protocols=[{"name": "range", "metadata": b""}],
+            )  # fmt: skip
+            assert (found["errorCode"], found["protocolName"]) == (error, protocol)

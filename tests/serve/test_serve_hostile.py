@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog_cli.ops.serve import server as server_module
+from kafkalog_cli.ops.serve.connection import MOST_REQUEST_BYTES
+from kafkalog_cli.ops.serve.server import ServerLimits
 from kafkalog_cli.ops.session.options import Context
 from tests.serve.test_serve_fetch import fetch, log_dir, partition  # noqa: F401 fixture
 from tests.support.kafka_client import APIS, KafkaClient, request_frame, response_of
@@ -40,7 +43,36 @@ def test_lengths_that_lie(log_dir, size):  # noqa: F811
         with socket.create_connection(server.server.address, 10) as client:
             client.sendall(struct.pack(">i", size) + b"x" * 100)
             assert closes(client)
+        wait_until(lambda: server.notes)
+        assert f"closed: a request of {size} bytes" in server.notes[0].message
         assert is_well(server)
+
+
+def test_the_largest_request(log_dir):  # noqa: F811
+    frame = request_frame("ApiVersions", 0, 1, {})
+    after = bytes(MOST_REQUEST_BYTES + 4 - len(frame))
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        client.socket.sendall(request_frame("ApiVersions", 0, 1, {}, after=after))
+        assert response_of("ApiVersions", 0, client.frame())[1]["errorCode"] == 0
+
+
+def test_a_client_whose_time_is_just_over(log_dir):  # noqa: F811
+    """With no time left, the socket would not wait, which looks like an error of the connection."""
+    options = {"limits": ServerLimits(idle_seconds=0), "context": Context(clock=lambda: 1.0)}
+    with serving(log_dir, **options) as server:
+        with socket.create_connection(server.server.address, 10) as idle:
+            assert closes(idle)
+        wait_until(lambda: "kafkalog-client" not in {one.name for one in threading.enumerate()})
+        assert server.notes == []
+
+
+def test_reports_of_many_reasons_are_forgotten(monkeypatch):
+    monkeypatch.setattr(server_module, "_MOST_REASONS", 2)
+    notes = []
+    closed = server_module._Closed(notes.append, lambda: 0.0)
+    for reason in ("a", "a", "b", "a"):
+        closed.tell(("host", 1), reason)
+    assert [note.message[-1] for note in notes] == ["a", "b", "a"]
 
 
 def test_an_unknown_version_of_apiversions_is_answered_with_version_0(log_dir):  # noqa: F811
@@ -64,8 +96,6 @@ def test_unknown_keys_and_versions_end_the_connection(log_dir, key, version):  #
 
 
 def test_half_requests_and_too_many_connections(log_dir):  # noqa: F811
-    from kafkalog_cli.ops.serve.server import ServerLimits
-
     with serving(log_dir, limits=ServerLimits(connections=3, idle_seconds=1.0)) as server:
         held = [socket.create_connection(server.server.address, 10) for _ in range(3)]
         for client in held:
@@ -101,8 +131,6 @@ def test_a_client_that_comes_again_and_again_is_reported_once_a_minute(log_dir):
 
 
 def test_refused_connections_are_reported(log_dir):  # noqa: F811
-    from kafkalog_cli.ops.serve.server import ServerLimits
-
     with serving(log_dir, limits=ServerLimits(connections=1)) as server:
         with socket.create_connection(server.server.address, 10):
             for _ in range(3):

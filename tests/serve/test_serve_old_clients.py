@@ -75,7 +75,7 @@ def test_a_multi_fetch_has_a_response_for_each_part(server, sevens):
         (of_seven("m1", 0, 9, partition=1), 3),
         (of_seven("m1", 1 << 40, 9), 1),
         (of_seven("m1", -1, 9), 1),
-        (of_seven("badcrc", 165, 9), 2),
+        *((of_seven("badcrc", place, 9), 2) for place in (162, 165, 171)),
     ],
 )
 def test_the_errors_of_a_fetch(server, part, error):
@@ -151,8 +151,8 @@ def test_old_versions_of_fetch_have_old_formats_only(formats, version, newest):
     assert {key: first for key, first in served.items() if first != today[key]} == {1: 0, 2: 0, 8: 0, 9: 0}
 
 
-@pytest.mark.parametrize("version", [0, 1])
-def test_clients_of_0_8_commit_offsets(formats, version):
+@pytest.mark.parametrize(("version", "time_ms"), [(0, None), (1, BASE_TIME_MS), (1, 0), (1, -1)])
+def test_clients_of_0_8_commit_offsets(formats, version, time_ms):
     """Version 0 was for ZooKeeper: no offset is an error there, and -1 in version 1."""
     with serving(formats[0], old_clients_port=0) as server:  # noqa: SIM117
         with KafkaClient(server.server.addresses[1], apis=apis_for_old_clients()) as client:
@@ -165,13 +165,38 @@ def test_clients_of_0_8_commit_offsets(formats, version):
 
             assert fetched_offset() == (-1, "", 0 if version else 3)
             one = {"partitionIndex": 0, "committedOffset": 2, "committedMetadata": "m"}
-            more = {"commitTimestamp": BASE_TIME_MS} if version else {}
+            more = {"commitTimestamp": time_ms} if version else {}
             topics = [{"name": "orders", "partitions": [{**one, **more}]}]
             found = client.ask("OffsetCommit", version, groupId="g", topics=topics)
             assert found["topics"][0]["partitions"][0]["errorCode"] == 0
             assert fetched_offset() == (2, "m", 0)
             (known,) = server.committed.of_group("g").values()
-            assert (known.time_ms == BASE_TIME_MS) == bool(version)
+            assert known.time_ms == time_ms if time_ms in (BASE_TIME_MS, 0) else known.time_ms > BASE_TIME_MS
+
+
+def test_a_list_of_offsets_is_cut_at_the_high_watermark(formats):
+    """A broker puts the high watermark in place of all offsets above it, also where it is a segment's start."""
+    log_dir, _ = formats
+    (log_dir / "orders-0" / f"{3:020d}.log").write_bytes(batch_v2([R(at, BASE_TIME_MS + at, b"k") for at in (3, 4)]))
+    asked = [{"partitionIndex": 0, "timestamp": -1, "maxNumOffsets": 9}]
+    for watermark, wanted in ((5, [5, 3, 0]), (4, [4, 3, 0]), (3, [3, 3, 0]), (2, [2, 0])):
+        (log_dir / "replication-offset-checkpoint").write_text(f"0\n1\norders 0 {watermark}\n")
+        (log_dir / ".kafka_cleanshutdown").write_text('{"version": 0, "brokerEpoch": 1}')
+        with (
+            serving(log_dir, old_clients_port=0) as server,
+            KafkaClient(server.server.addresses[1], apis=apis_for_old_clients()) as client,
+        ):
+            (topic,) = client.ask("ListOffsets", 0, topics=[{"name": "orders", "partitions": asked}])["topics"]
+            assert topic["partitions"][0]["oldStyleOffsets"] == wanted
+            by_time = [{"name": "orders", "partitions": [{"partitionIndex": 0, "timestamp": BASE_TIME_MS + 3}]}]
+            (topic,) = client.ask("ListOffsets", 1, topics=by_time)["topics"]
+            assert topic["partitions"][0]["offset"] == (3 if watermark > 3 else -1)
+
+
+def test_a_request_of_0_8_that_looks_like_a_request_of_0_7(server):
+    """Its bytes are those of a MultiFetch of one topic without a name, and 0.7 has no such topic."""
+    with KafkaClient(server.server.addresses[1], apis=apis_for_old_clients()) as client:
+        assert client.ask("ListOffsets", 1, topics=[]) == {"topics": []}
 
 
 def test_random_requests_leave_nothing_behind(sevens, evidence):

@@ -133,6 +133,15 @@ def test_a_closed_segment_that_gets_other_batches_of_the_same_size_is_not_served
         assert partition(fetch(client, 30, most=1))["records"] == batches(30, 1)[0]
 
 
+@pytest.mark.parametrize("has_read", [True, False], ids=["read-before", "first-read-after"])
+def test_a_last_batch_that_lost_a_byte_is_an_error(log_dir, has_read):
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        assert not has_read or partition(fetch(client, 40, most=1))["records"] == batches(40, 1)[0]
+        with (log_dir / "orders-0" / f"{30:020d}.log").open("r+b") as log:
+            log.truncate(log.seek(0, 2) - 1)
+        assert partition(fetch(client, 40, most=1))["errorCode"] == STORAGE_ERROR
+
+
 @pytest.mark.parametrize("log_dir", [True], indirect=True)
 @pytest.mark.parametrize("has_read", [True, False], ids=["read-before", "first-read-after"])
 def test_a_repair_changes_nothing_for_clients(log_dir, has_read):

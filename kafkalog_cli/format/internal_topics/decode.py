@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
 from kafkalog_cli.format.batch import wrap_int32
 from kafkalog_cli.format.internal_topics.schema import (
     NEWEST_RELEASE,
+    NUMBERS,
     Message,
     MessageSchema,
+    NumberFields,
     Release,
     SchemaField,
     fields_by_tag,
@@ -52,16 +53,7 @@ class UnknownTag(NamedTuple):
     data: bytes
 
 
-NUMBERS = {
-    "int8": struct.Struct(">b"),
-    "bool": struct.Struct(">b"),
-    "int16": struct.Struct(">h"),
-    "uint16": struct.Struct(">H"),
-    "int32": struct.Struct(">i"),
-    "uint32": struct.Struct(">I"),
-    "int64": struct.Struct(">q"),
-    "float64": struct.Struct(">d"),
-}
+_LAYOUTS = {kind: struct.Struct(f">{letter}") for kind, letter in NUMBERS.items()}
 
 
 class WireReader:
@@ -94,21 +86,20 @@ class WireReader:
         """Number of bytes left."""
         return len(self._data) - self.position
 
-    def number(self, kind: str) -> int | float | bool:
-        """Read a number of fixed size.
+    def numbers(self, layout: struct.Struct) -> tuple[Any, ...]:
+        """Read numbers of fixed size.
 
-        Raises Undecodable if it is cut off; Java's BufferUnderflowException has no message.
+        Raises Undecodable if they are cut off; Java's BufferUnderflowException has no message.
         """
-        layout = NUMBERS[kind]
         if self.remaining < layout.size:
             raise Undecodable(CUT_OFF)
-        value = layout.unpack_from(self._data, self.position)[0]
+        found = layout.unpack_from(self._data, self.position)
         self.position += layout.size
-        return value != 0 if kind == "bool" else value  # type: ignore[no-any-return]
+        return found
 
     def integer(self, kind: str) -> int:
         """Read an integer of fixed size."""
-        return int(self.number(kind))
+        return self.numbers(_LAYOUTS[kind])[0]  # type: ignore[no-any-return]
 
     def unsigned_varint(self) -> int:
         """Read an unsigned varint as a Java int (ByteUtils.readUnsignedVarint)."""
@@ -199,7 +190,10 @@ def at_version(name: str, version: int, message: Message) -> Message:
 def _read_struct(fields: tuple[SchemaField, ...], version: int, flexible: bool, reader: WireReader) -> Message:
     found: Message = {}
     for field in fields_in(fields, version):
-        found[field.name] = _read_value(field, field.kind, version, flexible, reader)
+        if isinstance(field, NumberFields):
+            found.update(zip(field.names, reader.numbers(field.layout), strict=True))
+        else:
+            found[field.name] = _read_value(field, field.kind, version, flexible, reader)
     if not flexible:
         return found
     tagged = _read_tags(fields, version, reader)
@@ -249,7 +243,7 @@ def _read_tagged(field: SchemaField, version: int, reader: WireReader) -> Any:
 
 def _read_value(field: SchemaField, kind: str, version: int, flexible: bool, reader: WireReader) -> Any:
     if kind in NUMBERS:
-        return reader.number(kind)
+        return reader.numbers(_LAYOUTS[kind])[0]
     if kind == "string":
         return _read_string(field.name, version in field.nullable, flexible, reader)
     if kind in ("bytes", "records"):
@@ -332,76 +326,81 @@ class Spliced(Protocol):
         """The number of bytes."""
 
 
-def encode_pieces(schema: MessageSchema, version: int, message: Message) -> Iterator[bytes | Spliced]:
-    """Yield the pieces of an encoded message. A field of kind `records` may be Spliced; its size is encoded before it.
+def encode_pieces(schema: MessageSchema, version: int, message: Message) -> list[bytes | Spliced]:
+    """Return the pieces of an encoded message. A field of kind `records` may be Spliced; its size is encoded before it.
 
     Raises as `encode_message`.
     """
     if version not in schema.versions:
         raise ValueError(f"{schema.name} has no version {version}")
-    yield from _struct(schema.fields, version, version in schema.flexible, message)
+    pieces: list[bytes | Spliced] = []
+    _add_struct(pieces, schema.fields, version, version in schema.flexible, message)
+    return pieces
 
 
-def _struct(
-    fields: tuple[SchemaField, ...], version: int, flexible: bool, message: Message
-) -> Iterator[bytes | Spliced]:
+def _add_struct(
+    pieces: list[bytes | Spliced], fields: tuple[SchemaField, ...], version: int, flexible: bool, message: Message
+) -> None:
     for field in fields_in(fields, version):
-        value = message.get(field.name, field.default)
-        if field.kind in NUMBERS and value is not None:
-            yield NUMBERS[field.kind].pack(value)
+        if isinstance(field, NumberFields):
+            pieces.append(field.layout.pack(*map(message.get, field.names, field.defaults)))
         else:
-            yield from _value(field, field.kind, version, flexible, value)
+            _add_value(pieces, field, field.kind, version, flexible, message.get(field.name, field.default))
     tagged = [field for field in fields_by_tag(fields).values() if field.name in message]
     if tagged and not flexible:
         raise ValueError(f"version {version} has no tagged fields")
     if flexible:
-        yield encode_unsigned(len(tagged))
+        pieces.append(encode_unsigned(len(tagged)))
     for field in tagged:
-        data = b"".join(_tagged(field, version, message[field.name]))  # type: ignore[arg-type]
-        yield encode_unsigned(field.tag) + encode_unsigned(len(data)) + data
+        value: list[bytes | Spliced] = []
+        _add_tagged(value, field, version, message[field.name])
+        data = b"".join(value)  # type: ignore[arg-type]
+        pieces.append(encode_unsigned(field.tag) + encode_unsigned(len(data)) + data)
 
 
-def _tagged(field: SchemaField, version: int, value: Any) -> Iterator[bytes | Spliced]:
+def _add_tagged(pieces: list[bytes | Spliced], field: SchemaField, version: int, value: Any) -> None:
     if version not in field.tagged:
         raise ValueError(f"version {version} has no field {field.name}")
     if field.kind != "struct" or version not in field.nullable:
-        yield from _value(field, field.kind, version, True, value)
+        _add_value(pieces, field, field.kind, version, True, value)
     elif value is None:
-        yield b"\0"
+        pieces.append(b"\0")
     else:
-        yield b"\1"
-        yield from _struct(field.fields, version, True, value)
+        pieces.append(b"\1")
+        _add_struct(pieces, field.fields, version, True, value)
 
 
-def _value(field: SchemaField, kind: str, version: int, flexible: bool, value: Any) -> Iterator[bytes | Spliced]:
+def _add_value(  # noqa: PLR0913, PLR0917
+    pieces: list[bytes | Spliced], field: SchemaField, kind: str, version: int, flexible: bool, value: Any
+) -> None:
     if value is None and version not in field.nullable:
         raise ValueError(f"field {field.name} cannot be null in version {version}")
     if kind == "array":
-        yield from _array(field, version, flexible, value)
+        _add_array(pieces, field, version, flexible, value)
     elif kind == "struct":
         if version in field.nullable:
-            yield b"\xff" if value is None else b"\1"
+            pieces.append(b"\xff" if value is None else b"\1")
         if value is not None:
-            yield from _struct(field.fields, version, flexible, value)
+            _add_struct(pieces, field.fields, version, flexible, value)
     elif kind == "records" and hasattr(value, "size_bytes"):
-        yield encode_unsigned(value.size_bytes + 1) if flexible else struct.pack(">i", value.size_bytes)
-        yield value
+        pieces.append(encode_unsigned(value.size_bytes + 1) if flexible else struct.pack(">i", value.size_bytes))
+        pieces.append(value)
     else:
-        yield _plain(kind, flexible, value)
+        pieces.append(_plain(kind, flexible, value))
 
 
-def _array(field: SchemaField, version: int, flexible: bool, value: Any) -> Iterator[bytes | Spliced]:
+def _add_array(pieces: list[bytes | Spliced], field: SchemaField, version: int, flexible: bool, value: Any) -> None:
     if value is None:
-        yield b"\0" if flexible else _NULL_LIST
+        pieces.append(b"\0" if flexible else _NULL_LIST)
         return
-    yield encode_unsigned(len(value) + 1) if flexible else struct.pack(">i", len(value))
+    pieces.append(encode_unsigned(len(value) + 1) if flexible else struct.pack(">i", len(value)))
     for element in value:
         if element is None:
             raise ValueError(f"an element of {field.name} cannot be null")
         if field.items == "struct":
-            yield from _struct(field.fields, version, flexible, element)
+            _add_struct(pieces, field.fields, version, flexible, element)
         else:
-            yield _plain(field.items, flexible, element)
+            pieces.append(_plain(field.items, flexible, element))
 
 
 def _plain(kind: str, flexible: bool, value: Any) -> bytes:
@@ -412,7 +411,7 @@ def _plain(kind: str, flexible: bool, value: Any) -> bytes:
         if raw is None:
             raise ValueError(f"{value!r} is not a UUID")
         return raw
-    return NUMBERS[kind].pack(value)
+    return _LAYOUTS[kind].pack(value)
 
 
 def _sized(kind: str, flexible: bool, value: str | bytes | None) -> bytes:

@@ -4,6 +4,8 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache, lru_cache
+from itertools import groupby
+from struct import Struct
 from typing import Any, NamedTuple, cast
 
 from kafkalog_cli.errors import UsageError
@@ -57,10 +59,34 @@ class SchemaField:
     fields: "tuple[SchemaField, ...]"
 
 
+NUMBERS = {
+    "int8": "b", "bool": "?", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q", "float64": "d",
+}  # fmt: skip
+"""The numbers of fixed size, as the module struct names them."""
+
+
+class NumberFields(NamedTuple):
+    """Consecutive fields with numbers, which are read and written together."""
+
+    names: tuple[str, ...]
+    defaults: tuple[Any, ...]
+    layout: Struct
+
+
 @lru_cache(1024)  # a damaged record can state any version
-def fields_in(fields: tuple[SchemaField, ...], version: int) -> tuple[SchemaField, ...]:
+def fields_in(fields: tuple[SchemaField, ...], version: int) -> tuple[NumberFields | SchemaField, ...]:
     """Return the fields that `version` has outside the tagged section."""
-    return tuple(field for field in fields if field.tag < 0 and version in field.versions)
+    found: list[NumberFields | SchemaField] = []
+    present = (field for field in fields if field.tag < 0 and version in field.versions)
+    for is_number, run in groupby(present, lambda field: field.kind in NUMBERS):
+        if is_number:
+            numbers = [*run]
+            layout = Struct(">" + "".join(NUMBERS[one.kind] for one in numbers))
+            names, defaults = zip(*((one.name, one.default) for one in numbers), strict=True)
+            found.append(NumberFields(names, defaults, layout))
+        else:
+            found += run
+    return tuple(found)
 
 
 @lru_cache(1024)

@@ -16,7 +16,7 @@ from kafkalog_cli.format.fault import Fault, FaultKind, incomplete_batch
 from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.log.reading.scan import Chunk, Generation, Rows, Scan, gathered, good_rows
+from kafkalog_cli.log.reading.scan import CHUNK_BYTES, Chunk, Generation, Rows, Scan, gathered, good_rows
 
 if TYPE_CHECKING:
     from kafkalog_cli.log.reading.read_ahead import ChunkBlocks, Work
@@ -313,7 +313,9 @@ def _columns(
     """Yield the batches per chunk. Records of batches with right CRCs are passed on first, if they are wanted."""
     scan.columns_only = records is None
     rows = None if records is None else partial(_rows_to_read, base_offset)
-    for chunk, blocks in reader.ahead(scan, rows, strict=True):
+    # A small log is scanned before a thread for it has begun.
+    threads = records is not None or scan.end - scan.start > 2 * CHUNK_BYTES
+    for chunk, blocks in reader.ahead(scan, rows, strict=True, threads=threads):
         for block in blocks:
             assert records is not None
             records(block)

@@ -14,7 +14,6 @@ from kafkalog_cli.format.records import RecordColumns
 from kafkalog_cli.format.varint import encode_zigzag
 from kafkalog_cli.ops.append.reading import (
     NO_ORIGIN,
-    SMALL_BYTES,
     LineTooLong,
     NewRecord,
     Piece,
@@ -288,8 +287,6 @@ class NdjsonReader:
     def _check_long_line(self, path: str) -> None:
         """Check the first line as the plain parser does. Only that line can be long, since pieces are small."""
         newline = self._text.index(b"\n")
-        if newline <= SMALL_BYTES:
-            return
         try:
             check_json_line(bytes(memoryview(self._text)[:newline]))
         except ValueError as error:

@@ -5,18 +5,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from kafkalog_cli.change.new_partition import is_unfinished, make_alone, remove_partition
+from kafkalog_cli.change.new_partition import Made, is_unfinished, make_alone, remove_partition
 from kafkalog_cli.change.new_partitions import has_no_record
 from kafkalog_cli.disk.durable import is_half_changed, is_marker_kept, partition_left, tells_nothing_changed
 from kafkalog_cli.disk.fs import WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_partition
 from kafkalog_cli.disk.named_places import check_new_directory
 from kafkalog_cli.disk.names import DirectoryKind, FileKind
-from kafkalog_cli.errors import KafkalogError, SyncFailed, Unreadable, shell_word
+from kafkalog_cli.errors import KafkalogError, SyncFailed, Unreadable, UsageError, shell_word
 from kafkalog_cli.format.java_text import ZERO_UUID, canonical_uuid
 from kafkalog_cli.log.partition import Partition, directory_name, open_partition
 from kafkalog_cli.ops.append.append import AppendPlan
-from kafkalog_cli.ops.partition_facts import topic_id_of
+from kafkalog_cli.ops.partition_facts import topic_id_of, topic_id_on_disk
 from kafkalog_cli.ops.plans import RECOVER_FIRST
 from kafkalog_cli.ops.session.work import of_the_system
 from kafkalog_cli.ops.settings import SettingsSource
@@ -25,8 +25,9 @@ from kafkalog_cli.ops.settings import SettingsSource
 def partition_to_make(fs: WritableFilesystem, path: str) -> Partition | None:
     """Return the partition that `path` is to become.
 
-    None if its name is not a partition's, if it exists already, or if its parent directory is missing. A partition that
-    an earlier run left unfinished is made again. Raises Refused where a link is in the way, see `check_new_directory`.
+    None if its name is not a partition's, if it exists already, or if its parent directory is missing. A directory that
+    has no log, such as a broker or an earlier run left unfinished, is completed. Raises Refused where a link is in the
+    way, see `check_new_directory`.
     """
     full_path = os.path.abspath(path)  # noqa: PTH100
     name, above = directory_name(path), fs.status(full_path.rpartition("/")[0] or "/")
@@ -43,13 +44,19 @@ def is_topic_id(text: str) -> bool:
     return canonical_uuid(text) not in (None, ZERO_UUID)
 
 
-def topic_id_for(partition: Partition, wanted: str | None, settings: SettingsSource, log_dir: str | None) -> str | None:
-    """Return the topic id for a new partition: `wanted` as Kafka writes it, else that of the metadata log.
+def topic_id_for(
+    fs: WritableFilesystem, partition: Partition, wanted: str | None, settings: SettingsSource, log_dir: str | None
+) -> str | None:
+    """Return the topic id for a new partition: its directory's own, `wanted` as Kafka writes it, or the metadata log's.
 
-    None if neither is known. Raises as `SettingsSource.metadata` does.
+    None if none is known. Raises UsageError if the directory has another topic id than `wanted`, and as
+    `SettingsSource.metadata` does.
     """
-    if wanted is not None:
-        return canonical_uuid(wanted)
+    own = topic_id_on_disk(fs, f"{partition.path}/{FileKind.PARTITION_METADATA.value}")
+    if wanted is not None and own not in (None, canonical_uuid(wanted)):
+        raise UsageError(reason=f"--topic-id: {partition.path} has the topic id {own} already")
+    if own is not None or wanted is not None:
+        return own or canonical_uuid(wanted or "")
     metadata = settings.metadata(log_dir)
     topic = None if metadata is None else metadata.topics.get(partition.topic)
     return None if topic is None else topic.topic_id
@@ -70,7 +77,7 @@ def is_left_empty(fs: WritableFilesystem, path: str, topic_id: str | None) -> bo
 @contextmanager
 def made_partition(
     fs: WritableFilesystem, path: str, topic_id: str | None, now_ms: int, policy: LockPolicy
-) -> Iterator[Partition]:
+) -> Iterator[tuple[Partition, Made]]:
     """Make the partition, and remove it if the body fails, unless the body left it half changed.
 
     It stays too where `undo` of the run has to put the marker of the clean shutdown back.
@@ -80,13 +87,13 @@ def made_partition(
     """
     check_new_directory(fs, path)  # again: the partition is made in its turn, and may have become a link since
     try:
-        make_alone(fs, path, topic_id, now_ms, policy)
+        made = make_alone(fs, path, topic_id, now_ms, policy)
         try:
-            yield open_partition(fs, path)
+            yield open_partition(fs, path), made
         except BaseException as error:
             if not (is_half_changed(error) or is_marker_kept(error)):
                 with suppress(OSError, KafkalogError), lock_partition(fs, path, LockPolicy()):
-                    remove_partition(fs, path, error)
+                    remove_partition(fs, path, error, made)
             raise
     except (OSError, KafkalogError) as error:
         is_io = isinstance(error, (OSError, SyncFailed, Unreadable)) or tells_nothing_changed(error)

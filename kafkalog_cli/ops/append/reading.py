@@ -145,13 +145,14 @@ def read_records(
 
 
 class NotMeantAsRecord(ValueError):
-    """A JSON value is not an object, or an object whose fields show that it is not meant as a record."""
+    """A JSON value is not an object, or an object with a field or a value that no record has."""
 
 
 def bad_line(path: str, number: int, error: ValueError) -> BadInput:
     """Return the error for a line that is not a record.
 
-    It is NotRecords for JSON that `read` never prints: no object, an object with unknown fields, or one name twice.
+    It is NotRecords for JSON that `read` never prints: no object, an object with unknown fields, one name twice, or a
+    value that no record has. Other lines, which are not JSON or too large, are damaged rather than of another form.
     """
     kind = NotRecords if isinstance(error, (NotMeantAsRecord, RepeatedName)) else BadInput
     return kind(path=path, reason=f"line {number}: {error}")
@@ -173,13 +174,16 @@ def parse_ndjson(line: bytes, *, with_origin: bool = False) -> NewRecord | None:
         if isinstance(schema, str) and schema.startswith("kafkalog.") and kind in _SKIPPED:
             return None
         raise NotMeantAsRecord(f"an object of type {kind!r} is not a record; {LINES_HINT}")
-    if found.get("control") is not None:
+    control = found.get("control")
+    if control is not None and not isinstance(control, dict):
+        raise _not("control", "null or an object")
+    if control is not None:
         _check_fields(found, frozenset({"control"}))
         return None
     _check_fields(found, _FIELDS - {"schema", "type"} if with_origin else _CONTENTS)
-    headers = found.get("headers") or []
+    headers = [] if found.get("headers") is None else found["headers"]
     if not isinstance(headers, list):
-        raise _not("headers", "a list")
+        raise _not("headers", "null or a list")
     return NewRecord(
         _bytes(found.get("key"), "key"),
         _bytes(found.get("value"), "value"),
@@ -232,7 +236,7 @@ def _timestamp(found: dict[str, Any]) -> int | None:
     if isinstance(timestamp, bool) or not isinstance(timestamp, int):
         raise _not("timestamp_ms", "a number of milliseconds")
     if not NO_TIMESTAMP <= timestamp <= _LARGEST_TIMESTAMP:
-        raise ValueError(f"timestamp_ms {timestamp} is not possible in a record")
+        raise NotMeantAsRecord(f"timestamp_ms {timestamp} is not possible in a record")
     return timestamp
 
 
@@ -270,30 +274,32 @@ def _bytes(found: Any, what: str) -> bytes | None:
     if found is None:
         return None
     if isinstance(found, str):
-        return _utf8(found)
+        return utf8_of(found)
     if not isinstance(found, dict) or not isinstance(found.get("data"), str) or "missing_bytes" in found:
         raise _not(what, "null, a string, or an object with encoding and data")
     if found.get("encoding") == "utf-8":
-        return _utf8(found["data"])
+        return utf8_of(found["data"])
     if found.get("encoding") == "base64":
         try:
             if len(found["data"]) % 4:  # Python 3.10 does not check this
                 raise binascii.Error("incorrect padding")
             return base64.b64decode(found["data"], validate=True)
         except binascii.Error as error:
-            raise ValueError(f"the {what} is not base64: {error}") from error
+            raise NotMeantAsRecord(f"the {what} is not base64: {error}") from error
     raise _not(f"encoding of the {what}", "utf-8 or base64")
 
 
-def _utf8(text: str) -> bytes:
+def utf8_of(text: str) -> bytes:
+    """Return the bytes of a text. Raises NotMeantAsRecord if half of a pair of surrogates has none."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        raise ValueError(f"half of a surrogate pair: {error.object[error.start : error.end]!r}") from error
+        half = error.object[error.start : error.end]
+        raise NotMeantAsRecord(f"half of a surrogate pair: {half!r}") from error
 
 
-def _not(what: str, wanted: str) -> ValueError:
-    return ValueError(f"{what} must be {wanted}")
+def _not(what: str, wanted: str) -> NotMeantAsRecord:
+    return NotMeantAsRecord(f"{what} must be {wanted}")
 
 
 SMALL_BYTES = 4 * MEBIBYTE
@@ -313,17 +319,28 @@ class RepeatedName(ValueError):
 def parse_json_line(line: bytes) -> Any:
     """Return the value of a line.
 
-    Raises ValueError if it is not JSON, or as `check_json_line` does, and RepeatedName.
+    Raises ValueError if it is not JSON, or as `check_json_line` does, RepeatedName, and NotMeantAsRecord for a number
+    with more digits than Python reads.
     """
     check_json_line(line)
     try:
-        return json.loads(line, object_pairs_hook=_object)
+        return json.loads(line, object_pairs_hook=_object, parse_constant=_no_constant)
     except RepeatedName:
         raise
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
-    except ValueError as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, _NoConstant) as error:
         raise ValueError(f"no JSON: {error}; {LINES_HINT}") from error
+    except ValueError as error:  # the limit of Python for whole numbers
+        raise NotMeantAsRecord("it has a number with thousands of digits, which no record has") from error
+
+
+class _NoConstant(ValueError):
+    """A line has NaN or Infinity, which Python's parser takes, though they are not JSON."""
+
+
+def _no_constant(name: str) -> Any:
+    raise _NoConstant(f"{name} is not a number of JSON")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
+from kafkalog_cli.change.new_partition import Made
 from kafkalog_cli.disk.durable import is_half_changed
 from kafkalog_cli.disk.names import FileKind, segment_file_name
 from kafkalog_cli.errors import KafkalogError, NotChanged, PartitionLeft, UsageError
@@ -98,6 +99,7 @@ class Appending:
         self._options = options
         self._inputs = inputs
         self._made: str | None = None
+        self._made_files: Made | None = None
         self._sorted: SortedLines | None = None
         self.appended: dict[int, int] = {}
         self.end_offsets: dict[int, int] = {}
@@ -205,15 +207,18 @@ class Appending:
         return changed
 
     def _append_to_new(self, work: Work, path: str) -> Changed[AppendPlan]:
-        topic_id = topic_id_for(work.partition, self._options.topic_id, work.settings, work.log_dir)
-        if work.fs.status(path) is None:
+        topic_id = topic_id_for(work.fs, work.partition, self._options.topic_id, work.settings, work.log_dir)
+        is_missing = work.fs.status(path) is None
+        if is_missing:
             facts = facts_of_new(work.fs, work.partition, work.log_dir, work.settings, work.places)
             work.check(Action.APPEND, facts=facts, makes_directory=True, topic_id=topic_id)
         if work.dry_run:
-            raise NotChanged(path=path, reason="the partition does not exist yet, and a dry run makes none")
+            what = "the partition does not exist" if is_missing else "the directory has no segment"
+            raise NotChanged(path=path, reason=f"{what} yet, and a dry run makes none")
         work.report_now()
         try:
-            with made_partition(work.fs, path, topic_id, work.clock.now_ms, work.lock_policy) as work.partition:
+            with made_partition(work.fs, path, topic_id, work.clock.now_ms, work.lock_policy) as found:
+                work.partition, self._made_files = found
                 changed = self._append_to(work)
                 if changed.plan.is_refused:
                     raise _NotMadeError(replace(changed, plan=refused_to_make(changed.plan)))
@@ -228,7 +233,10 @@ class Appending:
             if not is_told and may_be_there(work.fs, path):
                 work.note("new-partition", "this partition was made, and stays", path)
             raise
-        work.note("new-partition", "this partition was made; undo removes it", path)
+        if is_missing:
+            work.note("new-partition", "this partition was made; undo removes it", path)
+        else:
+            work.note("new-partition", "the first segment of an empty partition was made; undo removes it", path)
         return changed
 
     def _append_to(self, work: Work) -> Changed[AppendPlan]:
@@ -257,7 +265,9 @@ class Appending:
         return plan
 
     def _apply(self, work: Work, plan: AppendPlan) -> Changed[AppendPlan]:
-        run = replace(work.run_info(plan.settings), makes_directory=self._made is not None)
+        made, run = self._made_files, work.run_info(plan.settings)
+        if made is not None:
+            run = replace(run, makes_directory=made.is_directory, makes_files=() if made.is_directory else made.files)
         with self._ahead(self._records(work)) as records:
             result = apply_append(
                 *(work.fs, plan, records, run, self._request(work)),

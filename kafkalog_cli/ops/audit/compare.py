@@ -269,7 +269,7 @@ def _rows(table: Any) -> list[Row]:
     return found
 
 
-_MOST_MS = ((1 << 63) - 1) // 1000
+_MOST_MS = (1 << 63) // 1000
 """Larger timestamps become null, because Spark counts microseconds."""
 
 

@@ -1,16 +1,19 @@
 """Checks offset index entries against the batches of their segment: their positions, and the style of the entries."""
 
+from __future__ import annotations
+
 import heapq
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum, unique
-from itertools import compress
-from operator import ge, gt
+from itertools import compress, repeat
+from operator import eq, ge, gt
 
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.format.batch import NO_OFFSET, Batch, BatchArrays
+from kafkalog_cli.format.batch import NO_OFFSET, RECORD_BATCH_MAGIC, Batch, BatchArrays
+from kafkalog_cli.format.columns import any_row, as_array, ascends
 from kafkalog_cli.format.index import OffsetIndex
 from kafkalog_cli.ops.checks.file_report import ANY_STYLE, Entry, Style, Verdict, verdict_code, worst_code
 from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk
@@ -99,8 +102,11 @@ class OffsetIndexCheck:
         """Check the entries that point into `batch_run`."""
         order, positions, at = self._order, self._position, self._next
         count = len(order)
-        if isinstance(batch_run.batches, BatchArrays) and isinstance(order, range):
-            at = self._see_many(batch_run, batch_run.batches, at)
+        if isinstance(order, range):
+            if isinstance(batch_run.batches, BatchArrays):
+                at = self._see_many(batch_run, batch_run.batches, at)
+            else:
+                at = self._see_plain(batch_run, at)
         while at < count and positions[order[at]] < batch_run.end:
             slot = order[at]
             if self._finding[slot] == EntryFinding.FITS:
@@ -144,6 +150,25 @@ class OffsetIndexCheck:
             np.frombuffer(column, np.int64)[slots][fits] = values[rows][fits]
         return end if fits.all() else at
 
+    def _see_plain(self, batch_run: BatchRun, at: int) -> int:
+        """See `_see_many`, for columns of plain integers: no code in Python runs for each entry."""
+        end = bisect_left(self._position, batch_run.end, at)
+        slots, row_at = slice(at, end), {start: row for row, start in enumerate(batch_run.position)}
+        positions, offsets = self._position[slots], self._offset[slots]
+        rows = [*map(row_at.get, positions, repeat(NO_BATCH))]
+        if not rows or NO_BATCH in rows or not positions[0] or min(batch_run.batches.magic) < RECORD_BATCH_MAGIC:
+            return at
+        first, last = (
+            array("q", map(column.__getitem__, rows)) for column in (batch_run.base_offset, batch_run.last_offset)
+        )
+        if last != offsets:
+            return at
+        styles = bytes([int(_BATCH_END), int(ANY_STYLE)])
+        self._finding[slots] = bytes([EntryFinding.FITS]) * len(rows)
+        self._style[slots] = bytes(map(styles.__getitem__, map(eq, first, last)))
+        self._batch[slots], self._batch_first[slots], self._batch_last[slots] = positions, first, last
+        return end
+
     def finish(self, walk: SegmentWalk) -> None:
         """End the check after the whole log: entries that point after its last batch are beyond the end."""
         for slot in self._order[self._next :]:
@@ -184,7 +209,9 @@ class OffsetIndexCheck:
 
     def style_counts(self) -> Counter[Style]:
         """Return the number of right entries by the styles that they fit."""
-        right = bytes(compress(self._style, map(int(EntryFinding.FITS).__eq__, self._finding)))
+        all_fit = self._finding.count(EntryFinding.FITS) == len(self)
+        fits = map(int(EntryFinding.FITS).__eq__, self._finding)
+        right = self._style if all_fit else bytes(compress(self._style, fits))
         return Counter({_STYLES[style]: right.count(style) for style in set(right)})
 
     def worst(self) -> ExitCode:
@@ -266,7 +293,7 @@ class OffsetIndexCheck:
 
     def _look_at_calls(self) -> None:
         """Check that each append call ends before the batch that the next entry points to."""
-        if not any(map(ge, self._call_end, self._position[1:])):
+        if not any_row(ge, as_array(self._call_end)[:-1], as_array(self._position)[1:]):
             return
         for slot in range(len(self) - 1):
             follows = self._finding[slot + 1] == EntryFinding.FITS and self._position[slot + 1] > self._position[slot]
@@ -304,13 +331,14 @@ class OffsetIndexCheck:
         }.get(finding, "")
 
 
-def rises(keys: Sequence[int], before: int) -> bool:
+def rises(keys: array[int], before: int) -> bool:
     """Whether each key is larger than the key before it, and the first is larger than `before`."""
-    return not keys or (keys[0] > before and not any(map(ge, keys, keys[1:])))
+    return not keys or (keys[0] > before and ascends(as_array(keys)))
 
 
-def ascending(keys: Sequence[int]) -> Sequence[int]:
+def ascending(keys: array[int]) -> Sequence[int]:
     """Return the slots in the order of their keys: a range if the keys are already in order."""
-    if not any(map(gt, keys, keys[1:])):
+    column = as_array(keys)
+    if not any_row(gt, column[:-1], column[1:]):
         return range(len(keys))
     return sorted(range(len(keys)), key=keys.__getitem__)

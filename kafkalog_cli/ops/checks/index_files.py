@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum, unique
 from functools import cache, lru_cache
+from itertools import repeat
+from operator import lt
 from typing import Any, NamedTuple, cast
 
 from kafkalog_cli.disk.fs import ReadableFile
@@ -31,7 +33,7 @@ from kafkalog_cli.ops.checks.file_report import (
     worst_code,
 )
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
-from kafkalog_cli.ops.checks.index_check import OffsetIndexCheck, RecordOffsets, ascending, rises
+from kafkalog_cli.ops.checks.index_check import NO_BATCH, OffsetIndexCheck, RecordOffsets, ascending, rises
 from kafkalog_cli.ops.checks.log_questions import Watch
 from kafkalog_cli.ops.checks.segment_walk import BatchRun, SegmentWalk, record_offsets
 from kafkalog_cli.ops.checks.sidecar_files import (
@@ -298,8 +300,11 @@ class TimeIndexCheck:
         """Check the entries whose offsets are in `batch_run`."""
         order, offsets, at = self._order, self._offset, self._next
         count, last_offset = len(order), batch_run.last_reached
-        if isinstance(batch_run.batches, BatchArrays) and batch_run.is_ordered and isinstance(order, range):
-            at = self._see_many(batch_run, batch_run.batches, at)
+        if batch_run.is_ordered and isinstance(order, range):
+            if isinstance(batch_run.batches, BatchArrays):
+                at = self._see_many(batch_run, batch_run.batches, at)
+            else:
+                at = self._see_plain(batch_run, at)
         while at < count and offsets[order[at]] <= last_offset:
             slot = order[at]
             if self._finding[slot] == TimeFinding.FITS:
@@ -330,6 +335,21 @@ class TimeIndexCheck:
         np.frombuffer(self._finding, np.uint8)[slots][fits] = TimeFinding.FITS
         np.frombuffer(self._largest, np.int64)[slots][fits] = timestamp[fits]
         return end if fits.all() else at
+
+    def _see_plain(self, batch_run: BatchRun, at: int) -> int:
+        """See `_see_many`, for columns of plain integers: no code in Python runs for each entry."""
+        end = bisect_right(self._offset, batch_run.last_reached, at)
+        slots, row_of = slice(at, end), {last: row for row, last in enumerate(batch_run.last_offset)}
+        timestamps = self._timestamp[slots]
+        rows = [*map(row_of.get, self._offset[slots], repeat(NO_BATCH))]
+        if not rows or NO_BATCH in rows or array("q", map(batch_run.max_timestamp.__getitem__, rows)) != timestamps:
+            return at
+        before = (batch_run.timestamp_before, *batch_run.timestamp_so_far)  # each row
+        if not all(map(lt, map(before.__getitem__, rows), timestamps)):
+            return at
+        self._finding[slots] = bytes([TimeFinding.FITS]) * len(rows)
+        self._largest[slots] = timestamps
+        return end
 
     def finish(self, walk: SegmentWalk) -> None:
         """End the check after the whole log: offsets that no batch reached are beyond the end."""

@@ -68,14 +68,30 @@ class PartitionReports:
         self._segments: dict[int, Segment] = {s.base_offset: s for s in partition.segments if not s.is_seven}
         self._next_offsets = dict(pairwise(sorted(self._segments)))
         self._hold_changing()
-        try:
-            found = log_range(read_context.fs, partition, read_context.limits, read_context.choice)
-        except KafkalogError:  # reported with the segment
-            found = None
-        self._watch = Watch(found or UNKNOWN_RANGE, observer=observer)
+        self._partition = partition
+        self._is_range_walked = wanted is None and observer is not None and self._is_first_of_one_segment()
+        self._watch = Watch(UNKNOWN_RANGE if self._is_range_walked else self._range(), observer=observer)
         self._log_end: int | None = None
         self._last_walk: SegmentWalk | None = None
         self._ask()
+
+    def _is_first_of_one_segment(self) -> bool:
+        """Whether the log is one segment, which is walked before any report: its end need not be searched before."""
+        offsets = (file.name.offset for file in self._files.all)
+        first = min((offset for offset in offsets if offset is not None), default=None)
+        return len(self._partition.segments) == 1 and first in self._segments
+
+    def _range(self, walk: SegmentWalk | None = None) -> LogBounds:
+        """Return the offsets of the log, from the walk of its only segment if that met no damage."""
+        if walk is not None and walk.is_sound:
+            start = self._partition.segments[0].base_offset
+            return LogBounds(start, start if walk.last_offset is None else walk.last_offset + 1)
+        context = self._read_context
+        try:
+            found = log_range(context.fs, self._partition, context.limits, context.choice)
+        except KafkalogError:  # reported with the segment
+            found = None
+        return found or UNKNOWN_RANGE
 
     @property
     def log(self) -> LogBounds | None:
@@ -177,7 +193,8 @@ class PartitionReports:
         name = FileName(segment.log.path.rpartition("/")[2], FileKind.LOG, WorkState.IN_PLACE, segment.base_offset)
         log = SidecarFile(name, segment.log)
         found = SegmentFiles(log, indexes, segment, self._next_offsets.get(segment.base_offset))
-        reports = SegmentReports(self._read_context, self._files, found, self._watch)
+        range_of = self._range if self._is_range_walked else None
+        reports = SegmentReports(self._read_context, self._files, found, self._watch, range_of)
         if self._log_end is not None and self._log_end < segment.base_offset:
             last = segment.base_offset - 1
             message = f"no segment covers offsets {self._log_end} to {last}: lost, or removed by compaction"
@@ -295,6 +312,8 @@ class PartitionReports:
 
     def _first_batch(self) -> Batch | None:
         """Return the header of the first batch in the last non-empty segment, None if it cannot be read."""
+        if self._last_walk is not None and self._last_walk.first_batch is not None:
+            return self._last_walk.first_batch
         for base in sorted(self._segments, reverse=True):
             log = self._segments[base].log
             if log.size_bytes:

@@ -49,11 +49,20 @@ class SegmentFiles:
 class SegmentReports:
     """The reports on a segment in place, or on a segment with a work suffix. Iterate for them.
 
-    Afterwards `walk` has the facts about the log; None if the log was not read to its end.
+    Afterwards `walk` has the facts about the log; None if the log was not read to its end. `range_of` returns the
+    offsets of the partition from that walk, if they are not known before.
     """
 
-    def __init__(self, read_context: ReadContext, files: DirectoryFiles, segment: SegmentFiles, watch: Watch) -> None:
+    def __init__(
+        self,
+        read_context: ReadContext,
+        files: DirectoryFiles,
+        segment: SegmentFiles,
+        watch: Watch,
+        range_of: Callable[[SegmentWalk | None], LogBounds] | None = None,
+    ) -> None:
         self.walk: SegmentWalk | None = None
+        self._range_of = range_of
         self._read_context = read_context
         self._files = files
         self._segment = segment
@@ -83,6 +92,8 @@ class SegmentReports:
             ]
             if log.file is not None:
                 self._look_through(log.file, indexes)
+            if self._range_of is not None:
+                self._watch.log = self._range_of(self.walk)
             if self._notes and segment.log is not None:
                 yield files.report(segment.log, notes=self._notes)
             is_closed = segment.segment is not None and segment.next_offset is not None
@@ -180,7 +191,7 @@ class SegmentReports:
 
     def _missing(self, log: ReadableFile, base_offset: int) -> Iterator[FileReport]:
         """Yield reports on missing indexes that a broker would have beside a log with batches."""
-        first = header_at(log, 0)
+        first = header_at(log, 0) if self.walk is None or self.walk.first_batch is None else self.walk.first_batch
         if not isinstance(first, Batch):
             return
         there = {file.name.kind for file in self._files.at(base_offset) if file.name.state is WorkState.IN_PLACE}

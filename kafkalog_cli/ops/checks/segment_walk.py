@@ -164,6 +164,7 @@ class SegmentWalk:
     `last_magic` its magic. `last_offset` (None: no batch) and `largest_timestamp` are the largest of all batches.
     `fault` ended the last chain. `damaged` and `damaged_count` are the breaks before it, as in the reader.
     `disordered_at` and `unknown_magic_at` are the positions of the first batches with these faults, None without.
+    `first_batch` is the batch at byte 0 of the file, None if the walk did not meet it.
     `next_offset` is the base offset of the next segment: a batch that reaches it is out of order, too.
     """
 
@@ -179,6 +180,7 @@ class SegmentWalk:
     ) -> None:
         self.file = file
         self.end_position = start
+        self.first_batch: Batch | None = None
         self.last_offset: int | None = None
         self.last_magic: int | None = None
         self.largest_timestamp = NO_TIMESTAMP
@@ -221,6 +223,11 @@ class SegmentWalk:
         return self._reader.damaged_count
 
     @property
+    def is_sound(self) -> bool:
+        """Whether the walk met no damage, and offsets increase: its last offset is that of the log then."""
+        return self.fault is None and not (self.damaged_count or self.bad_crcs) and self.disordered_at is None
+
+    @property
     def first_bad(self) -> int | None:
         """The position of the first damage in bytes, None without damage."""
         return self._damage.first_bad
@@ -232,6 +239,8 @@ class SegmentWalk:
         return self._damage.exit_code(fs, self.file, self._reader.scanned_bytes, self._limits)
 
     def _look_at(self, batch_run: BatchRun) -> None:
+        if self.last_offset is None and not batch_run.batches.position[0]:
+            self.first_batch = batch_run.batches.row(0)
         self.end_position = batch_run.end
         self.last_offset = batch_run.last_reached
         self.largest_timestamp = batch_run.largest_timestamp

@@ -16,6 +16,7 @@ from kafkalog_cli.disk.fs import (
 from kafkalog_cli.disk.names import DirectoryName, FileKind, FileName, WorkState, classify_file
 from kafkalog_cli.errors import ExitCode, KafkalogError
 from kafkalog_cli.format.index import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
+from kafkalog_cli.log.partition import entries_of_log
 from kafkalog_cli.log.reading.scan import read_readable
 from kafkalog_cli.ops.checks.file_report import (
     Entry,
@@ -121,7 +122,7 @@ class DirectoryFiles:
         self._left_bytes = MOST_REMEMBERED_BYTES
         self.all = [
             SidecarFile(classify_file(entry.path.rpartition("/")[2]), entry)
-            for entry in listed or fs.list_directory(path)
+            for entry in listed or entries_of_log(fs, path)
             if entry.is_file
         ]
         self._at: dict[int | None, list[SidecarFile]] = {}

@@ -15,7 +15,7 @@ from kafkalog_cli.errors import BadInput, ExitCode, KafkalogError
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition, open_logdir, open_partition
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.ops.append.reading import file_pieces, parse_ndjson
+from kafkalog_cli.ops.append.reading import bad_line, file_pieces, parse_ndjson
 from kafkalog_cli.ops.compact.plan import (
     MOST_OFFSETS,
     Choice,
@@ -47,7 +47,7 @@ def read_keys(lines: Iterable[bytes | None], path: str, *, is_ndjson: bool) -> K
         try:
             key = _key_of(line, is_ndjson=is_ndjson) if line else None
         except ValueError as error:
-            raise BadInput(path=path, reason=f"line {number}: {error}") from error
+            raise bad_line(path, number, error) from error
         if key is not None:
             keys.append(key)
             numbers.append(number)

@@ -198,7 +198,7 @@ class Planner:
         )
         found = next((TopicId(*one) for one in candidates if one[0] is not None), TopicId(None))
         if found.topic_id is None:
-            several = f" (the input has {len(of_files)})" if len(of_files) > 1 else ""
+            several = f" (the input has {len(of_files)})" if of_files else ""
             told = (
                 "no topic id is known: a broker sets its partitions aside as -stray and starts empty"
                 " partitions. Give --topic-id"

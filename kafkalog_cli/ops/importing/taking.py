@@ -8,7 +8,15 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import BadInput, UsageError
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.compression import Codec
-from kafkalog_cli.ops.append.reading import LINES_HINT, PieceLines, file_pieces, parse_ndjson, read_records
+from kafkalog_cli.ops.append.reading import (
+    LINES_HINT,
+    NotMeantAsRecord,
+    PieceLines,
+    file_pieces,
+    parse_ndjson,
+    read_records,
+    utf8_of,
+)
 
 MOST_OFFSET = (1 << 63) - 2
 """The largest offset of a record, since the log's end is one more."""
@@ -164,8 +172,12 @@ def _row(line: bytes) -> dict[str, Any] | None:
         return None
     fields = json.loads(line)
     for name in ("topic", "codec"):
-        if not isinstance(fields.get(name), str | None):
-            raise ValueError(f"{name} must be a string")
+        text = fields.get(name)
+        if not isinstance(text, str | None):
+            raise NotMeantAsRecord(f"{name} must be a string")
+        utf8_of(text or "")
+    if not isinstance(fields.get("transactional"), bool | None):
+        raise NotMeantAsRecord("transactional must be true, false or null")
     origin = record.origin
     return {
         "key": record.key,

@@ -12,6 +12,7 @@ from enum import Enum, unique
 from typing import NamedTuple, TypeVar
 
 from kafkalog_cli.change.new_partitions import ImportLeftovers, import_leftovers
+from kafkalog_cli.disk.directory_contents import is_root_file
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, read_all
 from kafkalog_cli.disk.names import ROOT_KINDS, DirectoryKind, FileKind, WorkState, classify_directory, classify_file
 from kafkalog_cli.disk.posix_lock import LockOwner, import_owner, lock_owner
@@ -169,7 +170,7 @@ def root_above(fs: Filesystem, partition_path: str, ask_lock: AskLock = lock_own
         entries = fs.list_directory(path)
     except KafkalogError:
         return None
-    if not _root_files(entries):
+    if not any(map(is_root_file, entries)):
         return None
     directories = frozenset(entry.path for entry in entries if entry.is_directory)
     return _root(fs, path, entries, directories, ask_lock)
@@ -182,7 +183,7 @@ def broker_root(fs: Filesystem, path: str) -> LogDirRoot | None:
     """
     found = ((kind, fs.status(f"{path}/{kind.value}")) for kind in ROOT_KINDS)
     files = {kind: status for kind, status in found if status is not None and status.is_file}
-    if not files:
+    if not any(map(is_root_file, files.values())):
         return None
     owner, problem = _ask(lock_owner, path)
     return LogDirRoot(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.change.new_partition import remove_all
-from kafkalog_cli.disk.directory_contents import check_layout, looks_like_partition
+from kafkalog_cli.disk.directory_contents import check_layout
 from kafkalog_cli.disk.durable import sync_directory
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, WritableFilesystem
 from kafkalog_cli.disk.named_places import check_new_directory
@@ -17,6 +17,7 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.log.partition import open_logdir
 from kafkalog_cli.ops.metadump.files import COPIED_KINDS, Counts, FileCopier
 from kafkalog_cli.ops.metadump.internal_records import InternalRecords, Pseudonyms
+from kafkalog_cli.ops.same_place import is_of_a_broker
 from kafkalog_cli.ops.session.work import of_the_system
 
 PARTIAL = ".partial"
@@ -172,16 +173,9 @@ def _check_out(fs: WritableFilesystem, out: str, log_dirs: Sequence[str]) -> Non
         raise UsageError(reason=f"there is no directory {directory} for the copy")
     sources = {os.path.realpath(path) for path in log_dirs}
     while directory != "/":
-        if directory in sources or _is_of_a_broker(fs, directory):
+        if directory in sources or is_of_a_broker(fs, directory):
             raise Refused(path=out, reason=f"it would be in {directory}, which is a broker's; give another place")
         directory = os.path.dirname(directory)  # noqa: PTH120
-
-
-def _is_of_a_broker(fs: Filesystem, directory: str) -> bool:
-    if any(fs.status(f"{directory}/{kind.value}") is not None for kind in ROOT_KINDS if kind not in _LEFT_OUT):
-        return True
-    name = classify_directory(directory.rpartition("/")[2])
-    return name.topic is not None and looks_like_partition(fs.list_directory(directory))
 
 
 def _is_partition(name: str) -> bool:

@@ -310,7 +310,7 @@ class InternalRecords:
     def _embedded(self, name: str, data: bytes) -> bytes:
         """Return a subscription or assignment of a consumer; filler for other protocols, which it may also be."""
         opaque = self.opaque
-        made = data[:2] + self._message(name, _SHORT.unpack_from(data)[0], data[2:]) if len(data) >= 2 else data
+        made = data[:2] + self._message(name, int.from_bytes(data[:2], "big", signed=True), data[2:])
         if self.opaque != opaque:
             self.opaque = opaque
             return filler(len(data))

@@ -361,8 +361,6 @@ def _without(block: RecordBlock, is_bad: Callable[[Row], bool]) -> RecordBlock:
 
 def _is_good(file: ReadableFile, batch: Batch) -> bool:
     limits = DEFAULT_LIMITS._replace(max_batch_bytes=max(batch.size_bytes, DEFAULT_LIMITS.max_batch_bytes))
-    if batch.size_bytes > limits.max_batch_bytes:
-        return False
     return any(batches.valid[0] for batches in SegmentReader.of_batch(file, batch, limits).batches())
 
 

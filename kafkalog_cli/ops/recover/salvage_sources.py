@@ -96,15 +96,13 @@ def _walked(file: ReadableFile, settings: LoadSettings) -> tuple[list[int], int 
     """Return the last offsets of the batches with right CRCs, and the least first offset."""
     walk = SegmentWalk(file, settings.limits, settings.kernels)
     lasts: list[int] = []
-    first: int | None = None
+    firsts: list[int] = []
     for batch_run in walk:
         for row, valid in enumerate(batch_run.batches.valid):
-            if not valid:
-                continue
-            lasts.append(batch_run.last_offset[row])
-            if first is None or batch_run.offsets_of(row)[0] < first:
-                first = _first_of(file, batch_run, row, settings)
-    return lasts, first
+            if valid:
+                lasts.append(batch_run.last_offset[row])
+                firsts.append(_first_of(file, batch_run, row, settings))
+    return lasts, min(firsts, default=None)
 
 
 def _first_of(file: ReadableFile, batch_run: BatchRun, row: int, settings: LoadSettings) -> int:

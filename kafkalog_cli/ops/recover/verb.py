@@ -203,6 +203,8 @@ class Copied:
         """The commands that check the copy and put it in the place of the damaged log; "" if nothing was copied."""
         if not self.salvaged.batches:
             return ""
+        if not self.replacing:
+            return self.checking
         away, back, repair = self.replacing
         replace = f"With the broker stopped, {away}, {back} and {repair} put it in the place of the damaged log"
         return f"{self.checking}. {replace}"
@@ -214,7 +216,12 @@ class Copied:
 
     @property
     def replacing(self) -> tuple[str, ...]:
-        """The commands, between backticks, that put the copy in the place of the damaged log, in their order."""
+        """The commands, between backticks, that put the copy in the place of the damaged log, in their order.
+
+        None for a directory without the name of a partition: it may have files of others.
+        """
+        if self.partition.directory.topic is None:
+            return ()
         commands = (
             "`mv -nT PATH PATH_AWAY`",
             f"`mv -nT {shell_word(self.salvaged.path)} PATH`",

@@ -213,9 +213,8 @@ def _first_offset(log_dirs: LogDirs, request: ReplayRequest, copy: Copy) -> int:
     view = broker_view(log_dirs.fs, copy.partition)
     read = request.read
     if isinstance(read.start, int):
-        if read.start > copy.bounds.end:
-            return copy.bounds.end
-        read = ReadRequest(max(read.start, copy.bounds.start), from_time_ms=read.from_time_ms)
+        start = min(max(read.start, copy.bounds.start), copy.bounds.end)
+        read = ReadRequest(start, from_time_ms=read.from_time_ms)
     try:
         return read_range(log_dirs.fs, copy.partition, read, view).first
     except OffsetOutOfRange:

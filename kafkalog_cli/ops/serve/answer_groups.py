@@ -78,12 +78,10 @@ def join(broker: Broker, request: Request) -> Message:
     body, caller = request.body, request.caller
     if body["groupId"] in broker.consumer_groups.groups():
         return {"errorCode": ApiError.INCONSISTENT_GROUP_PROTOCOL, "memberId": body["memberId"], "generationId": -1}
-    session = body["sessionTimeoutMs"]
-    rebalance = body.get("rebalanceTimeoutMs", -1)
     found = broker.groups.join(
         Joining(
             body["groupId"], body["memberId"], body.get("groupInstanceId"), caller.client_id, caller.client_host,
-            session, session if rebalance < 0 else rebalance, body["protocolType"],
+            body["sessionTimeoutMs"], body["rebalanceTimeoutMs"], body["protocolType"],
             [(one["name"], one["metadata"]) for one in body["protocols"]], request.version >= _KNOWN_ID,
         )
     )  # fmt: skip

@@ -68,7 +68,7 @@ def _offsets_before(broker: Broker, partition: ServedPartition, asked: Message) 
 
 
 def _found(partition: ServedPartition, request: Request, timestamp: int) -> _Answer:
-    if timestamp < EARLIEST and request.version < _SINCE.get(timestamp, 0):
+    if request.version < _SINCE.get(timestamp, 0):
         return _Answer(error=ApiError.UNSUPPORTED_VERSION)
     if timestamp in (EARLIEST, _EARLIEST_LOCAL):
         return _Answer(partition.start)

@@ -64,10 +64,10 @@ def read_seven(frame: bytes) -> SevenRequest | None:
 
     The request of a newer client has its version where the length of a topic or a count is here, and a longer rest.
     """
-    kind = _INT16.unpack_from(frame)[0] if len(frame) >= _INT16.size else 0
-    if kind not in set(_Kind):
-        return None
     try:
+        kind = _INT16.unpack_from(frame)[0]
+        if kind not in set(_Kind):
+            return None
         count, at = (_INT16.unpack_from(frame, 2)[0], 4) if kind == _Kind.MULTI_FETCH else (1, 2)
         asked: list[_Asked] = []
         while len(asked) < count:

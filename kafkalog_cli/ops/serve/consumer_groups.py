@@ -23,6 +23,7 @@ ASSIGNORS = (UNIFORM, RANGE)
 _SESSION_SECONDS = 45.0
 _JOINING, _LEAVING, _AWAY = 0, -1, -2
 """Epochs of requests: to join, to leave, and of a static member that will come back."""
+_NO_TIMEOUT = -1
 _MOST_MEMBERS = 1000
 
 Place = tuple[str, int]
@@ -183,8 +184,8 @@ class ConsumerGroupCoordinator:
         if (
             not asked.group_id
             or (asked.topics is None and asked.pattern is None)
-            or asked.rebalance_ms <= 0
-            or asked.owned
+            or asked.rebalance_ms == _NO_TIMEOUT
+            or asked.owned != NOTHING
         ):
             message = "a member joins with a group id, topics, a rebalance timeout, and without partitions"
             return Beaten(ApiError.INVALID_REQUEST, member_id, message=message)

@@ -4,19 +4,16 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from kafkalog_cli.broker.leader_epochs import LeaderEpochs
+from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.format.checkpoint import EpochEntry
 from kafkalog_cli.log.checkpoints import read_leader_epochs
+from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition
 
 NO_EPOCH = -1
 NO_OFFSET = -1
-
-
-class EpochStart(NamedTuple):
-    """An epoch, and the offset of its first record."""
-
-    epoch: int
-    start: int
 
 
 class EpochEnd(NamedTuple):
@@ -29,13 +26,9 @@ class EpochEnd(NamedTuple):
 class EpochHistory:
     """Leader epochs with ascending numbers and offsets."""
 
-    def __init__(self, entries: Sequence[EpochStart]) -> None:
-        kept: list[EpochStart] = []
-        for entry in entries:
-            if not kept or (entry.epoch > kept[-1].epoch and entry.start >= kept[-1].start):
-                kept.append(entry)
-        self._epochs = [entry.epoch for entry in kept]
-        self._starts = [entry.start for entry in kept]
+    def __init__(self, entries: Sequence[EpochEntry]) -> None:
+        self._epochs = [entry.epoch for entry in entries]
+        self._starts = [entry.start_offset for entry in entries]
 
     @property
     def latest(self) -> int:
@@ -64,11 +57,16 @@ class EpochHistory:
         return EpochEnd(self._epochs[place - 1], self._starts[place])
 
 
-def leader_epochs_of(fs: Filesystem, partition: Partition, log_end: int) -> EpochHistory:
-    """Read the leader-epoch-checkpoint of a partition. A file that a broker refuses gives no epochs.
+def leader_epochs_of(fs: Filesystem, partition: Partition, bounds: LogBounds) -> EpochHistory:
+    """Return the epochs that a broker has after it loaded a partition. A file that it refuses gives no epochs.
 
     Epochs that begin after the end of the log are left out. Raises as `open_read`.
     """
     entries, faults = read_leader_epochs(fs, partition)
-    kept = () if faults else [one for one in entries if one.start_offset <= log_end]
-    return EpochHistory([EpochStart(one.epoch, one.start_offset) for one in kept])
+    try:
+        known = LeaderEpochs(() if faults else entries)
+    except LoadFailed:
+        return EpochHistory(())
+    known.truncate_from_end(bounds.next_offset + 1)
+    known.truncate_from_start(bounds.start)
+    return EpochHistory(known.entries)

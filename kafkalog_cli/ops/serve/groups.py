@@ -222,12 +222,13 @@ class GroupCoordinator:
             group = self._groups.get(group_id)
             if group is None or not group.members:
                 return ApiError.NONE if generation < 0 else ApiError.ILLEGAL_GENERATION
-            if generation < 0 and not member_id:
-                return ApiError.UNKNOWN_MEMBER_ID
             _, error = self._member_of(group_id, generation, member_id, instance_id)
-            if error is ApiError.NONE:
-                group.members[member_id].deadline = self._deadline(group.members[member_id])
-            return error
+            if error is not ApiError.NONE:
+                return error
+            if group.state is ClassicState.COMPLETING:  # its partitions may be another's now
+                return ApiError.REBALANCE_IN_PROGRESS
+            group.members[member_id].deadline = self._deadline(group.members[member_id])
+            return ApiError.NONE
 
     # -- with the lock
 
@@ -340,7 +341,7 @@ class GroupCoordinator:
         static = group.by_instance(instance_id)
         if static is not None and static.member_id != member_id:
             return group, ApiError.FENCED_INSTANCE_ID
-        if member_id not in group.members:
+        if member_id not in group.members or (instance_id is not None and static is None):
             return group, ApiError.UNKNOWN_MEMBER_ID
         if generation != group.generation:
             return group, ApiError.ILLEGAL_GENERATION

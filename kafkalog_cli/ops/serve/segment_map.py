@@ -227,10 +227,9 @@ class SegmentMap:
 
     def _up_to(self, run: _Run, first: Batch, limit: int, end_offset: int) -> Slice:
         """Return the batches of a run from `first` on that end at byte `limit` and below `end_offset`."""
-        end, following = first.position + first.size_bytes, first.last_offset + 1
         place = min(bisect_right(run.positions, limit), bisect_right(run.offsets, end_offset)) - 1
-        if place >= 0 and run.positions[place] > end:
-            end, following = run.positions[place], run.offsets[place]
+        after_first = first.position + first.size_bytes, first.last_offset + 1
+        end, following = max(after_first, (run.positions[place], run.offsets[place]))
         for batch in headers_between(self._file, end, run.end):
             if batch.position + batch.size_bytes > limit or batch.last_offset >= end_offset:
                 break
@@ -320,32 +319,37 @@ class SegmentMap:
 
     def _add_events(self, batches: BatchColumns) -> None:
         rows = rows_where(
-            lambda bits, magic, producer, count, valid: (
-                (bits & (TRANSACTIONAL_MASK | CONTROL_MASK) != 0)
-                & (magic >= 2) & (producer >= 0) & (count > 0) & (valid != 0)
-            ),
-            batches.attributes, batches.magic, batches.producer_id, batches.records_count, batches.valid,
+            lambda bits, valid: (bits & (TRANSACTIONAL_MASK | CONTROL_MASK) != 0) & (valid != 0),
+            batches.attributes, batches.valid,
         )  # fmt: skip
         for row in rows:
-            batch = batches.row(row)
-            event = event_of(self._file, batch)
+            event = event_of(self._file, batches.row(row))
+            if event is None:
+                continue
             if event.kind is not TransactionEvent.BEGIN:
-                self._open.discard(batch.producer_id)
-            elif batch.producer_id in self._open:
+                self._open.discard(event.producer_id)
+            elif event.producer_id in self._open:
                 continue
             else:
-                self._open.add(batch.producer_id)
+                self._open.add(event.producer_id)
                 self._is_transactional = True
             self._events.append(event)
 
 
-def event_of(file: ReadableFile, batch: Batch) -> Event:
-    """Return the event that a transactional batch or marker may be. Raises as `read_into`."""
-    if not batch.is_control:
-        return Event(batch.base_offset, batch.producer_id, TransactionEvent.BEGIN)
-    aborts = control_type_at(file, batch.position) == ABORT
-    kind = TransactionEvent.ABORT if aborts else TransactionEvent.COMMIT
-    return Event(batch.last_offset, batch.producer_id, kind)
+def event_of(file: ReadableFile, batch: Batch) -> Event | None:
+    """Return the event that a batch is, None for another batch. Raises as `read_into`.
+
+    As in Kafka, a batch of a transaction counts if the cleaner has left no record in it, and an empty marker does not.
+    """
+    if batch.producer_id < 0:
+        return None
+    if batch.is_control:
+        if not batch.records_count:
+            return None
+        aborts = control_type_at(file, batch.position) == ABORT
+        kind = TransactionEvent.ABORT if aborts else TransactionEvent.COMMIT
+        return Event(batch.last_offset, batch.producer_id, kind)
+    return Event(batch.base_offset, batch.producer_id, TransactionEvent.BEGIN) if batch.is_transactional else None
 
 
 def headers_between(file: ReadableFile, position: int, end: int) -> Iterator[Batch]:

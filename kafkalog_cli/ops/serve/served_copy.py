@@ -115,7 +115,7 @@ class ServedCopy:
         self.segments = copy.partition.segments
         self.start = copy.bounds.start
         self.next_offset = copy.bounds.next_offset
-        self.epochs: EpochHistory = leader_epochs_of(fs, copy.partition, copy.bounds.next_offset)
+        self.epochs: EpochHistory = leader_epochs_of(fs, copy.partition, copy.bounds)
         self._fs = fs
         self._kernels = kernels
         self._tell_cut = tell_cut
@@ -155,23 +155,16 @@ class ServedCopy:
             if self.is_cut(number):  # asked after the map, which may have read the changed file
                 loss = NoRecords.CUT_OFF
                 break
-            if hidden and not self._is_torn_end(number, offset):
+            if hidden:
                 loss, damage = NoRecords.DAMAGED, [*damage, *hidden]
             if found is not None:
                 file = self._fs.held(self.segments[number].log.path)
                 size = found.end - found.start
                 part = RecordsPart(file, found.start, size, found.next_offset, mapped, most_bytes)
                 break
-            if number + 1 < len(self.segments) and not self._has_gaps:
+            if not self._has_gaps:
                 loss = loss or NoRecords.MISSING
         return PlaceInCopy(part, loss, damage, range(at, number + 1))
-
-    def _is_torn_end(self, number: int, offset: int) -> bool:
-        """Whether damage after the last good batch of the log hides no record: a broker cuts it off."""
-        reached = self.map(number).next_offset
-        if reached is None or offset < reached or number + 1 < len(self.segments):
-            return False
-        return offset >= self.next_offset
 
     def holes(self, number: int) -> Iterator[tuple[int, int]]:
         """Yield the offsets of a segment that damage hides, and those missing between it and the next segment."""
@@ -185,7 +178,7 @@ class ServedCopy:
                 yield first, until
         reached = mapped.next_offset
         first = base_offset if reached is None else reached
-        if has_bad_end and first < following:
+        if has_bad_end:
             yield first, following
 
     def bytes_at(self, offset: int, most_bytes: int) -> RecordsPart | NoRecords:

@@ -126,11 +126,11 @@ class ServedPartition:
         if not self._other_copies.copies:
             return found
         hidden = [
-            event_of(part.file, batch)
+            event
             for hole in self.own.holes(number)
             for part in self._parts(*hole)
             for batch in part.batches
-            if (batch.is_transactional or batch.is_control) and batch.producer_id >= 0 and batch.records_count > 0
+            if (event := event_of(part.file, batch)) is not None
         ]
         return sorted([*found, *hidden], key=lambda event: event.offset) if hidden else found
 
@@ -262,7 +262,7 @@ class ServedPartition:
         best = self._latest_in(self.copy.partition)
         for other in self._other_copies.copies:
             found = self._latest_in(other.partition)
-            if found is not None and _timestamp(found) > _timestamp(best) and self._is_hidden(found):
+            if found is not None and _rank(found) > _rank(best) and self._is_hidden(found):
                 best = found
         return best
 
@@ -272,7 +272,7 @@ class ServedPartition:
         for segment in partition.segments:
             with self._decoding:
                 found = search.latest(segment)
-            if _timestamp(found) > _timestamp(best):
+            if _rank(found) > _rank(best):
                 best = found
         return best
 
@@ -296,6 +296,8 @@ def _offset(found: Found) -> int:
     return found.batch.last_offset if offset is None else offset
 
 
-def _timestamp(found: Found | None) -> int:
-    timestamp = None if found is None else found.record_timestamp
-    return -1 if timestamp is None else timestamp
+def _rank(found: Found | None) -> tuple[int, int]:
+    """The larger, the later: the timestamp of a record, and of equal timestamps that of the first record."""
+    if found is None or found.record_timestamp is None:
+        return -1, 0
+    return found.record_timestamp, -_offset(found)

@@ -12,12 +12,13 @@ from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import ExitCode, KafkalogError, NothingSelected, UsageError, combined_exit_code, counted
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.settings.topic_config import parse_topic_settings, read_broker_properties
-from kafkalog_cli.ops.engine import Place, Sized, log_bytes
+from kafkalog_cli.ops.engine import InOrder, Place, Sized, log_bytes
+from kafkalog_cli.ops.forks import Apart, InForks, may_fork
 from kafkalog_cli.ops.option_values import Clock
 from kafkalog_cli.ops.partition_facts import places_of_partitions
 from kafkalog_cli.ops.partition_state import Roots
 from kafkalog_cli.ops.selection import in_its_log_dir, select_partitions
-from kafkalog_cli.ops.session.observer import LockWarnings, Note, Observer
+from kafkalog_cli.ops.session.observer import LockWarnings, Note, Observer, SilentObserver
 from kafkalog_cli.ops.session.options import Context, SessionOptions
 from kafkalog_cli.ops.session.runner import Interruptions, RunElsewhere, Runner
 from kafkalog_cli.ops.session.verb import SharedState, Summary, Verb
@@ -173,14 +174,20 @@ class Session:
         return self._summary(self._not_done(partitions))
 
     def run_work(
-        self, request: Any, works: Iterable[Work | Outcome[Any]], show: Callable[[Any], None] | None = None
+        self,
+        request: Any,
+        works: Iterable[Work | Outcome[Any]],
+        show: Callable[[Any], None] | None = None,
+        *,
+        forks: bool = False,
     ) -> Summary:
         """Run a verb that planned its own work, and only reads; an Outcome is a result that is known already.
 
         `works` is iterated in this thread while earlier work is done. All else is as in `run`. The summary is that of
-        all calls.
+        all calls. `forks`: forks of this process may do the work on many small logs.
         """
-        self._run(request, works, self.options.engine.at_a_time(self.options.pace.jobs), show)
+        jobs = self.options.engine.at_a_time(self.options.pace.jobs)
+        self._run(request, works, jobs, show, forks=forks and self.options.engine.is_here)
         return self._summary()
 
     def _works(self, partitions: Sequence[Partition]) -> Iterator[Work]:
@@ -202,14 +209,26 @@ class Session:
                     self.shared.settings.metadata(log_dir)
 
     def _run(
-        self, request: Any, works: Iterable[Work | Outcome[Any]], jobs: int, show: Callable[[Any], None] | None
+        self,
+        request: Any,
+        works: Iterable[Work | Outcome[Any]],
+        jobs: int,
+        show: Callable[[Any], None] | None,
+        *,
+        forks: bool = False,
     ) -> None:
         self.shared.request = request
         verb = self.shared.verb
         watched = self.interruptions.watched() if verb.stops_safely else nullcontext()
         with self._locks:
             self._lock_alone()
-            tasks = self.options.engine.in_order(self._tasks(works), jobs, f"kafkalog-{verb.name}")
+            named = f"kafkalog-{verb.name}"
+            tasks: InOrder[Outcome[Any]]
+            if forks and may_fork(jobs):
+                apart = Apart(self._begin_fork, _packed, self._taken)
+                tasks = InForks(self._tasks(works), jobs, named, apart)
+            else:
+                tasks = self.options.engine.in_order(self._tasks(works), jobs, named)
             with watched, self.observer.working(), tasks as outcomes:
                 for outcome in outcomes:
                     if self.runner.is_over:
@@ -253,7 +272,7 @@ class Session:
         if error is not None:
             return _known(Outcome(work, error=error, is_told=not is_new))
         is_here = self.options.engine.is_here
-        return Sized(partial(runner.run if is_here else self._elsewhere, work), work.size_bytes)
+        return Sized(partial(runner.run if is_here else self._elsewhere, work), work.size_bytes, work)
 
     def _lock(self, log_dir: str) -> KafkalogError | None:
         """Lock the log directory. Return the error if that fails, None once it is locked."""
@@ -279,6 +298,16 @@ class Session:
             return Outcome(work, error=error)
         finally:
             self.observer.advance(work.size_bytes, partition.path)
+
+    def _begin_fork(self) -> None:
+        """Report nothing from this fork: the process that it was forked from does."""
+        self.runner.observer = SilentObserver()
+
+    def _taken(self, task: Sized[Outcome[Any]], packed: tuple[Any, KafkalogError | None]) -> Outcome[Any]:
+        """Return the outcome of work that a fork has done."""
+        work: Work = task.about
+        self.observer.advance(work.size_bytes, work.partition.path)
+        return Outcome(work, *packed)
 
     # -- results, in order
 
@@ -311,6 +340,11 @@ class Session:
         message = f"{why}: {how_many} not {'done' if is_interrupted else 'begun'}: {names}"
         self.observer.report(Note(kind, message, is_error=True))
         return left
+
+
+def _packed(outcome: Outcome[Any]) -> tuple[Any, KafkalogError | None]:
+    """Return an outcome without its work, which the planning process has. A verb that only reads has no notes."""
+    return outcome.result, outcome.error
 
 
 def _known(outcome: Outcome[Any]) -> Sized[Outcome[Any]]:

@@ -18,7 +18,7 @@ from kafkalog_cli.disk.names import (
 )
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.format.index import OffsetIndex, TimeIndex
-from kafkalog_cli.log.partition import Partition, PartitionFile, Segment, odd_files
+from kafkalog_cli.log.partition import Partition, PartitionFile, Segment, is_passed_over, odd_files
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops.checks.diagnose import Finding, finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
@@ -74,6 +74,9 @@ def _others(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
         elif other.name.kind is FileKind.SEVEN_LOG:
             message = "a segment of Kafka 0.7 beside segments of later versions: its records do not belong to this log"
             yield finding(FindingKind.UNKNOWN_FILE, other.status.path, message, next_step=_READ_SEVEN)
+    for link in filter(is_passed_over, partition.entries):
+        message = "a symbolic link with the name of a deleted or temporary file: kafkalog does not touch it"
+        yield finding(FindingKind.UNKNOWN_FILE, link.path, message)
     odd_ones = [*odd_files(fs, partition.entries)]
     step = _NOTHING_REMAINS if odd_ones and _is_nothing_else(fs, partition, {odd.path for odd in odd_ones}) else ""
     for odd in odd_ones:
@@ -104,6 +107,8 @@ def _leftovers(fs: Filesystem, partition: Partition) -> Iterator[Finding]:
     replaced = _replaced(fs, partition, bound)
     for left in partition.leftovers:
         path, state, offset = left.status.path, left.name.state, left.name.offset
+        if left.status.is_symlink:  # see `odd_files`
+            continue
         if state in (WorkState.CLEANED, WorkState.SWAP) and offset_of_file_name(left.name.name) is None:
             yield finding(FindingKind.BAD_NAME, path, NO_OFFSET_IN_NAME)
         elif state is WorkState.DELETED:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from operator import sub
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, WorkState
@@ -15,7 +16,7 @@ from kafkalog_cli.format.batch import (
     BatchArrays,
     BatchColumns,
 )
-from kafkalog_cli.format.columns import any_row, rows_where
+from kafkalog_cli.format.columns import any_row, is_array, rows_where
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.checkpoints import try_leader_epochs
 from kafkalog_cli.log.partition import Partition
@@ -84,6 +85,8 @@ def rows_behind_gaps(batch_run: BatchRun) -> list[int]:
     """Return the rows, except the first, whose offsets do not directly follow those of the previous row."""
     batches = batch_run.batches
     firsts, lasts = batches.base_offset[1:], batches.last_offset[:-1]
+    if not is_array(firsts) and {*map(sub, firsts, lasts)} <= {1}:
+        return []
     return [row + 1 for row in rows_where(lambda first, last: first - last != 1, firsts, lasts)]
 
 

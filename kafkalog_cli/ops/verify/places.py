@@ -191,7 +191,7 @@ def _facts(
         return TopicFacts(None, compacted, _stray_step(fs, partition, log_dir, settings))
     metadata, meta = settings.metadata(log_dir), settings.meta(log_dir)
     missing = () if topic_id.topic_id or topic_id.problems else _missing_id(partition, meta, log_dir, settings)
-    step = _id_step(partition, log_dir, settings)
+    step = _id_step(partition, log_dir, settings) if topic_id.problems else ""
     problems = (replace(p, next_step=step) if p.kind is FindingKind.METADATA_FILE else p for p in topic_id.problems)
     findings = (*problems, *missing)
     if metadata is None or not metadata.is_complete:

@@ -29,7 +29,6 @@ def settled_verification(read_context: ReadContext, task: VerifyTask) -> Verific
     looks.begin(task.partition.entries)
     try:
         result = verify_partition(read_context, task)
-        again = replace(task, advance=None, listener=None)
         doubted: set[_Identity] | None = None
         while True:
             if doubted is None and not any(map(_is_doubtful, result.findings)):
@@ -40,7 +39,7 @@ def settled_verification(read_context: ReadContext, task: VerifyTask) -> Verific
             if not doubted or not looks.wants_another(stamps):
                 settled = _without(result, doubted, stamps)
                 return _with_unused_entries(fs, settled) if is_live else settled
-            fresh = _reopened(read_context, again)
+            fresh = _reopened(read_context, replace(task, advance=None, listener=None))
             looks.begin(fresh.partition.entries if task.wanted is None else ())
             result = replace(verify_partition(read_context, fresh), totals=result.totals)
     except (PathNotFound, NotKafkaLayout):

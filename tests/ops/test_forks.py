@@ -1,0 +1,130 @@
+"""Forks that check many small logs: their results, and the ends of forks that die or are not wanted any more."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from kafkalog_cli.disk.names import FileKind
+from kafkalog_cli.errors import ExitCode
+from kafkalog_cli.ops.forks import GROUP_TASKS, LEAST_TASKS
+from tests.support.logs import R, batch_v2, write_segment
+
+PARTITIONS = GROUP_TASKS + LEAST_TASKS
+"""Two groups: with two jobs, each has a fork."""
+COMMAND = """
+import os, sys, threading, time
+from kafkalog_cli.__main__ import exit_code
+from kafkalog_cli.ops import forks
+real, forked = os.fork, 0
+def fork():
+    global forked
+    forked += 1
+    number, pid = forked, real()
+    {in_fork}
+    return pid
+os.fork = fork
+{before}
+code = exit_code()
+print("forks:", forked, file=sys.stderr)
+sys.exit(code)
+"""
+DIES = "not pid and number == 1 and os._exit(9)"
+WAITS = "pid or time.sleep(60)"
+ANOTHER_THREAD = "threading.Thread(target=time.sleep, args=(1,), daemon=True).start()"
+NO_LOG_IS_SMALL = "forks.SMALL_BYTES = 10"
+NO_ROOM = "def fork(): raise BlockingIOError(11, 'Resource temporarily unavailable')\nos.fork = fork"
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks")
+
+
+@pytest.fixture(scope="module")
+def log_dir(tmp_path_factory):
+    """A log directory of small partitions: most are whole, some are damaged, and one belongs to another program."""
+    path = tmp_path_factory.mktemp("forks") / "data"
+    for number in range(PARTITIONS):
+        partition = path / f"t-{number}"
+        partition.mkdir(parents=True)
+        batches = [
+            (batch_v2([R(offset, 1_795_000_000_000, None, b"v")]), offset, 1_795_000_000_000) for offset in (0, 1)
+        ]
+        write_segment(partition, 0, batches)
+        if not number % 50:
+            log = partition / f"{0:020}.log"
+            log.write_bytes(log.read_bytes()[:-1] + b"\xff")
+    (path / "t-7" / "0-1-v1.log").write_bytes(b"")
+    (path / FileKind.META_PROPERTIES.value).write_text("version=0\nbroker.id=1\n")
+    return path
+
+
+def program(log_dir, *arguments, in_fork="pass", before=""):
+    code = COMMAND.format(in_fork=in_fork, before=before)
+    return [sys.executable, "-c", code, "verify", str(log_dir), "--now", "1800000000000", *arguments]
+
+
+def verified(log_dir, *arguments, **how):
+    """The exit code of `verify`, its output without times, its messages without progress, and the number of forks."""
+    done = subprocess.run(program(log_dir, *arguments, **how), capture_output=True, text=True, check=False)
+    *messages, forks = (line for line in done.stderr.splitlines() if "kafkalog.progress/1" not in line)
+    return done.returncode, re.sub(r", \S+ m?s$", "", done.stdout, flags=re.MULTILINE), messages, forks
+
+
+@pytest.mark.parametrize("level", ["quick", "normal"])
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_forks_find_what_this_process_finds(log_dir, level, form):
+    arguments = ("--verbose", "--level", level, "--format", form)
+    *alone, no_forks = verified(log_dir, *arguments, "--jobs", "1")
+    *forked, two_forks = verified(log_dir, *arguments, "--jobs", "2")
+    assert forked == alone
+    assert (no_forks, two_forks) == ("forks: 0", "forks: 2")
+    assert "bad-tail-batch" in alone[1] or level == "quick"
+    assert any("Redpanda" in message for message in alone[2])
+
+
+@pytest.mark.parametrize(
+    ("how", "forks"),
+    [
+        ({"in_fork": DIES}, 2),
+        ({"before": ANOTHER_THREAD}, 0),
+        ({"before": NO_LOG_IS_SMALL}, 0),
+        ({"before": NO_ROOM}, 0),
+    ],
+    ids=["a fork dies", "another thread", "large logs", "too many processes"],
+)
+def test_without_forks_this_process_does_the_work(log_dir, how, forks):
+    *alone, _ = verified(log_dir, "--verbose", "--jobs", "1")
+    assert verified(log_dir, "--verbose", "--jobs", "2", **how) == (*alone, f"forks: {forks}")
+
+
+def test_records_are_not_decoded_in_forks(log_dir):
+    assert verified(log_dir, "--level", "deep", "--jobs", "2")[-1] == "forks: 0"
+
+
+@pytest.mark.parametrize("to_all", [False, True], ids=["the process", "the terminal"])
+def test_an_interrupt_ends_the_forks(log_dir, to_all):
+    """Ctrl-C in a terminal goes to the forks too."""
+    command = program(log_dir, "--jobs", "2", in_fork=WAITS)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, start_new_session=True, **pipes) as run:
+        forks = _forks_of(run.pid, 2)
+        (os.killpg if to_all else os.kill)(run.pid, signal.SIGINT)
+        out, messages = run.communicate(timeout=60)
+    assert run.returncode == ExitCode.INTERRUPTED
+    assert not out
+    assert "Traceback" not in messages
+    assert not any(Path(f"/proc/{fork}").exists() for fork in forks)
+
+
+def _forks_of(pid, count):
+    """Wait until a process has so many children, and return their ids."""
+    for _ in range(600):
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        if len(children) == count:
+            return children
+        time.sleep(0.1)
+    raise AssertionError("it does not fork")

@@ -1,0 +1,271 @@
+"""What verify says of gaps, records, inner sets and leftovers exactly at a limit: each rule against a small loop."""
+
+import struct
+import zlib
+from itertools import product
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from kafkalog_cli.disk.names import FileKind, WorkState
+from kafkalog_cli.format.batch import BatchColumns
+from kafkalog_cli.format.records import ODD_HEADER, RecordBlock, RecordColumns
+from kafkalog_cli.ops.checks.finding_kinds import FindingKind
+from kafkalog_cli.ops.verify import against, files
+from kafkalog_cli.ops.verify.batch_checks import MAX_TOLD, begins_with_zeros
+from kafkalog_cli.ops.verify.gaps import InnerGaps
+from kafkalog_cli.ops.verify.log import LogCheck, outside_finding
+from kafkalog_cli.ops.verify.records import _array_problems, _negative_lengths, _of_value, _offsets_of_set
+from kafkalog_cli.ops.verify.seven import SevenCheck
+from tests.ops.test_check_bounds import batch, run_of
+from tests.support.faulty_fs import BytesFile, FaultyFilesystem
+from tests.support.logs import COMPRESS, R, batch_v2, message
+
+BOTH_KINDS = pytest.mark.parametrize("as_arrays", [False, True])
+
+
+def noted(gaps):
+    """Gaps that remember each of them."""
+    found = []
+    gaps.add = lambda path, position, offsets: found.append((position, offsets))
+    return found
+
+
+# -- gaps
+
+
+@BOTH_KINDS
+def test_gaps_between_batches_and_between_runs_of_them(as_arrays):
+    """None before the first batch, or where damage may hide batches."""
+    for gap, other, damage in product((0, 1, 2), (0, 1, 3), (False, True)):
+        check = object.__new__(LogCheck)
+        check._is_beyond, check._next_offset, check._has_outside = False, None, False
+        check._path, check._base_offset, check.findings, check.gaps = "p", 0, [], SimpleNamespace()
+        found, first = noted(check.gaps), 4 + gap
+        second = first + 2 + other
+        check._look_at_offsets(run_of([batch(2, 3)], as_arrays=as_arrays))
+        run = run_of([batch(first, first + 1), batch(second)], as_arrays=as_arrays, reached=3, after_damage=damage)
+        check._look_at_offsets(run)
+        wanted = [(0, (4, first - 1))] if gap and not damage else []
+        assert found == [*wanted, *([(100, (first + 2, second - 1))] if other else [])]
+        assert check.findings == []
+
+
+def block_of(rows, *, batches, as_arrays=False, begun=0, goes_on=False, ends=None):
+    """A block of records (offset, timestamp, key size, value size, valid)."""
+    records = RecordColumns.from_rows(
+        [(offset, time, -1, 0, key, 0, value, 0, 0, -1, valid) for offset, time, key, value, valid in rows]
+    )
+    columns = BatchColumns.from_rows(batches)
+    if as_arrays:
+        records, columns = records.arrays(), BatchColumns.from_matrix(np.array(batches, np.int64).T)
+    ends = (len(rows),) if ends is None else ends
+    return RecordBlock(memoryview(bytes(9)), columns, 0, len(batches), ends, records, begun=begun, goes_on=goes_on)
+
+
+@pytest.mark.parametrize("cut", range(1, 5))
+def test_gaps_within_a_batch_that_is_read_in_parts(cut):
+    offsets = [10, 11, 13, 14, 17]
+    gaps = InnerGaps(SimpleNamespace(), "p", 10)
+    found = noted(gaps._gaps)
+    whole = [batch(10, 19, size_bytes=500)]
+    rows = [(offset, 0, -1, -1, 1) for offset in offsets]
+    gaps.see(block_of(rows[:cut], batches=whole, goes_on=True))
+    gaps.see(block_of(rows[cut:], batches=whole, begun=cut))
+    assert [one for _, one in found] == [(12, 12), (15, 16), (18, 19)]
+
+
+def test_offsets_of_a_segment_are_at_most_an_int32_above_its_name():
+    for base, more in product((0, 7), (-1, 0, 1)):
+        last = base + 2**31 - 1 + more
+        run = run_of([batch(base, base), batch(base + 1, last)], as_arrays=False)
+        assert (outside_finding("p", run, base) is not None) == (more > 0)
+
+
+# -- records
+
+
+def test_an_inner_message_with_a_wrong_crc_is_found_in_its_own_set():
+    batches = [batch(-1, last, magic=1, attributes=1) for last in (1, 3, 5)]
+    for bad in product((0, 1), repeat=6):
+        rows = [(at, 0, -1, -1, valid) for at, valid in enumerate(bad)]
+        block = block_of(rows, batches=batches, as_arrays=True, ends=np.array((2, 4, 6)))
+        found = [
+            row
+            for kind, row, _ in _array_problems(block, block.batches, block.records)
+            if kind is FindingKind.INNER_MESSAGE
+        ]
+        assert found == [row for row in range(3) if 0 in bad[2 * row : 2 * row + 2]]
+
+
+@BOTH_KINDS
+def test_a_length_below_minus_1_is_named(as_arrays):
+    for key, value, valid in product((-3, -2, -1, 0), (-3, -2, -1, 0), (1, ODD_HEADER)):
+        block = block_of([(5, 0, -1, -1, 1), (6, 0, key, value, valid)], batches=[batch(5, 6)], as_arrays=as_arrays)
+        what = f"key is {key}" if key < -1 else f"value is {value}" if value < -1 else "value of a header is below -1"
+        is_bad = key < -1 or value < -1 or valid == ODD_HEADER
+        told = [(0, f"at offset 6 the length of the {what}")] if is_bad else []
+        assert list(_negative_lengths(block)) == told
+        old = block_of([(6, 0, key, value, valid)], batches=[batch(6, 6, magic=1)], as_arrays=as_arrays)
+        assert list(_negative_lengths(old)) == []
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_offsets_of_a_set_that_is_whole_and_in_order(magic):
+    """Also of the smallest messages, whose key and value are null."""
+
+    def packed(*offsets, value=b"value"):
+        return [message(R(offset, 5, None, value), magic) for offset in offsets]
+
+    def offsets_of(parts):
+        return _offsets_of_set(memoryview(b"".join(parts)), magic)
+
+    def of_size(size):
+        """A message of a size that no message has, with a right CRC."""
+        body = bytes((magic,)) + bytes(size - 5)
+        return struct.pack(">qiI", 3, size, zlib.crc32(body)) + body
+
+    for offsets in ((0,), (0, 1), (2, 5, 6), (0, 1, 2)):
+        assert offsets_of(packed(*offsets)) == list(offsets)
+    for offsets in ((1, 1), (1, 0), (0, 2, 2)):
+        assert offsets_of(packed(*offsets)) == []
+    data = b"".join(packed(0, 1))
+    assert [len(offsets_of([data[:size]])) for size in (0, len(data) // 2, len(data))] == [0, 1, 2]
+    for size in (1, 11, 25, len(data) // 2 - 1, len(data) // 2 + 1, len(data) - 1):
+        assert offsets_of([data[:size]]) == []
+    assert _offsets_of_set(memoryview(data), 1 - magic) == []
+    assert [offsets_of([of_size(size)]) for size in (13, 14, 15)] == [[], [3], [3]]
+    assert offsets_of([*packed(0), bytes(25)]) == []
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "1 message "), (2, "2 messages "), (3, "3 messages ")])
+def test_messages_of_a_value_that_is_a_set_are_counted(count, words):
+    inner = b"".join(message(R(at, 5, None, b"v"), 1) for at in range(count))
+    block = block_of([(0, 5, -1, 5, 1)], batches=[batch(0, 0, magic=1)])
+    assert f"a set of {words}compressed with gzip" in _of_value(block, 0, memoryview(COMPRESS[1](inner)))
+
+
+# -- replicas, leftovers, 0.7
+
+
+@pytest.mark.parametrize(("mine", "other", "offsets"), [(5, 5, (None, None)), (5, 6, (5, 5)), (4, 7, (4, 6))])
+def test_the_offsets_that_a_replica_lacks(monkeypatch, mine, other, offsets):
+    monkeypatch.setattr(against, "_damaged_and_longer", lambda *_: None)
+    less, more = (
+        SimpleNamespace(rank=rank, end_offset=end, path="p", words="w") for rank, end in ((1, mine), (2, other))
+    )
+    (found,) = against._behind(less, more)
+    assert (found.first_offset, found.last_offset) == offsets
+
+
+def test_a_swap_log_replaces_the_segments_that_begin_in_it(monkeypatch):
+    """Logs from the offset of an unfinished cleaning on are deleted instead."""
+    ends = {0: 10, 10: 40, 20: 50}
+    monkeypatch.setattr(files, "_end_of", lambda fs, status, base: ends[base])
+    segments = [
+        SimpleNamespace(base_offset=base, log=SimpleNamespace(path=f"/t-0/{base}.log")) for base in range(0, 60, 5)
+    ]
+
+    def replaced(bound, *swaps):
+        left = [
+            SimpleNamespace(name=SimpleNamespace(kind=FileKind.LOG, state=WorkState.SWAP, offset=base), status=None)
+            for base in swaps
+        ]
+        return files._replaced(None, SimpleNamespace(segments=segments, leftovers=left), bound)
+
+    assert replaced(None, 0) == "replaces (0.log, 5.log)"
+    assert replaced(None, 10) == "replaces (10.log, 15.log, 20.log and 3 more segments)"
+    assert replaced(None, 0, 10).startswith("replaces (0.log, 5.log, 10.log and 5 more")
+    for bound, words in ((9, "replaces (0.log, 5.log)"), (10, "replaces (0.log, 5.log)"), (0, "")):
+        assert replaced(bound, 0, 10) == words
+    assert replaced(11, 0, 10).startswith("replaces (0.log, 5.log, 10.log and")
+    ends[0] = 15
+    assert replaced(None, 0) == "replaces (0.log, 5.log, 10.log)"
+    ends[0] = 16
+    assert replaced(None, 0) == "replaces (0.log, 5.log, 10.log and 1 more segments)"
+
+
+@pytest.mark.parametrize(("size", "is_zeros"), [(16, False), (17, False), (18, True), (99, True)])
+def test_zeros_in_the_place_of_a_header(size, is_zeros):
+    assert begins_with_zeros(BytesFile(bytes(200)), 10, 10 + size) == is_zeros
+    data = bytearray(200)
+    for at, is_header in ((26, True), (27, False)):
+        data[at] = 1
+        assert begins_with_zeros(BytesFile(bytes(data)), 10, 10 + size) == (is_zeros and not is_header)
+        data[at] = 0
+
+
+@pytest.mark.parametrize(("second", "words"), [(10, None), (11, "positions 10 to 10"), (15, "positions 10 to 14")])
+def test_positions_of_seven_that_are_missing(second, words):
+    check = object.__new__(SevenCheck)
+    check._read_context = SimpleNamespace(fs=FaultyFilesystem())
+    check._segments = [
+        SimpleNamespace(base_offset=base, log=SimpleNamespace(path=f"/t-0/{base}.kafka", size_bytes=10))
+        for base in (0, second)
+    ]
+    told = [one.message for one in check.findings() if one.kind is FindingKind.MISSING_OFFSETS]
+    assert told == ([] if words is None else [f"no segment holds {words}"])
+
+
+# -- headers
+
+
+def check_of_log():
+    check = object.__new__(LogCheck)
+    check.findings, check._path, check._odd_producers, check._disordered, check._last_good = [], "p", 0, 0, -1
+    check._bad, check._bad_count = [], 0
+    return check
+
+
+@BOTH_KINDS
+def test_which_fields_of_producers_go_together(as_arrays):
+    """As in MemoryRecordsBuilder; only of valid batches v2."""
+    for producer, epoch, sequence, bits in product((-2, -1, 0, 1), (-1, 0), (-1, 0), (0, 0x10, 0x20, 0x30)):
+        is_odd = producer < -1 or (producer < 0 and bits & 0x10 != 0)
+        is_odd |= producer >= 0 and (epoch < 0 or (sequence < 0 and not bits & 0x20))
+        one = batch(5, producer_id=producer, producer_epoch=epoch, base_sequence=sequence, attributes=bits)
+        for whole, counts in ((one, True), (one._replace(valid=0), False), (one._replace(magic=1), False)):
+            check = check_of_log()
+            check._look_at_producers(run_of([whole], as_arrays=as_arrays).batches)
+            assert len(check.findings) == (is_odd and counts)
+
+
+@BOTH_KINDS
+def test_how_many_records_a_batch_can_have(as_arrays):
+    for count, last, more in product((-1, 0, 1, 2, 3, 4), (5, 6, 7), (-1, 0, 1)):
+        one = batch(5, last, records_count=count, size_bytes=61 + more)
+        is_odd = count > last - 4 or (count == 0 and more > 0)
+        for whole, counts in ((one, True), (one._replace(valid=0), False), (one._replace(magic=1), False)):
+            check = check_of_log()
+            check._look_at_counts(run_of([whole], as_arrays=as_arrays).batches)
+            assert len(check.findings) == (is_odd and counts)
+            if check.findings and count:
+                assert check.findings[0].message == f"a batch says that it has {count} records in {last - 4} offsets"
+
+
+def test_so_many_findings_of_a_kind_are_told():
+    count = MAX_TOLD + 2
+    check = check_of_log()
+    check._look_at_crcs(run_of([batch(at, valid=0) for at in range(count)], as_arrays=False).batches)
+    assert (len(check._bad), check._bad_count) == (MAX_TOLD, count)
+    check._is_beyond, check._next_offset = True, None
+    for _ in range(count):
+        check._look_at_offsets(run_of([batch(5), batch(5)], as_arrays=False))
+    assert len(check.findings) == MAX_TOLD
+
+
+@BOTH_KINDS
+def test_the_last_good_batch_is_where_it_begins(as_arrays):
+    for valid in product((0, 1), repeat=3):
+        check = check_of_log()
+        check._look_at_crcs(run_of([batch(at, valid=one) for at, one in enumerate(valid)], as_arrays=as_arrays).batches)
+        assert check._last_good == max((100 * at for at, one in enumerate(valid) if one), default=-1)
+
+
+@pytest.mark.parametrize("last", [4, 9])
+def test_a_swap_log_ends_behind_its_last_batch(last):
+    path = f"/t-0/{0:020d}.log.swap"
+    fs = FaultyFilesystem({path: batch_v2([R(3, 5)], last=last)})
+    assert files._end_of(fs, SimpleNamespace(path=path), 3) == last + 1
+    assert files._end_of(FaultyFilesystem({path: b""}), SimpleNamespace(path=path), 3) == 3

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kafkalog_cli.change.new_partition import make_partition
+from kafkalog_cli.change.new_partition import _files, _is_in_use, is_unfinished, make_partition
 from kafkalog_cli.change.new_partitions import NewPartitions, StagedPartition, is_staged, record_of, staged_name
 from kafkalog_cli.disk.names import DirectoryKind, classify_directory
 from kafkalog_cli.errors import ExitCode, HalfPublished, KafkalogError, Locked, Refused, UnsupportedFormat
@@ -244,3 +244,39 @@ def test_the_record_is_small_json():
     record = json.loads(image.tree(ROOT)[f"{ROOT}/.kafkalog-import"][0])
     assert record["what"] == {"number": 1}
     assert [one["path"] for one in record["coming"]] == list(NAMES)
+
+
+def test_a_partition_without_its_log_alone_is_unfinished():
+    """Whichever of the other files were made, also all of them."""
+    _, *others = sorted(_files(0), key=lambda name: not name.endswith(".log"))
+    for count in range(len(others) + 1):
+        fs = MemoryFilesystem()
+        fs.add("/t-0/partition.metadata", f"version: 0\ntopic_id: {ID}\n".encode())
+        for name in others[:count]:
+            fs.add(f"/t-0/{name}", b"")
+        assert is_unfinished(fs, "/t-0")
+    for name, data in ((others[0], b"x"), (f"{0:020}.log", b""), ("other", b"")):
+        fs = MemoryFilesystem()
+        fs.add(f"/t-0/{name}", data)
+        assert not is_unfinished(fs, "/t-0")
+
+
+@pytest.mark.parametrize(
+    ("files", "in_use"),
+    [
+        ([], False),
+        ([".kafkalog/lock"], False),
+        ([".kafkalog/lock", ".kafkalog/partition.metadata"], False),
+        ([".kafkalog/lock", ".kafkalog/run/manifest.json"], True),
+        (["other/file"], True),
+        ([".kafkalog/lock", "other/file"], True),
+        ([f"{0:020}.index"], False),
+        ([f"{0:020}.log"], True),
+    ],
+)
+def test_only_what_kafkalog_made_is_not_in_use(files, in_use):
+    fs = MemoryFilesystem()
+    fs.add("/t-0/leader-epoch-checkpoint", b"")
+    for name in files:
+        fs.add(f"/t-0/{name}", b"x")
+    assert _is_in_use(fs, "/t-0") is in_use

@@ -2,9 +2,14 @@
 
 import os
 import sys
+from itertools import pairwise
+from unittest import mock
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from kafkalog_cli.disk import page_cache
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.page_cache import PAGE_BYTES, cold_runs
 from tests.support.commands import a_broker_on
@@ -80,3 +85,26 @@ def test_the_active_segment_and_a_disk_without_a_broker_are_left_as_they_are(seg
     assert not cold_pages(segments[1])
     read_whole(segments[0])
     assert not cold_pages(segments[0])
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=9), st.integers(0, 1))
+def test_runs_of_cold_pages(hot, spare_bits):
+    """mincore sets the lowest bit of each page in memory; the other bits are reserved."""
+
+    class Libc:
+        def mmap(self, *_):
+            return 4096
+
+        def mincore(self, _address, _size, resident):
+            for page, is_hot in enumerate(hot):
+                resident[page] = is_hot | spare_bits << 1
+            return 0
+
+        def munmap(self, *_):
+            return 0
+
+    with mock.patch.object(page_cache, "_libc", Libc):
+        found = cold_runs(0, len(hot) * PAGE_BYTES - 1)
+    pages = [page for start, end in found for page in range(start // PAGE_BYTES, end // PAGE_BYTES)]
+    assert pages == [page for page, is_hot in enumerate(hot) if not is_hot]
+    assert all(end < start for (_, end), (start, _) in pairwise(found))

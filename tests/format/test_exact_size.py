@@ -37,6 +37,46 @@ def test_every_size_is_reached(codec, seed):
     assert len(missed) <= (5 if codec == Codec.LZ4 else 0), missed
 
 
+def small(seed):
+    rng = random.Random(seed)
+    if seed % 4 == 0:
+        return rng.randbytes(rng.randrange(1, 80)) * rng.randrange(1, 9) + rng.randbytes(rng.randrange(30))
+    if seed % 4 == 1:
+        words = (b"abcd", b"efgh12", b"xy", rng.randbytes(3))
+        return b"".join(rng.choice(words) for _ in range(rng.randrange(5, 80)))
+    if seed % 4 == 2:
+        return bytes(rng.randrange(3) for _ in range(rng.randrange(20, 300)))
+    runs = (b"q" * rng.randrange(5, 90), rng.randbytes(12), b"z" * rng.randrange(5, 90))
+    return rng.randbytes(20) + b"".join(runs) + b"tail"
+
+
+@pytest.mark.parametrize(("codec", "seed", "more"), [(Codec.SNAPPY, 500, 2), (Codec.LZ4, 395, 47)])
+def test_the_last_bytes_are_found_where_there_is_one_way(codec, seed, more):
+    """A copy of snappy gives a literal of one byte; a join of lz4's sequences takes just the rest."""
+    data = small(seed)
+    size_bytes = len(compress(codec, data)) + more
+    made = compress_to(codec, data, size_bytes, magic=2)
+    assert made is not None
+    assert len(made) == size_bytes
+    assert decompress(codec, made, magic=2, limits=DEFAULT_LIMITS) == data
+
+
+def test_nearly_every_size_of_small_data_is_reached():
+    missed = dict.fromkeys((Codec.SNAPPY, Codec.LZ4), 0)
+    for data in map(small, range(1, 61)):
+        for codec in missed:
+            least = len(compress(codec, data))
+            for size_bytes in range(least, min(least + 60, len(data) - 10)):
+                made = compress_to(codec, data, size_bytes, magic=2)
+                if made is None:
+                    missed[codec] += 1
+                else:
+                    assert len(made) == size_bytes
+                    assert decompress(codec, made, magic=2, limits=DEFAULT_LIMITS) == data
+    assert missed[Codec.SNAPPY] == 0
+    assert missed[Codec.LZ4] <= 1
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_every_size_of_snappy_without_framing_is_reached(seed):
     data = mixed(seed)

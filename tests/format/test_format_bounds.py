@@ -10,7 +10,7 @@ from kafkalog_cli.format.batch import CRC_BAD, Batch, BatchColumns
 from kafkalog_cli.format.crc import CRC32_POLYNOMIAL, CRC32C_POLYNOMIAL, crc32c_function, crc_after_every_byte
 from kafkalog_cli.format.internal_topics import schema
 from kafkalog_cli.format.internal_topics.decode import _at_version
-from kafkalog_cli.format.internal_topics.schema import NO_VERSION, SchemaField, Versions
+from kafkalog_cli.format.internal_topics.schema import NO_VERSION, SchemaField, Versions, fields_in
 from kafkalog_cli.format.values import protobuf_value, schema_set
 from kafkalog_cli.format.values.proto_file import parse_proto
 from kafkalog_cli.format.values.protobuf_value import ProtobufSchema
@@ -70,6 +70,8 @@ def test_a_tagged_field_is_there_only_if_it_was_written():
     fields = (field("plain", -1), field("first", 0), field("second", 1))
     assert _at_version(fields, 1, {}) == {"plain": 7}
     assert _at_version(fields, 1, {"first": 1, "second": 2}) == {"plain": 7, "first": 1, "second": 2}
+    (numbers,) = fields_in(fields, 1)
+    assert numbers.names == ("plain",)
 
 
 # -- protobuf
@@ -137,6 +139,7 @@ def count(data, left, found=NESTED):
     [
         (b"", 1 + FIELDS),
         (b"\x10\x05", 2 + FIELDS),  # a field
+        (b"\x10\x80\x01", 2 + FIELDS),
         (nested(1), 2 * (1 + FIELDS) + 1),
         (b"\x12\x03\x05\x80\x01", 2 + FIELDS + 2),  # packed varints of one and of two bytes
         (b"\x12\x01\x7f", 2 + FIELDS + 1),

@@ -9,9 +9,9 @@ from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import NotKafkaLayout, PathNotFound
 from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.format.java_text import ZERO_UUID
-from kafkalog_cli.log.settings.cluster_metadata import SnapshotId, read_cluster_metadata
+from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint, SnapshotId, read_cluster_metadata
 from kafkalog_cli.log.settings.metadata_image import PartitionRegistration
-from tests.support.logs import R, batch_v2
+from tests.support.logs import BASE_TIME_MS, R, batch_v2
 from tests.support.metadata_logs import (
     RandomRecords,
     batches,
@@ -183,6 +183,36 @@ def test_the_newest_snapshot_and_the_log_behind_it(folder):
     assert sorted(found.topics) == ["t1"]
     assert found.topic_settings("t1") == {"retention.ms": "6"}
     assert found.end_offset == 11
+
+
+@pytest.mark.parametrize(
+    ("point", "is_used"),
+    [
+        (MetadataPoint(end_offset=2), False),
+        (MetadataPoint(end_offset=3), True),
+        (MetadataPoint(time_ms=BASE_TIME_MS - 1), False),
+        (MetadataPoint(time_ms=BASE_TIME_MS), True),
+    ],
+)
+def test_a_snapshot_of_the_very_point_is_used(folder, point, is_used):
+    write(folder, [[topic()], [config("4")], [config("5")]])
+    write_snapshot(folder, [[topic(), config("5")]], 3)
+    found = read_cluster_metadata(FS, str(folder), until=point)
+    assert found.snapshot == (SnapshotId(3, 1) if is_used else None)
+
+
+@pytest.mark.parametrize(("damaged", "is_complete"), [(1, True), (2, False)])
+def test_the_first_batch_after_a_snapshot_must_be_good(folder, damaged, is_complete):
+    parts = [batches([[config(str(at))]], at)[0] for at in range(4)]
+    parts[damaged] = parts[damaged][:17] + bytes(4) + parts[damaged][21:]  # the CRC
+    (folder / f"{0:020d}.log").write_bytes(b"".join(parts))
+    write_snapshot(folder, [[topic(), config("1")]], 2)
+    found = read(folder)
+    assert (found.is_complete, found.end_offset, len(found.faults)) == (
+        is_complete,
+        4 if is_complete else 2,
+        not is_complete,
+    )
 
 
 def test_a_snapshot_without_a_log(folder):

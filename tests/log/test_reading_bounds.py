@@ -87,6 +87,40 @@ def test_no_byte_beyond_the_range_is_asked_for():
     assert [one.position for one in unreadable_ranges(file, 0, SECTOR_BYTES + 1)] == [SECTOR_BYTES]
 
 
+def test_a_sector_that_fails_once_is_read():
+    class Flaky(BytesFile):
+        failures = 1
+
+        def read_into(self, position, buffer):
+            if self.failures and len(buffer) > SECTOR_BYTES:
+                self.failures -= 1
+                raise OSError(errno.EIO, "Input/output error")
+            return super().read_into(position, buffer)
+
+    data = bytes(range(250)) * 10
+    for position in (0, 1, SECTOR_BYTES):
+        buffer = bytearray(3 * SECTOR_BYTES)
+        assert read_readable(Flaky(data), position, memoryview(buffer)) == (len(buffer), None)
+        assert buffer == data[position : position + len(buffer)]
+
+
+def test_a_large_unreadable_range_is_crossed_in_leaps():
+    """On a dying disk each failing read takes seconds."""
+
+    class Counted(BadSectors):
+        reads = 0
+
+        def read_into(self, position, buffer):
+            self.reads += 1
+            return super().read_into(position, buffer)
+
+    sectors = (16 << 20) // SECTOR_BYTES
+    file = Counted(bytes((sectors + 2) * SECTOR_BYTES), range(1, sectors + 1))
+    got, fault = read_readable(file, 0, memoryview(bytearray(600)))
+    assert (got, fault.size_bytes) == (SECTOR_BYTES, sectors * SECTOR_BYTES)
+    assert file.reads < 120
+
+
 # -- headers
 
 

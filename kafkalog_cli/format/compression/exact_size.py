@@ -79,7 +79,7 @@ def _grown_lz4(block: bytes, raw: bytes, pad: int) -> bytes:
     while pad and at < len(sequences) - 1:
         one = sequences[at]
         most = min(one.match - _LEAST_MATCH, len(raw) - _LAST_MATCH_START - start - one.literals)
-        moved = _fitting_move(one, most, pad) if most > 0 else 0
+        moved = _fitting_move(one, max(most, 0), pad)
         if moved:
             later = _Sequence(one.literals + moved, one.match - moved, one.distance)
             pad -= _size(later) - _size(one)
@@ -236,8 +236,9 @@ def _with_literal(one: _Element, pad: int) -> list[_Element]:
     first = min(one.size - 1, 60, pad - 1 - (3 - len(one.copy)))
     if first < 1 or len(one.copy) > 3:
         return [one]
-    low = one.copy[1] if len(one.copy) > 1 else 0
-    distance = (one.copy[0] >> 5) << 8 | low if one.copy[0] & 3 == 1 else int.from_bytes(one.copy[1:3], "little")
+    distance = (
+        (one.copy[0] >> 5) << 8 | one.copy[1] if one.copy[0] & 3 == 1 else int.from_bytes(one.copy[1:3], "little")
+    )
     rest = bytes((one.size - first - 1 << 2 | 2,)) + distance.to_bytes(2, "little")
     return [_Element(first, b""), _Element(one.size - first, rest)]
 

@@ -1,26 +1,33 @@
 """Groups, their offsets, memory and files at their limits: each rule against small cases."""
 
+import signal
+import struct
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 
+from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import Unreadable
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.records import RecordColumns
+from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.ops import coordinators, export_files, group_history, log_contents
+from kafkalog_cli.ops import cluster_entries, coordinators, export_files, group_history, log_contents
 from kafkalog_cli.ops.checks import index_reports, segment_reports
-from kafkalog_cli.ops.checks.segment_reports import SegmentReports
+from kafkalog_cli.ops.checks.segment_reports import ReadContext, SegmentReports
 from kafkalog_cli.ops.coordinators import CoordinatorTopic, HeldMemory
 from kafkalog_cli.ops.dump import DumpOptions, SegmentDump, _largest_timestamp
 from kafkalog_cli.ops.export_files import PartitionFiles
 from kafkalog_cli.ops.group_history import OffsetVerdict, _History, _Last
-from kafkalog_cli.ops.log_contents import TimeCounter, _bounded
+from kafkalog_cli.ops.log_contents import TimeCounter, TimeCounts, _bounded
+from kafkalog_cli.ops.session import runner
 from kafkalog_cli.ops.tables.coordinator_log import committed_offset
 from kafkalog_cli.ops.tables.groups import CONSUMER, GroupReplay, GroupState, groups
+from kafkalog_cli.ops.verify.batch_checks import MAX_TOLD
 from kafkalog_cli.ops.verify.records import _BatchSeen
+from kafkalog_cli.ops.verify.seven import SevenCheck
 from tests.support.faulty_fs import BytesFile, FaultyFilesystem
 from tests.support.logs import R, batch_v2, message
 
@@ -234,3 +241,62 @@ def test_a_message_of_format_0_has_no_timestamp():
         data = message(R(5, 77, b"key-of-some-bytes", b"value"), magic)
         header = next(SegmentReader(BytesFile(data)).headers())
         assert _largest_timestamp(BytesFile(data), header, DEFAULT_LIMITS) == wanted
+
+
+def test_bars_of_periods_as_long_as_they_are():
+    """What lies after the range counts in the last bar, and what lies before it in the first."""
+    counts = TimeCounts(1, {at: at + 1 for at in range(7)})
+    assert counts.bars(0, 6, 7) == [1, 2, 3, 4, 5, 6, 7]
+    assert counts.bars(0, 4, 5) == [1, 2, 3, 4, 5 + 6 + 7]
+    assert counts.bars(2, 6, 5) == [1 + 2 + 3, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("count", [MAX_TOLD - 1, MAX_TOLD, MAX_TOLD + 1, MAX_TOLD + 2])
+def test_bad_messages_of_seven_are_told_up_to_the_largest_number(count):
+    path = f"/t-0/{0:020d}.kafka"
+    fs = FaultyFilesystem({path: (struct.pack(">ibbI", 7, 1, 0, 1) + b"v") * count})
+    partition = open_partition(fs, "/t-0")
+    check = SevenCheck(ReadContext(fs, choice=KernelChoice(forced=False)), partition, 0, wants_records=False)
+    told = [one.message for one in check.findings()]
+    assert sum(message.startswith("the CRC of a message") for message in told) == min(count, MAX_TOLD)
+    more = [f"{count - MAX_TOLD} more messages whose CRC does not match"] if count > MAX_TOLD else []
+    assert [message for message in told if "more messages" in message] == more
+
+
+# -- the cluster, and how a session ends
+
+
+@pytest.mark.parametrize(("leader", "told"), [(-1, None), (0, 0), (1, 1)])
+def test_broker_0_may_lead(leader, told):
+    metadata = SimpleNamespace(topics={"t": SimpleNamespace(partitions={0: MagicMock(leader=leader)})})
+    assert [one.leader for one in cluster_entries._partitions(metadata)] == [told]
+
+
+@pytest.mark.parametrize(("polls", "naps"), [(0, 0), (1, 1), (1.5, 2), (2, 2)])
+def test_a_sleep_is_as_long_as_it_was_asked_for(polls, naps):
+    slept = []
+    runner.Interruptions().sleep(polls * runner.POLL_SECONDS, slept.append)
+    assert (len(slept), sum(slept)) == (naps, polls * runner.POLL_SECONDS)
+
+
+@pytest.mark.parametrize(("seconds", "is_over"), [(9, False), (10, True), (11, True)])
+def test_no_partition_is_started_when_the_time_is_over(seconds, is_over):
+    run = object.__new__(runner.Runner)
+    pace = SimpleNamespace(time_budget_seconds=10)
+    run.shared = SimpleNamespace(context=SimpleNamespace(clock=lambda: 5 + seconds), options=SimpleNamespace(pace=pace))
+    run._begun, run.interruptions = 5, runner.Interruptions()
+    assert run.is_over == is_over
+
+
+@pytest.mark.parametrize(("later", "ends"), [(-0.25, False), (0, True), (0.25, True)])
+def test_a_second_signal_after_a_while_ends_the_process(monkeypatch, later, ends):
+    killed, interruptions = [], runner.Interruptions()
+    times = iter((100.0, 100.0 + runner.AGAIN_SECONDS + later))
+    monkeypatch.setattr("kafkalog_cli.ops.session.runner.time.monotonic", lambda: next(times))
+    monkeypatch.setattr("kafkalog_cli.ops.session.runner.os.kill", lambda pid, number: killed.append(number))
+    with interruptions.watched():
+        handler = signal.getsignal(signal.SIGHUP)
+        handler(signal.SIGHUP, None)
+        assert interruptions.are_asked_for
+        handler(signal.SIGHUP, None)
+    assert killed == ([signal.SIGHUP] if ends else [])

@@ -364,7 +364,6 @@ class LogWalk:
         timed = np.flatnonzero(last_ms >= 0)
         if len(timed):
             self._times.add(last_ms[timed], batches.size_bytes[timed])
-            self._last_ms = int(last_ms[timed[-1]])
         first, last = _least(first_ms[first_ms >= 0].tolist(), found.first_timestamp_ms), found.last_timestamp_ms
         if len(timed):
             last = max(int(last_ms.max()), -1 if last is None else last)
@@ -382,7 +381,7 @@ class LogWalk:
             if first <= last:
                 before = int(times[row - 1]) if row else self._last_ms
                 self._add(Hole(first, last, _known(before), _known(int(times[row]))))
-        self._next_offset = int(lasts[-1]) + 1
+        self._next_offset, self._last_ms = int(lasts[-1]) + 1, int(times[-1])
 
     def _add(self, hole: Hole) -> None:
         self.hole_count += 1

@@ -297,3 +297,15 @@ def test_a_preallocated_index_is_no_larger_than_a_setting_can_be(monkeypatch, mo
     file = SimpleNamespace(size_bytes=largest + more)
     assert sidecar_files._ends_in_zeros(file, FileKind.OFFSET_INDEX, 800) == is_index
     assert pieces == ([800] if is_index else [])
+
+
+def test_each_append_call_ends_before_the_next_entry():
+    """Also where another one does not."""
+    batches = made("v2")[1]
+    entries = [
+        (batches[2].last, batches[1].position),
+        (batches[5].last, batches[3].position),
+        (batches[4].last, batches[4].position),
+    ]
+    found = checked(offset_check("v2", *entries), "v2", False, 9)
+    assert [one[:2] for one in found] == [RIGHT, ODD[:2], RIGHT]

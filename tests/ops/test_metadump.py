@@ -3,6 +3,7 @@
 import random
 import struct
 from collections import Counter
+from itertools import product
 
 import pytest
 
@@ -16,6 +17,7 @@ from kafkalog_cli.ops.metadump import files
 from kafkalog_cli.ops.metadump.copying import metadump
 from kafkalog_cli.ops.metadump.internal_records import InternalRecords, NameKind, Pseudonyms, filler
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, message_set
+from tests.support.naive_reader import read_batches, read_records
 
 WORDS = [b"alice@example.org", b"Wonderland 42", b"secret", b"4711", b"cust-0007"]
 FS = RealFilesystem()
@@ -226,3 +228,72 @@ def test_how_much_of_damage_is_the_head_of_a_batch():
     ):  # fmt: skip
         assert files._head_bytes(struct.pack(">qiib", offset, 9, 0, 2), last) == (61 if is_near else 0)
     assert [files._head_bytes(bytes(size), None) for size in (0, 11, 12, 16)] == [0, 11, 12, 12]
+
+
+def redacted(data, magic):
+    """A batch with other contents, the redactor, and the (key, value) that it replaced."""
+    seen = []
+
+    def rewrite(key, value, is_control):
+        seen.append((key, value))
+        return tuple(None if one is None else filler(len(one)) for one in (key, value))
+
+    redactor = files.BatchRedactor(rewrite, lambda name: filler(len(name)), DEFAULT_LIMITS)
+    return redactor.redacted(data, magic), redactor, seen
+
+
+FIELDS = (None, b"", b"a", b"abc")
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_set_is_replaced_message_by_message(magic):
+    for key, value in product(FIELDS, FIELDS):
+        parts = [message(R(at, 5, key, value), magic) for at in range(2)]
+        _, redactor, _ = redacted(parts[0], magic)
+        made = redactor._message_set(b"".join(parts))
+        assert made == b"".join(redacted(part, magic)[0] for part in parts)
+        for data in (made[:-1], made + b"x", made + bytes(26), message(R(0, 5, key, value), magic, codec=1)):
+            with pytest.raises(files._Unparsable):
+                redactor._message_set(data)
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_fields_of_any_size_are_replaced_in_their_places(magic):
+    """Also where the smallest message, or an empty or null value, ends a batch."""
+    for key, value in product(FIELDS, FIELDS):
+        records = [R(at, 5, key, value) for at in range(2)]
+        if magic == 2:
+            headers = ((b"", None), (b"h", b""), (b"name", b"v"))
+            data = batch_v2([one._replace(headers=headers[: at + 2]) for at, one in enumerate(records)])
+        else:
+            data = message(records[0], magic)
+        made, redactor, seen = redacted(data, magic)
+        count = 2 if magic == 2 else 1
+        assert (len(made), redactor.opaque, redactor.records) == (len(data), 0, count)
+        assert seen == [(key, value)] * count
+        (batch,) = read_batches(made)
+        assert batch.valid
+        for record in read_records(made, batch):
+            assert (record.key, record.value) == tuple(
+                None if one is None else filler(len(one)) for one in (key, value)
+            )
+
+
+@pytest.mark.parametrize("data", [b"", b"\x01", b"\x02", b"\x0c\0\0\0\x01\x01", b"\x0c\0\0\0\x01\x01\0\0"])
+def test_records_that_do_not_fit_become_filler(data):
+    whole = bytearray(batch_v2([R(0, 5, None, None)]))
+    whole[61:] = data
+    made, redactor, _ = redacted(bytes(whole), 2)
+    assert (redactor.opaque, made[61:]) == (1, filler(len(data)))
+
+
+def test_stand_ins_have_the_size_of_their_originals():
+    names = Pseudonyms(b"s" * 32, hashes_names=True)
+    for size in range(1, 14):
+        for data in (b"k" * size, b"\x80" * size, b"\x7f" * size):
+            assert len(names.key(data)) == size
+            assert names.key(data) != data
+        assert len({names.key(bytes((at,)) + bytes(size - 1)) for at in range(256)}) == 256
+        header = names.header_name(b"n" * size)
+        assert len(header) == size
+        assert header.isascii() == (size < 2)

@@ -3,7 +3,7 @@
 import select
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Event
 
 from kafkalog_cli.format.internal_topics.decode import Spliced
@@ -44,13 +44,16 @@ class Connection:
         self._clock = clock
         self._stopping: Event = broker.stopping
         self._ahead: CheckedBytes | None = None
-        self._host, self._port = client.getsockname()[:2]
+        self._received = bytearray()
+        self._poll = select.poll()
         self.peer_host, self.peer_port = client.getpeername()[:2]
+        self._caller = Caller("", self.peer_host, *client.getsockname()[:2])
 
     def serve(self) -> str:
         """Serve the client; return the reason why the connection ended, "" if the client closed it."""
         try:
             self._client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._client.setblocking(False)
             while not self._stopping.is_set():
                 self._answer(self._frame())
         except Gone as reason:
@@ -65,45 +68,51 @@ class Connection:
 
     def _frame(self) -> bytes:
         """Return the next request without its size. Memory is taken as its bytes arrive, not as its size says."""
-        head = self._exactly(_SIZE.size, self._idle_seconds, may_end=True)
-        size = _SIZE.unpack(head)[0]
+        until = self._clock() + self._idle_seconds
+        while not self._received:
+            self._receive(until, "")
+        until = self._clock() + _REQUEST_SECONDS
+        while len(self._received) < _SIZE.size:
+            self._receive(until)
+        size = _SIZE.unpack_from(self._received)[0]
         if not 0 < size <= MOST_REQUEST_BYTES:
             raise Gone(f"a request of {size} bytes (limit {MOST_REQUEST_BYTES})")
-        return self._exactly(size, _REQUEST_SECONDS)
+        end = _SIZE.size + size
+        while len(self._received) < end:
+            self._receive(until)
+        frame = bytes(memoryview(self._received)[_SIZE.size : end])
+        del self._received[:end]
+        return frame
 
-    def _exactly(self, size: int, seconds: float, *, may_end: bool = False) -> bytes:
-        data = bytearray()
-        until = self._clock() + seconds
-        while len(data) < size:
-            left = until - self._clock()
-            if left <= 0:
-                raise Gone("" if may_end and not data else "an incomplete request")
-            self._client.settimeout(left)
-            try:
-                part = self._client.recv(min(size - len(data), _PIECE_BYTES))
-            except TimeoutError:
-                continue
-            if not part:
-                raise Gone("")
-            if may_end and not data:
-                until = self._clock() + _REQUEST_SECONDS
-            data += part
-        return bytes(data)
+    def _receive(self, until: float, too_late: str = "an incomplete request") -> None:
+        """Receive more bytes, which may also be those of later requests."""
+        if not self._is_ready(select.POLLIN, until - self._clock()):
+            raise Gone(too_late)
+        try:
+            part = self._client.recv(_PIECE_BYTES)
+        except BlockingIOError:
+            return
+        if not part:
+            raise Gone("")
+        self._received += part
+
+    def _is_ready(self, event: int, seconds: float) -> bool:
+        """Wait until the client has sent bytes, or can be sent bytes."""
+        self._poll.register(self._client, event)
+        return seconds > 0 and bool(self._poll.poll(seconds * 1000))
 
     # -- answering
 
     def _answer(self, frame: bytes) -> None:
         try:
-            pieces = self._dialect(self._broker, Caller("", self.peer_host, self._host, self._port), frame)
+            pieces = self._dialect(self._broker, self._caller, frame)
         except BadRequest as error:
             raise Gone(f"a request is not answered: {error}") from error
         records = [piece for piece in pieces if isinstance(piece, RecordsPart)]
-        if records:  # the client wakes up for full packets only, not for each piece
-            self._client.setsockopt(socket.IPPROTO_TCP, _CORK, 1)
-        for piece in pieces:
-            self._send(piece)
-        if records:
-            self._client.setsockopt(socket.IPPROTO_TCP, _CORK, 0)
+        if len(records) <= 1 and (views := self._in_memory(pieces)):
+            self._send(views)
+        else:
+            self._send_in_turn(pieces)
         for part in records:  # while the client is busy with these records
             self._read_ahead(part)
 
@@ -113,15 +122,49 @@ class Connection:
                 self._ahead.release()
             self._ahead = read
 
-    def _send(self, piece: bytes | Spliced) -> None:
-        if isinstance(piece, RecordsPart):
-            self._send_file(piece)
-            return
-        assert isinstance(piece, bytes)
-        rest = memoryview(piece)
-        self._client.settimeout(_STALL_SECONDS)
-        while rest:
-            rest = rest[self._client.send(rest) :]
+    def _in_memory(self, pieces: Sequence[bytes | Spliced]) -> list[memoryview]:
+        """Return all bytes of a response; nothing if some of its records are not in memory."""
+        views = []
+        for piece in pieces:
+            if isinstance(piece, bytes):
+                views.append(memoryview(piece))
+                continue
+            assert isinstance(piece, RecordsPart)
+            end = piece.position + piece.size_bytes
+            view = self._checked(piece, piece.position, end)
+            if len(view) < piece.size_bytes:
+                return []
+            views.append(view)
+        return views
+
+    def _checked(self, part: RecordsPart, position: int, end: int) -> memoryview:
+        """Return the bytes from `position` on, up to `end`, that were just checked, as far as they are in memory."""
+        if self._ahead is None or self._ahead.segment is not part.segment:
+            return memoryview(b"")
+        return self._ahead.between(position, end)
+
+    def _send(self, views: list[memoryview]) -> None:
+        while views:
+            try:
+                sent = self._client.sendmsg(views)
+            except BlockingIOError:
+                self._wait_until_writable()
+                continue
+            while views and sent >= len(views[0]):
+                sent -= len(views.pop(0))
+            if sent:
+                views[0] = views[0][sent:]
+
+    def _send_in_turn(self, pieces: Sequence[bytes | Spliced]) -> None:
+        """Send pieces from memory and from files. The client wakes up for full packets only, not for each piece."""
+        self._client.setsockopt(socket.IPPROTO_TCP, _CORK, 1)
+        for piece in pieces:
+            if isinstance(piece, RecordsPart):
+                self._send_file(piece)
+            else:
+                assert isinstance(piece, bytes)
+                self._send([memoryview(piece)])
+        self._client.setsockopt(socket.IPPROTO_TCP, _CORK, 0)
 
     def _send_file(self, part: RecordsPart) -> None:
         """Send the bytes that were just checked from memory; have the kernel send the others.
@@ -129,11 +172,11 @@ class Connection:
         Where it cannot, read and send them.
         """
         position, end = part.position, part.position + part.size_bytes
-        self._client.settimeout(_STALL_SECONDS)
+        ahead = self._ahead if self._ahead is not None and self._ahead.segment is part.segment else None
         while position < end:
-            ahead = self._ahead if self._ahead is not None and self._ahead.segment is part.segment else None
-            if ahead is not None and (checked := ahead.between(position, end)):
-                position += self._client.send(checked)
+            if checked := self._checked(part, position, end):
+                position += len(checked)
+                self._send([checked])
                 continue
             until = ahead.position if ahead is not None and position < ahead.position else end
             wanted = min(_SEND_BYTES, end - position, until - position)
@@ -151,11 +194,9 @@ class Connection:
     def _copy(self, part: RecordsPart, position: int, size: int) -> int:
         buffer = memoryview(bytearray(size))
         got = part.file.read_into(position, buffer)
-        self._client.sendall(buffer[:got])
+        self._send([buffer[:got]])
         return got
 
     def _wait_until_writable(self) -> None:
-        poll = select.poll()
-        poll.register(self._client, select.POLLOUT)
-        if not poll.poll(_STALL_SECONDS * 1000):
+        if not self._is_ready(select.POLLOUT, _STALL_SECONDS):
             raise Gone("the client takes no bytes")

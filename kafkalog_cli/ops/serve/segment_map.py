@@ -122,6 +122,7 @@ class SegmentMap:
         self._is_transactional = False
         self._reached = -1
         self._at = 0
+        self._next = (-1, 0)
         self._continues = False
         self._is_done = False
         self._reading = RLock()
@@ -248,8 +249,12 @@ class SegmentMap:
 
     def _next_ends_after(self, position: int) -> bool:
         """Whether the next batch that is not read yet ends after a byte, by its header."""
-        found = header_at(self._file, self._at) if self._seven_base_offset is None else None
-        return isinstance(found, Batch) and found.position + found.size_bytes > position
+        at, end = self._next
+        if at != self._at:
+            found = header_at(self._file, self._at) if self._seven_base_offset is None else None
+            end = found.position + found.size_bytes if isinstance(found, Batch) else 0
+            self._next = (self._at, end)
+        return end > position
 
     def _read_until(self, is_enough: Callable[[], bool]) -> CheckedBytes | None:
         """Read parts until it is enough; return the last bytes that were read."""

@@ -45,6 +45,11 @@ def is_root_file(entry: FileStatus) -> bool:
     return entry.is_file and not entry.is_symlink and name.kind in ROOT_KINDS and name.state is WorkState.IN_PLACE
 
 
+def is_sign_of_broker(entry: FileStatus) -> bool:
+    """Whether an entry is such a file, and not `.lock`, which other programs make too."""
+    return is_root_file(entry) and classify_file(_name(entry.path)).kind is not FileKind.LOCK
+
+
 def root_file(fs: Filesystem, directory: str, but: FileKind | None = None) -> str | None:
     """Return the path of a file that makes `directory` a log directory, other than the kind `but`; None without one."""
     paths = (f"{directory.rstrip('/')}/{kind.value}" for kind in ROOT_KINDS if kind is not but)

@@ -9,12 +9,13 @@ from typing import NamedTuple
 from kafkalog_cli.disk.directory_contents import (
     holds_partition,
     is_name_of_kafka,
-    is_root_file,
+    is_sign_of_broker,
     looks_like_partition,
 )
 from kafkalog_cli.disk.followed_links import LinkNotFollowed
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.disk.names import (
+    OWN_DIRECTORY,
     PARTITION_KINDS,
     ROOT_KINDS,
     SEGMENT_KINDS,
@@ -106,8 +107,8 @@ def open_partition(fs: Filesystem, path: str) -> Partition:
 def entries_of_log(fs: Filesystem, path: str) -> list[FileStatus]:
     """Return the entries of a directory that may belong to the log in it. Raises as `list_directory`.
 
-    A directory that is not named like a partition may be anything, such as /tmp with a copy of a segment. There, a name
-    such as x.log or x.deleted, without an offset, is not of Kafka: nothing is done to it, or advised about it.
+    A directory that is not named like a partition may be anything, such as /tmp with a copy of a segment. There, files
+    with other names than Kafka's, such as x.log, x.deleted or 12.txt, are of others: no command touches or names them.
     """
     entries = fs.list_directory(path)
     if directory_name(path).kind is not DirectoryKind.OTHER:
@@ -117,7 +118,7 @@ def entries_of_log(fs: Filesystem, path: str) -> list[FileStatus]:
 
 def _is_of_another(name: FileName) -> bool:
     is_kafkas = is_name_of_kafka(name.name) or name.kind in (*ROOT_KINDS, *_UNNUMBERED)
-    return not is_kafkas and (name.kind is not FileKind.OTHER or name.state is not WorkState.IN_PLACE)
+    return not is_kafkas and name.name != OWN_DIRECTORY
 
 
 _UNNUMBERED = (FileKind.LEADER_EPOCH_CHECKPOINT, FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE)
@@ -335,7 +336,7 @@ def open_logdir(fs: Filesystem, path: str, takes: Takes | None = None) -> LogDir
         and (name := classify_file(_name(entry.path))).state is WorkState.IN_PLACE
         and (kind := name.kind) in ROOT_KINDS
     }
-    is_known = any(map(is_root_file, root_files.values()))
+    is_known = any(map(is_sign_of_broker, root_files.values()))
     if not is_known:
         partitions, is_known = _with_files(fs, partitions)
     if not is_known and takes is not None:

@@ -22,9 +22,10 @@ def is_known(root):
         is_opened = True
     except NotKafkaLayout:
         is_opened = False
-    found = {log_dir_of(FS, f"{root}/orders-0") is not None, is_opened, broker_root(FS, str(root)) is not None}
+    found = {log_dir_of(FS, f"{root}/orders-0") is not None, broker_root(FS, str(root)) is not None}
     assert len(found) == 1, root
-    assert is_of_a_broker(FS, str(root)) in (found | {False} if (root / ".lock").exists() else found)
+    signs = {is_opened, is_of_a_broker(FS, str(root))}
+    assert signs == (found if not (root / ".lock").exists() else {False}), root  # other programs have a .lock too
     return found.pop()
 
 

@@ -12,7 +12,7 @@ from enum import Enum, unique
 from typing import NamedTuple, TypeVar
 
 from kafkalog_cli.change.new_partitions import ImportLeftovers, import_leftovers
-from kafkalog_cli.disk.directory_contents import is_root_file
+from kafkalog_cli.disk.directory_contents import is_root_file, is_sign_of_broker
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, read_all
 from kafkalog_cli.disk.names import ROOT_KINDS, DirectoryKind, FileKind, WorkState, classify_directory, classify_file
 from kafkalog_cli.disk.posix_lock import LockOwner, import_owner, lock_owner
@@ -170,7 +170,7 @@ def root_above(fs: Filesystem, partition_path: str, ask_lock: AskLock = lock_own
         entries = fs.list_directory(path)
     except KafkalogError:
         return None
-    if not any(map(is_root_file, entries)):
+    if not any(map(is_sign_of_broker, entries)):
         return None
     directories = frozenset(entry.path for entry in entries if entry.is_directory)
     return _root(fs, path, entries, directories, ask_lock)

@@ -54,7 +54,8 @@ def change(draft, model, untouched, operation):
 
 @given(before=st.dictionaries(names, contents, max_size=5), steps=st.lists(operations, max_size=12))
 def test_reads_and_changes(tmp_path_factory, before, steps):
-    directory = tmp_path_factory.mktemp("draft")
+    directory = tmp_path_factory.mktemp("draft") / "t-0"
+    directory.mkdir()
     for name, data in before.items():
         (directory / name).write_bytes(data)
     draft, model, untouched = Draft(RealFilesystem(), str(directory)), dict(before), dict(before)
@@ -73,17 +74,23 @@ def test_reads_and_changes(tmp_path_factory, before, steps):
     assert files(directory) == model
 
 
-def test_nothing_changed_is_no_change(tmp_path):
-    (tmp_path / "a").write_bytes(b"as it was")
-    draft = Draft(RealFilesystem(), str(tmp_path))
+@pytest.fixture
+def partition(tmp_path):
+    (tmp_path / "t-0").mkdir()
+    return tmp_path / "t-0"
+
+
+def test_nothing_changed_is_no_change(partition):
+    (partition / "a").write_bytes(b"as it was")
+    draft = Draft(RealFilesystem(), str(partition))
     draft.put("a", b"as it was")
     assert draft.changes() == []
 
 
-def test_the_shortest_change_is_planned(tmp_path):
+def test_the_shortest_change_is_planned(partition):
     for name in ("cut", "trimmed", "gone", "moved.swap", "moved", "other"):
-        (tmp_path / name).write_bytes(b"0123456789")
-    draft = Draft(RealFilesystem(), str(tmp_path))
+        (partition / name).write_bytes(b"0123456789")
+    draft = Draft(RealFilesystem(), str(partition))
     draft.cut("cut", 4)
     draft.put("trimmed", b"01234")
     draft.drop("gone")
@@ -104,9 +111,9 @@ def test_the_shortest_change_is_planned(tmp_path):
     ]
 
 
-def test_a_fork_goes_its_own_way(tmp_path):
-    (tmp_path / "a").write_bytes(b"a")
-    draft = Draft(RealFilesystem(), str(tmp_path))
+def test_a_fork_goes_its_own_way(partition):
+    (partition / "a").write_bytes(b"a")
+    draft = Draft(RealFilesystem(), str(partition))
     draft.put("b", b"first")
     fork = draft.fork()
     fork.put("b", b"second")

@@ -77,6 +77,7 @@ def test_recover_names_the_step_for_an_entry_at_the_root(partition, name, make):
     path = partition.parent / name
     path.unlink(missing_ok=True)
     make(path)
+    (partition.parent / ".lock").touch()  # the entry itself does not make it a log directory
     (partition / LOG).write_bytes((partition / LOG).read_bytes() + b"torn")
     refused = kafkalog("recover", partition)
     away = partition.parent.parent / name if path.is_dir() else f"{path}.aside"

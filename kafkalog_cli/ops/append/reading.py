@@ -175,10 +175,10 @@ def parse_ndjson(line: bytes, *, with_origin: bool = False) -> NewRecord | None:
             return None
         raise NotMeantAsRecord(f"an object of type {kind!r} is not a record; {LINES_HINT}")
     control = found.get("control")
-    if control is not None and not isinstance(control, dict):
-        raise _not("control", "null or an object")
     if control is not None:
         _check_fields(found, frozenset({"control"}))
+        if not isinstance(control, dict):
+            raise _not("control", "null or an object")
         return None
     _check_fields(found, _FIELDS - {"schema", "type"} if with_origin else _CONTENTS)
     headers = [] if found.get("headers") is None else found["headers"]

@@ -137,13 +137,8 @@ def odd_files(
 ) -> Iterator[OddFile]:
     """Yield the entries of a directory that no program can use as the files of these kinds that their names promise.
 
-<<<<<<< HEAD
     These are directories, pipes, devices, and links that lead nowhere or are not followed. A link in the place of a
     file of an unfinished cleaning is one too. No broker made it, and the end of the cleaning would put it in place.
-=======
-    These are directories, pipes, devices, and links that lead nowhere or are not followed. A link with the name of a
-    file of an unfinished cleaning is one too. No broker made it, and completing the cleaning would put it in place.
->>>>>>> trust
     """
     for entry in entries:
         name = classify_file(_name(entry.path))

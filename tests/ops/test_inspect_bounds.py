@@ -176,3 +176,31 @@ def test_a_time_index_has_an_entry_from_12_bytes_on(tmp_path, size, largest):
     segment = SimpleNamespace(time_index=FS.status(str(path)), base_offset=0)
     notes = SimpleNamespace(fs=FS, add=lambda *_: None)
     assert listing.largest_indexed_timestamp(segment, notes) == largest
+
+
+@pytest.mark.parametrize("limit", [-1, 0, 5])
+def test_a_limit_of_0_is_one(limit):
+    known = SimpleNamespace(is_deleted=True, retention_ms=limit, retention_bytes=limit, is_known=lambda name: True)
+    outlook = SimpleNamespace(
+        retain_plan=SimpleNamespace(fates=(), removed=(), removed_bytes=0), _config=known, _now_ms=100
+    )
+    found = vars(inspect._Outlook)["retention"].fget(outlook)
+    assert (found.retention_ms, found.retention_bytes, found.horizon_ms) == (
+        (None, None, None) if limit < 0 else (limit, limit, 100 - limit)
+    )
+
+
+def test_which_part_of_a_log_is_clean():
+    """Up to the first dirty offset; what begins from the first uncleanable one on cannot be cleaned."""
+    segments = [SimpleNamespace(base_offset=base, log=SimpleNamespace(size_bytes=1)) for base in (0, 5, 10, 15)]
+    for dirty, end in product((4, 5, 6, 10), (10, 11, 15)):
+        dirt = SimpleNamespace(first_dirty=dirty, first_uncleanable=end)
+        outlook = SimpleNamespace(retain_plan=None, cleaning=SimpleNamespace(dirt=dirt))
+        found = list(inspect._segments(20, segments, [WalkedSegment()] * 4, outlook))
+        assert [one.next_offset for one in found] == [5, 10, 15, 20]
+        clean, part = inspect.CleaningPart.CLEAN, inspect.CleaningPart
+        wanted = [
+            clean if following <= dirty else part.DIRTY if base < end else part.UNCLEANABLE
+            for base, following in ((0, 5), (5, 10), (10, 15), (15, 20))
+        ]
+        assert [one.part for one in found] == wanted

@@ -242,6 +242,9 @@ def test_a_chain_is_followed_from_any_batch_to_its_end(monkeypatch, buffer_bytes
         for start in range(4):
             fault = BatchChain(BytesFile(whole[:end])).fault_from(positions[start])
             assert fault is None
+    for more, is_read in ((16, False), (17, False), (18, True)):  # FileLogInputStream.nextBatch asks for one byte more
+        chain = BatchChain(BytesFile(whole + bytes(more)))
+        assert (chain.fault_from(0) is not None) == is_read
     for size in (-1, 0, 13, 14):
         data = whole + struct.pack(">qi", 4, size) + bytes(30)
         for start in range(4):

@@ -10,13 +10,18 @@ import pytest
 
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import Unreadable
+from kafkalog_cli.format.batch import Batch
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.records import RecordColumns
+from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from kafkalog_cli.ops import cluster_entries, coordinators, export_files, group_history, log_contents
 from kafkalog_cli.ops.checks import index_reports, segment_reports
+from kafkalog_cli.ops.checks.file_report import Verdict
+from kafkalog_cli.ops.checks.log_questions import Answer
 from kafkalog_cli.ops.checks.segment_reports import ReadContext, SegmentReports
+from kafkalog_cli.ops.checks.state_check import check_epochs
 from kafkalog_cli.ops.coordinators import CoordinatorTopic, HeldMemory
 from kafkalog_cli.ops.dump import DumpOptions, SegmentDump, _largest_timestamp
 from kafkalog_cli.ops.export_files import PartitionFiles
@@ -300,3 +305,10 @@ def test_a_second_signal_after_a_while_ends_the_process(monkeypatch, later, ends
         assert interruptions.are_asked_for
         handler(signal.SIGHUP, None)
     assert killed == ([signal.SIGHUP] if ends else [])
+
+
+def test_an_epoch_that_begins_with_the_next_one_is_compared_with_the_rest_of_the_log():
+    entries = [SimpleNamespace(epoch=epoch, start_offset=5, _asdict=dict) for epoch in (0, 1)]
+    answer = Answer(Batch(0, 100, 7, 8, 0, 2, 0, 0, 0, 0, -1, -1, -1, 2, 1), holds=False)
+    found = [entry.verdict for entry in check_epochs(entries, LogBounds(5, 9), lambda offset: answer)]
+    assert found == [Verdict.RIGHT, Verdict.OUT_OF_ORDER]

@@ -84,12 +84,16 @@ class InForks(InOrder[T]):
         """Have as many forks at work as there are jobs."""
         while self._is_forking and len(self._groups) < self._jobs:
             tasks = [*islice(self._sized, GROUP_TASKS)]
+            self._is_forking = len(tasks) >= LEAST_TASKS and all(map(_is_small, tasks))
+            # An interrupt must not raise in the fork, and not here before the fork is known: it would not be ended.
+            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
-                self._is_forking = len(tasks) >= LEAST_TASKS and all(map(_is_small, tasks))
                 if self._is_forking:
-                    self._groups.append(_Group(tasks, self._apart))
+                    self._groups.append(_Group(tasks, self._apart, blocked))
             except OSError:  # too many processes
                 self._is_forking = False
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
             if not self._is_forking:
                 self._sized = chain(tasks, self._sized)
 
@@ -110,15 +114,14 @@ def may_fork(jobs: int) -> bool:
 class _Group(Generic[T]):
     """Tasks that a fork runs from now on. Tasks whose results are known already are left to this process.
 
-    Raises OSError if there is no fork.
+    SIGINT is blocked meanwhile; `blocked` has the signals that are to be blocked in the fork. Raises OSError.
     """
 
-    def __init__(self, tasks: list[Sized[T]], apart: Apart) -> None:
+    def __init__(self, tasks: list[Sized[T]], apart: Apart, blocked: Iterable[int]) -> None:
         self._tasks = tasks
         self._apart = apart
         self._from, to = os.pipe()
         self._pid = -1
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # it must not raise in the fork
         try:
             self._pid = os.fork()
             if not self._pid:
@@ -127,7 +130,6 @@ class _Group(Generic[T]):
             os.close(to)
             if self._pid < 0:
                 os.close(self._from)
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
     def _run(self, to: int, blocked: Iterable[int]) -> NoReturn:
         """Run the tasks in the fork. It ends without a word: the process that forked it finds out."""

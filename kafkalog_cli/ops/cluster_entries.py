@@ -137,7 +137,7 @@ _PERMISSIONS = {1: "ANY", 2: "DENY", 3: "ALLOW"}
 _MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 _SENSITIVE = (
     "password", "sasl.jaas.config", "ssl.keystore.key", "ssl.keystore.certificate.chain", "ssl.truststore.certificates",
-    "secret",
+    "secret", "passphrase", "delegation.token.secret.key", "delegation.token.master.key",
 )  # fmt: skip
 """Ends of the names of settings that have the type PASSWORD."""
 

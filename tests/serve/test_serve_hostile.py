@@ -249,3 +249,17 @@ def test_random_requests_leave_nothing_behind(log_dir, count, evidence):  # noqa
         assert not [note.message for note in server.notes if re.search(r"closed: \w+(Error|Exception): ", note.message)]
         assert is_well(server)
         evidence("R58", count, 2)
+
+
+def test_requests_that_arrive_together_and_in_parts(log_dir):  # noqa: F811
+    """Bytes of the next requests arrive with the first. Each request is answered, in order."""
+    frames = [request_frame("DescribeCluster", 0, number, {}) for number in range(5)]
+    sent = b"".join(frames)
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        client.socket.sendall(sent[:-30])
+        found = [response_of("DescribeCluster", 0, client.frame())[0] for _ in range(3)]
+        client.socket.sendall(sent[-30:-25])
+        time.sleep(0.05)
+        client.socket.sendall(sent[-25:])
+        found += [response_of("DescribeCluster", 0, client.frame())[0] for _ in range(2)]
+        assert found == [0, 1, 2, 3, 4]

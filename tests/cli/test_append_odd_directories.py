@@ -91,10 +91,12 @@ def test_a_file_alone(tmp_path, mode):
     assert sum(taken) > 5
 
 
-def test_several_files(tmp_path):
-    states = [random_state(seed) for seed in range(200)]
-    taken = [check_undo(made(tmp_path / str(number), state)) for number, state in enumerate(some_of(states))]
+@pytest.mark.exhaustive(together=True)
+def test_several_files(tmp_path, evidence):
+    states = [random_state(seed) for seed in some_of(range(200))]
+    taken = [check_undo(made(tmp_path / str(number), state)) for number, state in enumerate(states)]
     assert any(taken)
+    evidence("R76", len(taken))
 
 
 def test_the_topic_id_of_the_directory_stays(tmp_path):

@@ -110,9 +110,9 @@ def check_steps(text, place, cwd, foreign, *, is_log_dir):
 
 
 @pytest.mark.exhaustive(together=True)
-def test_steps_for_odd_places(corpus, tmp_path, monkeypatch):
-    found = 0
-    for seed in some_of(range(240)):
+def test_steps_for_odd_places(corpus, tmp_path, monkeypatch, evidence):
+    found, seeds = 0, some_of(range(240))
+    for seed in seeds:
         chance = random.Random(seed)
         work = tmp_path / str(seed)
         work.mkdir()
@@ -131,6 +131,7 @@ def test_steps_for_odd_places(corpus, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         shutil.rmtree(work)
     assert found > 20
+    evidence("R75", len(seeds))
 
 
 def lonely(path):

@@ -13,6 +13,7 @@ from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import ExitCode
 from kafkalog_cli.log.partition import open_partition
+from kafkalog_cli.ops.checks.segment_walk import log_range
 from kafkalog_cli.ops.recover.repair import EVERYTHING, Scope, plan_repair
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, write_segment
 from tests.support.plain_changes import files, make
@@ -131,6 +132,8 @@ def test_sound_logs_are_left_alone(corpus):
         found = plan(directory)
         assert not found.changes, directory
         assert found.exit_code is ExitCode.OK, (directory, found.remarks)
+        bounds = log_range(RealFilesystem(), open_partition(RealFilesystem(), str(directory)))
+        assert found.log_end_offset == (0 if bounds is None else bounds.end), directory
         seen += 1
     assert seen > 100
 

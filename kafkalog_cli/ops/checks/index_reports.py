@@ -95,7 +95,7 @@ class PartitionReports:
 
     @property
     def log(self) -> LogBounds | None:
-        """The offsets of the log, None if no log can be read."""
+        """The offsets of the log, None if no log can be read. Known after the iteration."""
         return None if self._watch.log is UNKNOWN_RANGE else self._watch.log
 
     def __iter__(self) -> Iterator[FileReport]:

@@ -206,8 +206,9 @@ class _Repair:
         read_context = ReadContext(self._looked_at(), settings.limits, settings.kernels)
         self._marks = BatchMarks(read_context.fs)
         found = PartitionReports(read_context, self._partition.path, observer=self._marks)
+        reports = list(found)
         self._log_end = None if found.log is None else found.log.end
-        return list(found)
+        return reports
 
     def _looked_at(self) -> Draft:
         """Return the draft without the segments that are not checked, as if they had been deleted before."""

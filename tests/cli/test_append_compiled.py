@@ -61,7 +61,7 @@ def test_a_wrong_line_has_its_number_and_nothing_is_changed(two, at, tmp_path):
     source.write_bytes(b"\n".join([*LINES[:at], b'{"key":5}', *LINES[at + 1 :]]))
     before = tree(partition)
     code, out, err = kafkalog("append", partition, source, *NOW, *ANY_TIME, kernels=KernelChoice(forced=True))
-    assert (code, out) == (1, "")
+    assert (code, out) == (2, "")
     assert f"{source}: line {at + 1}: key must be" in err
     assert tree(partition) == before
     assert not [thread for thread in threading.enumerate() if thread.name == "kafkalog-append"]

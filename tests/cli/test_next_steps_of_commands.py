@@ -133,6 +133,14 @@ def an_odd_socket():
     return ["recover", DISK]
 
 
+@case("foreign-link", code=5)
+def a_link_to_a_directory_without_a_log():
+    sound()
+    Path("empty").mkdir()
+    (DISK / "other-0").symlink_to(Path("empty").resolve())
+    return ["roll", DISK, "--force"]
+
+
 @case("linked-files")
 def linked_files():
     changed(torn)

@@ -82,6 +82,16 @@ def bookkeeper(data):
     return Case(data / "t-0")
 
 
+def foreign_link(data):
+    (data / "t-0").rename(data.parent / "another-0")
+    without_log = data.parent / "without a log"
+    without_log.mkdir()
+    if (runs := data.parent / "another-0" / ".kafkalog").exists():
+        runs.rename(without_log / ".kafkalog")
+    (data / "t-0").symlink_to(without_log)
+    return Case(data / "t-0")
+
+
 def twins(data):
     shutil.copytree(data, data.parent / "other")
     return Case(data, also=(data.parent / "other",))
@@ -164,6 +174,7 @@ PLANTS = {
     "foreign-layout": bookkeeper,
     "metadata-log": renamed("__cluster_metadata-0"),
     "marked-directory": renamed(f"t-0.{'a' * 32}-delete"),
+    "foreign-link": foreign_link,
     "twins": twins,
     "odd-files": odd_file,
     "odd-topic": renamed("t x-0"),

@@ -197,8 +197,8 @@ class Scan:
                 window.keep_buffer()
 
     def _chunks(self, window: _Window, turns: _Turns) -> Generator[Chunk, None, None]:
-        wanted = min(FIRST_CHUNK_BYTES, self._chunk_bytes)
-        chosen = False
+        chosen = self._kernels is not None
+        wanted = self._chunk_bytes if chosen else min(FIRST_CHUNK_BYTES, self._chunk_bytes)
         while True:
             turns.take(wanted)
             view = window.fill(wanted)

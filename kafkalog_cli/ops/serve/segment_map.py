@@ -270,9 +270,12 @@ class SegmentMap:
 
         It ends after a good batch, from which the search after damage could go on too.
         """
+        at, end = self._next
+        known_bytes = end - at if at == self._at else 0
+        part_bytes = max(_PART_BYTES, min(known_bytes, CHUNK_BYTES))
         reader = SegmentReader(
             self._file, DamagePolicy.RESYNC, start=self._at, kernels=self._kernels,
-            seven_base_offset=self._seven_base_offset, chunk_bytes=_PART_BYTES,
+            seven_base_offset=self._seven_base_offset, chunk_bytes=part_bytes,
         )  # fmt: skip
         enough = self._at + _PART_BYTES
         for chain in reader.chains():

@@ -82,6 +82,17 @@ def test_gaps_within_a_batch_that_is_read_in_parts(cut):
     assert [one for _, one in found] == [(12, 12), (15, 16), (18, 19)]
 
 
+@pytest.mark.parametrize(("third", "missing"), [(4, []), (5, [(4, 4)])])
+def test_sets_of_one_block_follow_each_other(third, missing):
+    """Headers of sets do not say with which offset they begin."""
+    gaps = InnerGaps(SimpleNamespace(), "p", 0)
+    found = noted(gaps._gaps)
+    batches = [batch(-1, last, magic=1, attributes=1) for last in (1, 3, third)]
+    rows = [(offset, 0, -1, -1, 1) for offset in (0, 1, 2, 3, third)]
+    gaps.see(block_of(rows, batches=batches, ends=(2, 4, 5)))
+    assert [one for _, one in found] == missing
+
+
 def test_offsets_of_a_segment_are_at_most_an_int32_above_its_name():
     for base, more in product((0, 7), (-1, 0, 1)):
         last = base + 2**31 - 1 + more

@@ -8,7 +8,7 @@ from kafkalog_cli.ops.listing import listing as lister
 from kafkalog_cli.ops.listing.listing import list_segment
 from tests.bad_input.makers import seven
 from tests.ops.test_listing import listing, write
-from tests.support.logs import R, batch_v2, write_segment
+from tests.support.logs import R, batch_v2, producer_snapshot, write_segment
 
 FS = RealFilesystem()
 
@@ -60,3 +60,10 @@ def test_transactions_are_replayed_up_to_a_size(disk, monkeypatch, less, is_know
     write_segment(disk / "t-0", 0, [(data, 0, 9)])
     monkeypatch.setattr(lister, "REPLAY_BYTES", len(data) - less)
     assert (listing(disk).partitions[0].open_transactions is not None) == is_known
+
+
+def test_nothing_is_replayed_from_a_snapshot_at_the_end(disk, monkeypatch):
+    write_segment(disk / "t-0", 0, [(batch_v2([R(0, 9, b"k", b"v")]), 0, 9)])
+    (disk / "t-0" / f"{1:020}.snapshot").write_bytes(producer_snapshot([]))
+    monkeypatch.setattr(lister, "REPLAY_BYTES", 0)
+    assert listing(disk).partitions[0].open_transactions == []

@@ -16,7 +16,7 @@ from kafkalog_cli.format.records import RecordColumns
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.ops import cluster_entries, coordinators, export_files, group_history, log_contents, stats
+from kafkalog_cli.ops import cluster_entries, coordinators, export_files, group_history, log_contents
 from kafkalog_cli.ops.checks import index_reports, segment_reports
 from kafkalog_cli.ops.checks.file_report import Verdict
 from kafkalog_cli.ops.checks.log_questions import Answer
@@ -254,7 +254,6 @@ def test_bars_of_periods_as_long_as_they_are():
     assert counts.bars(0, 6, 7) == [1, 2, 3, 4, 5, 6, 7]
     assert counts.bars(0, 4, 5) == [1, 2, 3, 4, 5 + 6 + 7]
     assert counts.bars(2, 6, 5) == [1 + 2 + 3, 4, 5, 6, 7]
-    assert [TimeCounts(1, {at: 1}).bars(0, 9, 3).index(1) for at in range(10)] == [at * 3 // 10 for at in range(10)]
 
 
 @pytest.mark.parametrize("count", [MAX_TOLD - 1, MAX_TOLD, MAX_TOLD + 1, MAX_TOLD + 2])
@@ -285,15 +284,6 @@ def test_a_sleep_is_as_long_as_it_was_asked_for(polls, naps):
     assert (len(slept), sum(slept)) == (naps, polls * runner.POLL_SECONDS)
 
 
-@pytest.mark.parametrize(("seconds", "is_over"), [(9, False), (10, True), (11, True)])
-def test_no_partition_is_started_when_the_time_is_over(seconds, is_over):
-    run = object.__new__(runner.Runner)
-    pace = SimpleNamespace(time_budget_seconds=10)
-    run.shared = SimpleNamespace(context=SimpleNamespace(clock=lambda: 5 + seconds), options=SimpleNamespace(pace=pace))
-    run._begun, run.interruptions = 5, runner.Interruptions()
-    assert run.is_over == is_over
-
-
 @pytest.mark.parametrize(("later", "ends"), [(-0.25, False), (0, True), (0.25, True)])
 def test_a_second_signal_after_a_while_ends_the_process(monkeypatch, later, ends):
     killed, interruptions = [], runner.Interruptions()
@@ -313,11 +303,3 @@ def test_an_epoch_that_begins_with_the_next_one_is_compared_with_the_rest_of_the
     answer = Answer(Batch(0, 100, 7, 8, 0, 2, 0, 0, 0, 0, -1, -1, -1, 2, 1), holds=False)
     found = [entry.verdict for entry in check_epochs(entries, LogBounds(5, 9), lambda offset: answer)]
     assert found == [Verdict.RIGHT, Verdict.OUT_OF_ORDER]
-
-
-def test_so_many_places_of_damage_are_kept(monkeypatch):
-    monkeypatch.setattr(stats, "_MOST_DAMAGE", 2)
-    measured = stats.MeasuredPartition(None)
-    for at in range(4):
-        measured.add_damage("p", at)
-    assert (measured.damage, measured.damage_count) == ([("p", 0), ("p", 1)], 4)

@@ -69,9 +69,9 @@ class RecordsPart(NamedTuple):
         part = self.before(lambda batch: batch.magic > most_magic)
         return part if part.size_bytes else NoRecords.NEWER_FORMAT
 
-    def read_ahead(self) -> CheckedBytes | None:
+    def read_ahead(self, sent: CheckedBytes | None) -> CheckedBytes | None:
         """Read and check the next part: the client probably asks for it next. See `SegmentMap.read_ahead`."""
-        return self.segment.read_ahead(self.position + self.size_bytes, self.most_bytes)
+        return self.segment.read_ahead(self.position + self.size_bytes, self.most_bytes, sent)
 
 
 class PlaceInCopy(NamedTuple):

@@ -183,7 +183,7 @@ class Scan:
         self.first_bytes = min(FIRST_CHUNK_BYTES, self._chunk_bytes)
         """The bytes that are read before the choice of kernels."""
         self.next_bytes = 0
-        """The size of the batch after the last chunk. It is 0 if it is not known: the bytes that were read end there."""
+        """The size of the batch after the last chunk. 0 if the bytes that were read end before it says so."""
         self._kernels: Kernels | None = None
         self._job = LARGE_TURN.current()
         if seven_base_offset is None:

@@ -27,7 +27,7 @@ _STEP_BYTES = 16 << 10
 _PART_BYTES = 512 << 10
 """Bytes that are read at a time, or more if a client wants more: it does not wait for the end of a segment."""
 _RECENT_BATCHES = 128
-"""The number of batches whose headers are kept, of those that were read last: clients ask for them next."""
+"""The number of the last batches that were read whose headers are kept: clients ask for these batches next."""
 
 
 @unique

@@ -129,7 +129,7 @@ class SegmentMap:
         self._damage: list[PartNotServed] = []
         self._events: list[Event] = []
         self._runs: list[_Run] = []
-        self._recent: list[_Place] = []
+        self._recent: list[tuple[int, int, int]] = []  # the fields of a _Place
         self._open: set[int] = set()
         self._is_transactional = False
         self._reached = -1
@@ -270,8 +270,8 @@ class SegmentMap:
     def _batches(self, position: int, end: int) -> Iterator[_Place]:
         """Yield the batches of a run from byte `position` up to byte `end`."""
         row = bisect_left(self._recent, (position,))
-        if row < len(self._recent) and self._recent[row].start == position:
-            for batch in islice(self._recent, row, None):
+        if row < len(self._recent) and self._recent[row][0] == position:
+            for batch in map(_Place._make, islice(self._recent, row, None)):
                 if batch.start >= end:
                     return
                 yield batch
@@ -349,7 +349,7 @@ class SegmentMap:
         """Add batches; return whether the next batches continue the last run."""
         columns = (batches.position, batches.size_bytes, batches.base_offset, batches.last_offset, batches.valid)
         is_seven = self._seven_base_offset is not None
-        recent: list[_Place] = []
+        recent: list[tuple[int, int, int]] = []
         for position, size, base, ending, valid in zip(*map(integers, columns), strict=True):
             first = ending if base == NO_OFFSET else base
             last = first + size - 1 if is_seven else ending
@@ -363,7 +363,7 @@ class SegmentMap:
                 continues = True
             self._runs[-1].extend(position, position + size, last)
             self._reached = last
-            recent.append(_Place(position, position + size, last))
+            recent.append((position, position + size, last))
         self._recent = recent[-_RECENT_BATCHES:]
         self._add_events(batches)
         return continues

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.log.reading.read_ahead import ChunkBlocks, Work
 
 _HEADERS, _SMALL_BYTES = 256, 4096
-LONG_BYTES = 64 << 20
+LONG_BYTES = 256 << 20
 """The fewest bytes that are scanned in strips: their threads take as long as a few MiB."""
 
 

@@ -17,7 +17,9 @@ from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.log.reading.resync import next_good_batch
 from kafkalog_cli.log.reading.scan import Chunk, Scan
 
-STRIP_BYTES = 16 << 20
+STRIP_BYTES = 64 << 20
+STRIP_ROWS = 100_000
+"""The most batches of a strip, by the size of the batches before it: their columns are held until its turn comes."""
 SEARCHED_BYTES = 1 << 20
 """The bytes in which a batch must begin, for a strip to begin there."""
 MOST_THREADS = 4
@@ -36,7 +38,9 @@ def in_strips(scan: Scan) -> Iterator[Chunk]:
     else:
         return
     chunks.close()
-    yield from map(scan.take, Strips(scan))
+    first = chunk.batches
+    batch_bytes = (first.end_position - int(first.position[0])) // len(first)
+    yield from map(scan.take, Strips(scan, min(STRIP_BYTES, STRIP_ROWS * batch_bytes)))
     yield from scan
 
 
@@ -49,8 +53,9 @@ class _Strip(NamedTuple):
 class Strips:
     """Iterates over the batches from where a scan is now, as far as strips fit together. That may be none at all."""
 
-    def __init__(self, scan: Scan) -> None:
+    def __init__(self, scan: Scan, strip_bytes: int) -> None:
         self._scan = scan
+        self._strip_bytes = strip_bytes
         self._start = scan.valid_bytes
 
     def __iter__(self) -> Iterator[BatchColumns]:
@@ -79,7 +84,7 @@ class Strips:
         """Yield the strips in order, None for one without a beginning. As many as there are threads are ahead."""
         waiting: deque[Future[_Strip | None]] = deque()
         try:
-            for start in range(self._start, self._scan.end, STRIP_BYTES):
+            for start in range(self._start, self._scan.end, self._strip_bytes):
                 waiting.append(pool.submit(self._strip, start))
                 if len(waiting) > threads:
                     yield waiting.popleft().result()
@@ -90,7 +95,7 @@ class Strips:
                 future.cancel()
 
     def _strip(self, start: int) -> _Strip | None:
-        end = min(start + STRIP_BYTES, self._scan.end)
+        end = min(start + self._strip_bytes, self._scan.end)
         begin: int | None = start
         if start != self._start:
             begin = next_good_batch(

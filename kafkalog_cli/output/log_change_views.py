@@ -1,6 +1,7 @@
 """The Views of append, roll, truncate and delete-records."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Annotated, TypedDict
 
 from kafkalog_cli.broker.open_log import RollCause
@@ -23,7 +24,7 @@ from kafkalog_cli.output.log_plan_view import (
     truncation_words,
     undo_words,
 )
-from kafkalog_cli.output.ndjson import CodecWord, Count, ObjectKind
+from kafkalog_cli.output.ndjson import CodecWord, Count, From, ObjectKind, same_fields
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.views import View, change_counts, change_has_work, change_is_idle
@@ -35,8 +36,8 @@ class ActiveSegmentObject(TypedDict):
     base_offset: int
     size_bytes: Annotated[Count, "of its log"]
     first_timestamp_ms: Annotated[int | None, "the largest of its first batch"]
-    index_entries: Annotated[Count, "of its offset index"]
-    time_index_entries: Annotated[Count, "of its time index"]
+    index_entries: Annotated[Count, From("offset_entries"), "of its offset index"]
+    time_index_entries: Annotated[Count, From("time_entries"), "of its time index"]
 
 
 class RollObject(PlanObject):
@@ -44,7 +45,7 @@ class RollObject(PlanObject):
 
     rolled: Annotated[bool, "whether a new segment starts at the log's end, or would"]
     cause: Annotated[RollCause | None, "why a broker would roll; null: it would not"]
-    forced: Annotated[bool, "--force"]
+    forced: Annotated[bool, From("is_forced"), "--force"]
     active: Annotated[ActiveSegmentObject | None, "the last segment before it is rolled; null if refused"]
     due_ms: Annotated[int | None, "the time at which it would be rolled for its age; null: never"]
 
@@ -95,30 +96,18 @@ def roll_view() -> View[Changed[RollPlan]]:
 
 
 def _roll(changed: Changed[RollPlan]) -> RollObject:
-    plan, active = changed.plan, changed.plan.active
-    return {
-        **plan_object(changed),
-        "rolled": bool(plan.changes),
-        "cause": plan.cause,
-        "forced": plan.is_forced,
-        "active": None
-        if active is None
-        else {
-            "base_offset": active.base_offset,
-            "size_bytes": active.size_bytes,
-            "first_timestamp_ms": None if active.first_timestamp < 0 else active.first_timestamp,
-            "index_entries": active.offset_entries,
-            "time_index_entries": active.time_entries,
-        },
-        "due_ms": plan.due_ms,
-    }
+    plan, active = changed.plan, None
+    if plan.active is not None:
+        first = plan.active.first_timestamp
+        active = same_fields(ActiveSegmentObject, plan.active, first_timestamp_ms=None if first < 0 else first)
+    return plan_object(RollObject, changed, rolled=bool(plan.changes), active=active)
 
 
 def truncate_view() -> View[Changed[TruncatePlan]]:
     """Return the View of truncate."""
     return View(
         TRUNCATION,
-        _truncation,
+        partial(plan_object, TruncationObject),
         lambda changed: changed_lines(
             changed, Said(truncation_words(changed.plan), undo_words(changed.plan, changed.done))
         ),
@@ -130,20 +119,6 @@ def truncate_view() -> View[Changed[TruncatePlan]]:
         truncation_question,
         has_work=change_has_work,
     )
-
-
-def _truncation(changed: Changed[TruncatePlan]) -> TruncationObject:
-    plan, batch = changed.plan, changed.plan.cut_batch
-    return {
-        **plan_object(changed),
-        "target_offset": plan.target_offset,
-        "old_end_offset": plan.old_end_offset,
-        "removed": list(plan.removed),
-        "cut_bytes": plan.cut_bytes,
-        "cut_batch": None
-        if batch is None
-        else {"base_offset": batch.base_offset, "last_offset": batch.last_offset, "position": batch.position},
-    }
 
 
 def delete_records_view(*, keeps: bool) -> View[Changed[DeleteRecordsPlan]]:
@@ -158,7 +133,7 @@ def delete_records_view(*, keeps: bool) -> View[Changed[DeleteRecordsPlan]]:
 
     return View(
         DELETED_RECORDS,
-        _deleted_records,
+        partial(plan_object, DeletedRecordsObject),
         lines,
         ("changed", "removed_segments", "removed_bytes"),
         lambda changed: change_counts(
@@ -168,17 +143,6 @@ def delete_records_view(*, keeps: bool) -> View[Changed[DeleteRecordsPlan]]:
         deleted_records_question,
         has_work=change_has_work,
     )
-
-
-def _deleted_records(changed: Changed[DeleteRecordsPlan]) -> DeletedRecordsObject:
-    plan = changed.plan
-    return {
-        **plan_object(changed),
-        "old_start_offset": plan.old_start_offset,
-        "removed": list(plan.removed),
-        "removed_bytes": plan.removed_bytes,
-        "delay_ms": plan.delay_ms,
-    }
 
 
 class StartedSegmentObject(TypedDict):
@@ -191,17 +155,19 @@ class StartedSegmentObject(TypedDict):
 class AppendedObject(PlanObject):
     """The result of append for a partition, or of its dry run."""
 
-    first_offset: Annotated[int | None, "of the first record; null if nothing is appended"]
-    records: Annotated[int, "with the marker of a transaction"]
-    batches: int
-    size_bytes: Annotated[int, "of the batches"]
+    first_offset: Annotated[
+        int | None, From("appended.first_offset"), "of the first record; null if nothing is appended"
+    ]
+    records: Annotated[int, From("appended.records"), "with the marker of a transaction"]
+    batches: Annotated[int, From("appended.batches")]
+    size_bytes: Annotated[int, From("appended.size_bytes"), "of the batches"]
     segments: Annotated[list[StartedSegmentObject], "the segments that were started"]
     codec: CodecWord
-    leader_epoch: int
-    producer_id: Annotated[int, "-1: none"]
-    producer_epoch: Annotated[int, "-1: none"]
-    transactional: bool
-    interrupted: Annotated[bool, "the input may have more records"]
+    leader_epoch: Annotated[int, From("style.leader_epoch")]
+    producer_id: Annotated[int, From("style.producer_id"), "-1: none"]
+    producer_epoch: Annotated[int, From("style.producer_epoch"), "-1: none"]
+    transactional: Annotated[bool, From("style.is_transactional")]
+    interrupted: Annotated[bool, From("is_cut_short"), "the input may have more records"]
 
 
 APPENDED = ObjectKind("kafkalog.appended/1", AppendedObject)
@@ -224,24 +190,10 @@ def append_view() -> View[Changed[AppendPlan]]:
 
 
 def _appended(changed: Changed[AppendPlan]) -> AppendedObject:
-    plan = changed.plan
-    appended, style = plan.appended, plan.style
-    return {
-        **plan_object(changed),
-        "first_offset": None if appended is None else appended.first_offset,
-        "records": 0 if appended is None else appended.records,
-        "batches": 0 if appended is None else appended.batches,
-        "size_bytes": 0 if appended is None else appended.size_bytes,
-        "segments": []
-        if appended is None
-        else [{"base_offset": rolled.base_offset, "cause": rolled.cause} for rolled in appended.rolled],
-        "codec": str(codec_name(style.codec)),
-        "leader_epoch": style.leader_epoch,
-        "producer_id": style.producer_id,
-        "producer_epoch": style.producer_epoch,
-        "transactional": style.is_transactional,
-        "interrupted": plan.is_cut_short,
-    }
+    counts = dict.fromkeys(("records", "batches", "size_bytes"), 0) if changed.plan.appended is None else {}
+    segments = () if changed.plan.appended is None else changed.plan.appended.rolled
+    codec = str(codec_name(changed.plan.style.codec))
+    return plan_object(AppendedObject, changed, codec=codec, segments=segments, **counts)
 
 
 def _counts(plan: AppendPlan) -> dict[str, int]:

@@ -16,7 +16,7 @@ from kafkalog_cli.output.compact_text import (
     explain_lines,
 )
 from kafkalog_cli.output.human import write_table
-from kafkalog_cli.output.log_plan_view import PlanObject, Said, changed_lines, plan_object, remark_lines
+from kafkalog_cli.output.log_plan_view import PlanObject, changed_lines, plan_object, remark_lines
 from kafkalog_cli.output.ndjson import From, NotRequired, ObjectKind, PathText, same_fields
 from kafkalog_cli.output.retain_view import RemovalObject, removal_fields, unlinked
 from kafkalog_cli.output.stream import ResultStream, printable
@@ -189,8 +189,8 @@ def compact_view(
                 for line in remark_lines(plan.path, remark):
                     yield f"{printable(plan.path)}:\n{line}"
             return
-        said = Said(compaction_words(plan), compaction_undo_words(plan, changed.done))
-        yield from changed_lines(changed, said, lists_changes=not explains)
+        undo = compaction_undo_words(plan, changed.done)
+        yield from changed_lines(changed, compaction_words(plan), undo, lists_changes=not explains)
         yield from dirt_lines(plan)
         yield from explain_lines(plan)
         yield from erasure_lines(plan)

@@ -1,7 +1,6 @@
 """The Views of append, roll, truncate and delete-records."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Annotated, TypedDict
 
 from kafkalog_cli.broker.open_log import RollCause
@@ -14,20 +13,18 @@ from kafkalog_cli.ops.session.work import Changed
 from kafkalog_cli.ops.truncate import TruncatePlan
 from kafkalog_cli.output.log_plan_view import (
     PlanObject,
-    Said,
-    changed_lines,
+    change_view,
     deleted_records_question,
     deleted_records_words,
     plan_object,
     roll_words,
     truncation_question,
     truncation_words,
-    undo_words,
 )
 from kafkalog_cli.output.ndjson import CodecWord, Count, From, ObjectKind, same_fields
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
-from kafkalog_cli.output.views import View, change_counts, change_has_work, change_is_idle
+from kafkalog_cli.output.views import View
 
 
 class ActiveSegmentObject(TypedDict):
@@ -84,15 +81,7 @@ DELETED_RECORDS = ObjectKind("kafkalog.deleted-records/1", DeletedRecordsObject)
 
 def roll_view() -> View[Changed[RollPlan]]:
     """Return the View of roll."""
-    return View(
-        ROLL,
-        _roll,
-        lambda changed: changed_lines(changed, Said(roll_words(changed.plan), undo_words(changed.plan, changed.done))),
-        ("changed", "rolled"),
-        lambda changed: change_counts(changed, {"rolled": int(changed.plan.has_work)}),
-        change_is_idle,
-        has_work=change_has_work,
-    )
+    return change_view(ROLL, roll_words, ("rolled",), lambda plan: {"rolled": int(plan.has_work)}, fields=_roll)
 
 
 def _roll(changed: Changed[RollPlan]) -> RollObject:
@@ -105,43 +94,24 @@ def _roll(changed: Changed[RollPlan]) -> RollObject:
 
 def truncate_view() -> View[Changed[TruncatePlan]]:
     """Return the View of truncate."""
-    return View(
+    return change_view(
         TRUNCATION,
-        partial(plan_object, TruncationObject),
-        lambda changed: changed_lines(
-            changed, Said(truncation_words(changed.plan), undo_words(changed.plan, changed.done))
-        ),
-        ("changed", "removed_segments", "cut_bytes"),
-        lambda changed: change_counts(
-            changed, {"removed_segments": len(changed.plan.removed), "cut_bytes": changed.plan.cut_bytes}
-        ),
-        change_is_idle,
+        truncation_words,
+        ("removed_segments", "cut_bytes"),
+        lambda plan: {"removed_segments": len(plan.removed), "cut_bytes": plan.cut_bytes},
         truncation_question,
-        has_work=change_has_work,
     )
 
 
 def delete_records_view(*, keeps: bool) -> View[Changed[DeleteRecordsPlan]]:
     """Return the View of delete-records. `keeps`: removed files are kept, not unlinked."""
-
-    def lines(changed: Changed[DeleteRecordsPlan]) -> Iterable[str]:
-        plan = changed.plan
-        delay_ms = plan.delay_ms if plan.removed and not keeps else None
-        return changed_lines(
-            changed, Said(deleted_records_words(plan), undo_words(plan, changed.done, delay_ms=delay_ms))
-        )
-
-    return View(
+    return change_view(
         DELETED_RECORDS,
-        partial(plan_object, DeletedRecordsObject),
-        lines,
-        ("changed", "removed_segments", "removed_bytes"),
-        lambda changed: change_counts(
-            changed, {"removed_segments": len(changed.plan.removed), "removed_bytes": changed.plan.removed_bytes}
-        ),
-        change_is_idle,
+        deleted_records_words,
+        ("removed_segments", "removed_bytes"),
+        lambda plan: {"removed_segments": len(plan.removed), "removed_bytes": plan.removed_bytes},
         deleted_records_question,
-        has_work=change_has_work,
+        keeps=keeps,
     )
 
 
@@ -175,17 +145,13 @@ APPENDED = ObjectKind("kafkalog.appended/1", AppendedObject)
 
 def append_view() -> View[Changed[AppendPlan]]:
     """Return the View of append."""
-    return View(
+    return change_view(
         APPENDED,
-        _appended,
-        lambda changed: changed_lines(
-            changed, Said(append_words(changed.plan), undo_words(changed.plan, changed.done))
-        ),
-        ("changed", "records", "batches", "appended_bytes"),
-        lambda changed: change_counts(changed, _counts(changed.plan)),
-        change_is_idle,
+        append_words,
+        ("records", "batches", "appended_bytes"),
+        _counts,
         lambda plan: f"Append in {printable(plan.path)}: {append_words(plan)}",
-        has_work=change_has_work,
+        _appended,
     )
 
 

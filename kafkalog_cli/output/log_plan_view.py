@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, Literal, NamedTuple, TypedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Annotated, Any, Literal, TypedDict, TypeVar
 
 from kafkalog_cli.change.changes import Change, Cut, Drop, Move
 from kafkalog_cli.change.checkpoint_lines import LineEdit
@@ -18,11 +19,12 @@ from kafkalog_cli.ops.roll import RollPlan
 from kafkalog_cli.ops.session.work import Changed
 from kafkalog_cli.ops.truncate import TruncatePlan
 from kafkalog_cli.output.human import setting_words, time_span
-from kafkalog_cli.output.ndjson import From, PathText, RecordT, keywords, same_fields
+from kafkalog_cli.output.ndjson import From, ObjectKind, PathText, RecordT, keywords, same_fields
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
-from kafkalog_cli.output.views import Detail
+from kafkalog_cli.output.views import Detail, View, change_counts, change_has_work, change_is_idle
 
+PlanT = TypeVar("PlanT", bound=LogPlan)
 _REMARK_CODES = (ExitCode.WARNINGS, ExitCode.CORRUPTION, ExitCode.REFUSED)
 
 
@@ -126,12 +128,6 @@ def plan_object(record: type[RecordT], changed: Changed[Any], **others: object) 
     return same_fields(record, plan, **found)
 
 
-def changed_lines(changed: Changed[Any], said: Said, *, lists_changes: bool = True) -> Iterator[str]:
-    """Return the lines that every change of a log has; `lists_changes`: a dry run lists each change."""
-    is_dry = changed.is_dry_run
-    return plan_lines(changed.plan, said, dry_run=is_dry, with_changes=is_dry and lists_changes)
-
-
 def plan_lists(remarks: Iterable[Remark], changes: Iterable[Change]) -> dict[str, object]:
     """Return the remarks of a plan and its changes to files as the fields `remarks` and `changes`."""
     return {"remarks": remark_objects(remarks), "changes": [*map(_change, changes)]}
@@ -155,19 +151,43 @@ def _change(change: Change) -> ChangeObject:
     return same_fields(PutObject, change, change="put")
 
 
-class Said(NamedTuple):
-    """The words for a partition's change: `what` (without a full stop), and `undo`: how to undo it, or ""."""
+def change_view(  # noqa: PLR0913, PLR0917
+    kind: ObjectKind[Any],
+    words: Callable[[PlanT], str],
+    names: tuple[str, ...],
+    counts: Callable[[PlanT], Mapping[str, int]],
+    question: Callable[[PlanT], str] = str,
+    fields: Callable[[Changed[PlanT]], Mapping[str, object]] | None = None,
+    *,
+    keeps: bool = True,
+) -> View[Changed[PlanT]]:
+    """Return the View of a verb that changes logs.
 
-    what: str
-    undo: str = ""
+    `words` say what is done, without a full stop, and `counts` are a plan's part of the `names` in the summary.
+    `fields` None: the plan has all fields. `keeps`: removed files are kept for undo, not unlinked after a time.
+    """
+    return View(
+        kind,
+        fields or partial(plan_object, kind.record),
+        lambda changed: changed_lines(changed, words(changed.plan), removal_undo_words(changed, keeps=keeps)),
+        ("changed", *names),
+        lambda changed: change_counts(changed, counts(changed.plan)),
+        change_is_idle,
+        question,
+        has_work=change_has_work,
+    )
 
 
-def plan_lines(plan: LogPlan, said: Said, *, dry_run: bool, with_changes: bool) -> Iterator[str]:
-    """Return the partition's line and its remarks; with `with_changes`, also each setting and change as a Detail."""
-    yield f"{printable(plan.path)}: {_summary(plan, said, dry_run=dry_run)}"
+def changed_lines(changed: Changed[Any], what: str, undo: str, *, lists_changes: bool = True) -> Iterator[str]:
+    """Return the partition's line and its remarks; in a dry run, also each setting and change as a Detail.
+
+    `what` is done, without a full stop, and `undo` is how it is undone, or "". `lists_changes`: list each change.
+    """
+    plan: LogPlan = changed.plan
+    yield f"{printable(plan.path)}: {_summary(plan, what, undo, dry_run=changed.is_dry_run)}"
     for remark in plan.remarks:
         yield from remark_lines(plan.path, remark)
-    if not with_changes or not plan.has_work:
+    if not changed.is_dry_run or not lists_changes or not plan.has_work:
         return
     for setting in plan.settings:
         yield Detail(f"  {setting_words(setting)}")
@@ -197,23 +217,24 @@ def deleted_records_question(plan: DeleteRecordsPlan) -> str:
     return f"Delete the records before offset {plan.log_start_offset}{removed} from {printable(plan.path)}"
 
 
-def _summary(plan: LogPlan, said: Said, *, dry_run: bool) -> str:
+def _summary(plan: LogPlan, what: str, undo: str, *, dry_run: bool) -> str:
     if plan.is_refused:
         return "refused, nothing was changed"
-    offsets = f"offsets {plan.log_start_offset} to {plan.log_end_offset}"
-    if plan.log_start_offset is None:
-        offsets = "no offsets"
-    parts = [
-        "dry run: " if dry_run and plan.has_work else "",
-        said.what,
-        f", {offsets}",
-        said.undo and f"; {said.undo}",
-    ]
-    return "".join(parts)
+    start = "dry run: " if dry_run and plan.has_work else ""
+    offsets = "no offsets"
+    if plan.log_start_offset is not None:
+        offsets = f"offsets {plan.log_start_offset} to {plan.log_end_offset}"
+    return f"{start}{what}, {offsets}" + (undo and f"; {undo}")
 
 
-def undo_words(plan: LogPlan, done: Applied | None, *, delay_ms: int | None = None) -> str:
-    """Return how to undo a run; `delay_ms`: how long removed files are kept; 0: they are not."""
+def removal_undo_words(changed: Changed[Any], *, keeps: bool) -> str:
+    """Return how to undo a run; `keeps`: removed files are kept, not unlinked after a time."""
+    delay_ms = changed.plan.delay_ms if not keeps and changed.plan.removed else None
+    return undo_words(changed.plan, changed.done, delay_ms)
+
+
+def undo_words(plan: LogPlan, done: Applied | None, delay_ms: int | None) -> str:
+    """Return how to undo a run; `delay_ms`: how long removed files are kept; 0: they are not; None: until a purge."""
     if done is None:
         return ""
     if done.manifest.discard or delay_ms == 0:

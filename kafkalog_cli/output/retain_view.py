@@ -14,14 +14,13 @@ from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, iso_time, 
 from kafkalog_cli.output.log_plan_view import (
     PlanObject,
     RemarkObject,
-    Said,
     SettingObject,
     changed_lines,
     plan_object,
     remark_objects,
+    removal_undo_words,
     retention_question,
     retention_words,
-    undo_words,
 )
 from kafkalog_cli.output.ndjson import Count, From, NotRequired, ObjectKind, PathText, same_fields
 from kafkalog_cli.output.progress import sized
@@ -116,9 +115,8 @@ def retain_view(*, explains: bool, keeps: bool) -> View[Changed[RetainPlan]]:
 
     def lines(changed: Changed[RetainPlan]) -> Iterable[str]:
         plan = changed.plan
-        delay_ms = plan.delay_ms if plan.removed and not keeps else None
-        said = Said(retention_words(plan), undo_words(plan, changed.done, delay_ms=delay_ms))
-        yield from changed_lines(changed, said, lists_changes=not explains)
+        undo = removal_undo_words(changed, keeps=keeps)
+        yield from changed_lines(changed, retention_words(plan), undo, lists_changes=not explains)
         yield from explain_lines(plan) if explains else ()
 
     def counts(changed: Changed[RetainPlan]) -> dict[str, int]:

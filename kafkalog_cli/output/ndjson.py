@@ -1,8 +1,9 @@
 """NDJSON: one object per line with its schema and type; bytes, paths, errors and the summary as objects.
 
-Each kind of object is declared once, as a TypedDict with the meaning of its fields. Objects are filled by
-`same_fields`, or by literals that are type-checked against the declaration. `docs/generate_schemas.py` writes
-docs/schemas and docs/output.md from the declarations. The meaning of a field is the last string of its `Annotated`.
+Each kind of object is declared once, as a TypedDict with the meaning of its fields. `same_fields` fills objects from
+the attributes of results, as the declarations say: `From` names an attribute that is not named as its field.
+`docs/generate_schemas.py` writes docs/schemas and docs/output.md from the declarations. The meaning of a field is the
+last string of its `Annotated`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, partial
+from operator import attrgetter
 from types import NoneType, UnionType
 from typing import (
     TYPE_CHECKING,
@@ -124,25 +126,30 @@ def same_fields(record: type[RecordT], found: object, /, **others: object) -> Re
     None. `found` None: all fields but `others` are null. Raises AttributeError if a value is not found.
     """
     fields: Any = {}
-    for name, path, convert, may_be_absent in _sources(record):
-        value = others[name] if name in others else _value(found, path)
+    for name, read, convert, may_be_absent in _sources(record):
+        value = others[name] if name in others else None if found is None else read(found)
         if value is not None or not may_be_absent:
-            fields[name] = convert(value)
+            fields[name] = value if convert is None else convert(value)
     return cast(RecordT, fields)
 
 
+_Function = Callable[[Any], Any]
+_Source = tuple[str, _Function, _Function | None, bool]
+
+
 @cache
-def _sources(record: type) -> list[tuple[str, tuple[str, ...], Callable[[Any], object], bool]]:
-    """Return each field of a record: its name, the path of its attribute, its conversion, whether it may be absent."""
-    found = []
+def _sources(record: type) -> list[_Source]:
+    """Return each field of a record: its name, how its attribute is read and converted, whether it may be absent."""
+    found: list[_Source] = []
     for name, hint in get_type_hints(record, include_extras=True).items():
         notes = hint.__metadata__ if get_origin(hint) is Annotated else ()
         path = next((note.path for note in notes if isinstance(note, From)), name)
-        found.append((name, tuple(path.split(".")), _conversion(hint), MAY_BE_ABSENT in notes))
+        read = partial(_attribute, path.split(".")) if "." in path else attrgetter(path)
+        found.append((name, read, _conversion(hint), MAY_BE_ABSENT in notes))
     return found
 
 
-def _value(found: object, path: tuple[str, ...]) -> Any:
+def _attribute(path: list[str], found: object) -> Any:
     """Return the attribute of an attribute; None if an attribute on the path is None."""
     value: Any = found
     for name in path:
@@ -150,26 +157,21 @@ def _value(found: object, path: tuple[str, ...]) -> Any:
     return value
 
 
-def _conversion(hint: Any) -> Callable[[Any], object]:
-    """Return the function that turns an attribute into the value of a field of this type."""
+def _conversion(hint: Any) -> _Function | None:
+    """Return the function that turns an attribute into the value of a field of this type; None: it is the value."""
     if get_origin(hint) is Annotated:
         return _conversion(get_args(hint)[0])
     if isinstance(hint, UnionType):
         kinds = [kind for kind in get_args(hint) if kind is not NoneType]
-        return _conversion(kinds[0]) if len(kinds) == 1 else _same
+        return _conversion(kinds[0]) if len(kinds) == 1 else None
     if hint is PathText:
         return lambda value: None if value is None else PathText(value)
     if is_typeddict(hint):
         return lambda value: value if value is None or isinstance(value, Mapping) else same_fields(hint, value)
-    if get_origin(hint) is list:
-        convert = _conversion(get_args(hint)[0])
-        if convert is not _same:
-            return lambda value: value if value is None or isinstance(value, Rendered) else [*map(convert, value)]
-    return _same
-
-
-def _same(value: object) -> object:
-    return value
+    convert = _conversion(get_args(hint)[0]) if get_origin(hint) is list else None
+    if convert is None:
+        return None
+    return lambda value: value if value is None or isinstance(value, Rendered) else [*map(convert, value)]
 
 
 class PathObject(TypedDict):

@@ -105,7 +105,7 @@ def _append(context: Context, path: str, part: PartOfDemo, topic_id: str | None,
 
 def _forget_runs(context: Context, path: str, now_ms: int) -> None:
     """Remove what the appends kept for undo."""
-    session = Session(PURGE, context, SessionOptions(now_ms=now_ms + 1), _Strict())
+    session = Session(PURGE, context, SessionOptions(now_ms=now_ms), _Strict())
     partitions = session.partitions([path])
     session.run(PurgeRequest(older_than_ms=0), partitions)
     for partition in partitions:

@@ -121,15 +121,15 @@ class _Group(Generic[T]):
         self._tasks = tasks
         self._apart = apart
         self._from, to = os.pipe()
-        self._pid = -1
         try:
             self._pid = os.fork()
             if not self._pid:
                 self._run(to, blocked)
+        except OSError:
+            os.close(self._from)
+            raise
         finally:
             os.close(to)
-            if self._pid < 0:
-                os.close(self._from)
 
     def _run(self, to: int, blocked: Iterable[int]) -> NoReturn:
         """Run the tasks in the fork. It ends without a word: the process that forked it finds out."""

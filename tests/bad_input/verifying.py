@@ -11,6 +11,7 @@ from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
 from kafkalog_cli.ops.verify.partition import Level, Verification, VerifyTask, verify_partition
+from kafkalog_cli.ops.verify.places import TopicFacts
 from tests.bad_input.makers import SmallLog
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import indexes
@@ -46,10 +47,12 @@ def beside(log: SmallLog) -> dict[str, bytes]:
     }
 
 
-def verified(files: dict[str, bytes], level: Level = Level.DEEP, choice: KernelChoice = PLAIN) -> Verification:
+def verified(
+    files: dict[str, bytes], level: Level = Level.DEEP, choice: KernelChoice = PLAIN, facts: TopicFacts | None = None
+) -> Verification:
     """What is found in a partition of such files."""
     fs = FaultyFilesystem({f"{FOLDER}/{name}": data for name, data in files.items()})
-    task = VerifyTask(open_partition(fs, FOLDER), level, NOW_MS)
+    task = VerifyTask(open_partition(fs, FOLDER), level, NOW_MS, facts=facts or TopicFacts())
     return verify_partition(ReadContext(fs, choice=choice), task)
 
 

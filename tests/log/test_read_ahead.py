@@ -13,6 +13,7 @@ from kafkalog_cli.log.reading import read_ahead, scan
 from kafkalog_cli.log.reading.read import RecordReader
 from kafkalog_cli.log.reading.read_ahead import ReadAhead
 from kafkalog_cli.log.reading.scan import Scan
+from kafkalog_cli.log.reading.segment_reader import SegmentReader
 from tests.support.faulty_fs import BytesFile
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message_set
 
@@ -95,7 +96,7 @@ def test_several_logs_at_a_time_have_fewer_readers_each(monkeypatch):
         found[at] = next(islice(parts, 3, None))
         readers.append(len(made) - known)
     assert readers == sorted(readers, reverse=True)
-    assert readers[0] >= 4
+    assert readers[0] > read_ahead.SPARE_READERS
     assert readers[-1] == 1
     for at, parts in enumerate(rows):
         *_, found[at] = parts
@@ -105,9 +106,14 @@ def test_several_logs_at_a_time_have_fewer_readers_each(monkeypatch):
 
 def test_without_records():
     data = a_log(9)
-    chunks = Scan(BytesFile(data), choice=KernelChoice(forced=True))
-    *_, (batches, records, _) = everything(ReadAhead(chunks, DEFAULT_LIMITS, None))
-    assert (batches, records) == (in_order(data)[0][0], [])
+    reader = SegmentReader(BytesFile(data), kernels=KernelChoice(forced=True))
+    before = threading.active_count()
+    batches = []
+    for chain in reader.chains():
+        for chunk, blocks in reader.ahead(chain, None):
+            assert (list(blocks), threading.active_count()) == ([], before)
+            batches += chunk.batches.rows()
+    assert batches == in_order(data)[0][0]
 
 
 def test_threads_end_with_whoever_stops_early():

@@ -3,6 +3,8 @@
 import random
 import re
 from itertools import pairwise, product
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -10,9 +12,10 @@ import pytest
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.format.records import OUTSIDE, RecordColumns
 from kafkalog_cli.log.reading.segment_reader import SegmentReader
-from kafkalog_cli.ops.find import conditions, context
+from kafkalog_cli.ops.find import conditions, context, partition_search
 from kafkalog_cli.ops.find.conditions import Conditions, JsonCondition, Matcher, _part_with_values, parse_json_condition
-from kafkalog_cli.ops.find.context import SurroundingRecords, chosen_records
+from kafkalog_cli.ops.find.context import SurroundingRecords, chosen_records, copied_records
+from tests.ops.test_find import search
 from tests.ops.test_range_bounds import block_of, described
 from tests.support.faulty_fs import BytesFile
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, message_set
@@ -146,3 +149,76 @@ def test_a_value_of_the_largest_size_is_parsed(monkeypatch, more, holds):
     data = b'{"a":1}'
     monkeypatch.setattr(conditions, "LARGEST_JSON_BYTES", len(data) - more)
     assert parse_json_condition("a=1").holds(data) == holds
+
+
+def test_fields_of_a_copied_record_lie_in_its_buffer():
+    """Those without bytes too: whoever reads them looks nowhere else."""
+    for key, value in product((b"", b"key", None), (b"", b"value", None)):
+        data = batch_v2([R(0, BASE_TIME_MS, b"k", b"v"), R(1, BASE_TIME_MS, key, value)])
+        (block,) = SegmentReader(BytesFile(data), kernels=KernelChoice(forced=False)).blocks()
+        copied = copied_records(block, [1])
+        (row,) = copied.records.rows()
+        for position, size in (row[3:5], row[5:7]):
+            assert size < 0 or 0 <= position <= len(copied.buffer) - size
+
+
+# -- what is read of a partition
+
+
+def damaged(batch):
+    return batch[:-1] + bytes((batch[-1] ^ 1,))
+
+
+def some_log(*batches):
+    """A partition with a segment per batch; each has one record."""
+    return {f"/logs/t-0/{at:020d}.log": one for at, one in enumerate(batches)}
+
+
+BATCHES = [batch_v2([R(at, BASE_TIME_MS, None, b"v")]) for at in range(3)]
+
+
+@pytest.mark.parametrize(("options", "code"), [
+    (("--first", "1"), 0), (("--first", "1", "-A", "1"), 0), (("--first", "2", "-A", "1"), 3), (("--first", "3"), 3),
+    (("--first", "1", "-A", "2"), 3),
+])  # fmt: skip
+def test_behind_the_first_matches_nothing_is_read(options, code):
+    found = search(some_log(*BATCHES[:2], damaged(BATCHES[2])), *options)
+    assert (found[0], bool(found[3])) == (code, code == 3)
+
+
+@pytest.mark.parametrize(("options", "code"), [
+    (("--last", "1"), 0), (("--last", "1", "-B", "1"), 0), (("--last", "2"), 0), (("--last", "2", "-B", "1"), 4),
+    (("--last", "3"), 4),
+])  # fmt: skip
+def test_before_the_last_matches_nothing_is_read(options, code):
+    found = search(some_log(damaged(BATCHES[0]), *BATCHES[1:]), *options)
+    assert (found[0], bool(found[3])) == (code, code == 4)
+
+
+@pytest.mark.parametrize(("start", "code"), [("1", 3), ("2", 3), ("3", 1)])
+def test_damage_at_the_end_is_in_a_range_that_begins_there(start, code):
+    """A broker would cut it off and append there: what follows are records that are lost."""
+    data = b"".join(BATCHES)[:-9]
+    found = search({f"/logs/t-0/{0:020d}.log": data}, "--from", start)
+    assert (found[0], bool(found[3])) == (code, code == 3)
+
+
+@pytest.mark.parametrize(("jobs", "count", "is_apart"), [(0, 2, False), (1, 2, False), (2, 2, True), (2, 1, False)])
+def test_one_job_or_partition_needs_no_thread(monkeypatch, jobs, count, is_apart):
+    asked = []
+    monkeypatch.setattr(partition_search, "InOrder", lambda *arguments: asked.append(arguments) or MagicMock())
+    monkeypatch.setattr(partition_search, "_in_turn", lambda search: [])
+    request = conditions.FindRequest()
+    partitions = [SimpleNamespace(topic="t")] * count
+    assert [*partition_search.find_records(None, partitions, request, jobs=jobs)] == []
+    assert bool(asked) == is_apart
+
+
+@pytest.mark.parametrize(("more", "is_kept"), [(-1, False), (0, True), (1, True)])
+def test_so_many_bytes_are_kept_of_a_partition_before_its_turn(monkeypatch, more, is_kept):
+    block = block_of([5, 6], (2,))
+    size = 2 * partition_search._BYTES_PER_RECORD + len(block.buffer) + 2 * partition_search._BYTES_PER_RECORD
+    monkeypatch.setattr(partition_search, "KEPT_BYTES", size + more)
+    events = [partition_search.NotRead("p", OSError()), partition_search.FoundRecords(None, context.FoundBlock(block))]
+    ahead = partition_search._ahead(SimpleNamespace(events=lambda *, copies: (event for event in events)))
+    assert ahead.events == (events if is_kept else None)

@@ -16,6 +16,7 @@ from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.ops.metadump import files
 from kafkalog_cli.ops.metadump.copying import metadump
 from kafkalog_cli.ops.metadump.internal_records import InternalRecords, NameKind, Pseudonyms, filler
+from tests.support.faulty_fs import BytesFile
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, message_set
 from tests.support.naive_reader import read_batches, read_records
 
@@ -297,3 +298,33 @@ def test_stand_ins_have_the_size_of_their_originals():
         header = names.header_name(b"n" * size)
         assert len(header) == size
         assert header.isascii() == (size < 2)
+
+
+def test_no_bit_of_a_short_key_is_left():
+    """Of some keys each bit is another one in the stand-in; also where the bits have no halves of one size."""
+    names = Pseudonyms(b"s" * 32, hashes_names=True)
+    for size in (1, 2, 3):
+        changed = [0] * size
+        for number in range(64):
+            key = bytes((number * 2 + at & 0x7F) for at in range(size))
+            changed = [bits | (old ^ new) for bits, old, new in zip(changed, key, names.key(key), strict=True)]
+        assert changed == [0xFF] * size
+
+
+def test_batches_with_wrong_checksums_count_if_the_chain_holds():
+    good = batch_v2([R(0, 5)])
+    bad = good[:-1] + bytes((good[-1] ^ 1,))
+    for parts in ([bad, bad, good], [bad, good, bad, bad], [bad, bad]):
+        found = files._batches(BytesFile(b"".join(parts)), DEFAULT_LIMITS)
+        assert [one.position for one in found] == [at * len(good) for at in range(len(parts))]
+
+
+@pytest.mark.parametrize(
+    ("data", "kept"),
+    [(None, None), (b"", b""), (b"\0", filler(1)), (b"\0\1", b"\0\1"), (b"\0\1a", b"\0\1" + filler(1))],
+)
+def test_the_type_and_the_version_of_a_coordinators_record_stay(data, kept):
+    """Also those of a record without anything else: its copy is as damaged."""
+    internal = InternalRecords(Pseudonyms(b"s" * 32, hashes_names=False))
+    assert internal.coordinator("__consumer_offsets", b"\0\1", data) == (b"\0\1", kept)
+    assert internal.coordinator("__consumer_offsets", data, None) == (kept, None)

@@ -26,12 +26,23 @@ from kafkalog_cli.ops.dump import (
     _timestamp_of_negative_magic,
 )
 from kafkalog_cli.ops.listing.listing import _first_record
-from kafkalog_cli.ops.read import log_read
+from kafkalog_cli.ops.read import log_read, visible
 from kafkalog_cli.ops.read.log_read import Fetch, Fetches, LogRead, _ends_incomplete
-from kafkalog_cli.ops.read.request import ReadRequest, _held_bytes, growing_end, merged_by_time, read_range
+from kafkalog_cli.ops.read.request import Isolation, ReadRequest, _held_bytes, growing_end, merged_by_time, read_range
 from tests.ops.test_range_bounds import block_of
-from tests.support.faulty_fs import BytesFile
-from tests.support.logs import BASE_TIME_MS, COMPRESS, R, batch_v2, message, message_set, write_segment
+from tests.support.faulty_fs import BytesFile, FaultyFilesystem
+from tests.support.logs import (
+    BASE_TIME_MS,
+    COMPRESS,
+    TRANSACTIONAL,
+    R,
+    batch_v2,
+    end_marker,
+    message,
+    message_set,
+    write_segment,
+)
+from tests.support.naive_consumer import COMMIT
 
 FS = RealFilesystem()
 
@@ -262,3 +273,82 @@ def test_the_timestamp_of_a_message_of_negative_magic(more):
     found = _timestamp_of_negative_magic(BytesFile(data), batch)
     assert (found == 77) == (more >= 0)
     assert isinstance(found, GivesUp) == (more < 0)
+
+
+# -- what a consumer gets
+
+
+def log_of(*batches, offset=0):
+    """A log directory in memory, whose segment has the batches; the offset is that of the segment."""
+    return FaultyFilesystem({f"/logs/t-0/{offset:020d}.log": b"".join(batches)})
+
+
+def told_of(fs, request):
+    """The offsets, and the messages of faults and remarks, of a reading; and the reading."""
+    log, offsets, told = LogRead(fs, open_partition(fs, "/logs/t-0"), request, KernelChoice(forced=False)), [], []
+    for part in log.segments():
+        for found in part.blocks():
+            if isinstance(found, Fault):
+                told.append(found.message)
+            else:
+                offsets += [int(offset) for offset in found.records.offset]
+    return offsets, told + [note.message for note in log.notes], log
+
+
+@pytest.mark.parametrize("most", range(5))
+def test_a_consumer_goes_on_behind_the_last_record_that_was_shown(most):
+    fs = log_of(batch_v2([R(5, 1), R(7, 1)]), batch_v2([R(9, 1)]), offset=5)
+    offsets, _, log = told_of(fs, ReadRequest(max_records=most))
+    assert offsets == [5, 7, 9][:most]
+    assert log.next_offset == [5, 6, 8, 10, 10][most]
+
+
+@pytest.mark.parametrize("end", range(1, 7))
+def test_a_bad_batch_is_told_if_it_has_offsets_of_the_range(end):
+    """Compaction removed offset 2, so the bad batch is the first that reaches it."""
+    bad = bytearray(batch_v2([R(3, 1), R(4, 1)]))
+    bad[-1] ^= 1
+    fs = log_of(batch_v2([R(0, 1), R(1, 1)]), bytes(bad), batch_v2([R(5, 1)]))
+    for start in range(end):
+        offsets, told, _ = told_of(fs, ReadRequest(start, to_offset=end))
+        assert offsets == [at for at in (0, 1, 5) if start <= at < end]
+        assert bool(told) == any(start <= at < end for at in (3, 4))
+
+
+def test_a_marker_before_the_start_ends_no_later_transaction():
+    """The index leads into the middle of the segment, and the producer had a transaction before."""
+    records = [R(at, BASE_TIME_MS + at) for at in (0, 2)]
+    parts = [batch_v2([one], producer=(7, 0, at), bits=TRANSACTIONAL) for at, one in enumerate(records)]
+    parts.insert(1, end_marker(1, BASE_TIME_MS, (7, 0), COMMIT))
+    fs = FaultyFilesystem({
+        f"/logs/t-0/{0:020d}.log": b"".join(parts),
+        f"/logs/t-0/{0:020d}.index": struct.pack(">ii", 2, len(parts[0] + parts[1])),
+    })  # fmt: skip
+    for start, wanted in ((0, [0]), (1, []), (2, [])):
+        offsets, _, log = told_of(fs, ReadRequest(start, isolation=Isolation.READ_COMMITTED))
+        assert (offsets, log.last_stable_offset) == (wanted, 2)
+
+
+def test_a_set_without_its_last_bad_message_ends_with_a_whole_one():
+    bad = bytearray(message(R(1, 5, b"k", b"value"), 1))
+    bad[-1] ^= 1
+    inner = message(R(0, 5, b"k", b"value"), 1) + bytes(bad)
+    fs = log_of(message(R(1, 5, None, COMPRESS[1](inner)), 1, 1))
+    offsets, told, _ = told_of(fs, ReadRequest())
+    assert offsets == [0]
+    assert [one for one in told if "incomplete" in one] == []
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_so_many_transactions_without_a_marker_are_told(monkeypatch, most):
+    """Each producer once. With the last message it is said that more follow."""
+    monkeypatch.setattr(visible, "_MOST_TOLD_OF", most)
+    committed = object.__new__(visible.Committed)
+    committed._at_end, committed._told_of, committed._notes = (9, {5: object()}), set(), []
+    committed._partition = SimpleNamespace(path="p")
+    for producer in (1, 1, 2, 3, 4):
+        assert not committed._stays_open(producer, 8)
+        assert committed._stays_open(producer, 9)  # the snapshot says nothing of later transactions
+    assert committed._stays_open(5, 8)
+    assert ["not reported" in note.message for note in committed._notes] == [False] * (most - 1) + [True]

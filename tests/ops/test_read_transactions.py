@@ -46,6 +46,16 @@ def test_an_index_that_tells_the_truth():
     assert shown(files())[:3] == (0, SHOWN, [])
 
 
+def test_damage_hides_the_last_marker_of_a_segment():
+    """The index tells the truth about it: nothing is said of the index."""
+    bad = mark(1, 3, ABORT)
+    bad = bad[:-1] + bytes((bad[-1] ^ 1,))
+    found = files([data(1, 0), bad], GOOD[:1], **{f"{FOLDER}/{4:020d}.log": data(None, 4)})
+    code, offsets, told, _ = shown(found)
+    assert (code, offsets) == (4, [4, 5, 6])
+    assert [kind for kind, _ in told] == ["crc-mismatch"]
+
+
 @pytest.mark.parametrize(
     ("index", "told"),
     [

@@ -284,15 +284,6 @@ def test_a_sleep_is_as_long_as_it_was_asked_for(polls, naps):
     assert (len(slept), sum(slept)) == (naps, polls * runner.POLL_SECONDS)
 
 
-@pytest.mark.parametrize(("seconds", "is_over"), [(9, False), (10, True), (11, True)])
-def test_no_partition_is_started_when_the_time_is_over(seconds, is_over):
-    run = object.__new__(runner.Runner)
-    pace = SimpleNamespace(time_budget_seconds=10)
-    run.shared = SimpleNamespace(context=SimpleNamespace(clock=lambda: 5 + seconds), options=SimpleNamespace(pace=pace))
-    run._begun, run.interruptions = 5, runner.Interruptions()
-    assert run.is_over == is_over
-
-
 @pytest.mark.parametrize(("later", "ends"), [(-0.25, False), (0, True), (0.25, True)])
 def test_a_second_signal_after_a_while_ends_the_process(monkeypatch, later, ends):
     killed, interruptions = [], runner.Interruptions()

@@ -30,7 +30,7 @@ from kafkalog_cli.ops.verify.batch_checks import (
 )
 from kafkalog_cli.ops.verify.gaps import GapJudge, cleaner_wrote, has_gap, missing_start, rows_behind_gaps
 from kafkalog_cli.ops.verify.headers import HeaderCheck
-from kafkalog_cli.ops.verify.partition import Level
+from kafkalog_cli.ops.verify.partition import Level, _from_log_start, shown_path
 from tests.ops.test_verify_places import log_dir, partition, ten_batches, verify
 from tests.support.faulty_fs import FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, write_segment
@@ -283,14 +283,14 @@ def test_where_a_message_of_seven_has_its_checksum(magic, position):
     assert BadBatch(0, 20, magic, is_seven=True).crc_position == position
 
 
-@pytest.mark.parametrize(("start", "is_found"), [(19, True), (20, True), (21, False)])
+@pytest.mark.parametrize(("start", "is_found"), [(5, False), (6, True), (20, True), (21, False)])
 def test_a_log_start_above_the_high_watermark(tmp_path, start, is_found):
-    """Up to the end of the log, 20; a log start after the end has a finding of its own."""
+    """The high watermark is 5, and the end of the log 20; a log start after the end has a finding of its own."""
     disk = log_dir(tmp_path / "disk", lines=[("log-start", "topic", 0, start), ("replication", "topic", 0, 5)])
     partition(disk)
     kinds = {one.kind for result in verify(disk) for one in result.findings}
     assert (FindingKind.CHECKPOINTS_DISAGREE in kinds) == is_found
-    assert (FindingKind.LOG_START_BEYOND_END in kinds) != is_found
+    assert (FindingKind.LOG_START_BEYOND_END in kinds) == (start > 20)
 
 
 @pytest.mark.parametrize(("start", "kinds"), [(20, []), (21, ["entries-behind-tail"])])
@@ -335,3 +335,26 @@ def test_a_bad_last_batch_is_corruption_from_its_first_acknowledged_record_on(tm
     partition(disk, written=[*written, (data[:-1] + b"X", last, time)])
     kinds = [one.kind.value for one in verify(disk)[0].findings if one.path.endswith(".log")]
     assert kinds == [kind]
+
+
+def test_a_segment_may_be_named_after_an_offset_inside_its_first_batch(tmp_path):
+    """Also if that batch begins with offset 0."""
+    folder = tmp_path / "topic-0"
+    folder.mkdir()
+    records = [R(at, BASE_TIME_MS, b"k", b"v") for at in range(10)]
+    write_segment(folder, 5, [(batch_v2(records), 9, BASE_TIME_MS)])
+    for level in Level:
+        assert "offset-outside-segment" not in {one.kind.value for one in verify(folder, level=level)[0].findings}
+
+
+def test_the_path_that_is_shown():
+    """One wanted file is shown itself."""
+    assert shown_path("/t-0", None) == "/t-0"
+    assert shown_path("/t-0", frozenset({"1.log"})) == "/t-0/1.log"
+    assert shown_path("/t-0", frozenset({"1.log", "1.index"})) == "/t-0"
+
+
+@pytest.mark.parametrize(("line", "bounds"), [(4, (5, 9)), (5, (5, 9)), (6, (6, 9)), (9, (9, 9)), (10, (5, 9))])
+def test_the_log_start_of_a_checkpoint_counts_within_the_log(line, bounds):
+    root = SimpleNamespace(offsets_of=lambda topic, number: SimpleNamespace(log_start=line))
+    assert _from_log_start(LogBounds(5, 9), root, SimpleNamespace(topic="t", number=0)) == LogBounds(*bounds)

@@ -8,19 +8,25 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import FileKind, WorkState
 from kafkalog_cli.format.batch import BatchColumns
+from kafkalog_cli.format.limits import DEFAULT_LIMITS
 from kafkalog_cli.format.records import ODD_HEADER, RecordBlock, RecordColumns
+from kafkalog_cli.log.partition import open_partition
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from kafkalog_cli.ops.verify import against, files
 from kafkalog_cli.ops.verify.batch_checks import MAX_TOLD, begins_with_zeros
 from kafkalog_cli.ops.verify.gaps import InnerGaps
 from kafkalog_cli.ops.verify.log import LogCheck, outside_finding
 from kafkalog_cli.ops.verify.records import _array_problems, _negative_lengths, _of_value, _offsets_of_set
+from kafkalog_cli.ops.verify.replica_side import MissingHere, ReplicaSide, first_different
 from kafkalog_cli.ops.verify.seven import SevenCheck
+from tests.bad_input.makers import seven
+from tests.bad_input.verifying import verified
 from tests.ops.test_check_bounds import batch, run_of
 from tests.support.faulty_fs import BytesFile, FaultyFilesystem
-from tests.support.logs import COMPRESS, R, batch_v2, message
+from tests.support.logs import COMPRESS, R, batch_v2, message, message_set, write_segment
 
 BOTH_KINDS = pytest.mark.parametrize("as_arrays", [False, True])
 
@@ -74,6 +80,17 @@ def test_gaps_within_a_batch_that_is_read_in_parts(cut):
     gaps.see(block_of(rows[:cut], batches=whole, goes_on=True))
     gaps.see(block_of(rows[cut:], batches=whole, begun=cut))
     assert [one for _, one in found] == [(12, 12), (15, 16), (18, 19)]
+
+
+@pytest.mark.parametrize(("third", "missing"), [(4, []), (5, [(4, 4)])])
+def test_sets_of_one_block_follow_each_other(third, missing):
+    """Headers of sets do not say with which offset they begin."""
+    gaps = InnerGaps(SimpleNamespace(), "p", 0)
+    found = noted(gaps._gaps)
+    batches = [batch(-1, last, magic=1, attributes=1) for last in (1, 3, third)]
+    rows = [(offset, 0, -1, -1, 1) for offset in (0, 1, 2, 3, third)]
+    gaps.see(block_of(rows, batches=batches, ends=(2, 4, 5)))
+    assert [one for _, one in found] == missing
 
 
 def test_offsets_of_a_segment_are_at_most_an_int32_above_its_name():
@@ -269,3 +286,60 @@ def test_a_swap_log_ends_behind_its_last_batch(last):
     fs = FaultyFilesystem({path: batch_v2([R(3, 5)], last=last)})
     assert files._end_of(fs, SimpleNamespace(path=path), 3) == last + 1
     assert files._end_of(FaultyFilesystem({path: b""}), SimpleNamespace(path=path), 3) == 3
+
+
+# -- replicas
+
+
+def side_of(directory, batches):
+    directory.mkdir()
+    write_segment(directory, 0, batches)
+    return ReplicaSide(RealFilesystem(), open_partition(RealFilesystem(), str(directory)), DEFAULT_LIMITS, None)
+
+
+def test_a_set_begins_after_the_batch_before_it_as_far_as_its_header_tells(tmp_path):
+    """The sets of v0 and v1 have their first offset inside."""
+    sets = [(message_set([R(at, 0, b"k", b"v") for at in those], 1, 1), those[-1], 0) for those in ((0, 1, 2), (3, 4))]
+    with side_of(tmp_path / "t-0", sets) as side:
+        firsts = []
+        while (head := side.head()) is not None:
+            firsts.append(head.first)
+            side.step()
+    assert firsts == [0, 3]
+
+
+@pytest.mark.parametrize(("first", "lacks"), [(4, False), (5, True), (6, True)])
+def test_a_replica_lacks_nothing_below_its_start(first, lacks):
+    side = SimpleNamespace(start_offset=5, missing=MissingHere())
+    assert ReplicaSide.lacks(side, SimpleNamespace(first=first, batch=SimpleNamespace(last_offset=9))) == lacks
+    assert side.missing.offsets == (10 - first if lacks else 0)
+
+
+@pytest.mark.parametrize(("offsets", "can_be_read"), [((0, 1, 2), True), ((0, 1, 1), False), ((0, 2, 1), False)])
+def test_records_whose_offsets_do_not_ascend_are_not_compared(tmp_path, offsets, can_be_read):
+    data = batch_v2([R(at, 0, b"k", b"v") for at in offsets], last=2)
+    with side_of(tmp_path / "t-0", [(data, 2, 0)]) as side:
+        head = side.head()
+        assert head is not None
+        assert side.records_of(head).can_be_read == can_be_read
+
+
+@pytest.mark.parametrize(("ours", "theirs", "left"), [((0, 1), (0, 1), 0), ((0, 1), (0,), 1), ((0,), (0, 1), 1)])
+def test_equal_records_are_passed_over_on_both_sides(tmp_path, ours, theirs, left):
+    sides = []
+    for name, offsets in (("a", ours), ("b", theirs)):
+        data = batch_v2([R(at, 0, b"k", b"v") for at in offsets])
+        side = side_of(tmp_path / name, [(data, offsets[-1], 0)])
+        sides.append(side.records_of(side.head()))
+    assert first_different(*sides) is None
+    assert [one.record.offset for one in sides if one.record is not None] == [1] * left
+
+
+@pytest.mark.parametrize(
+    ("bad", "more"), [(MAX_TOLD, []), (MAX_TOLD + 1, ["1 more messages whose CRC does not match"])]
+)
+def test_messages_of_seven_with_wrong_crcs_are_told_up_to_the_largest_number(bad, more):
+    data = seven(b"payload", crc=1) * bad + seven(b"payload")
+    found = [one for one in verified({f"{0:020}.kafka": data}).findings if one.kind is FindingKind.CRC_MISMATCH]
+    assert [one.message for one in found if one.position is None] == more
+    assert len(found) == MAX_TOLD + len(more)

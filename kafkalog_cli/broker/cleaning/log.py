@@ -184,8 +184,7 @@ class SegmentChunks:
         with self._log.fs.open_read(self._segment.log.path) as file:
             reader = self._reader(file)
             for chain in reader.chains(deep=True):
-                for chunk, _ in reader.ahead(chain, None, chosen=self._checked):
-                    yield chunk
+                yield from self._checked(chain)
 
     def begins_below(self, offset: int) -> bool:
         """Whether the segment, with a base offset of at least `offset`, may begin with records below `offset`."""

@@ -82,17 +82,17 @@ class ReadAhead:
     A chunk is valid until the next is requested, and so is a block. All blocks of a chunk must be taken. Threads start
     with the first compiled chunk, because plain kernels hold the GIL.
 
-    `rows` returns the rows of a chunk to read (None: no records). It is called for one chunk after another, but in a
-    thread. `work` is applied to the blocks of compiled chunks. `chosen` replaces the chunks of the scan by others: with
-    fewer batches, or several per chunk. `strict` is passed to the RecordReader. Without `threads`, nothing is read
-    before the caller requests it, so that many logs can be read side by side.
+    `rows` returns the rows of a chunk to read. It is called for one chunk after another, but in a thread. `work` is
+    applied to the blocks of compiled chunks. `chosen` replaces the chunks of the scan by others: with fewer batches, or
+    several per chunk. `strict` is passed to the RecordReader. Without `threads`, nothing is read before the caller
+    requests it, so that many logs can be read side by side.
     """
 
     def __init__(  # noqa: PLR0913
         self,
         scan: Scan,
         limits: Limits,
-        rows: Callable[[Chunk], list[Rows]] | None,
+        rows: Callable[[Chunk], list[Rows]],
         work: Work | None = None,
         chosen: Callable[[Scan], Generator[Chunk, None, None]] | None = None,
         *,
@@ -100,7 +100,7 @@ class ReadAhead:
         threads: bool = True,
     ) -> None:
         # One buffer each for the chunk in use, the chunks ahead and the chunk being scanned.
-        scan.buffers = _chunks_ahead(rows) + 2 if threads else 1
+        scan.buffers = CHUNKS_AHEAD + 2 if threads else 1
         self._chunks = iter(scan) if chosen is None else chosen(scan)
         self._limits = limits
         self._rows = rows
@@ -124,8 +124,7 @@ class ReadAhead:
             return
         is_small = _packs_little(chunk)
         del chunk  # it may be a large one
-        # If only batches are read, there is only one task at a time: the scan.
-        threads = 1 if self._rows is None or is_small else max(2, min(os.cpu_count() or 1, MOST_THREADS))
+        threads = 1 if is_small else max(2, min(os.cpu_count() or 1, MOST_THREADS))
         with _PIPELINES as running:
             # Each reader has its own buffers, so with several logs at a time, later logs get fewer readers.
             more = (threads + SPARE_READERS) // running - 1
@@ -138,7 +137,7 @@ class ReadAhead:
                 pipeline.stop()
 
     def _read_here(self, reader: RecordReader, chunk: Chunk) -> Iterator[RecordBlock]:
-        for first, end in self._rows(chunk) if self._rows is not None else ():
+        for first, end in self._rows(chunk):
             if self._work is None or chunk.kernels is None:
                 yield from reader.blocks(chunk, first, end)
             else:
@@ -173,10 +172,9 @@ class _Pipeline:
         self,
         chunks: Iterator[Chunk],
         readers: list[RecordReader],
-        rows: Callable[[Chunk], list[Rows]] | None,
+        rows: Callable[[Chunk], list[Rows]],
         work: Work | None,
     ) -> None:
-        self._ahead = _chunks_ahead(rows)
         self._chunks = chunks
         self._free = readers
         self._rows = rows
@@ -283,7 +281,7 @@ class _Pipeline:
             done = self._scan() if task is None else self._read(task)
 
     def _may_scan(self) -> bool:
-        return not self._is_scanning and not self._is_over and self._held <= self._ahead + 1
+        return not self._is_scanning and not self._is_over and self._held <= CHUNKS_AHEAD + 1
 
     def _take_in(self, scanned: _Scanned) -> None:
         self._is_scanning = False
@@ -299,7 +297,7 @@ class _Pipeline:
         """Scan the next chunk."""
         try:
             chunk = next(self._chunks, None)
-            parts = [] if chunk is None or self._rows is None else list(self._tasks_of(chunk, self._rows(chunk)))
+            parts = [] if chunk is None else list(self._tasks_of(chunk, self._rows(chunk)))
             return _Scanned(chunk, deque(_Task(chunk, part) for part in parts if chunk is not None))
         except BaseException as error:  # the caller's thread raises it when its turn comes
             return _Scanned(None, deque(), error)
@@ -332,7 +330,7 @@ class _Pipeline:
 
     def _weight(self, chunk: Chunk) -> int:
         """Return how much a chunk adds to `_held`. A large chunk blocks further scans until it is finished."""
-        return self._ahead + 2 if len(chunk.view) > LARGE_CHUNK_BYTES else 1
+        return CHUNKS_AHEAD + 2 if len(chunk.view) > LARGE_CHUNK_BYTES else 1
 
 
 def _packs_little(chunk: Chunk) -> bool:
@@ -345,11 +343,6 @@ def _packs_little(chunk: Chunk) -> bool:
     batches = chunk.batches.arrays()
     packed = batches.size_bytes[np.isin(batches.attributes & CODEC_MASK, (Codec.SNAPPY, Codec.LZ4))]
     return len(packed) > 0 and int(packed.mean()) < SMALL_BATCH_BYTES
-
-
-def _chunks_ahead(rows: Callable[[Chunk], list[Rows]] | None) -> int:
-    """Return the number of chunks to read ahead: none if only batches, not records, are read."""
-    return 0 if rows is None else CHUNKS_AHEAD
 
 
 def _blocks(

@@ -16,7 +16,7 @@ from kafkalog_cli.format.fault import Fault, FaultKind, incomplete_batch
 from kafkalog_cli.format.index import MAX_RELATIVE_OFFSET
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.format.records import RecordBlock
-from kafkalog_cli.log.reading.scan import CHUNK_BYTES, Chunk, Generation, Rows, Scan, gathered, good_rows
+from kafkalog_cli.log.reading.scan import Chunk, Generation, Rows, Scan, gathered, good_rows
 
 if TYPE_CHECKING:
     from kafkalog_cli.log.reading.read_ahead import ChunkBlocks, Work
@@ -199,7 +199,12 @@ class SegmentReader:
         strict: bool = False,
         threads: bool = True,
     ) -> Iterator[ChunkBlocks]:
-        """Yield the chunks of a chain with their records, which threads read ahead. See `ReadAhead`."""
+        """Yield the chunks of a chain with their records, which threads read ahead. See `ReadAhead`.
+
+        Without `rows`, no records are read: to hand the chunks over from a thread costs more than to scan them here.
+        """
+        if rows is None:
+            return ((chunk, iter(())) for chunk in (iter(chain) if chosen is None else chosen(chain)))
         from kafkalog_cli.log.reading.read_ahead import ReadAhead
 
         return iter(ReadAhead(chain, self.limits, rows, work, chosen, strict=strict, threads=threads))
@@ -313,9 +318,7 @@ def _columns(
     """Yield the batches per chunk. Records of batches with right CRCs are passed on first, if they are wanted."""
     scan.columns_only = records is None
     rows = None if records is None else partial(_rows_to_read, base_offset)
-    # A small log is scanned before a thread for it has begun.
-    threads = records is not None or scan.end - scan.start > 2 * CHUNK_BYTES
-    for chunk, blocks in reader.ahead(scan, rows, strict=True, threads=threads):
+    for chunk, blocks in reader.ahead(scan, rows, strict=True):
         for block in blocks:
             assert records is not None
             records(block)

@@ -139,7 +139,7 @@ class SurroundingRecords:
         if first >= end:
             return
         for number, waiting in self._waiting:
-            if first <= number < end:
+            if number >= first:  # `end` is above: earlier records are shown before a later match is met
                 yield self._made(number, 1, waiting, is_match=False)
         begin = max(first, self._seen)
         for one in chosen_records(block, range(begin - self._seen, end - self._seen)):

@@ -92,8 +92,7 @@ class FileCopier:
         redactor = BatchRedactor(self._rewrite(topic), self.pseudonyms.header_name, self.limits)
         at, last_offset = 0, None
         for batch in _batches(file, self.limits):
-            if batch.position > at:
-                yield from self._damage(file, at, batch.position, last_offset)
+            yield from self._damage(file, at, batch.position, last_offset)
             yield redactor.redacted(_read(file, batch.position, batch.size_bytes), batch.magic)
             at = batch.position + batch.size_bytes
             last_offset = batch.last_offset
@@ -266,7 +265,7 @@ class BatchRedactor:
     def _record(self, data: bytes, at: int, out: bytearray, is_control: bool) -> int:
         size, at = _varint(data, at)
         end = at + size
-        if size < 0 or end > len(data):
+        if end > len(data):
             raise _Unparsable
         found = decode_zigzag_64(data, at + 1)  # after the attributes
         if isinstance(found, BadVarint):

@@ -28,7 +28,7 @@ def test_few(n):
 def test_alone():
     pass
 
-@pytest.mark.parametrize("n", range(30))
+@pytest.mark.parametrize("n", range(10))
 def test_not_marked(n):
     pass
 
@@ -48,7 +48,7 @@ def test_in_turn_{n}():
 """
 TURNS = 24
 TESTS += "".join(TAKES_TURNS.format(n=n) for n in range(TURNS))
-COUNT = 30 + 3 + 1 + 30 + 4 + TURNS
+COUNT = 30 + 3 + 1 + 10 + 4 + TURNS
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_the_eighths_of_a_loop_together_are_all_cases(monkeypatch, count):
 def test_a_share_has_some_cases_of_each_function(suite):
     names = ran(suite, "suite", "--share", f"1/{SHARES}")
     functions = [name.partition("[")[0] for name in names]
-    assert functions.count("test_not_marked") == 30
+    assert functions.count("test_not_marked") == 10
     assert 1 <= functions.count("test_many") <= 2
     assert functions.count("test_few") == functions.count("test_alone") == 1
     assert len({name for name in names if name in ("test_one[0]", "test_other[0]")}) in (0, 2)
@@ -113,8 +113,8 @@ def test_one_case_of_each_function(suite):
     assert sorted(functions) == sorted(
         ["test_many", "test_few", "test_alone", "test_not_marked", "test_one", "test_other"]
     )
-    others = (ran(suite, "suite", "--share", f"{n}/30", "--one-case") for n in range(30))
-    assert len(set().union(*others) & {f"test_not_marked[{n}]" for n in range(30)}) == 30
+    others = (ran(suite, "suite", "--share", f"{n}/10", "--one-case") for n in range(10))
+    assert len(set().union(*others) & {f"test_not_marked[{n}]" for n in range(10)}) == 10
 
 
 def test_files_take_turns(suite):

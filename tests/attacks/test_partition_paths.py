@@ -73,6 +73,7 @@ READERS = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("command", READERS)
 def test_readers_warn_of_a_broker(place, command, path):

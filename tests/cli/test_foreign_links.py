@@ -57,6 +57,7 @@ def others(place):
     return {path: facts for path, facts in everything(place).items() if "/data" not in path and path != str(place)}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_link_of_a_removed_file_stops_nothing(place, command, name):
@@ -85,6 +86,7 @@ def test_a_link_of_a_removed_file_stops_nothing(place, command, name):
         link.unlink()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("command", ["recover", "as a broker", "compact", "append"])
 @pytest.mark.parametrize("name", UNFINISHED)
 def test_a_link_of_an_unfinished_cleaning_is_moved_away_first(place, command, name):

@@ -121,6 +121,7 @@ def recorded(case):
                 yield file, outputs[name], outputs.get(name + ".err", "")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", HEALTHY)
 def test_entries_and_mismatches_are_those_of_the_real_tool(corpus, name):
     seen = 0

@@ -378,6 +378,7 @@ def test_no_rows_are_no_blocks(compiled):
         assert list(records_of(V2 + V2, compiled, (row, row))) == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("compiled", KERNELS)
 @pytest.mark.parametrize("codec", [0, 4])
 @pytest.mark.parametrize("count", [PART_RECORDS, PART_RECORDS + 1])

@@ -159,6 +159,7 @@ def test_what_is_said_of_each_offset_entry(name, forced, size):
         assert checked(offset_check(name, entry), name, forced, size) == [of_offset(name, *entry)[0]], entry
 
 
+@pytest.mark.exhaustive
 @EVERY_LOG
 def test_what_is_said_of_two_offset_entries(name, forced, size):
     """An entry does not go below one before it that can be right, and an append call ends before the next entry."""
@@ -206,6 +207,7 @@ def test_what_is_said_of_each_time_entry(name, forced, size):
         assert [found[:2] for found in checked(time_check(entry), name, forced, size)] == [wanted], entry
 
 
+@pytest.mark.exhaustive
 @EVERY_LOG
 def test_what_is_said_of_two_time_entries(name, forced, size):
     """Timestamps go up and offsets do not go down, from one to the next that can be right."""

@@ -66,6 +66,7 @@ def with_aborted(folder, name, entries):
     return reports(files, folder)[str(folder / name)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["00000000000000000020.txnindex", "00000000000000000094.txnindex"])
 @pytest.mark.parametrize(("field", "what"), [(1, "producer"), (2, "first"), (3, "last"), (4, "stable")])
 @pytest.mark.parametrize("step", [-1, 1, 3])

@@ -130,6 +130,7 @@ def slice_of(found, offset, end_offset, most, first_is_whole):
     return Slice(first.start, last.end, last.last + 1)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("has_small_parts", [True, False])
 def test_slices_are_those_of_a_list_of_batches(tmp_path, monkeypatch, seed, has_small_parts):

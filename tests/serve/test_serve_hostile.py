@@ -164,6 +164,7 @@ REPEATED = [
 ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("name", "version", "array", "element"), REPEATED)
 def test_a_thing_that_is_named_many_times_is_answered_once(log_dir, name, version, array, element):  # noqa: F811
     with serving(log_dir) as server, KafkaClient(server.server.address) as client:

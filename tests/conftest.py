@@ -17,6 +17,7 @@ from tests.support.sampling import (  # noqa: F401 hooks
     pytest_addoption,
     pytest_collection_modifyitems,
     pytest_configure,
+    pytest_make_parametrize_id,
     pytest_report_collectionfinish,
 )
 from tests.support.scheduling import pytest_xdist_make_scheduler  # noqa: F401 hook

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from xdist.remote import WorkerInteractor
 
 from tests.support.evidence import PAGE
 from tests.support.sampling import PART, RUN, SHARES, sampled, some_of
@@ -139,6 +140,17 @@ def test_later_stages_of_a_file_take_turns(suite):
     assert all("test_stage[first]" in names for names in seen)
 
 
+def test_names_do_not_depend_on_the_second_in_which_a_worker_collects(suite):
+    suite.makeconftest(
+        "from tests.support.sampling import pytest_addoption, pytest_configure, pytest_make_parametrize_id"
+    )
+    (suite.path / "suite" / "test_it.py").write_text(
+        "import gzip, pytest\n@pytest.mark.parametrize('data', [b'k', gzip.compress(b'v'), gzip.compress(b'w')])\n"
+        "def test_bytes(data): pass\n"
+    )
+    assert ran(suite, "suite") == {"test_bytes[k]", "test_bytes[data0]", "test_bytes[data1]"}
+
+
 def test_all_shares_of_a_suite(suite):
     assert len(set().union(*(ran(suite, "suite", "--share", f"{n}/5") for n in range(5)))) == COUNT
     assert len(ran(suite, "suite", "--share", "all")) == COUNT
@@ -167,6 +179,14 @@ def test_the_tests_of_a_file_or_group_go_to_one_worker(pytester):
     names = ["a/b.py::test[x::y@z]", "a/b.py::C::test", "a/b.py::test_b@spark", "c.py::test@spark"]
     assert [*map(scheduler._split_scope, names)] == ["a/b.py", "a/b.py", "spark", "spark"]
     assert pytest_xdist_make_scheduler(pytester.parseconfig("--tx=popen", "--dist=load"), None) is None
+
+
+def test_xdist_knows_the_group_of_a_test(pytester, monkeypatch):
+    """With some pytest it does not, and each worker starts a Spark and brokers of its own."""
+    (item,) = pytester.getitems("import pytest\n@pytest.mark.xdist_group('spark')\ndef test_it(): pass\n")
+    monkeypatch.setattr(item.config.option, "loadgroup", True, raising=False)
+    WorkerInteractor.pytest_collection_modifyitems(None, item.config, [item])
+    assert item.nodeid.endswith("::test_it@spark")
 
 
 class Node:

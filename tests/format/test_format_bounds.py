@@ -10,7 +10,7 @@ from kafkalog_cli.format.batch import CRC_BAD, Batch, BatchColumns
 from kafkalog_cli.format.crc import CRC32_POLYNOMIAL, CRC32C_POLYNOMIAL, crc32c_function, crc_after_every_byte
 from kafkalog_cli.format.internal_topics import schema
 from kafkalog_cli.format.internal_topics.decode import _at_version
-from kafkalog_cli.format.internal_topics.schema import NO_VERSION, SchemaField, Versions, fields_in
+from kafkalog_cli.format.internal_topics.schema import SchemaField, Versions, fields_in
 from kafkalog_cli.format.values import protobuf_value, schema_set
 from kafkalog_cli.format.values.proto_file import parse_proto
 from kafkalog_cli.format.values.protobuf_value import ProtobufSchema
@@ -56,16 +56,16 @@ def test_the_crc_after_every_byte(size):
 
 def test_versions_without_an_end_go_up_to_a_short():
     assert schema._versions([3, None]) == Versions(3, 32767)
-    assert schema._asked(Versions(0, 9), Versions(2, 5)) == Versions(-32768, 32767)
-    assert schema._asked(Versions(3, 4), Versions(2, 5)) == Versions(3, 4)
-    assert schema._asked(Versions(2, 5), Versions(2, 5)) == Versions(-32768, 32767)
+    assert schema._asked(Versions(0, 9), Versions(2, 5)) == range(-32768, 32768)
+    assert schema._asked(Versions(3, 4), Versions(2, 5)) == range(3, 5)
+    assert schema._asked(Versions(2, 5), Versions(2, 5)) == range(-32768, 32768)
 
 
 def test_a_tagged_field_is_there_only_if_it_was_written():
     """The first tag is 0."""
 
     def field(name, tag):
-        return SchemaField(name, "int32", "", Versions(0, 9), NO_VERSION, tag, Versions(0, 9), 7, "", NO_VERSION, ())
+        return SchemaField(name, "int32", "", range(10), range(0), tag, range(10), 7, "", range(0), ())
 
     fields = (field("plain", -1), field("first", 0), field("second", 1))
     assert _at_version(fields, 1, {}) == {"plain": 7}

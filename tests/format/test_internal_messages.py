@@ -246,7 +246,7 @@ def test_tagged_fields_have_no_other_versions():
     """What the decoder takes for granted: a field is tagged in all its versions or in none."""
     for name in NAMES:
         for field in message_schema(name).fields:
-            assert (field.tag < 0) == (field.tagged.first > field.tagged.last)
+            assert (field.tag < 0) == (not field.tagged)
             assert field.tag < 0 or field.tagged == field.versions
 
 

@@ -193,7 +193,7 @@ def test_what_is_taken_for_a_batch(data, is_found, before):
 
 
 @pytest.mark.parametrize(
-    "data", [seven(b""), seven(b"v"), seven(gzip.compress(b"v"), codec=1), seven(b"\x82SNAPPY\0", codec=2)]
+    "data", [seven(b""), seven(b"v"), seven(gzip.compress(b"v", mtime=0), codec=1), seven(b"\x82SNAPPY\0", codec=2)]
 )
 def test_what_is_taken_for_a_message_of_old(data):
     for before in (b"", b"\xff" * 7):
@@ -338,6 +338,18 @@ def test_records_before_a_batch_that_is_astray_are_read():
     seen = []
     held(V2 + astray + V2, records=lambda block: seen.extend(int(at) for at in block.records.offset))
     assert seen == [5, 5]
+
+
+@pytest.mark.parametrize("sizes", [(1, 200_000), (100, 100)])
+def test_a_small_first_batch_does_not_stand_for_all(monkeypatch, sizes):
+    """The kernels are chosen by the rows per byte of the first batches, with the bytes of the batch after them."""
+    asked = []
+    monkeypatch.setattr(KernelChoice, "compiled", lambda *words: asked.append(words[2]))
+    parts = [batch_v2([R(at, 0, b"k", bytes(size))]) for at, size in enumerate(sizes)]
+    count = (2 << 20) // sum(map(len, parts))
+    found = [len(chunk.batches) for chunk in Scan(BytesFile(b"".join(parts) * count))]
+    assert sum(found) == count * 2
+    assert 0.4 <= asked[0] / sum(found[1:]) <= 1.1
 
 
 # -- records

@@ -9,6 +9,7 @@ import pytest
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import Refused, UnsupportedFormat, UsageError
+from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.values.schema_set import SchemaSet
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.ops import (
@@ -279,6 +280,18 @@ def test_schemas_in_files(tmp_path, monkeypatch):
         ("2.avsc", "10 bytes"),
         ("t.avsc", "4 files"),
     ]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_records_of_schemas_that_are_none_are_one_note(monkeypatch, count):
+    problems = [Fault(FaultKind.CRC_MISMATCH, 0, f"problem {at}") for at in range(count)]
+    segment = SimpleNamespace(blocks=lambda: problems)
+    monkeypatch.setattr(values, "open_partition", lambda *_: None)
+    monkeypatch.setattr(values, "LogRead", lambda *_: SimpleNamespace(segments=lambda: [segment]))
+    notes = []
+    values._read_partition(FS, "/d/_schemas-0", SchemaSet(), notes)
+    more = "; so are others" if count == 2 else ""
+    assert [note.message for note in notes] == ([f"schemas may be missing: problem 0{more}"] if count else [])
 
 
 # -- groups and transactional ids

@@ -191,6 +191,19 @@ def test_a_control_record_of_a_producer_is_a_marker(producer, compiled):
     assert [one.position for one in found] == ([len(made[0]) * 2] if producer >= 0 else [])
 
 
+@pytest.mark.parametrize("odd", [(), (0,), (1,), (2,), (0, 2)])
+def test_control_records_of_one_block_belong_to_their_batches(odd):
+    """Each record is looked at in its own batch."""
+    parts, rows = b"", []
+    for number in range(3):
+        key, value = bytes((0, 0, 0, 9 if number in odd else 1)), bytes(6)
+        rows.append((number, 0, -1, len(parts), 4, len(parts) + 4, 6, 0, 0, -1, 1))
+        parts += key + value
+    batches = BatchColumns.from_rows([header(at, at, attributes=CONTROL)._replace(producer_id=7) for at in range(3)])
+    block = RecordBlock(memoryview(parts), batches, 0, 3, (1, 2, 3), RecordColumns.from_rows(rows))
+    assert [row for _, row, _ in RecordsCheck(START_MS)._control_problems(block)] == [*odd]
+
+
 @pytest.mark.parametrize(("key", "is_found"), [(None, True), (b"", False), (b"k", False)])
 def test_a_value_that_is_a_compressed_set_has_no_key(key, is_found):
     """A producer that compresses gives the wrapper no key; an empty key is a key."""

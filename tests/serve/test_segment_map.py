@@ -157,7 +157,10 @@ def test_a_batch_with_an_offset_that_was_there_is_damage(tmp_path):
 
 
 def test_a_part_is_read_ahead_as_far_as_a_slice_needs(tmp_path, monkeypatch):
-    """Also a batch that is larger than asked for, and no batch after the last that fits: its bytes would be gone."""
+    """Also a batch that is larger than asked for, and no batch after the last that fits: its bytes would be gone.
+
+    All of these bytes are in memory.
+    """
     small_parts(monkeypatch)
     monkeypatch.setattr(segment_map, "CHUNK_BYTES", 1 << 20)
     parts = [batch_v2([R(at, BASE_TIME_MS, b"k", bytes(size))]) for at, size in enumerate((5, 70, 5, 5))]
@@ -167,8 +170,9 @@ def test_a_part_is_read_ahead_as_far_as_a_slice_needs(tmp_path, monkeypatch):
             found = SegmentMap(file, None)
             assert found.slice(0, 9, starts[place], first_is_whole=True).end == starts[place]
             read = found.read_ahead(starts[place], most)
-            assert (read.position, bytes(read.between(starts[last], starts[last + 1]))) == (starts[last], parts[last])
-            assert bytes(read.between(starts[last] - 1, starts[last])) == b""
+            assert bytes(read.between(starts[place], starts[last + 1])) == b"".join(parts[place : last + 1])
+            assert found._at == starts[last + 1]
+            assert bytes(read.between(starts[place] - 1, starts[place])) == b""
 
 
 @pytest.mark.parametrize("room", [0, -1])

@@ -2,6 +2,8 @@
 
 import pytest
 
+from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.errors import NotLookedUp
 from tests.serve.test_serve_fetch import batches, fetch, partition
 from tests.support.commands import kafkalog
 from tests.support.kafka_client import KafkaClient
@@ -161,3 +163,16 @@ def test_appended_records_are_seen_by_the_next_server(log_dir, has_read):
         assert read(client)["bounds"] == (0, 45)
     with serving(log_dir) as server, KafkaClient(server.server.address) as client:
         assert partition(fetch(client, 45))["highWatermark"] == 47
+
+
+def test_a_log_whose_path_cannot_be_looked_up_is_served_from_the_open_file(log_dir, monkeypatch):
+    def refuse(_, path):
+        raise NotLookedUp(path=path, reason="Permission denied")
+
+    with serving(log_dir) as server, KafkaClient(server.server.address) as client:
+        monkeypatch.setattr(RealFilesystem, "status", refuse)
+        for offset in range(0, 45, COUNT):
+            assert partition(fetch(client, offset, most=1))["records"] == batches(offset, 1)[0]
+        with (log_dir / "orders-0" / f"{30:020d}.log").open("r+b") as log:
+            log.truncate(log.seek(0, 2) - 1)
+        assert partition(fetch(client, 40, most=1))["errorCode"] == STORAGE_ERROR

@@ -25,6 +25,7 @@ SHARES = 24
 PART = 8
 RUN = {"is whole": True, "share": 0}
 IN_TURN = "in turn"
+LONGEST_NAME = 16
 FORM = re.compile(r"(\d+)/([1-9]\d*)")
 
 
@@ -36,6 +37,11 @@ def pytest_addoption(parser):
         help="which share of the exhaustive tests runs (default: all of a file that is named, else 0/24)",
     )
     parser.addoption("--one-case", action="store_true", help="one case of each test function, in each share another")
+
+
+def pytest_make_parametrize_id(val, argname):
+    """The argument's name for long bytes: gzip keeps the time of day, and all workers of xdist have to find the same tests."""
+    return argname if isinstance(val, bytes) and len(val) > LONGEST_NAME else None
 
 
 def share_of(config):

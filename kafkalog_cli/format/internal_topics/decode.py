@@ -67,6 +67,7 @@ class WireReader:
         if len(data) > MOST_BYTES:
             raise OverLimit(f"{len(data)} bytes are more than are decoded (limit {MOST_BYTES})")
         self._data = bytes(data)
+        self._end = len(data)
         self._outer = within
         self._values = 0
         self.position = position
@@ -84,18 +85,18 @@ class WireReader:
     @property
     def remaining(self) -> int:
         """Number of bytes left."""
-        return len(self._data) - self.position
+        return self._end - self.position
 
     def numbers(self, layout: struct.Struct) -> tuple[Any, ...]:
         """Read numbers of fixed size.
 
         Raises Undecodable if they are cut off; Java's BufferUnderflowException has no message.
         """
-        if self.remaining < layout.size:
+        start = self.position
+        if (end := start + layout.size) > self._end:
             raise Undecodable(CUT_OFF)
-        found = layout.unpack_from(self._data, self.position)
-        self.position += layout.size
-        return found
+        self.position = end
+        return layout.unpack_from(self._data, start)
 
     def integer(self, kind: str) -> int:
         """Read an integer of fixed size."""
@@ -103,10 +104,9 @@ class WireReader:
 
     def unsigned_varint(self) -> int:
         """Read an unsigned varint as a Java int (ByteUtils.readUnsignedVarint)."""
-        first = self._data[self.position : self.position + 1]
-        if first and first < b"\x80":
+        if self.position < self._end and (first := self._data[self.position]) < 0x80:
             self.position += 1
-            return first[0]
+            return first
         found = decode_unsigned(self._data, self.position)
         if isinstance(found, BadVarint):
             raise Undecodable(found.message)

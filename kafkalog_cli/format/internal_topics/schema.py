@@ -34,9 +34,6 @@ class Versions(NamedTuple):
         return isinstance(version, int) and self.first <= version <= self.last
 
 
-NO_VERSION = Versions(1, 0)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class SchemaField:
     """A field of a message or struct. `kind` is its type, and `items` the type of an array's elements.
@@ -49,13 +46,13 @@ class SchemaField:
     name: str
     kind: str
     items: str
-    versions: Versions
-    nullable: Versions
+    versions: range
+    nullable: range
     tag: int
-    tagged: Versions
+    tagged: range
     default: Any
     struct: str
-    struct_versions: Versions
+    struct_versions: range
     fields: "tuple[SchemaField, ...]"
 
 
@@ -100,7 +97,7 @@ class MessageSchema(NamedTuple):
 
     name: str
     versions: Versions
-    flexible: Versions
+    flexible: range
     fields: tuple[SchemaField, ...]
 
 
@@ -174,12 +171,12 @@ _DEFAULTS: dict[str, Any] = {"string": "", "bytes": b"", "array": [], "uuid": ZE
 
 def _versions(found: list[int | None] | None) -> Versions:
     if found is None:
-        return NO_VERSION
+        return Versions(1, 0)
     first, last = found
     return Versions(first or 0, _MAX_VERSION if last is None else last)
 
 
-def _asked(wanted: Versions, possible: Versions) -> Versions:
+def _asked(wanted: Versions, possible: Versions) -> range:
     """Return the versions that Kafka's generated code accepts for `wanted`, where only `possible` versions can occur.
 
     The generated code leaves out every comparison that is needless for `possible` (VersionConditional). So a field that
@@ -187,10 +184,10 @@ def _asked(wanted: Versions, possible: Versions) -> Versions:
     state such a version.
     """
     if possible.last < wanted.first or wanted.last < possible.first:
-        return NO_VERSION
-    return Versions(
+        return range(0)
+    return range(
         wanted.first if possible.first < wanted.first else _MIN_VERSION,
-        wanted.last if wanted.last < possible.last else _MAX_VERSION,
+        (wanted.last if wanted.last < possible.last else _MAX_VERSION) + 1,
     )
 
 

@@ -8,7 +8,7 @@ from enum import Enum, unique
 
 from kafkalog_cli.disk.fs import ReadableFile, data_from
 from kafkalog_cli.disk.kernels import LOADED_ROWS, KernelChoice
-from kafkalog_cli.format.batch import BatchArrays, BatchColumns
+from kafkalog_cli.format.batch import HEADER_SIZE_UP_TO_MAGIC_BYTES, BatchArrays, BatchColumns
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.kernels import Kernels, Scanned, native, plain, plain_seven
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
@@ -180,10 +180,14 @@ class Scan:
         self.columns_only = False
         """Whether the chunks have columns but no bytes: bytes of a large batch are then released at once."""
         self._chunk_bytes = CHUNK_BYTES if chunk_bytes is None else chunk_bytes
+        self.next_bytes = 0
+        """The size of the batch after the last chunk. 0 if the bytes that were read end before it says so."""
         self._kernels: Kernels | None = None
         self._job = LARGE_TURN.current()
         if seven_base_offset is None:
             self._kernels = self._choice.from_the_start(self.end - start)
+        self.first_bytes = self._chunk_bytes if self._kernels is not None else min(FIRST_CHUNK_BYTES, self._chunk_bytes)
+        """The bytes that are read before the choice of kernels; a whole chunk if they are chosen."""
 
     def __iter__(self) -> Generator[Chunk, None, None]:
         buffers = 1 if self.columns_only else self.buffers
@@ -197,8 +201,8 @@ class Scan:
                 window.keep_buffer()
 
     def _chunks(self, window: _Window, turns: _Turns) -> Generator[Chunk, None, None]:
+        wanted = self.first_bytes
         chosen = self._kernels is not None
-        wanted = self._chunk_bytes if chosen else min(FIRST_CHUNK_BYTES, self._chunk_bytes)
         while True:
             turns.take(wanted)
             view = window.fill(wanted)
@@ -215,6 +219,7 @@ class Scan:
                 window.advance(scanned.consumed_bytes)
             if len(scanned.batches):
                 self._note_good(scanned.batches)
+                self.next_bytes = scanned.needed_bytes if scanned.needed_bytes > HEADER_SIZE_UP_TO_MAGIC_BYTES else 0
                 yield Chunk(view, position, scanned.batches, self.generation, self._kernels)
             if scanned.fault is not None or not scanned.needed_bytes:
                 self.fault = scanned.fault
@@ -225,8 +230,7 @@ class Scan:
             if scanned.consumed_bytes and not chosen:
                 self._choose(scanned, self.end - self.valid_bytes)
                 chosen = True
-            usual = self._chunk_bytes if chosen else min(FIRST_CHUNK_BYTES, self._chunk_bytes)
-            wanted = max(usual, scanned.needed_bytes)
+            wanted = max(self._chunk_bytes if chosen else self.first_bytes, scanned.needed_bytes)
             if not self.columns_only:
                 window.advance(scanned.consumed_bytes)
             del view
@@ -244,12 +248,14 @@ class Scan:
         """
         if self._kernels is not None or self._seven_base_offset is not None:
             return
-        rows = len(scanned.batches)
-        if self._deep:
+        rows, scanned_bytes = len(scanned.batches), scanned.consumed_bytes
+        if not self._deep:
+            scanned_bytes += scanned.needed_bytes  # a large batch after a small one: it is one row too
+        else:
             self._choice.need(native.DECODE_BATCHES)
             pairs = zip(scanned.batches.records_count, scanned.batches.valid, strict=True)
             rows += sum(count for count, valid in pairs if valid and count > 0)
-        self._kernels = self._choice.compiled(rows if is_done else 0, rows * left // scanned.consumed_bytes, left)
+        self._kernels = self._choice.compiled(rows if is_done else 0, rows * left // scanned_bytes, left)
 
     def _scan(self, view: memoryview, position: int) -> Scanned:
         if self._kernels is not None:

@@ -140,4 +140,4 @@ def _size_then(path: str, size_bytes: int, cut: _Cut) -> int | None:
         return size_bytes
     if name.offset > cut.base_offset or name.kind is not FileKind.LOG:
         return None
-    return cut.size_bytes
+    return min(size_bytes, cut.size_bytes)

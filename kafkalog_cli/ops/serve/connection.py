@@ -114,13 +114,7 @@ class Connection:
         else:
             self._send_in_turn(pieces)
         for part in records:  # while the client is busy with these records
-            self._read_ahead(part)
-
-    def _read_ahead(self, part: RecordsPart) -> None:
-        if (read := part.read_ahead()) is not None:
-            if self._ahead is not None:
-                self._ahead.release()
-            self._ahead = read
+            self._ahead = part.read_ahead(self._ahead)
 
     def _in_memory(self, pieces: Sequence[bytes | Spliced]) -> list[memoryview]:
         """Return all bytes of a response; nothing if some of its records are not in memory."""

@@ -6,9 +6,10 @@ All bytes of a segment are read once, and their CRCs checked, before they are se
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from enum import Enum, unique
+from itertools import islice
 from threading import RLock
 from typing import NamedTuple
 
@@ -24,7 +25,9 @@ from kafkalog_cli.log.reading.segment_reader import DamagePolicy, SegmentReader
 _STEP_BYTES = 16 << 10
 """Distance of two places in the map: more places need more memory, fewer need longer walks over headers."""
 _PART_BYTES = 512 << 10
-"""Bytes that are read at a time: a client that reads a segment from its start does not wait for its end."""
+"""Bytes that are read at a time, or more if a client wants more: it does not wait for the end of a segment."""
+_RECENT_BATCHES = 128
+"""The number of the last batches that were read whose headers are kept: clients ask for these batches next."""
 
 
 @unique
@@ -62,6 +65,14 @@ class Slice(NamedTuple):
     start: int
     end: int
     next_offset: int
+
+
+class _Place(NamedTuple):
+    """A good batch: bytes `start` to `end`, and its last offset."""
+
+    start: int
+    end: int
+    last_offset: int
 
 
 class HiddenOffsets(NamedTuple):
@@ -118,6 +129,7 @@ class SegmentMap:
         self._damage: list[PartNotServed] = []
         self._events: list[Event] = []
         self._runs: list[_Run] = []
+        self._recent: list[tuple[int, int, int]] = []  # the fields of a _Place
         self._open: set[int] = set()
         self._is_transactional = False
         self._reached = -1
@@ -137,7 +149,7 @@ class SegmentMap:
     def events(self) -> list[Event]:
         """The beginnings and ends of transactions, in the order of the log."""
         with self._reading:
-            self._read_until(lambda: False)
+            self._read_all()
             return self._events
 
     @property
@@ -149,7 +161,7 @@ class SegmentMap:
     def next_offset(self) -> int | None:
         """The offset after the last good batch, None without any."""
         with self._reading:
-            self._read_until(lambda: False)
+            self._read_all()
             return self._runs[-1].next_offset if self._runs else None
 
     def damage_at(self, offset: int) -> list[PartNotServed]:
@@ -163,7 +175,7 @@ class SegmentMap:
     def holes(self, base_offset: int) -> list[HiddenOffsets]:
         """Return the damaged offsets of a segment that begins at `base_offset`."""
         with self._reading:
-            self._read_until(lambda: False)
+            self._read_all()
             starts = [base_offset, *(run.next_offset for run in self._runs)]
             ends = [*(run.first_offset for run in self._runs), None]
             return [
@@ -193,14 +205,16 @@ class SegmentMap:
             first = self._batch_from(run, offset)
             if first is None:
                 return None
-            start = first.position
-            is_too_large = first.size_bytes > most_bytes
+            start = first.start
+            is_too_large = first.end - start > most_bytes
             if first.last_offset >= end_offset or (is_too_large and not first_is_whole):
                 return Slice(start, start, offset)
             if is_too_large:
-                return Slice(start, start + first.size_bytes, first.last_offset + 1)
+                return Slice(start, first.end, first.last_offset + 1)
             limit = start + most_bytes
-            self._read_until(lambda: run is not self._runs[-1] or run.end >= limit or self._next_ends_after(limit))
+            self._read_until(
+                lambda: run is not self._runs[-1] or run.end >= limit or self._next_ends_after(limit), limit
+            )
             return self._up_to(run, first, limit, end_offset)
 
     def good_bytes(self, position: int, most_bytes: int) -> Slice | None:
@@ -210,75 +224,99 @@ class SegmentMap:
         """
         assert self._seven_base_offset is not None
         with self._reading:
-            self._read_until(lambda: self._at >= position + max(1, most_bytes))
+            limit = position + max(1, most_bytes)
+            self._read_until(lambda: self._at >= limit, limit)
             run = next((one for one in self._runs if one.positions[0] <= position < one.end), None)
             if run is None:
                 return None
             end = min(run.end, position + most_bytes)
             return Slice(position, end, self._seven_base_offset + end)
 
-    def read_ahead(self, position: int, most_bytes: int) -> CheckedBytes | None:
+    def read_ahead(self, position: int, most_bytes: int, sent: CheckedBytes | None = None) -> CheckedBytes | None:
         """Read as far as a slice of `most_bytes` from a byte needs, and no batch more, which would leave the memory.
 
-        Return the last bytes that were read, None if none were. The caller owns their memory.
+        Return the last bytes that were read. Their memory is that of `sent`, which are returned if nothing was read.
+        The caller owns it.
         """
         limit = position + most_bytes
         with self._reading:
-            return self._read_until(lambda: self._at >= limit or (self._at > position and self._next_ends_after(limit)))
+            return self._read_until(
+                lambda: self._at >= limit or (self._at > position and self._next_ends_after(limit)), limit, sent
+            )
 
-    def _up_to(self, run: _Run, first: Batch, limit: int, end_offset: int) -> Slice:
+    def _up_to(self, run: _Run, first: _Place, limit: int, end_offset: int) -> Slice:
         """Return the batches of a run from `first` on that end at byte `limit` and below `end_offset`."""
         place = min(bisect_right(run.positions, limit), bisect_right(run.offsets, end_offset)) - 1
-        after_first = first.position + first.size_bytes, first.last_offset + 1
+        after_first = first.end, first.last_offset + 1
         end, following = max(after_first, (run.positions[place], run.offsets[place]))
-        for batch in headers_between(self._file, end, run.end):
-            if batch.position + batch.size_bytes > limit or batch.last_offset >= end_offset:
+        for batch in self._batches(end, run.end):
+            if batch.end > limit or batch.last_offset >= end_offset:
                 break
-            end, following = batch.position + batch.size_bytes, batch.last_offset + 1
-        return Slice(first.position, end, following)
+            end, following = batch.end, batch.last_offset + 1
+        return Slice(first.start, end, following)
 
     def _run_at(self, offset: int) -> int:
         """Return the number of the run that ends after `offset`; the number of runs if there is none."""
         self._read_until(lambda: bool(self._runs) and self._runs[-1].next_offset > offset)
         return next((i for i, run in enumerate(self._runs) if run.next_offset > offset), len(self._runs))
 
-    def _batch_from(self, run: _Run, offset: int) -> Batch | None:
+    def _batch_from(self, run: _Run, offset: int) -> _Place | None:
         place = max(0, bisect_right(run.offsets, offset) - 1)
-        headers = headers_between(self._file, run.positions[place], run.end)
-        return next((batch for batch in headers if batch.last_offset >= offset), None)
+        for batch in self._batches(run.positions[place], run.end):
+            if batch.last_offset >= offset:
+                return batch
+        return None
+
+    def _batches(self, position: int, end: int) -> Iterator[_Place]:
+        """Yield the batches of a run from byte `position` up to byte `end`."""
+        row = bisect_left(self._recent, (position,))
+        if row < len(self._recent) and self._recent[row][0] == position:
+            for batch in map(_Place._make, islice(self._recent, row, None)):
+                if batch.start >= end:
+                    return
+                yield batch
+            return
+        for header in headers_between(self._file, position, end):
+            yield _Place(header.position, header.position + header.size_bytes, header.last_offset)
 
     def _next_ends_after(self, position: int) -> bool:
         """Whether the next batch that is not read yet ends after a byte, by its header."""
+        if self._seven_base_offset is not None:
+            return False
         at, end = self._next
         if at != self._at:
-            found = header_at(self._file, self._at) if self._seven_base_offset is None else None
+            found = header_at(self._file, self._at)
             end = found.position + found.size_bytes if isinstance(found, Batch) else 0
             self._next = (self._at, end)
         return end > position
 
-    def _read_until(self, is_enough: Callable[[], bool]) -> CheckedBytes | None:
-        """Read parts until it is enough; return the last bytes that were read."""
-        read: CheckedBytes | None = None
+    def _read_all(self) -> None:
+        self._read_until(lambda: False, self._file.size_bytes)
+
+    def _read_until(
+        self, is_enough: Callable[[], bool], limit: int = 0, read: CheckedBytes | None = None
+    ) -> CheckedBytes | None:
+        """Read parts until it is enough, which is about byte `limit`; return the last bytes that were read.
+
+        `read` is what was read before: each part takes the memory of the part before it.
+        """
         while not self._is_done and not is_enough():
             if read is not None:
                 read.release()
-            read = self._read_part()
+            read = self._read_part(min(max(_PART_BYTES, limit - self._at), CHUNK_BYTES))
         return read
 
-    def _read_part(self) -> CheckedBytes | None:
+    def _read_part(self, size_bytes: int) -> CheckedBytes | None:
         """Read the next part, and return its last bytes, None if they take too much memory.
 
         It ends after a good batch, from which the search after damage could go on too.
         """
-        at, end = self._next
-        known_bytes = end - at if at == self._at else 0
-        part_bytes = max(_PART_BYTES, min(known_bytes, CHUNK_BYTES))
         reader = SegmentReader(
             self._file, DamagePolicy.RESYNC, start=self._at, kernels=self._kernels,
-            seven_base_offset=self._seven_base_offset, chunk_bytes=part_bytes,
+            seven_base_offset=self._seven_base_offset, chunk_bytes=size_bytes,
         )  # fmt: skip
-        enough = self._at + _PART_BYTES
         for chain in reader.chains():
+            chain.first_bytes = size_bytes
             for chunk in chain:
                 batches = chunk.batches
                 if len(batches) and int(batches.position[0]) > self._at:
@@ -286,7 +324,9 @@ class SegmentMap:
                     self._continues = False
                 self._continues = self._add(batches, continues=self._continues)
                 self._at = batches.end_position
-                if self._at >= enough and batches.last_valid_row() == len(batches) - 1:
+                if chain.next_bytes:
+                    self._next = self._at, self._at + chain.next_bytes
+                if batches.last_valid_row() == len(batches) - 1:
                     is_small = len(chunk.view) <= CHUNK_BYTES
                     return CheckedBytes(self, chunk.position, chunk.view) if is_small else None
                 del chunk  # the memory of a large batch is free before the next is read
@@ -309,6 +349,7 @@ class SegmentMap:
         """Add batches; return whether the next batches continue the last run."""
         columns = (batches.position, batches.size_bytes, batches.base_offset, batches.last_offset, batches.valid)
         is_seven = self._seven_base_offset is not None
+        recent: list[tuple[int, int, int]] = []
         for position, size, base, ending, valid in zip(*map(integers, columns), strict=True):
             first = ending if base == NO_OFFSET else base
             last = first + size - 1 if is_seven else ending
@@ -322,6 +363,8 @@ class SegmentMap:
                 continues = True
             self._runs[-1].extend(position, position + size, last)
             self._reached = last
+            recent.append((position, position + size, last))
+        self._recent = recent[-_RECENT_BATCHES:]
         self._add_events(batches)
         return continues
 

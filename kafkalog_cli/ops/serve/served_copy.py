@@ -8,7 +8,9 @@ from enum import Enum, unique
 from threading import RLock
 from typing import NamedTuple
 
+from kafkalog_cli.disk.fs import FileStatus
 from kafkalog_cli.disk.kernels import KernelChoice
+from kafkalog_cli.errors import NotLookedUp
 from kafkalog_cli.format.batch import NO_OFFSET, Batch
 from kafkalog_cli.ops.replicas import Copy
 from kafkalog_cli.ops.serve.epochs import NO_EPOCH, EpochHistory, leader_epochs_of
@@ -69,9 +71,9 @@ class RecordsPart(NamedTuple):
         part = self.before(lambda batch: batch.magic > most_magic)
         return part if part.size_bytes else NoRecords.NEWER_FORMAT
 
-    def read_ahead(self) -> CheckedBytes | None:
+    def read_ahead(self, sent: CheckedBytes | None) -> CheckedBytes | None:
         """Read and check the next part: the client probably asks for it next. See `SegmentMap.read_ahead`."""
-        return self.segment.read_ahead(self.position + self.size_bytes, self.most_bytes)
+        return self.segment.read_ahead(self.position + self.size_bytes, self.most_bytes, sent)
 
 
 class PlaceInCopy(NamedTuple):
@@ -198,21 +200,33 @@ class ServedCopy:
 
         The last segment may grow, and a torn end of it may be cut off: its last batch stays. Other files stay the same.
         """
-        log = self.segments[number].log
-        path, file = log.path, self._fs.held(log.path)
+        path = self.segments[number].log.path
         if path in self._cut:
             return True
-        if number + 1 < len(self.segments):
-            now = self._fs.status(path)
-            is_written = now is not None and now.inode == log.inode and now.mtime_ms != log.mtime_ms
-            is_as_before = not is_written and file.reaches(log.size_bytes)
-        else:
-            is_as_before = self._last_batch == file.batch_mark(self.copy.bounds.last_position)
-        if is_as_before:
+        if self._is_as_before(number):
             return False
         self._cut.add(path)
         self._tell_cut(path)
         return True
+
+    def _is_as_before(self, number: int) -> bool:
+        log = self.segments[number].log
+        now = self._status_of_held(log)
+        if now is not None and (now.mtime_ms, now.size_bytes) == (log.mtime_ms, log.size_bytes):
+            return True
+        file = self._fs.held(log.path)
+        if number + 1 == len(self.segments):
+            return self._last_batch == file.batch_mark(self.copy.bounds.last_position)
+        is_written = now is not None and now.mtime_ms != log.mtime_ms
+        return not is_written and file.reaches(log.size_bytes)
+
+    def _status_of_held(self, log: FileStatus) -> FileStatus | None:
+        """Return the status of a held log, None if its path leads to it no more, or cannot be looked up."""
+        try:
+            now = self._fs.status(log.path)
+        except NotLookedUp:
+            return None
+        return now if now is not None and now.inode == log.inode else None
 
     def has(self, part: RecordsPart) -> bool:
         """Whether the batches are in a segment of this copy."""

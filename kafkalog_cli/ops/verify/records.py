@@ -163,7 +163,7 @@ _Problem = tuple[FindingKind, int, str]
 
 
 def _array_problems(block: RecordBlock, batches: BatchArrays, records: RecordArrays) -> Iterator[_Problem]:
-    """Yield the batches whose records contradict the header, computed on whole columns."""
+    """Yield the batches whose records contradict the header, computed on whole columns, which only v2 has."""
     import numpy as np
 
     first = block.first_row
@@ -181,8 +181,7 @@ def _array_problems(block: RecordBlock, batches: BatchArrays, records: RecordArr
     for row in np.flatnonzero(bad).tolist():
         yield FindingKind.RECORD_OFFSET, first + int(rows[row]), _OFFSETS
     largest = np.maximum.reduceat(records.timestamp, starts)
-    differs = (largest != part.max_timestamp) & (part.magic >= 1)
-    for row in np.flatnonzero(differs).tolist():
+    for row in np.flatnonzero(largest != part.max_timestamp).tolist():
         if first + int(rows[row]) not in block.faults:
             message = _timestamp_message(int(largest[row]), int(part.max_timestamp[row]))
             yield FindingKind.MAX_TIMESTAMP, first + int(rows[row]), message

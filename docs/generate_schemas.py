@@ -27,6 +27,7 @@ TYPES = {
     float: "number",
     bool: "boolean",
     list: "array",
+    tuple: "array",
     dict: "object",
 }
 LINE, MOST_WORDS = 120, 12
@@ -96,7 +97,7 @@ def of_type(hint: Any) -> dict[str, Any]:
     if origin is Annotated:
         found = of_type(parts[0])
         for note in parts[1:]:
-            found |= {"description": note} if isinstance(note, str) else dict(map(keyword, note.items))
+            found |= of_note(note)
         return found
     if origin in (Union, UnionType):
         return of_union([of_type(part) for part in parts if part is not type(None)], has_null=type(None) in parts)
@@ -109,11 +110,18 @@ def of_type(hint: Any) -> dict[str, Any]:
     if hint is Any:
         return {}
     found = {"type": TYPES[origin or hint]}
-    if origin is list:
+    if origin in (list, tuple):
         found["items"] = of_type(parts[0])
     if origin is dict and parts[1] is not Any:
         found["additionalProperties"] = of_type(parts[1])
     return found
+
+
+def of_note(note: Any) -> dict[str, Any]:
+    """Return the keywords of a note in a field's `Annotated`: its meaning, or others that narrow the type."""
+    if isinstance(note, Keywords):
+        return dict(map(keyword, note.items))
+    return {"description": note} if isinstance(note, str) else {}
 
 
 def of_union(found: list[dict[str, Any]], *, has_null: bool) -> dict[str, Any]:
@@ -218,7 +226,7 @@ def words(hint: Any, parts: dict[str, type]) -> Iterator[str]:
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", hint.__name__.removesuffix("Object")).capitalize()
         parts[name] = hint
         yield f"[{name.lower()}](#{name.lower().replace(' ', '-')})"
-    elif origin is list:
+    elif origin in (list, tuple):
         yield f"array of {joined(words(args[0], parts))}"
     elif hint in (bytes, type(None)):
         yield "bytes" if hint is bytes else "null"

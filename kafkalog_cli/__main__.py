@@ -51,6 +51,7 @@ def _run(argv: list[str]) -> int:
     if argv == ["--version"] and _answered_version():
         return 0
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # see load_compiled; NumPy may be imported before the kernels
     from kafkalog_cli.cli.app import run
 
     return run(argv)

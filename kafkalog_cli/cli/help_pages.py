@@ -84,8 +84,6 @@ def _default_text(default: Any, metavar: str | None) -> str:
         return f"{default}, {sized(default)}" if default >= _MANY_BYTES else str(default)
     if isinstance(default, float):
         return f"{default:g}"
-    if isinstance(default, float):
-        return f"{default:g}"
     return str(default.value if isinstance(default, Enum) else default)
 
 

@@ -162,17 +162,20 @@ def path_texts(paths: Paths) -> list[str]:
     return [fspath(paths)] if isinstance(paths, str | PathLike) else [fspath(path) for path in paths]
 
 
+def _text_of(path: str | PathLike[str] | None) -> str | None:
+    return None if path is None else fspath(path)
+
+
 def _session_options(options: VerbOptions) -> SessionOptions:
-    now, broker_config, metadata = options.get("now"), options.get("broker_config"), options.get("metadata")
     return SessionOptions(
         selection=Selection(frozenset(options.get("topics", ())), frozenset(options.get("partitions", ()))),
-        now_ms=epoch_ms(now),
+        now_ms=epoch_ms(options.get("now")),
         dry_run=options.get("dry_run", False),
         wait_seconds=options.get("wait_seconds", 0),
         single_replica=options.get("single_replica", False),
         config=[f"{name}={value}" for name, value in options.get("config", {}).items()],
-        broker_config=None if broker_config is None else fspath(broker_config),
-        metadata=None if metadata is None else fspath(metadata),
+        broker_config=_text_of(options.get("broker_config")),
+        metadata=_text_of(options.get("metadata")),
         pace=Pace(options.get("jobs", 1), options.get("time_budget_seconds"), options.get("io_bytes_per_second")),
     )
 
@@ -208,7 +211,7 @@ def cluster(
     from kafkalog_cli.ops.cluster import describe_cluster
 
     found = describe_cluster(
-        RealFilesystem(), path_texts(paths), None if metadata is None else fspath(metadata), _point(at), _point(since),
+        RealFilesystem(), path_texts(paths), _text_of(metadata), _point(at), _point(since),
         topics=frozenset(topics),
     )  # fmt: skip
     for note in found.notes:
@@ -273,8 +276,8 @@ def groups(
     from kafkalog_cli.ops.coordinators import LogDirs
     from kafkalog_cli.ops.groups import GroupsRequest, describe_groups, offsets_retention
 
-    log_dirs = LogDirs(RealFilesystem(), path_texts(paths), None if metadata is None else fspath(metadata))
-    retention = offsets_retention(log_dirs.fs, None if broker_config is None else fspath(broker_config))
+    log_dirs = LogDirs(RealFilesystem(), path_texts(paths), _text_of(metadata))
+    retention = offsets_retention(log_dirs.fs, _text_of(broker_config))
     found = describe_groups(log_dirs, GroupsRequest(frozenset(groups), frozenset(topics), retention))
     return _without_session(found, log_dirs)
 
@@ -295,8 +298,8 @@ def group_history(
     from kafkalog_cli.ops.group_history import group_history as changes
     from kafkalog_cli.ops.groups import GroupsRequest, offsets_retention
 
-    log_dirs = LogDirs(RealFilesystem(), path_texts(paths), None if metadata is None else fspath(metadata))
-    retention = offsets_retention(log_dirs.fs, None if broker_config is None else fspath(broker_config))
+    log_dirs = LogDirs(RealFilesystem(), path_texts(paths), _text_of(metadata))
+    retention = offsets_retention(log_dirs.fs, _text_of(broker_config))
     found = changes(log_dirs, GroupsRequest(frozenset(groups), frozenset(topics), retention))
     return _without_session(found, log_dirs)
 
@@ -316,7 +319,7 @@ def transactions(
     from kafkalog_cli.ops.coordinators import LogDirs
     from kafkalog_cli.ops.open_transactions import find_transactions
 
-    log_dirs = LogDirs(RealFilesystem(), path_texts(paths), None if metadata is None else fspath(metadata))
+    log_dirs = LogDirs(RealFilesystem(), path_texts(paths), _text_of(metadata))
     now_ms = epoch_ms(now)
     found = find_transactions(log_dirs, Context().now_ms() if now_ms is None else now_ms, max_transaction_timeout_ms)
     return _without_session(found, log_dirs)

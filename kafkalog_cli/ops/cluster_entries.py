@@ -1,8 +1,12 @@
-"""A cluster's state as entries by part and name: brokers, controllers, topics, partitions, settings, ACLs and more."""
+"""A cluster's state as entries by part and name: brokers, controllers, topics, partitions, settings, ACLs and more.
+
+The JSON objects of `cluster` have the fields of the entries. docs/output.md shows the meaning of a field, which is the
+string of its `Annotated`.
+"""
 
 from collections.abc import Iterator, Mapping
 from enum import Enum, unique
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.log.settings.metadata_image import ClusterRegistry, Endpoint, QuotaEntity, TokenState
@@ -26,7 +30,7 @@ class ClusterPart(Enum):
 
 
 class BrokerEntry(NamedTuple):
-    """A broker. `listeners` are NAME://HOST:PORT, `log_dirs` the ids of its log directories."""
+    """A broker that has registered."""
 
     broker_id: int
     epoch: int
@@ -34,17 +38,17 @@ class BrokerEntry(NamedTuple):
     fenced: bool
     in_controlled_shutdown: bool
     rack: str | None
-    listeners: tuple[str, ...]
-    log_dirs: tuple[str, ...]
+    listeners: Annotated[tuple[str, ...], "NAME://HOST:PORT"]
+    log_dirs: Annotated[tuple[str, ...], "ids of log directories"]
 
 
 class ControllerEntry(NamedTuple):
-    """A controller that has registered. `voter` None: the state does not have the voters."""
+    """A controller that has registered."""
 
     controller_id: int
     incarnation_id: str
-    voter: bool | None
-    listeners: tuple[str, ...]
+    voter: Annotated[bool | None, "null: the state does not have the voters"]
+    listeners: Annotated[tuple[str, ...], "NAME://HOST:PORT"]
 
 
 class FeatureEntry(NamedTuple):
@@ -64,34 +68,34 @@ class TopicEntry(NamedTuple):
 
 
 class PartitionEntry(NamedTuple):
-    """A partition. `leader` None: it has no leader. `elr` are the eligible leader replicas."""
+    """A partition of a topic."""
 
     topic: str
     partition: int
-    leader: int | None
+    leader: Annotated[int | None, "null: it has no leader"]
     leader_epoch: int
     partition_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
-    elr: tuple[int, ...]
+    elr: Annotated[tuple[int, ...], "eligible leader replicas"]
     last_known_elr: tuple[int, ...]
     adding_replicas: tuple[int, ...]
     removing_replicas: tuple[int, ...]
-    directories: tuple[str, ...]
-    recovering: bool
+    directories: Annotated[tuple[str, ...], "an id of a log directory per replica"]
+    recovering: Annotated[bool, "after an unclean election"]
 
 
 class ConfigEntry(NamedTuple):
-    """A dynamic setting; `resource_name` "" of a broker means all brokers. `value` None: it is sensitive."""
+    """A dynamic setting."""
 
     resource_type: str
-    resource_name: str
+    resource_name: Annotated[str, "empty for the default of all brokers"]
     name: str
-    value: str | None
+    value: Annotated[str | None, "null: the value is sensitive"]
 
 
 class AclEntry(NamedTuple):
-    """An access control entry, in the words of kafka-acls."""
+    """An access control entry."""
 
     acl_id: str
     resource_type: str
@@ -112,9 +116,9 @@ class ScramUserEntry(NamedTuple):
 
 
 class QuotaEntry(NamedTuple):
-    """A quota; `entity` has TYPE=NAME for each of its parts, and TYPE=<default> for the default."""
+    """A quota."""
 
-    entity: tuple[str, ...]
+    entity: Annotated[tuple[str, ...], "TYPE=NAME, or TYPE=<default>"]
     key: str
     value: float
 

@@ -15,6 +15,7 @@ from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_
 from kafkalog_cli.output.ndjson import (
     Count,
     DirectoryWord,
+    From,
     JsonLines,
     NotRequired,
     ObjectKind,
@@ -258,8 +259,8 @@ class StatisticsObject(TypedDict):
     batches: Annotated[Count, "batches whose CRC is right or was not checked"]
     records: Annotated[int | None, "without control records: read, or of headers; null if a header has no count"]
     control_records: Count
-    first_timestamp_ms: Annotated[int | None, "of the first batch"]
-    max_timestamp_ms: Annotated[int | None, "the largest of all batches"]
+    first_timestamp_ms: Annotated[int | None, From("first_timestamp"), "of the first batch"]
+    max_timestamp_ms: Annotated[int | None, From("max_timestamp"), "the largest of all batches"]
     codecs: list[CodecCountsObject]
     dirty_bytes: Annotated[int | None, "of whole segments that the log cleaner may clean; null: it cleans nothing"]
     dirty_ratio: Annotated[
@@ -343,12 +344,11 @@ def write_audited(lines: JsonLines, audited: Audited) -> None:
 
 def write_change(lines: JsonLines, change: AuditChange) -> None:
     """Write the change of one partition since an earlier run."""
-    fields: AuditChangeObject = {
-        **same_fields(AuditNumbersObject, change),
-        "new_findings": [{"kind": kind, "path": path} for kind, path in change.new_findings],
-        "gone_findings": [{"kind": kind, "path": path} for kind, path in change.gone_findings],
+    findings = {
+        name: [{"kind": kind, "path": path} for kind, path in found]
+        for name, found in (("new_findings", change.new_findings), ("gone_findings", change.gone_findings))
     }
-    lines.object(CHANGE, fields)
+    lines.object(CHANGE, same_fields(AuditChangeObject, change, **findings))
 
 
 def audit_object(audited: Audited) -> AuditObject:
@@ -373,23 +373,5 @@ def audit_object(audited: Audited) -> AuditObject:
 
 def statistics_object(found: PartitionStatistics) -> StatisticsObject:
     """Return the statistics of a partition."""
-    return same_fields(
-        StatisticsObject,
-        found,
-        directory_kind=found.kind.name.lower(),
-        first_timestamp_ms=found.first_timestamp,
-        max_timestamp_ms=found.max_timestamp,
-        codecs=[same_fields(CodecCountsObject, one) for one in found.codecs],
-        keys=None if found.keys is None else keys_object(found.keys),
-    )
-
-
-def keys_object(found: KeyCounts) -> KeyCountsObject:
-    """Return the counts of keys of a partition."""
-    return same_fields(
-        KeyCountsObject,
-        found,
-        largest=[same_fields(KeyTotalObject, key) for key in found.largest],
-        most_frequent=[same_fields(KeyTotalObject, key) for key in found.most_frequent],
-        is_exact=not found.relative_error,
-    )
+    keys = found.keys and same_fields(KeyCountsObject, found.keys, is_exact=not found.keys.relative_error)
+    return same_fields(StatisticsObject, found, directory_kind=found.kind.name.lower(), keys=keys)

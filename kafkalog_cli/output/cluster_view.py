@@ -4,11 +4,22 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Annotated, Any, TypedDict
 
 from kafkalog_cli.errors import ExitCode
-from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.ops.cluster import ClusterDescription
-from kafkalog_cli.ops.cluster_entries import ClusterPart, Entry, EntryChange, text_of
+from kafkalog_cli.ops.cluster_entries import (
+    AclEntry,
+    BrokerEntry,
+    ClusterPart,
+    ConfigEntry,
+    ControllerEntry,
+    Entry,
+    FeatureEntry,
+    PartitionEntry,
+    QuotaEntry,
+    ScramUserEntry,
+    text_of,
+)
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
-from kafkalog_cli.output.ndjson import Count, JsonLines, ObjectKind, PathText, keywords, same_fields
+from kafkalog_cli.output.ndjson import Count, From, JsonLines, ObjectKind, PathText, keywords, same_fields
 from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 
 _TIMES = ("issued_ms", "expires_ms", "latest_ms")
@@ -108,41 +119,14 @@ class ClusterObject(TypedDict):
     path: Annotated[PathText, "the metadata log"]
     end_offset: Annotated[int, "the state has all records below this offset"]
     last_timestamp_ms: Annotated[int | None, "of the last batch in the state"]
-    snapshot_end_offset: Annotated[int | None, "the snapshot from which the state was read; null: the log only"]
-    leader: Annotated[int | None, "of the quorum, from the last leader change in the log"]
-    leader_epoch: int | None
+    snapshot_end_offset: Annotated[
+        int | None, From("snapshot.end_offset"), "the snapshot from which the state was read; null: the log only"
+    ]
+    leader: Annotated[int | None, From("leader.leader_id"), "of the quorum, from the last leader change in the log"]
+    leader_epoch: Annotated[int | None, From("leader.epoch")]
     voters: Annotated[list[int], "the controllers that vote"]
-    next_producer_id: int | None
-    complete: Annotated[bool, "false: damage hides later records"]
-
-
-class ClusterBrokerObject(TypedDict):
-    """A broker that has registered."""
-
-    broker_id: int
-    epoch: int
-    incarnation_id: str
-    fenced: bool
-    in_controlled_shutdown: bool
-    rack: str | None
-    listeners: Annotated[list[str], "NAME://HOST:PORT"]
-    log_dirs: Annotated[list[str], "ids of log directories"]
-
-
-class ClusterControllerObject(TypedDict):
-    """A controller that has registered."""
-
-    controller_id: int
-    incarnation_id: str
-    voter: Annotated[bool | None, "null: the state does not have the voters"]
-    listeners: Annotated[list[str], "NAME://HOST:PORT"]
-
-
-class ClusterFeatureObject(TypedDict):
-    """A finalized feature."""
-
-    name: str
-    level: int
+    next_producer_id: Annotated[int | None, From("registry.next_producer_id")]
+    complete: Annotated[bool, From("is_complete"), "false: damage hides later records"]
 
 
 class ClusterTopicObject(TypedDict):
@@ -152,62 +136,6 @@ class ClusterTopicObject(TypedDict):
     topic_id: str
     partitions: Count
     replication_factor: Annotated[Count, "the most replicas of a partition"]
-
-
-class ClusterPartitionObject(TypedDict):
-    """A partition of a topic."""
-
-    topic: str
-    partition: int
-    leader: Annotated[int | None, "null: it has no leader"]
-    leader_epoch: int
-    partition_epoch: int
-    replicas: list[int]
-    isr: list[int]
-    elr: Annotated[list[int], "eligible leader replicas"]
-    last_known_elr: list[int]
-    adding_replicas: list[int]
-    removing_replicas: list[int]
-    directories: Annotated[list[str], "an id of a log directory per replica"]
-    recovering: Annotated[bool, "after an unclean election"]
-
-
-class ClusterConfigObject(TypedDict):
-    """A dynamic setting."""
-
-    resource_type: str
-    resource_name: Annotated[str, "empty for the default of all brokers"]
-    name: str
-    value: Annotated[str | None, "null: the value is sensitive"]
-
-
-class ClusterAclObject(TypedDict):
-    """An access control entry."""
-
-    acl_id: str
-    resource_type: str
-    resource_name: str
-    pattern_type: str
-    principal: str
-    host: str
-    operation: str
-    permission: str
-
-
-class ClusterScramUserObject(TypedDict):
-    """A SCRAM credential of a user, without its secrets."""
-
-    user: str
-    mechanism: str
-    iterations: int
-
-
-class ClusterQuotaObject(TypedDict):
-    """A quota."""
-
-    entity: Annotated[list[str], "TYPE=NAME, or TYPE=<default>"]
-    key: str
-    value: float
 
 
 class ClusterTokenObject(TypedDict):
@@ -271,15 +199,15 @@ class LocalPartitionObject(TypedDict):
 
 
 CLUSTER = ObjectKind("kafkalog.cluster/1", ClusterObject)
-CLUSTER_BROKER = ObjectKind("kafkalog.cluster-broker/1", ClusterBrokerObject)
-CLUSTER_CONTROLLER = ObjectKind("kafkalog.cluster-controller/1", ClusterControllerObject)
-CLUSTER_FEATURE = ObjectKind("kafkalog.cluster-feature/1", ClusterFeatureObject)
+CLUSTER_BROKER: ObjectKind[Any] = ObjectKind("kafkalog.cluster-broker/1", BrokerEntry)
+CLUSTER_CONTROLLER: ObjectKind[Any] = ObjectKind("kafkalog.cluster-controller/1", ControllerEntry)
+CLUSTER_FEATURE: ObjectKind[Any] = ObjectKind("kafkalog.cluster-feature/1", FeatureEntry)
 CLUSTER_TOPIC = ObjectKind("kafkalog.cluster-topic/1", ClusterTopicObject)
-CLUSTER_PARTITION = ObjectKind("kafkalog.cluster-partition/1", ClusterPartitionObject)
-CLUSTER_CONFIG = ObjectKind("kafkalog.cluster-config/1", ClusterConfigObject)
-CLUSTER_ACL = ObjectKind("kafkalog.cluster-acl/1", ClusterAclObject)
-CLUSTER_SCRAM_USER = ObjectKind("kafkalog.cluster-scram-user/1", ClusterScramUserObject)
-CLUSTER_QUOTA = ObjectKind("kafkalog.cluster-quota/1", ClusterQuotaObject)
+CLUSTER_PARTITION: ObjectKind[Any] = ObjectKind("kafkalog.cluster-partition/1", PartitionEntry)
+CLUSTER_CONFIG: ObjectKind[Any] = ObjectKind("kafkalog.cluster-config/1", ConfigEntry)
+CLUSTER_ACL: ObjectKind[Any] = ObjectKind("kafkalog.cluster-acl/1", AclEntry)
+CLUSTER_SCRAM_USER: ObjectKind[Any] = ObjectKind("kafkalog.cluster-scram-user/1", ScramUserEntry)
+CLUSTER_QUOTA: ObjectKind[Any] = ObjectKind("kafkalog.cluster-quota/1", QuotaEntry)
 CLUSTER_TOKEN = ObjectKind("kafkalog.cluster-token/1", ClusterTokenObject)
 CLUSTER_CHANGE = ObjectKind("kafkalog.cluster-change/1", ClusterChangeObject)
 MISPLACED_PARTITION = ObjectKind("kafkalog.misplaced-partition/1", MisplacedPartitionObject)
@@ -303,14 +231,14 @@ _KINDS: dict[ClusterPart, ObjectKind[Any]] = {
 def write_objects(lines: JsonLines, found: ClusterDescription, parts: Collection[ClusterPart], code: ExitCode) -> None:
     """Write the objects of the parts and the summary; with changes, only the changes."""
     if found.metadata is not None:
-        lines.object(CLUSTER, _cluster_object(found.metadata))
+        lines.object(CLUSTER, same_fields(ClusterObject, found.metadata))
     for broker in found.brokers:
-        lines.object(LOCAL_BROKER, same_fields(LocalBrokerObject, broker._replace(path=PathText(broker.path))))
+        lines.object(LOCAL_BROKER, same_fields(LocalBrokerObject, broker))
     entries = _write_entries(lines, found, parts)
     for local in found.local_partitions:
-        lines.object(LOCAL_PARTITION, same_fields(LocalPartitionObject, local._replace(path=PathText(local.path))))
+        lines.object(LOCAL_PARTITION, same_fields(LocalPartitionObject, local))
     for one in found.misplaced:
-        lines.object(MISPLACED_PARTITION, same_fields(MisplacedPartitionObject, one._replace(path=PathText(one.path))))
+        lines.object(MISPLACED_PARTITION, same_fields(MisplacedPartitionObject, one))
     lines.summary(code, entries=entries, misplaced=len(found.misplaced))
 
 
@@ -319,7 +247,7 @@ def _write_entries(lines: JsonLines, found: ClusterDescription, parts: Collectio
     if found.changes is not None:
         changes = [change for change in found.changes if change.part in parts]
         for change in changes:
-            lines.object(CLUSTER_CHANGE, _change_object(change))
+            lines.object(CLUSTER_CHANGE, same_fields(ClusterChangeObject, change))
         return len(changes)
     count = 0
     for part in parts if found.entries is not None else ():
@@ -328,23 +256,3 @@ def _write_entries(lines: JsonLines, found: ClusterDescription, parts: Collectio
             count += 1
             lines.object(_KINDS[part], same_fields(_KINDS[part].record, entry))
     return count
-
-
-def _cluster_object(metadata: ClusterMetadata) -> ClusterObject:
-    leader, registry = metadata.leader, metadata.registry
-    return {
-        "path": PathText(metadata.path),
-        "end_offset": metadata.end_offset,
-        "last_timestamp_ms": metadata.last_timestamp_ms,
-        "snapshot_end_offset": None if metadata.snapshot is None else metadata.snapshot.end_offset,
-        "leader": None if leader is None else leader.leader_id,
-        "leader_epoch": None if leader is None else leader.epoch,
-        "voters": list(metadata.voters),
-        "next_producer_id": None if registry is None else registry.next_producer_id,
-        "complete": metadata.is_complete,
-    }
-
-
-def _change_object(change: EntryChange) -> ClusterChangeObject:
-    fields = [same_fields(FieldChangeObject, one) for one in change.fields]
-    return same_fields(ClusterChangeObject, change, fields=fields)

@@ -92,7 +92,7 @@ def _row(plan: CompactPlan) -> list[str]:
 
 def compaction_undo_words(plan: CompactPlan, done: Applied | None) -> str:
     """Return how to undo a compaction: the retention after it is undone first."""
-    words = undo_words(plan, done, delay_ms=plan.delay_ms)
+    words = undo_words(plan, done, plan.delay_ms)
     if plan.retention_run is None or not plan.delay_ms:
         return words or ("" if plan.retention_run is None else "cannot be undone")
     command = f"kafkalog undo {shell_word(plan.path)} {plan.retention_run}"

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Annotated, TypedDict
 
 from kafkalog_cli.broker.cleaning.choosing import CheckpointState, UpTo
-from kafkalog_cli.broker.cleaning.explaining import Reason, RecordFate
-from kafkalog_cli.ops.compact.plan import Choice, Compaction, CompactPlan, Erasure, Holder, RecordPlace
+from kafkalog_cli.broker.cleaning.explaining import Reason
+from kafkalog_cli.ops.compact.plan import Choice, CompactPlan, RecordPlace
 from kafkalog_cli.ops.session.work import Changed
 from kafkalog_cli.output.compact_text import (
     compaction_undo_words,
@@ -16,9 +16,9 @@ from kafkalog_cli.output.compact_text import (
     explain_lines,
 )
 from kafkalog_cli.output.human import write_table
-from kafkalog_cli.output.log_plan_view import PlanObject, Said, changed_lines, plan_object, remark_lines
-from kafkalog_cli.output.ndjson import NotRequired, ObjectKind, PathText, same_fields
-from kafkalog_cli.output.retain_view import RemovalObject, removal_object, unlinked
+from kafkalog_cli.output.log_plan_view import PlanObject, changed_lines, plan_object, remark_lines
+from kafkalog_cli.output.ndjson import From, NotRequired, ObjectKind, PathText, same_fields
+from kafkalog_cli.output.retain_view import RemovalObject, removal_fields, unlinked
 from kafkalog_cli.output.stream import ResultStream, printable
 from kafkalog_cli.output.views import View, change_counts, change_has_work, change_is_idle
 
@@ -44,16 +44,24 @@ class CompactionOutcomeObject(TypedDict):
     end_offset: Annotated[int, "the log is clean below this offset"]
     passes: Annotated[int, "the number of cleaning passes; 0: a further pass would change nothing"]
     segments: list[CleanedSegmentsObject]
-    records_read: int
-    records_kept: int
-    records_without_key: Annotated[int, "removed records without a key"]
-    bytes_read: Annotated[int, "sizes of the logs before"]
-    bytes_written: Annotated[int, "sizes of the logs after"]
-    batches_copied: Annotated[int, "batches that stay byte for byte"]
-    batches_rewritten: Annotated[int, "batches that lose records, or get a delete horizon or a newer format"]
-    batches_emptied: Annotated[int, "batches that stay without records"]
-    batches_gone: Annotated[int, "removed batches"]
-    lost_ends: Annotated[int, "removed messages of old formats at the end of a round, where a broker's cleaner fails"]
+    records_read: Annotated[int, From("counts.records_read")]
+    records_kept: Annotated[int, From("counts.records_kept")]
+    records_without_key: Annotated[int, From("keyless"), "removed records without a key"]
+    bytes_read: Annotated[int, From("counts.bytes_read"), "sizes of the logs before"]
+    bytes_written: Annotated[int, From("counts.bytes_written"), "sizes of the logs after"]
+    batches_copied: Annotated[int, From("counts.batches_copied"), "batches that stay byte for byte"]
+    batches_rewritten: Annotated[
+        int,
+        From("counts.batches_rewritten"),
+        "batches that lose records, or get a delete horizon or a newer format",
+    ]
+    batches_emptied: Annotated[int, From("counts.batches_emptied"), "batches that stay without records"]
+    batches_gone: Annotated[int, From("counts.batches_gone"), "removed batches"]
+    lost_ends: Annotated[
+        int,
+        From("counts.lost_ends"),
+        "removed messages of old formats at the end of a round, where a broker's cleaner fails",
+    ]
 
 
 class ExplainedRecordObject(TypedDict):
@@ -66,7 +74,7 @@ class ExplainedRecordObject(TypedDict):
     reason: Reason
     by_offset: Annotated[int | None, "the later record that supersedes it"]
     due_ms: Annotated[int | None, "from then on a cleaning removes the tombstone; null: no cleaning has set it"]
-    goes: Annotated[bool, "whether it is removed"]
+    goes: Annotated[bool, From("reason.goes"), "whether it is removed"]
 
 
 class ErasedKeyObject(TypedDict):
@@ -100,7 +108,7 @@ class ErasureObject(TypedDict):
     """The proof of an erasure."""
 
     replication: Annotated[str, "the known facts about other replicas"]
-    keys_wanted: Annotated[int, "the number of requested keys"]
+    keys_wanted: Annotated[int, From("wanted"), "the number of requested keys"]
     keys: Annotated[list[ErasedKeyObject], "keys with records in the cleaned part of the log"]
     before: Annotated[list[LogDigestObject], "every log of the partition"]
     after: Annotated[list[LogDigestObject] | None, "every log after the erasure; null if nothing was erased"]
@@ -117,27 +125,28 @@ class CompactionRetentionObject(RetentionRunObject, RemovalObject):
     """The retention of a cleaned log."""
 
 
-class OnRequestObject(TypedDict):
-    """The fields of compact that only some options have."""
-
-    explained: NotRequired[Annotated[list[ExplainedRecordObject], "the records of the key; only with --explain"]]
-    erasure: NotRequired[Annotated[ErasureObject, "only with --erase-keys"]]
-
-
 class CompactionObject(PlanObject):
     """The result of compact for a partition, or of its dry run."""
 
     choice: Annotated[Choice, "whether the log is cleaned, and why; the first four: it is cleaned"]
     first_dirty_offset: Annotated[
-        int | None, "the log is clean below it; null if unknown: refused, damaged, not compacted, no segment"
+        int | None,
+        From("dirt.first_dirty"),
+        "the log is clean below it; null if unknown: refused, damaged, not compacted, no segment",
     ]
-    first_uncleanable_offset: Annotated[int | None, "the end of the cleanable part, the base offset of a segment"]
-    up_to: Annotated[UpTo | None, "the limit that ends the cleanable part"]
-    cleaner_checkpoint: Annotated[CheckpointState | None, "whether the line in cleaner-offset-checkpoint is used"]
-    clean_bytes: Annotated[int | None, "of segments that begin before the first dirty offset"]
-    dirty_bytes: Annotated[int | None, "of segments with cleanable offsets"]
-    dirty_ratio: Annotated[float | None, "dirty bytes divided by the sum of both"]
-    compaction_delay_ms: Annotated[int | None, "the time since max.compaction.lag.ms was exceeded"]
+    first_uncleanable_offset: Annotated[
+        int | None, From("dirt.first_uncleanable"), "the end of the cleanable part, the base offset of a segment"
+    ]
+    up_to: Annotated[UpTo | None, From("dirt.up_to"), "the limit that ends the cleanable part"]
+    cleaner_checkpoint: Annotated[
+        CheckpointState | None, From("dirt.checkpoint"), "whether the line in cleaner-offset-checkpoint is used"
+    ]
+    clean_bytes: Annotated[int | None, From("dirt.clean_bytes"), "of segments that begin before the first dirty offset"]
+    dirty_bytes: Annotated[int | None, From("dirt.cleanable_bytes"), "of segments with cleanable offsets"]
+    dirty_ratio: Annotated[float | None, From("dirt.ratio"), "dirty bytes divided by the sum of both"]
+    compaction_delay_ms: Annotated[
+        int | None, From("dirt.delay_ms"), "the time since max.compaction.lag.ms was exceeded"
+    ]
     groups: Annotated[list[list[int]], "base offsets of segments that become one segment"]
     delay_ms: Annotated[int, "how long the replaced files stay as .deleted"]
     unlinked_files: Annotated[int, "files of earlier runs that were due"]
@@ -180,8 +189,8 @@ def compact_view(
                 for line in remark_lines(plan.path, remark):
                     yield f"{printable(plan.path)}:\n{line}"
             return
-        said = Said(compaction_words(plan), compaction_undo_words(plan, changed.done))
-        yield from changed_lines(changed, said, lists_changes=not explains)
+        undo = compaction_undo_words(plan, changed.done)
+        yield from changed_lines(changed, compaction_words(plan), undo, lists_changes=not explains)
         yield from dirt_lines(plan)
         yield from explain_lines(plan)
         yield from erasure_lines(plan)
@@ -206,68 +215,12 @@ def compact_view(
 def _compaction(changed: Changed[CompactPlan]) -> CompactionObject:
     """Return the fields: dirtiness, whether and why the log is cleaned, the estimate, and the outcome."""
     plan = changed.plan
-    dirt, due, retention = plan.dirt, plan.due, plan.retention
-    return {
-        **plan_object(changed),
-        "choice": plan.choice,
-        "first_dirty_offset": None if dirt is None else dirt.first_dirty,
-        "first_uncleanable_offset": None if dirt is None else dirt.first_uncleanable,
-        "up_to": None if dirt is None else dirt.up_to,
-        "cleaner_checkpoint": None if dirt is None else dirt.checkpoint,
-        "clean_bytes": None if dirt is None else dirt.clean_bytes,
-        "dirty_bytes": None if dirt is None else dirt.cleanable_bytes,
-        "dirty_ratio": None if dirt is None else dirt.ratio,
-        "compaction_delay_ms": None if dirt is None else dirt.delay_ms,
-        "groups": [list(group) for group in plan.groups],
-        "delay_ms": plan.delay_ms,
-        "unlinked_files": 0 if due is None else len(due.files),
-        "unlinked_bytes": 0 if due is None else due.size_bytes,
-        "estimate": None if plan.estimate is None else same_fields(EstimateObject, plan.estimate),
-        "outcome": None if plan.outcome is None else _outcome(plan.outcome),
-        **_asked(plan),
-        "retention": None if retention is None else {"run": plan.retention_run, **removal_object(retention)},
-    }
-
-
-def _asked(plan: CompactPlan) -> OnRequestObject:
-    found: OnRequestObject = {}
-    if plan.explained is not None:
-        found["explained"] = [*map(_fate, plan.explained)]
-    if plan.erasure is not None:
-        found["erasure"] = _erasure(plan.erasure)
-    return found
-
-
-def _fate(fate: RecordFate) -> ExplainedRecordObject:
-    return same_fields(ExplainedRecordObject, fate, goes=fate.reason.goes)
-
-
-def _erasure(erasure: Erasure) -> ErasureObject:
-    after = erasure.after
-    return {
-        "replication": erasure.replication,
-        "keys_wanted": erasure.wanted,
-        "keys": [same_fields(ErasedKeyObject, key) for key in erasure.keys],
-        "before": [same_fields(LogDigestObject, log) for log in erasure.before],
-        "after": None if after is None else [same_fields(LogDigestObject, log) for log in after],
-        "holders": [*map(_holder, erasure.holders)],
-    }
-
-
-def _holder(holder: Holder) -> HolderObject:
-    return same_fields(HolderObject, holder, path=PathText(holder.path))
-
-
-def _outcome(outcome: Compaction) -> CompactionOutcomeObject:
-    counts = outcome.counts
-    return same_fields(
-        CompactionOutcomeObject,
-        counts,
-        end_offset=outcome.end_offset,
-        passes=outcome.passes,
-        segments=[same_fields(CleanedSegmentsObject, change) for change in outcome.segments],
-        records_without_key=outcome.keyless,
-    )
+    unlinked_now = {name: unlinked(plan.due).get(name, 0) for name in ("unlinked_files", "unlinked_bytes")}
+    retention = None
+    if plan.retention is not None:
+        removal = removal_fields(plan.retention)
+        retention = same_fields(CompactionRetentionObject, plan.retention, run=plan.retention_run, **removal)
+    return plan_object(CompactionObject, changed, retention=retention, **unlinked_now)
 
 
 def _counts(plan: CompactPlan) -> dict[str, int]:

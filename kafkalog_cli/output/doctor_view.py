@@ -10,7 +10,7 @@ from kafkalog_cli.ops.doctor.broker_messages import Recognised
 from kafkalog_cli.ops.doctor.commands import Effect, NextCommand
 from kafkalog_cli.ops.doctor.examination import Examination, StartAction, StartStep
 from kafkalog_cli.ops.listing.root import LogDirRoot, Shutdown
-from kafkalog_cli.output.ndjson import Count, JsonLines, ObjectKind, PathText, lower_names, same_fields
+from kafkalog_cli.output.ndjson import Count, From, JsonLines, ObjectKind, PathText, lower_names, same_fields
 from kafkalog_cli.output.stream import Paint, ResultStream, paint_of, printable
 from kafkalog_cli.output.verify_view import FINDING, finding_object
 
@@ -18,11 +18,11 @@ from kafkalog_cli.output.verify_view import FINDING, finding_object
 class ExaminationObject(TypedDict):
     """A log directory that doctor has examined."""
 
-    path: PathText
-    shutdown: Annotated[Shutdown, "how its broker stopped"]
-    pid: Annotated[int | None, "of the process that holds the lock"]
-    cluster_id: Annotated[str | None, "from meta.properties"]
-    node_id: int | None
+    path: Annotated[PathText, From("root.path")]
+    shutdown: Annotated[Shutdown, From("root.shutdown"), "how its broker stopped"]
+    pid: Annotated[int | None, From("root.lock_owner.pid"), "of the process that holds the lock"]
+    cluster_id: Annotated[str | None, From("root.meta.cluster_id"), "from meta.properties"]
+    node_id: Annotated[int | None, From("root.meta.node_id")]
     partitions: Count
 
 
@@ -40,12 +40,12 @@ class StartStepObject(TypedDict):
 class BrokerLineObject(TypedDict):
     """A line of a broker's log that was recognised in the text."""
 
-    slug: Annotated[str, "the name of its page in docs/broker-messages"]
+    slug: Annotated[str, From("message.slug"), "the name of its page in docs/broker-messages"]
     line: str
-    text: Annotated[str, "the text of Kafka, {} for each value"]
-    exact: Annotated[bool, "false: only most words of the line are those of the text"]
-    meaning: str
-    risk: str
+    text: Annotated[str, From("text.text"), "the text of Kafka, {} for each value"]
+    exact: Annotated[bool, From("is_exact"), "false: only most words of the line are those of the text"]
+    meaning: Annotated[str, From("message.meaning")]
+    risk: Annotated[str, From("message.at_stake")]
 
 
 class NextCommandObject(TypedDict):
@@ -55,7 +55,7 @@ class NextCommandObject(TypedDict):
     argv: Annotated[list[str] | None, "the words of the command; null for a step by hand, which `why` explains"]
     why: str
     effect: Annotated[str, lower_names(*Effect), "what it changes; copies: it writes only new files elsewhere"]
-    reversible: Annotated[bool, "whether nothing is changed, or the change can be undone"]
+    reversible: Annotated[bool, From("effect.is_reversible"), "whether nothing is changed, or the change can be undone"]
     undo: Annotated[str | None, "how the change is undone"]
     findings: Annotated[Count, "findings that name the command"]
 
@@ -68,16 +68,16 @@ NEXT_COMMAND = ObjectKind("kafkalog.next-command/1", NextCommandObject)
 
 def write_objects(lines: JsonLines, found: Examination) -> None:
     """Write all objects and the summary."""
-    lines.object(EXAMINATION, _examination_object(found))
+    lines.object(EXAMINATION, same_fields(ExaminationObject, found))
     for number, step in enumerate(found.steps, 1):
-        lines.object(START_STEP, _step_object(number, step))
+        lines.object(START_STEP, same_fields(StartStepObject, step, number=number))
     counts = dict.fromkeys(Severity, 0)
     for verification in found.verifications:
         for finding in verification.findings:
             counts[finding.severity] += 1
             lines.object(FINDING, finding_object(finding, verification))
     for line in found.lines:
-        lines.object(BROKER_LINE, _line_object(line))
+        lines.object(BROKER_LINE, same_fields(BrokerLineObject, line))
     for number, command in enumerate(found.commands, 1):
         lines.object(NEXT_COMMAND, _command_object(number, command))
     lines.summary(
@@ -90,43 +90,10 @@ def write_objects(lines: JsonLines, found: Examination) -> None:
     )
 
 
-def _examination_object(found: Examination) -> ExaminationObject:
-    root = found.root
-    return {
-        "path": PathText(root.path),
-        "shutdown": root.shutdown,
-        "pid": None if root.lock_owner is None else root.lock_owner.pid,
-        "cluster_id": None if root.meta is None else root.meta.cluster_id,
-        "node_id": None if root.meta is None else root.meta.node_id,
-        "partitions": found.partitions,
-    }
-
-
-def _step_object(number: int, step: StartStep) -> StartStepObject:
-    return same_fields(StartStepObject, step, number=number, path=PathText(step.path))
-
-
-def _line_object(found: Recognised) -> BrokerLineObject:
-    return {
-        "slug": found.message.slug,
-        "line": found.line,
-        "text": found.text.text,
-        "exact": found.is_exact,
-        "meaning": found.message.meaning,
-        "risk": found.message.at_stake,
-    }
-
-
 def _command_object(number: int, command: NextCommand) -> NextCommandObject:
-    return {
-        "number": number,
-        "argv": list(command.argv) or None,
-        "why": command.why,
-        "effect": command.effect.name.lower(),
-        "reversible": command.effect.is_reversible,
-        "undo": command.undo or None,
-        "findings": command.findings,
-    }
+    effect = command.effect.name.lower()
+    argv, undo = command.argv or None, command.undo or None
+    return same_fields(NextCommandObject, command, number=number, argv=argv, effect=effect, undo=undo)
 
 
 _STOPPED = {

@@ -9,7 +9,7 @@ from kafkalog_cli.ops.group_history import OffsetChange, OffsetVerdict
 from kafkalog_cli.ops.groups import GroupDescription, GroupOffset, MemberDescription, OffsetsRetention
 from kafkalog_cli.ops.tables.groups import CLASSIC, GroupState
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
-from kafkalog_cli.output.ndjson import ObjectKind, PathText, same_fields
+from kafkalog_cli.output.ndjson import From, ObjectKind, PathText, same_fields
 from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 
 OFFSET_COLUMNS = (
@@ -117,19 +117,23 @@ GroupType = Literal["classic", "consumer", "share", "streams"]
 class CopyObject(TypedDict):
     """The copy of a partition in one of the log directories."""
 
-    path: PathText
+    path: Annotated[PathText, From("partition.path")]
 
 
 class GroupCoordinatorObject(TypedDict):
     """The partition of `__consumer_offsets` that has the group."""
 
-    path: Annotated[PathText, "the copy of the partition of __consumer_offsets that was read"]
-    partition: int
+    path: Annotated[
+        PathText, From("copy.partition.path"), "the copy of the partition of __consumer_offsets that was read"
+    ]
+    partition: Annotated[int, From("number")]
     belongs_in: Annotated[
         int | None, "the partition in which a coordinator looks for the group; null if their number is not known"
     ]
-    end_offset: Annotated[int, "the end of the log that was read"]
-    other_copies: Annotated[list[CopyObject], "copies that are not as good, by leader epoch and end of the log"]
+    end_offset: Annotated[int, From("copy.bounds.next_offset"), "the end of the log that was read"]
+    other_copies: Annotated[
+        list[CopyObject], From("others"), "copies that are not as good, by leader epoch and end of the log"
+    ]
 
 
 class OwnedPartitionsObject(TypedDict):
@@ -146,11 +150,11 @@ class MemberObject(TypedDict):
     group_instance_id: str | None
     rack_id: str | None
     client_id: str
-    host: str
+    host: Annotated[str, From("client_host")]
     session_timeout_ms: int | None
     rebalance_timeout_ms: int | None
-    epoch: Annotated[int | None, "the generation in a classic group"]
-    state: Annotated[str | None, "null in a classic group"]
+    epoch: Annotated[int | None, From("member_epoch"), "the generation in a classic group"]
+    state: Annotated[str | None, From("member_state"), "null in a classic group"]
     subscribed_topics: list[str] | None
     subscribed_topic_regex: str | None
     assignment: Annotated[list[OwnedPartitionsObject], "the partitions that the member owns, or still has to revoke"]
@@ -161,15 +165,15 @@ class GroupOffsetObject(TypedDict):
 
     topic: str
     partition: int
-    current_offset: Annotated[int | None, "the committed offset; the start offset of a share partition"]
+    current_offset: Annotated[int | None, From("offset"), "the committed offset; the start offset of a share partition"]
     log_end_offset: Annotated[
         int | None, "the latest offset that a broker gives; null if the partition is not in these directories"
     ]
     lag: int | None
-    member_id: str | None
+    member_id: Annotated[str | None, From("member.member_id")]
     leader_epoch: int | None
     metadata: str | None
-    commit_timestamp_ms: int | None
+    commit_timestamp_ms: Annotated[int | None, From("commit_timestamp")]
     expires_at_ms: Annotated[
         int | None, "the time from which a broker removes the offset; null while it does not expire"
     ]
@@ -183,12 +187,18 @@ class GroupObject(TypedDict):
     group_id: str
     group_type: GroupType
     state: GroupState
-    epoch: Annotated[int | None, "the generation of a classic group; null if only offsets of the group are known"]
+    epoch: Annotated[
+        int | None,
+        From("group.epoch"),
+        "the generation of a classic group; null if only offsets of the group are known",
+    ]
     assignment_epoch: Annotated[int | None, "of the target assignment; null for classic groups"]
-    protocol_type: Annotated[str | None, "of a classic group: consumer, connect, …"]
-    protocol: Annotated[str | None, "of a classic group: the assignor"]
-    leader: Annotated[str | None, "of a classic group: a member id"]
-    state_timestamp_ms: Annotated[int | None, "of a classic group: the last change of its state"]
+    protocol_type: Annotated[str | None, From("group.protocol_type"), "of a classic group: consumer, connect, …"]
+    protocol: Annotated[str | None, From("group.protocol"), "of a classic group: the assignor"]
+    leader: Annotated[str | None, From("group.leader"), "of a classic group: a member id"]
+    state_timestamp_ms: Annotated[
+        int | None, From("group.state_timestamp"), "of a classic group: the last change of its state"
+    ]
     coordinator: GroupCoordinatorObject
     members: list[MemberObject]
     offsets: list[GroupOffsetObject]
@@ -199,49 +209,21 @@ GROUP = ObjectKind("kafkalog.group/1", GroupObject)
 
 def group_object(described: GroupDescription) -> GroupObject:
     """Return the object of a group."""
-    group, loaded = described.group, described.loaded
     return same_fields(
         GroupObject,
         described,
-        epoch=None if group is None else group.epoch,
-        protocol_type=None if group is None else group.protocol_type,
-        protocol=None if group is None else group.protocol,
-        leader=None if group is None else group.leader,
-        state_timestamp_ms=None if group is None else group.state_timestamp,
-        coordinator={
-            "path": PathText(loaded.copy.partition.path),
-            "partition": loaded.number,
-            "belongs_in": described.belongs_in,
-            "end_offset": loaded.copy.bounds.next_offset,
-            "other_copies": [{"path": PathText(copy.partition.path)} for copy in loaded.others],
-        },
+        coordinator=same_fields(GroupCoordinatorObject, described.loaded, belongs_in=described.belongs_in),
         members=[_member(one) for one in described.members],
         offsets=[_offset(row) for row in described.offsets],
     )
 
 
 def _member(one: MemberDescription) -> MemberObject:
-    member = one.member
-    return same_fields(
-        MemberObject,
-        member,
-        host=member.client_host,
-        epoch=member.member_epoch,
-        state=member.member_state,
-        subscribed_topics=None if member.subscribed_topics is None else [*member.subscribed_topics],
-        assignment=[{"topic": owned.topic, "partitions": [*owned.partitions]} for owned in one.owned],
-    )
+    return same_fields(MemberObject, one.member, assignment=one.owned)
 
 
 def _offset(row: GroupOffset) -> GroupOffsetObject:
-    return same_fields(
-        GroupOffsetObject,
-        row,
-        current_offset=row.offset,
-        member_id=None if row.member is None else row.member.member_id,
-        commit_timestamp_ms=row.commit_timestamp,
-        log=None if row.log_path is None else {"path": PathText(row.log_path)},
-    )
+    return same_fields(GroupOffsetObject, row, log=None if row.log_path is None else {"path": PathText(row.log_path)})
 
 
 class OffsetChangeObject(TypedDict):
@@ -255,14 +237,16 @@ class OffsetChangeObject(TypedDict):
         "the offset afterwards, null if it was removed; with the verdicts aborted and open the offset that was not"
         " committed",
     ]
-    previous_offset: Annotated[int | None, "the last offset that was committed before, removed or not"]
+    previous_offset: Annotated[
+        int | None, From("previous"), "the last offset that was committed before, removed or not"
+    ]
     is_back: Annotated[bool, "whether offset is below previous_offset"]
     verdict: Annotated[
         OffsetVerdict,
         "reset: an earlier offset while the group had no members; of a commit after a removal: that of the removal",
     ]
     producer_id: Annotated[int | None, "of the transaction"]
-    timestamp_ms: Annotated[int | None, "of the record"]
+    timestamp_ms: Annotated[int | None, From("timestamp"), "of the record"]
     log_partition: Annotated[int, "of __consumer_offsets"]
     log_offset: int
 
@@ -296,7 +280,7 @@ def change_line(change: OffsetChange) -> str:
 
 def change_object(change: OffsetChange) -> OffsetChangeObject:
     """Return the object of a change."""
-    return same_fields(OffsetChangeObject, change, previous_offset=change.previous, timestamp_ms=change.timestamp)
+    return same_fields(OffsetChangeObject, change)
 
 
 ASSIGNMENT_COLUMNS = (
@@ -314,8 +298,8 @@ class RangeAssignmentObject(TypedDict):
 
     group_id: str
     topic: str
-    member_id: str
-    group_instance_id: str | None
+    member_id: Annotated[str, From("member.member_id")]
+    group_instance_id: Annotated[str | None, From("member.group_instance_id")]
     partitions: Annotated[list[int], "by the range assignor"]
     owned: Annotated[list[int], "the member's partitions of this topic in __consumer_offsets"]
 
@@ -334,14 +318,7 @@ def assignment_row(found: RangeAssignment) -> tuple[str, ...]:
 
 def assignment_object(found: RangeAssignment) -> RangeAssignmentObject:
     """Return the object of a member and topic."""
-    return {
-        "group_id": found.group_id,
-        "topic": found.topic,
-        "member_id": found.member.member_id,
-        "group_instance_id": found.member.group_instance_id,
-        "partitions": list(found.partitions),
-        "owned": list(found.owned),
-    }
+    return same_fields(RangeAssignmentObject, found)
 
 
 def _numbers(partitions: Sequence[int]) -> str:

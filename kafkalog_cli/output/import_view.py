@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, TypedDict
 
-from kafkalog_cli.output.ndjson import ObjectKind, PathText, keywords
+from kafkalog_cli.output.ndjson import From, ObjectKind, PathText, keywords, same_fields
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import printable
 
@@ -31,15 +31,21 @@ class ImportedObject(TargetPartitionObject):
     """A partition that import made, or would make. In a dry run unknown numbers are null."""
 
     dry_run: Annotated[bool, "nothing was made: the other fields show what would be made"]
-    first_offset: Annotated[int | None, "of the first record"]
-    end_offset: Annotated[int | None, "of the next record"]
-    records: Annotated[int | None, "in a dry run the rows of the input, with control records; null if unknown"]
-    batches: int | None
-    size_bytes: Annotated[int | None, "of the batches"]
-    segments: int | None
-    transactional_records: Annotated[int | None, "records of transactions, which became plain records"]
-    proved_records: Annotated[int | None, "records that were read back and equal the input; null without --prove"]
-    digest: Annotated[str | None, "SHA-256 over these records; equal records have equal digests"]
+    first_offset: Annotated[int | None, From("built.first_offset"), "of the first record"]
+    end_offset: Annotated[int | None, From("built.end_offset"), "of the next record"]
+    records: Annotated[
+        int | None, From("built.records"), "in a dry run the rows of the input, with control records; null if unknown"
+    ]
+    batches: Annotated[int | None, From("built.batches")]
+    size_bytes: Annotated[int | None, From("built.size_bytes"), "of the batches"]
+    segments: Annotated[int | None, From("built.segments")]
+    transactional_records: Annotated[
+        int | None, From("built.transactional"), "records of transactions, which became plain records"
+    ]
+    proved_records: Annotated[
+        int | None, From("proof.records"), "records that were read back and equal the input; null without --prove"
+    ]
+    digest: Annotated[str | None, From("proof.digest"), "SHA-256 over these records; equal records have equal digests"]
 
 
 IMPORTED = ObjectKind("kafkalog.imported/1", ImportedObject)
@@ -52,35 +58,13 @@ def imported_objects(result: ImportResult, log_dir: str, *, dry_run: bool) -> It
         return
     if dry_run:
         for job in plan.jobs or ():
-            yield {
-                **_target(job.topic, job.partition, log_dir, result),
-                "dry_run": True,
-                "first_offset": None,
-                "end_offset": None,
-                "batches": None,
-                "size_bytes": None,
-                "segments": None,
-                "transactional_records": None,
-                "records": None if job.rows < 0 else job.rows,
-                "proved_records": None,
-                "digest": None,
-            }
+            target = _target(job.topic, job.partition, log_dir, result)
+            records = None if job.rows < 0 else job.rows
+            yield same_fields(ImportedObject, None, **target, dry_run=True, records=records)
         return
     for one in result.done:
-        built, proof = one.built, one.proof
-        yield {
-            **_target(one.topic, one.partition, log_dir, result),
-            "dry_run": False,
-            "first_offset": built.first_offset,
-            "end_offset": built.end_offset,
-            "records": built.records,
-            "batches": built.batches,
-            "size_bytes": built.size_bytes,
-            "segments": built.segments,
-            "transactional_records": built.transactional,
-            "proved_records": None if proof is None else proof.records,
-            "digest": None if proof is None else proof.digest,
-        }
+        target = _target(one.topic, one.partition, log_dir, result)
+        yield same_fields(ImportedObject, one, **target, dry_run=False)
 
 
 def _target(topic: str, partition: int, log_dir: str, result: ImportResult) -> TargetPartitionObject:

@@ -10,7 +10,7 @@ from kafkalog_cli.broker.retention import RetentionPass
 from kafkalog_cli.errors import KafkalogError, counted
 from kafkalog_cli.ops.inspect import CleaningPart, InspectedPartition, InspectedSegment, common_span
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, time_span, write_table
-from kafkalog_cli.output.ndjson import Count, ObjectKind, PathText, same_fields
+from kafkalog_cli.output.ndjson import Count, From, ObjectKind, PathText, same_fields
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stats_view import bars_text
 from kafkalog_cli.output.stream import ResultStream, paint_of, printable
@@ -62,13 +62,13 @@ class RetentionOutlookObject(TypedDict):
 class CleaningOutlookObject(TypedDict):
     """The clean and the dirty part of a compacted log."""
 
-    first_dirty: Annotated[int, "an offset"]
-    first_uncleanable: Annotated[int, "an offset"]
-    clean_bytes: Count
-    cleanable_bytes: Count
-    ratio: Annotated[float, "cleanable bytes as a part of clean and cleanable bytes"]
+    first_dirty: Annotated[int, From("dirt.first_dirty"), "an offset"]
+    first_uncleanable: Annotated[int, From("dirt.first_uncleanable"), "an offset"]
+    clean_bytes: Annotated[Count, From("dirt.clean_bytes")]
+    cleanable_bytes: Annotated[Count, From("dirt.cleanable_bytes")]
+    ratio: Annotated[float, From("dirt.ratio"), "cleanable bytes as a part of clean and cleanable bytes"]
     least_ratio: Annotated[float, "min.cleanable.dirty.ratio"]
-    up_to: Annotated[UpTo, "the limit that ends the cleanable part"]
+    up_to: Annotated[UpTo, From("dirt.up_to"), "the limit that ends the cleanable part"]
     is_due: Annotated[bool, "whether a broker cleans the log now"]
 
 
@@ -82,9 +82,9 @@ class PeriodBytesObject(TypedDict):
 class InspectedObject(TypedDict):
     """A partition on the time axis."""
 
-    topic: PathText
-    partition: int
-    path: PathText
+    topic: Annotated[PathText, From("partition.topic")]
+    partition: Annotated[int, From("partition.number")]
+    path: Annotated[PathText, From("partition.path")]
     log_start_offset: int | None
     log_end_offset: int | None
     high_watermark: int | None
@@ -97,7 +97,7 @@ class InspectedObject(TypedDict):
     retention: Annotated[RetentionOutlookObject | None, "null: not known"]
     cleaning: Annotated[CleaningOutlookObject | None, "null: not compacted, or not known"]
     unknown_because: list[str]
-    period_ms: Annotated[Count, "the length of a period"]
+    period_ms: Annotated[Count, From("bytes_over_time.period_ms"), "the length of a period"]
     over_time: Annotated[list[PeriodBytesObject], "bytes of batches by their largest timestamps"]
 
 
@@ -106,39 +106,11 @@ INSPECTED = ObjectKind("kafkalog.inspected/1", InspectedObject)
 
 def inspected_object(found: InspectedPartition) -> InspectedObject:
     """Return the object of a partition."""
-    one, cleaning, period_ms = found.partition, found.cleaning, found.bytes_over_time.period_ms
-    opened = found.open_transactions
-    return same_fields(
-        InspectedObject,
-        found,
-        topic=PathText(one.topic),
-        partition=one.number,
-        path=PathText(one.path),
-        segments=[same_fields(InspectedSegmentObject, segment) for segment in found.segments],
-        holes=[same_fields(HoleObject, hole) for hole in found.holes],
-        open_transactions=None
-        if opened is None
-        else [same_fields(InspectedOpenTransactionObject, transaction) for transaction in opened],
-        retention=None if found.retention is None else same_fields(RetentionOutlookObject, found.retention),
-        cleaning=None
-        if cleaning is None
-        else {
-            "first_dirty": cleaning.dirt.first_dirty,
-            "first_uncleanable": cleaning.dirt.first_uncleanable,
-            "clean_bytes": cleaning.dirt.clean_bytes,
-            "cleanable_bytes": cleaning.dirt.cleanable_bytes,
-            "ratio": cleaning.dirt.ratio,
-            "least_ratio": cleaning.least_ratio,
-            "up_to": cleaning.dirt.up_to,
-            "is_due": cleaning.is_due,
-        },
-        unknown_because=[*found.unknown_because],
-        period_ms=period_ms,
-        over_time=[
-            {"start_ms": period * period_ms, "bytes": size}
-            for period, size in sorted(found.bytes_over_time.counts.items())
-        ],
-    )
+    period_ms = found.bytes_over_time.period_ms
+    over_time = [
+        {"start_ms": period * period_ms, "bytes": size} for period, size in sorted(found.bytes_over_time.counts.items())
+    ]
+    return same_fields(InspectedObject, found, over_time=over_time)
 
 
 class InspectListener:

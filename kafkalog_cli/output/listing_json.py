@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
-from kafkalog_cli.disk.fs import FileStatus
 from kafkalog_cli.disk.names import FileName
 from kafkalog_cli.log.open_transactions import OpenTransaction
 from kafkalog_cli.log.partition import Partition, PartitionFile
@@ -19,9 +18,7 @@ from kafkalog_cli.output.listing_records import (
     PARTITION,
     SEGMENT,
     TOPIC,
-    CheckpointsObject,
     DiskUseObject,
-    EpochObject,
     FileObject,
     FreeableObject,
     ListedFaultObject,
@@ -30,9 +27,9 @@ from kafkalog_cli.output.listing_records import (
     NameFactsObject,
     NameObject,
     OpenTransactionObject,
+    PartitionFieldsObject,
     PartitionFileObject,
     PartitionObject,
-    QuorumStateObject,
     SegmentObject,
     SizesObject,
     TopicObject,
@@ -90,63 +87,29 @@ class UsageJson:
 def partition_object(listing: PartitionListing, usage: DiskUseObject | None = None) -> PartitionObject:
     """Return the fields of a partition, with the `usage` that some options add."""
     partition = listing.partition
-    root = listing.root
     has_watermark = listing.checkpoints.high_watermark is not None
     transactions = listing.open_transactions
-    return {
+    fields = same_fields(
+        PartitionFieldsObject,
+        listing,
         **_where(partition),
-        "unique_id": partition.directory.unique_id,
-        "topic_id": listing.topic_id,
-        "log_dir": None if root is None else PathText(root.path),
-        "shutdown": None if root is None else root.shutdown,
-        "segments": partition.segments,
-        "bytes": sizes_object(listing.bytes_by_kind),
-        "allocated_bytes": listing.allocated_bytes,
-        "log_start_offset": listing.log_start_offset,
-        "log_end_offset": listing.log_end_offset,
-        "high_watermark": listing.high_watermark,
-        "high_watermark_from": "replication-offset-checkpoint" if has_watermark else "log-end",
-        "tiered": listing.is_tiered,
-        "first_timestamp_ms": listing.first_timestamp,
-        "max_timestamp_ms": listing.max_timestamp,
-        "checkpoints": same_fields(CheckpointsObject, listing.checkpoints),
-        "leader_epochs": [same_fields(EpochObject, epoch) for epoch in listing.leader_epochs],
-        "open_transactions": None if transactions is None else _rendered(map(_transaction, transactions)),
-        "producer_snapshots": [*partition.snapshots],
-        "leftovers": [*map(_partition_file, partition.leftovers)],
-        "orphans": [*map(_partition_file, partition.orphans)],
-        "metadata_snapshots": [
+        high_watermark_from="replication-offset-checkpoint" if has_watermark else "log-end",
+        open_transactions=None if transactions is None else _rendered(map(_transaction, transactions)),
+        leftovers=map(_partition_file, partition.leftovers),
+        orphans=map(_partition_file, partition.orphans),
+        metadata_snapshots=[
             {**_partition_file(file), "epoch": file.name.epoch} for file in partition.metadata_snapshots
         ],
-        "quorum_state": None if listing.quorum_state is None else same_fields(QuorumStateObject, listing.quorum_state),
-        "runs": _names(partition.runs),
-        "faults": _faults(listing.faults),
-        **(usage or UsageObject()),
-    }
+        runs=_names(partition.runs),
+        faults=_faults(listing.faults),
+    )
+    return {**fields, **(usage or UsageObject())}
 
 
 def segment_object(listing: SegmentListing) -> SegmentObject:
     """Return the fields of a segment."""
-    segment = listing.segment
-    return {
-        **_where(listing.partition),
-        "path": PathText(segment.log.path),
-        "base_offset": segment.base_offset,
-        "active": listing.is_active,
-        "format": listing.format,
-        "bytes": {
-            "log": segment.log.size_bytes,
-            "index": _size(segment.offset_index),
-            "timeindex": _size(segment.time_index),
-            "txnindex": _size(segment.txn_index),
-        },
-        "first_offset": listing.first_offset,
-        "next_offset": listing.next_offset,
-        "first_timestamp_ms": listing.first_timestamp,
-        "max_timestamp_ms": listing.max_timestamp,
-        "modified_ms": segment.log.mtime_ms,
-        "faults": _faults(listing.faults),
-    }
+    where: dict[str, object] = {**_where(listing.partition), "path": listing.segment.log.path}
+    return same_fields(SegmentObject, listing, **where, faults=_faults(listing.faults))
 
 
 def log_dir_object(
@@ -173,7 +136,7 @@ def log_dir_object(
         "partitions": len(partitions),
         "directories": dict(kinds),
         "segments": sum(listing.partition.segments for listing in partitions),
-        "bytes": sizes_object(sum((listing.bytes_by_kind for listing in partitions), BytesByKind())),
+        "bytes": same_fields(SizesObject, sum((listing.bytes_by_kind for listing in partitions), BytesByKind())),
         "allocated_bytes": sum(listing.allocated_bytes for listing in partitions),
         "leftovers": sum(len(listing.partition.leftovers) for listing in partitions),
         "open_transactions": sum(len(listing.open_transactions or ()) for listing in partitions),
@@ -189,12 +152,7 @@ def log_dir_object(
 
 def file_object(listing: FileListing) -> FileObject:
     """Return the fields of a file."""
-    return {
-        "path": PathText(listing.status.path),
-        **_named(listing.name),
-        "bytes": listing.status.size_bytes,
-        "modified_ms": listing.status.mtime_ms,
-    }
+    return same_fields(FileObject, listing.status, **_named(listing.name))
 
 
 def _where(partition: Partition | ListedPartition) -> WhereObject:
@@ -215,17 +173,8 @@ def _partition_file(file: PartitionFile) -> PartitionFileObject:
     return {"name": PathText(file.name.name), **_named(file.name), "bytes": file.status.size_bytes}
 
 
-def sizes_object(sizes: BytesByKind) -> SizesObject:
-    """Return sizes by kind, and their sum."""
-    return same_fields(SizesObject, sizes)
-
-
 def _names(names: Iterable[str]) -> list[NameObject]:
     return [{"name": PathText(name)} for name in names]
-
-
-def _size(status: FileStatus | None) -> int | None:
-    return None if status is None else status.size_bytes
 
 
 def _rendered(objects: Iterable[OpenTransactionObject]) -> list[OpenTransactionObject]:
@@ -242,11 +191,8 @@ def _rendered(objects: Iterable[OpenTransactionObject]) -> list[OpenTransactionO
 
 
 def _transaction(transaction: OpenTransaction) -> OpenTransactionObject:
-    return same_fields(
-        OpenTransactionObject,
-        transaction,
-        last_timestamp_ms=None if transaction.last_timestamp < 0 else transaction.last_timestamp,
-    )
+    last = None if transaction.last_timestamp < 0 else transaction.last_timestamp
+    return same_fields(OpenTransactionObject, transaction, last_timestamp_ms=last)
 
 
 def _faults(faults: Iterable[LocatedFault]) -> list[ListedFaultObject]:
@@ -264,33 +210,16 @@ def _faults(faults: Iterable[LocatedFault]) -> list[ListedFaultObject]:
 
 def topic_object(row: TopicUsage) -> TopicObject:
     """Return the fields of a topic."""
-    usage = row.usage
-    return {
-        "topic": PathText(row.topic),
-        "log_dirs": [{"path": PathText(path)} for path in row.log_dirs],
-        "partitions": usage.partitions,
-        "segments": usage.segments,
-        "bytes": sizes_object(usage.sizes),
-        "allocated_bytes": usage.allocated_bytes,
-        **_added(usage),
-    }
+    log_dirs = [{"path": PathText(path)} for path in row.log_dirs]
+    return same_fields(TopicObject, row.usage, topic=row.topic, log_dirs=log_dirs, **_added(row.usage))
 
 
 def _added(usage: Usage) -> DiskUseObject:
-    freeable = usage.freeable
-    return {
-        "run_bytes": usage.run_bytes,
-        "run_allocated_bytes": usage.run_allocated_bytes,
-        "freeable": None if freeable is None else freeable_object(freeable),
-    }
+    freeable = None if usage.freeable is None else freeable_object(usage.freeable)
+    return same_fields(DiskUseObject, usage, freeable=freeable)
 
 
 def freeable_object(freeable: Freeable) -> FreeableObject:
     """Return what could be freed; `bytes` is null if nothing of it is known."""
     known = freeable.known_bytes or not freeable.unknown_partitions
-    return same_fields(
-        FreeableObject,
-        freeable,
-        bytes=freeable.known_bytes if known else None,
-        unknown_because=list(freeable.unknown_because),
-    )
+    return same_fields(FreeableObject, freeable, bytes=freeable.known_bytes if known else None)

@@ -7,6 +7,7 @@ from kafkalog_cli.format.fault import FaultKind
 from kafkalog_cli.ops.listing.root import Shutdown
 from kafkalog_cli.output.ndjson import (
     DirectoryWord,
+    From,
     NotRequired,
     ObjectKind,
     PathObject,
@@ -143,24 +144,30 @@ class WhereObject(TypedDict):
 class PartitionFieldsObject(WhereObject):
     """The fields of all partitions."""
 
-    unique_id: Annotated[str | None, "the part of the name before -delete, -future or -stray"]
+    unique_id: Annotated[
+        str | None, From("partition.directory.unique_id"), "the part of the name before -delete, -future or -stray"
+    ]
     topic_id: Annotated[str | None, "of partition.metadata"]
-    log_dir: Annotated[PathText | None, "the log directory that contains it"]
-    shutdown: Annotated[Shutdown | None, "how the broker stopped; null outside of a log directory"]
-    segments: int
-    bytes: SizesObject
+    log_dir: Annotated[PathText | None, From("root.path"), "the log directory that contains it"]
+    shutdown: Annotated[
+        Shutdown | None, From("root.shutdown"), "how the broker stopped; null outside of a log directory"
+    ]
+    segments: Annotated[int, From("partition.segments")]
+    bytes: Annotated[SizesObject, From("bytes_by_kind")]
     allocated_bytes: Annotated[int, "the space of the files on the disk; preallocated indexes are sparse"]
     log_start_offset: Annotated[int | None, "the line in log-start-offset-checkpoint, else of the first segment"]
     log_end_offset: Annotated[int | None, "the next offset, by batch headers"]
     high_watermark: int | None
     high_watermark_from: Literal["replication-offset-checkpoint", "log-end"]
-    tiered: Annotated[bool, "the log starts before the first segment here"]
-    first_timestamp_ms: Annotated[int | None, "of the first record"]
-    max_timestamp_ms: Annotated[int | None, "the largest in time indexes and in the last headers"]
+    tiered: Annotated[bool, From("is_tiered"), "the log starts before the first segment here"]
+    first_timestamp_ms: Annotated[int | None, From("first_timestamp"), "of the first record"]
+    max_timestamp_ms: Annotated[
+        int | None, From("max_timestamp"), "the largest in time indexes and in the last headers"
+    ]
     checkpoints: CheckpointsObject
     leader_epochs: list[EpochObject]
     open_transactions: Annotated[list[OpenTransactionObject] | None, "null: they were not searched for"]
-    producer_snapshots: Annotated[list[int], "their offsets"]
+    producer_snapshots: Annotated[list[int], From("partition.snapshots"), "their offsets"]
     leftovers: list[PartitionFileObject]
     orphans: Annotated[list[PartitionFileObject], "indexes without a log"]
     metadata_snapshots: list[MetadataSnapshotObject]
@@ -176,24 +183,24 @@ class PartitionObject(PartitionFieldsObject, UsageObject):
 class SegmentSizesObject(TypedDict):
     """Sizes of the files of a segment, in bytes; null: there is no such file."""
 
-    log: int
-    index: int | None
-    timeindex: int | None
-    txnindex: int | None
+    log: Annotated[int, From("log.size_bytes")]
+    index: Annotated[int | None, From("offset_index.size_bytes")]
+    timeindex: Annotated[int | None, From("time_index.size_bytes")]
+    txnindex: Annotated[int | None, From("txn_index.size_bytes")]
 
 
 class SegmentObject(WhereObject):
     """A segment, listed by ls --segments."""
 
-    base_offset: Annotated[int, "by the name"]
-    active: Annotated[bool, "whether it is the last of its partition"]
+    base_offset: Annotated[int, From("segment.base_offset"), "by the name"]
+    active: Annotated[bool, From("is_active"), "whether it is the last of its partition"]
     format: Annotated[Annotated[str, keywords(enum=("0.7", "v0", "v1", "v2"))] | None, "of the first batch"]
-    bytes: SegmentSizesObject
+    bytes: Annotated[SegmentSizesObject, From("segment")]
     first_offset: Annotated[int | None, "of the first batch"]
     next_offset: Annotated[int, "after the last batch, by headers"]
-    first_timestamp_ms: int | None
-    max_timestamp_ms: int | None
-    modified_ms: Annotated[int, "mtime of the log"]
+    first_timestamp_ms: Annotated[int | None, From("first_timestamp")]
+    max_timestamp_ms: Annotated[int | None, From("max_timestamp")]
+    modified_ms: Annotated[int, From("segment.log.mtime_ms"), "mtime of the log"]
     faults: list[ListedFaultObject]
 
 
@@ -275,8 +282,8 @@ class ListedPathObject(TypedDict):
 class FileObject(ListedPathObject, NameFactsObject):
     """A file that is not a segment, named in the command line of ls."""
 
-    bytes: int
-    modified_ms: int
+    bytes: Annotated[int, From("size_bytes")]
+    modified_ms: Annotated[int, From("mtime_ms")]
 
 
 class TopicFilesObject(TypedDict):
@@ -286,7 +293,7 @@ class TopicFilesObject(TypedDict):
     log_dirs: Annotated[list[PathObject], "the directories that contain its partitions"]
     partitions: int
     segments: int
-    bytes: SizesObject
+    bytes: Annotated[SizesObject, From("sizes")]
     allocated_bytes: Annotated[int, "the space of these files on the disk"]
 
 

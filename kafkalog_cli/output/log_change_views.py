@@ -1,6 +1,6 @@
 """The Views of append, roll, truncate and delete-records."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, TypedDict
 
 from kafkalog_cli.broker.open_log import RollCause
@@ -13,20 +13,18 @@ from kafkalog_cli.ops.session.work import Changed
 from kafkalog_cli.ops.truncate import TruncatePlan
 from kafkalog_cli.output.log_plan_view import (
     PlanObject,
-    Said,
-    changed_lines,
+    change_view,
     deleted_records_question,
     deleted_records_words,
     plan_object,
     roll_words,
     truncation_question,
     truncation_words,
-    undo_words,
 )
-from kafkalog_cli.output.ndjson import CodecWord, Count, ObjectKind
+from kafkalog_cli.output.ndjson import CodecWord, Count, From, ObjectKind, same_fields
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
-from kafkalog_cli.output.views import View, change_counts, change_has_work, change_is_idle
+from kafkalog_cli.output.views import View
 
 
 class ActiveSegmentObject(TypedDict):
@@ -35,8 +33,8 @@ class ActiveSegmentObject(TypedDict):
     base_offset: int
     size_bytes: Annotated[Count, "of its log"]
     first_timestamp_ms: Annotated[int | None, "the largest of its first batch"]
-    index_entries: Annotated[Count, "of its offset index"]
-    time_index_entries: Annotated[Count, "of its time index"]
+    index_entries: Annotated[Count, From("offset_entries"), "of its offset index"]
+    time_index_entries: Annotated[Count, From("time_entries"), "of its time index"]
 
 
 class RollObject(PlanObject):
@@ -44,7 +42,7 @@ class RollObject(PlanObject):
 
     rolled: Annotated[bool, "whether a new segment starts at the log's end, or would"]
     cause: Annotated[RollCause | None, "why a broker would roll; null: it would not"]
-    forced: Annotated[bool, "--force"]
+    forced: Annotated[bool, From("is_forced"), "--force"]
     active: Annotated[ActiveSegmentObject | None, "the last segment before it is rolled; null if refused"]
     due_ms: Annotated[int | None, "the time at which it would be rolled for its age; null: never"]
 
@@ -83,102 +81,38 @@ DELETED_RECORDS = ObjectKind("kafkalog.deleted-records/1", DeletedRecordsObject)
 
 def roll_view() -> View[Changed[RollPlan]]:
     """Return the View of roll."""
-    return View(
-        ROLL,
-        _roll,
-        lambda changed: changed_lines(changed, Said(roll_words(changed.plan), undo_words(changed.plan, changed.done))),
-        ("changed", "rolled"),
-        lambda changed: change_counts(changed, {"rolled": int(changed.plan.has_work)}),
-        change_is_idle,
-        has_work=change_has_work,
-    )
+    return change_view(ROLL, roll_words, ("rolled",), lambda plan: {"rolled": int(plan.has_work)}, fields=_roll)
 
 
 def _roll(changed: Changed[RollPlan]) -> RollObject:
-    plan, active = changed.plan, changed.plan.active
-    return {
-        **plan_object(changed),
-        "rolled": bool(plan.changes),
-        "cause": plan.cause,
-        "forced": plan.is_forced,
-        "active": None
-        if active is None
-        else {
-            "base_offset": active.base_offset,
-            "size_bytes": active.size_bytes,
-            "first_timestamp_ms": None if active.first_timestamp < 0 else active.first_timestamp,
-            "index_entries": active.offset_entries,
-            "time_index_entries": active.time_entries,
-        },
-        "due_ms": plan.due_ms,
-    }
+    plan, active = changed.plan, None
+    if plan.active is not None:
+        first = plan.active.first_timestamp
+        active = same_fields(ActiveSegmentObject, plan.active, first_timestamp_ms=None if first < 0 else first)
+    return plan_object(RollObject, changed, rolled=bool(plan.changes), active=active)
 
 
 def truncate_view() -> View[Changed[TruncatePlan]]:
     """Return the View of truncate."""
-    return View(
+    return change_view(
         TRUNCATION,
-        _truncation,
-        lambda changed: changed_lines(
-            changed, Said(truncation_words(changed.plan), undo_words(changed.plan, changed.done))
-        ),
-        ("changed", "removed_segments", "cut_bytes"),
-        lambda changed: change_counts(
-            changed, {"removed_segments": len(changed.plan.removed), "cut_bytes": changed.plan.cut_bytes}
-        ),
-        change_is_idle,
+        truncation_words,
+        ("removed_segments", "cut_bytes"),
+        lambda plan: {"removed_segments": len(plan.removed), "cut_bytes": plan.cut_bytes},
         truncation_question,
-        has_work=change_has_work,
     )
-
-
-def _truncation(changed: Changed[TruncatePlan]) -> TruncationObject:
-    plan, batch = changed.plan, changed.plan.cut_batch
-    return {
-        **plan_object(changed),
-        "target_offset": plan.target_offset,
-        "old_end_offset": plan.old_end_offset,
-        "removed": list(plan.removed),
-        "cut_bytes": plan.cut_bytes,
-        "cut_batch": None
-        if batch is None
-        else {"base_offset": batch.base_offset, "last_offset": batch.last_offset, "position": batch.position},
-    }
 
 
 def delete_records_view(*, keeps: bool) -> View[Changed[DeleteRecordsPlan]]:
     """Return the View of delete-records. `keeps`: removed files are kept, not unlinked."""
-
-    def lines(changed: Changed[DeleteRecordsPlan]) -> Iterable[str]:
-        plan = changed.plan
-        delay_ms = plan.delay_ms if plan.removed and not keeps else None
-        return changed_lines(
-            changed, Said(deleted_records_words(plan), undo_words(plan, changed.done, delay_ms=delay_ms))
-        )
-
-    return View(
+    return change_view(
         DELETED_RECORDS,
-        _deleted_records,
-        lines,
-        ("changed", "removed_segments", "removed_bytes"),
-        lambda changed: change_counts(
-            changed, {"removed_segments": len(changed.plan.removed), "removed_bytes": changed.plan.removed_bytes}
-        ),
-        change_is_idle,
+        deleted_records_words,
+        ("removed_segments", "removed_bytes"),
+        lambda plan: {"removed_segments": len(plan.removed), "removed_bytes": plan.removed_bytes},
         deleted_records_question,
-        has_work=change_has_work,
+        keeps=keeps,
     )
-
-
-def _deleted_records(changed: Changed[DeleteRecordsPlan]) -> DeletedRecordsObject:
-    plan = changed.plan
-    return {
-        **plan_object(changed),
-        "old_start_offset": plan.old_start_offset,
-        "removed": list(plan.removed),
-        "removed_bytes": plan.removed_bytes,
-        "delay_ms": plan.delay_ms,
-    }
 
 
 class StartedSegmentObject(TypedDict):
@@ -191,17 +125,19 @@ class StartedSegmentObject(TypedDict):
 class AppendedObject(PlanObject):
     """The result of append for a partition, or of its dry run."""
 
-    first_offset: Annotated[int | None, "of the first record; null if nothing is appended"]
-    records: Annotated[int, "with the marker of a transaction"]
-    batches: int
-    size_bytes: Annotated[int, "of the batches"]
+    first_offset: Annotated[
+        int | None, From("appended.first_offset"), "of the first record; null if nothing is appended"
+    ]
+    records: Annotated[int, From("appended.records"), "with the marker of a transaction"]
+    batches: Annotated[int, From("appended.batches")]
+    size_bytes: Annotated[int, From("appended.size_bytes"), "of the batches"]
     segments: Annotated[list[StartedSegmentObject], "the segments that were started"]
     codec: CodecWord
-    leader_epoch: int
-    producer_id: Annotated[int, "-1: none"]
-    producer_epoch: Annotated[int, "-1: none"]
-    transactional: bool
-    interrupted: Annotated[bool, "the input may have more records"]
+    leader_epoch: Annotated[int, From("style.leader_epoch")]
+    producer_id: Annotated[int, From("style.producer_id"), "-1: none"]
+    producer_epoch: Annotated[int, From("style.producer_epoch"), "-1: none"]
+    transactional: Annotated[bool, From("style.is_transactional")]
+    interrupted: Annotated[bool, From("is_cut_short"), "the input may have more records"]
 
 
 APPENDED = ObjectKind("kafkalog.appended/1", AppendedObject)
@@ -209,39 +145,21 @@ APPENDED = ObjectKind("kafkalog.appended/1", AppendedObject)
 
 def append_view() -> View[Changed[AppendPlan]]:
     """Return the View of append."""
-    return View(
+    return change_view(
         APPENDED,
-        _appended,
-        lambda changed: changed_lines(
-            changed, Said(append_words(changed.plan), undo_words(changed.plan, changed.done))
-        ),
-        ("changed", "records", "batches", "appended_bytes"),
-        lambda changed: change_counts(changed, _counts(changed.plan)),
-        change_is_idle,
+        append_words,
+        ("records", "batches", "appended_bytes"),
+        _counts,
         lambda plan: f"Append in {printable(plan.path)}: {append_words(plan)}",
-        has_work=change_has_work,
+        _appended,
     )
 
 
 def _appended(changed: Changed[AppendPlan]) -> AppendedObject:
-    plan = changed.plan
-    appended, style = plan.appended, plan.style
-    return {
-        **plan_object(changed),
-        "first_offset": None if appended is None else appended.first_offset,
-        "records": 0 if appended is None else appended.records,
-        "batches": 0 if appended is None else appended.batches,
-        "size_bytes": 0 if appended is None else appended.size_bytes,
-        "segments": []
-        if appended is None
-        else [{"base_offset": rolled.base_offset, "cause": rolled.cause} for rolled in appended.rolled],
-        "codec": str(codec_name(style.codec)),
-        "leader_epoch": style.leader_epoch,
-        "producer_id": style.producer_id,
-        "producer_epoch": style.producer_epoch,
-        "transactional": style.is_transactional,
-        "interrupted": plan.is_cut_short,
-    }
+    counts = dict.fromkeys(("records", "batches", "size_bytes"), 0) if changed.plan.appended is None else {}
+    segments = () if changed.plan.appended is None else changed.plan.appended.rolled
+    codec = str(codec_name(changed.plan.style.codec))
+    return plan_object(AppendedObject, changed, codec=codec, segments=segments, **counts)
 
 
 def _counts(plan: AppendPlan) -> dict[str, int]:

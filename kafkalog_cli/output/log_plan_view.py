@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, Literal, NamedTuple, TypedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Annotated, Any, Literal, TypedDict, TypeVar
 
-from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put
+from kafkalog_cli.change.changes import Change, Cut, Drop, Move
 from kafkalog_cli.change.checkpoint_lines import LineEdit
 from kafkalog_cli.errors import ExitCode, counted, shell_word
 from kafkalog_cli.log.checkpoints import HighWatermarkOrigin
-from kafkalog_cli.log.settings.topic_config import Origin, Setting
+from kafkalog_cli.log.settings.topic_config import Origin
 from kafkalog_cli.ops.apply_changes import Applied
 from kafkalog_cli.ops.delete_records import DeleteRecordsPlan
 from kafkalog_cli.ops.plans import LogPlan, Remark, describe
@@ -18,11 +19,12 @@ from kafkalog_cli.ops.roll import RollPlan
 from kafkalog_cli.ops.session.work import Changed
 from kafkalog_cli.ops.truncate import TruncatePlan
 from kafkalog_cli.output.human import setting_words, time_span
-from kafkalog_cli.output.ndjson import PathText, keywords, same_fields
+from kafkalog_cli.output.ndjson import From, ObjectKind, PathText, RecordT, keywords, same_fields
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
-from kafkalog_cli.output.views import Detail
+from kafkalog_cli.output.views import Detail, View, change_counts, change_has_work, change_is_idle
 
+PlanT = TypeVar("PlanT", bound=LogPlan)
 _REMARK_CODES = (ExitCode.WARNINGS, ExitCode.CORRUPTION, ExitCode.REFUSED)
 
 
@@ -65,7 +67,7 @@ class PutObject(TypedDict):
 
     change: Literal["put"]
     name: str
-    size_bytes: int
+    size_bytes: Annotated[int, From("content.size_bytes")]
     replaces: Annotated[bool, "whether it replaces a file"]
 
 
@@ -75,7 +77,7 @@ ChangeObject = CutObject | MoveObject | DropObject | PutObject
 class LineEditObject(TypedDict):
     """The partition's line in a checkpoint of the log directory."""
 
-    file: Annotated[str, "the name of the checkpoint"]
+    file: Annotated[str, From("kind.value"), "the name of the checkpoint"]
     offset: Annotated[int | None, "null: the line is removed"]
 
 
@@ -83,7 +85,7 @@ class SettingObject(TypedDict):
     """A setting that a plan uses."""
 
     name: str
-    value: str
+    value: Annotated[str, From("text")]
     origin: Annotated[Origin, "the source of the value"]
 
 
@@ -94,98 +96,98 @@ class PlanObject(TypedDict):
     topic: str
     partition: int
     dry_run: Annotated[bool, "nothing was changed: the other fields show what would be done"]
-    refused: Annotated[bool, "nothing is changed, with or without --dry-run; a remark has the reason"]
+    refused: Annotated[
+        bool, From("is_refused"), "nothing is changed, with or without --dry-run; a remark has the reason"
+    ]
     run: Annotated[str | None, "the run that made the changes, for undo; null if nothing was changed"]
     log_start_offset: Annotated[int | None, "after the changes; null if refused, or without segments"]
     log_end_offset: Annotated[int | None, "after the changes; null if refused, or without segments"]
-    high_watermark: Annotated[int | None, "records below this offset are replicated; null if refused, and for 0.7"]
-    high_watermark_from: Annotated[HighWatermarkOrigin | None, "log-end: the checkpoint has no line of the partition"]
+    high_watermark: Annotated[
+        int | None,
+        From("high_watermark.offset"),
+        "records below this offset are replicated; null if refused, and for 0.7",
+    ]
+    high_watermark_from: Annotated[
+        HighWatermarkOrigin | None,
+        From("high_watermark.origin"),
+        "log-end: the checkpoint has no line of the partition",
+    ]
     remarks: list[RemarkObject]
     changes: Annotated[list[ChangeObject], "changes of the partition's files, in order"]
-    checkpoints: Annotated[list[LineEditObject], "the partition's lines in root checkpoints that change"]
+    checkpoints: Annotated[
+        list[LineEditObject], From("line_edits"), "the partition's lines in root checkpoints that change"
+    ]
     settings: Annotated[list[SettingObject], "the settings that were used"]
 
 
-def plan_object(changed: Changed[Any]) -> PlanObject:
-    """Return the fields that every change of a log has."""
+def plan_object(record: type[RecordT], changed: Changed[Any], **others: object) -> RecordT:
+    """Return an object with the fields that every change of a log has, of the plan and from `others`."""
     plan: LogPlan = changed.plan
-    high_watermark = plan.high_watermark
-    return same_fields(
-        PlanObject,
-        plan,
-        path=PathText(plan.path),
-        dry_run=changed.is_dry_run,
-        refused=plan.is_refused,
-        run=None if changed.done is None else changed.done.manifest.run.run_id,
-        high_watermark=None if high_watermark is None else high_watermark.offset,
-        high_watermark_from=None if high_watermark is None else high_watermark.origin,
-        remarks=remark_objects(plan.remarks),
-        changes=change_objects(plan.changes),
-        checkpoints=line_edit_objects(plan.line_edits),
-        settings=setting_objects(plan.settings),
-    )
+    run = None if changed.done is None else changed.done.manifest.run.run_id
+    found = {"dry_run": changed.is_dry_run, "run": run, **plan_lists(plan.remarks, plan.changes), **others}
+    return same_fields(record, plan, **found)
 
 
-def changed_lines(changed: Changed[Any], said: Said, *, lists_changes: bool = True) -> Iterator[str]:
-    """Return the lines that every change of a log has; `lists_changes`: a dry run lists each change."""
-    is_dry = changed.is_dry_run
-    return plan_lines(changed.plan, said, dry_run=is_dry, with_changes=is_dry and lists_changes)
+def plan_lists(remarks: Iterable[Remark], changes: Iterable[Change]) -> dict[str, object]:
+    """Return the remarks of a plan and its changes to files as the fields `remarks` and `changes`."""
+    return {"remarks": remark_objects(remarks), "changes": [*map(_change, changes)]}
 
 
 def remark_objects(remarks: Iterable[Remark]) -> list[RemarkObject]:
     """Return the objects of remarks."""
     return [
-        {
-            "path": PathText(remark.path),
-            "position": remark.position,
-            "severity": remark.code.name.lower(),
-            "message": remark.message,
-            "next_step": remark.next_step or None,
-        }
+        same_fields(RemarkObject, remark, severity=remark.code.name.lower(), next_step=remark.next_step or None)
         for remark in remarks
     ]
 
 
-def change_objects(changes: Iterable[Change]) -> list[ChangeObject]:
-    """Return the objects of changes to files."""
-    return [*map(_change, changes)]
-
-
 def _change(change: Change) -> ChangeObject:
     if isinstance(change, Cut):
-        return {"change": "cut", "name": change.name, "from_bytes": change.from_bytes, "to_bytes": change.to_bytes}
+        return same_fields(CutObject, change, change="cut")
     if isinstance(change, Move):
-        return {"change": "move", "name": change.name, "new_name": change.new_name}
+        return same_fields(MoveObject, change, change="move")
     if isinstance(change, Drop):
-        return {"change": "drop", "name": change.name}
-    assert isinstance(change, Put)
-    size_bytes = change.content.size_bytes
-    return {"change": "put", "name": change.name, "size_bytes": size_bytes, "replaces": change.replaces}
+        return same_fields(DropObject, change, change="drop")
+    return same_fields(PutObject, change, change="put")
 
 
-def line_edit_objects(edits: Iterable[LineEdit]) -> list[LineEditObject]:
-    """Return the objects of changed lines in checkpoints."""
-    return [{"file": edit.kind.value, "offset": edit.offset} for edit in edits]
+def change_view(  # noqa: PLR0913, PLR0917
+    kind: ObjectKind[Any],
+    words: Callable[[PlanT], str],
+    names: tuple[str, ...],
+    counts: Callable[[PlanT], Mapping[str, int]],
+    question: Callable[[PlanT], str] = str,
+    fields: Callable[[Changed[PlanT]], Mapping[str, object]] | None = None,
+    *,
+    keeps: bool = True,
+) -> View[Changed[PlanT]]:
+    """Return the View of a verb that changes logs.
+
+    `words` say what is done, without a full stop, and `counts` are a plan's part of the `names` in the summary.
+    `fields` None: the plan has all fields. `keeps`: removed files are kept for undo, not unlinked after a time.
+    """
+    return View(
+        kind,
+        fields or partial(plan_object, kind.record),
+        lambda changed: changed_lines(changed, words(changed.plan), removal_undo_words(changed, keeps=keeps)),
+        ("changed", *names),
+        lambda changed: change_counts(changed, counts(changed.plan)),
+        change_is_idle,
+        question,
+        has_work=change_has_work,
+    )
 
 
-def setting_objects(settings: Iterable[Setting]) -> list[SettingObject]:
-    """Return the objects of settings."""
-    return [{"name": setting.name, "value": setting.text, "origin": setting.origin} for setting in settings]
+def changed_lines(changed: Changed[Any], what: str, undo: str, *, lists_changes: bool = True) -> Iterator[str]:
+    """Return the partition's line and its remarks; in a dry run, also each setting and change as a Detail.
 
-
-class Said(NamedTuple):
-    """The words for a partition's change: `what` (without a full stop), and `undo`: how to undo it, or ""."""
-
-    what: str
-    undo: str = ""
-
-
-def plan_lines(plan: LogPlan, said: Said, *, dry_run: bool, with_changes: bool) -> Iterator[str]:
-    """Return the partition's line and its remarks; with `with_changes`, also each setting and change as a Detail."""
-    yield f"{printable(plan.path)}: {_summary(plan, said, dry_run=dry_run)}"
+    `what` is done, without a full stop, and `undo` is how it is undone, or "". `lists_changes`: list each change.
+    """
+    plan: LogPlan = changed.plan
+    yield f"{printable(plan.path)}: {_summary(plan, what, undo, dry_run=changed.is_dry_run)}"
     for remark in plan.remarks:
         yield from remark_lines(plan.path, remark)
-    if not with_changes or not plan.has_work:
+    if not changed.is_dry_run or not lists_changes or not plan.has_work:
         return
     for setting in plan.settings:
         yield Detail(f"  {setting_words(setting)}")
@@ -215,23 +217,24 @@ def deleted_records_question(plan: DeleteRecordsPlan) -> str:
     return f"Delete the records before offset {plan.log_start_offset}{removed} from {printable(plan.path)}"
 
 
-def _summary(plan: LogPlan, said: Said, *, dry_run: bool) -> str:
+def _summary(plan: LogPlan, what: str, undo: str, *, dry_run: bool) -> str:
     if plan.is_refused:
         return "refused, nothing was changed"
-    offsets = f"offsets {plan.log_start_offset} to {plan.log_end_offset}"
-    if plan.log_start_offset is None:
-        offsets = "no offsets"
-    parts = [
-        "dry run: " if dry_run and plan.has_work else "",
-        said.what,
-        f", {offsets}",
-        said.undo and f"; {said.undo}",
-    ]
-    return "".join(parts)
+    start = "dry run: " if dry_run and plan.has_work else ""
+    offsets = "no offsets"
+    if plan.log_start_offset is not None:
+        offsets = f"offsets {plan.log_start_offset} to {plan.log_end_offset}"
+    return f"{start}{what}, {offsets}" + (undo and f"; {undo}")
 
 
-def undo_words(plan: LogPlan, done: Applied | None, *, delay_ms: int | None = None) -> str:
-    """Return how to undo a run; `delay_ms`: how long removed files are kept; 0: they are not."""
+def removal_undo_words(changed: Changed[Any], *, keeps: bool) -> str:
+    """Return how to undo a run; `keeps`: removed files are kept, not unlinked after a time."""
+    delay_ms = changed.plan.delay_ms if not keeps and changed.plan.removed else None
+    return undo_words(changed.plan, changed.done, delay_ms)
+
+
+def undo_words(plan: LogPlan, done: Applied | None, delay_ms: int | None) -> str:
+    """Return how to undo a run; `delay_ms`: how long removed files are kept; 0: they are not; None: until a purge."""
     if done is None:
         return ""
     if done.manifest.discard or delay_ms == 0:

@@ -7,7 +7,7 @@ from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.lookup_offset import Found
 from kafkalog_cli.ops.lookup_time import BrokerAnswer
 from kafkalog_cli.output.lookup_text import how
-from kafkalog_cli.output.ndjson import Count, NotRequired, ObjectKind, PathText, Rendered
+from kafkalog_cli.output.ndjson import Count, From, NotRequired, ObjectKind, PathText, Rendered, same_fields
 from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext, topic_decode
 
 
@@ -24,7 +24,7 @@ class FoundBatchObject(TypedDict):
     base_offset: Annotated[int | None, "null for a compressed message set whose records were not read"]
     last_offset: int
     position: Annotated[Count, "the byte of the segment"]
-    size: Annotated[Count, "in bytes, with the header"]
+    size: Annotated[Count, From("size_bytes"), "in bytes, with the header"]
     magic: int
     crc_valid: Annotated[bool | None, "null if it was not checked"]
 
@@ -39,7 +39,7 @@ class UsedIndexEntryObject(TypedDict):
 class UsedTimeIndexEntryObject(TypedDict):
     """An entry of a time index."""
 
-    timestamp_ms: int
+    timestamp_ms: Annotated[int, From("timestamp")]
     offset: int
 
 
@@ -53,11 +53,15 @@ class BrokerAnswerObject(TypedDict):
 class FoundRecordObject(TypedDict):
     """A record with its batch, and how they were found."""
 
-    path: Annotated[PathText, "the segment"]
+    path: Annotated[PathText, From("segment.log.path"), "the segment"]
     record: Annotated[dict[str, Any] | None, "a kafkalog.record/1; null if only a batch was requested or readable"]
     batch: FoundBatchObject
-    index_entry: Annotated[UsedIndexEntryObject | None, "the entry of the offset index that was used"]
-    time_index_entry: Annotated[UsedTimeIndexEntryObject | None, "the entry of the time index that was used"]
+    index_entry: Annotated[
+        UsedIndexEntryObject | None, From("start.entry"), "the entry of the offset index that was used"
+    ]
+    time_index_entry: Annotated[
+        UsedTimeIndexEntryObject | None, From("time_entry"), "the entry of the time index that was used"
+    ]
     notes: Annotated[list[str], "oddities of the answer"]
     how: Annotated[str, "a sentence"]
 
@@ -81,7 +85,6 @@ LOOKUP: ObjectKind[Any] = ObjectKind("kafkalog.lookup/1", LookupObject, other=Lo
 def found_object(found: Found, partition: Partition) -> FoundRecordObject:
     """Return the fields of a look-up; `record` is None if only a batch was requested or could be read."""
     name = found.segment.log.path.rpartition("/")[2]
-    entry, time_entry = found.start.entry, found.time_entry
     batch = found.batch
     record: Any = None
     if found.block is not None:
@@ -90,24 +93,13 @@ def found_object(found: Found, partition: Partition) -> FoundRecordObject:
         options = RecordJsonOptions(with_batches=False, decode=topic_decode(directory.topic))
         pieces = RecordJson(context, options).block(found.block)
         record = Rendered(piece.removesuffix("\n") for piece in pieces)  # JSON strings have no raw line ends
-    return {
-        "path": PathText(found.segment.log.path),
-        "record": record,
-        "batch": {
-            "base_offset": None if batch.base_offset == NO_OFFSET else batch.base_offset,
-            "last_offset": batch.last_offset,
-            "position": batch.position,
-            "size": batch.size_bytes,
-            "magic": batch.magic,
-            "crc_valid": None if batch.valid < 0 else bool(batch.valid),
-        },
-        "index_entry": None if entry is None else {"offset": entry.offset, "position": entry.position},
-        "time_index_entry": None
-        if time_entry is None
-        else {"timestamp_ms": time_entry.timestamp, "offset": time_entry.offset},
-        "notes": list(found.notes),
-        "how": how(found),
-    }
+    header = same_fields(
+        FoundBatchObject,
+        batch,
+        base_offset=None if batch.base_offset == NO_OFFSET else batch.base_offset,
+        crc_valid=None if batch.valid < 0 else bool(batch.valid),
+    )
+    return same_fields(FoundRecordObject, found, record=record, batch=header, how=how(found))
 
 
 def broker_fields(answer: BrokerAnswer | None) -> BrokerAnswerObject:

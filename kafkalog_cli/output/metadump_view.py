@@ -32,15 +32,14 @@ METADUMP = ObjectKind("kafkalog.metadump/1", MetadumpObject)
 
 def metadump_object(made: Metadump) -> MetadumpObject:
     """Return the fields of a copy."""
-    counts = made.counts
     return same_fields(
         MetadumpObject,
-        counts,
-        path=PathText(made.path),
-        log_dirs=[PathText(path) for path in made.log_dirs],
+        made.counts,
+        path=made.path,
+        log_dirs=made.log_dirs,
         names_hashed=made.hashes_names,
         partitions=made.partitions,
-        left_out=[PathText(path) for path in made.left_out],
+        left_out=made.left_out,
     )
 
 

@@ -1,8 +1,9 @@
 """NDJSON: one object per line with its schema and type; bytes, paths, errors and the summary as objects.
 
-Each kind of object is declared once, as a TypedDict with the meaning of its fields. Objects are filled by
-`same_fields`, or by literals that are type-checked against the declaration. `docs/generate_schemas.py` writes
-docs/schemas and docs/output.md from the declarations. The meaning of a field is the last string of its `Annotated`.
+Each kind of object is declared once, as a TypedDict with the meaning of its fields. `same_fields` fills objects from
+the attributes of results, as the declarations say: `From` names an attribute that is not named as its field.
+`docs/generate_schemas.py` writes docs/schemas and docs/output.md from the declarations. The meaning of a field is the
+last string of its `Annotated`.
 """
 
 from __future__ import annotations
@@ -11,8 +12,24 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, NamedTuple, TypedDict, TypeVar, cast
+from functools import cache, partial
+from operator import attrgetter
+from types import NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    TypedDict,
+    TypeVar,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 from kafkalog_cli.disk.names import DirectoryKind
 from kafkalog_cli.errors import ExitCode, KafkalogError, next_step
@@ -35,7 +52,7 @@ RecordT = TypeVar("RecordT", bound=Mapping[str, object])
 
 @dataclass(frozen=True, slots=True)
 class ObjectKind(Generic[RecordT]):
-    """A kind of JSON object: the name of its schema, such as `kafkalog.record/1`, and its TypedDict.
+    """A kind of JSON object: the name of its schema, such as `kafkalog.record/1`, and its TypedDict or NamedTuple.
 
     `other`: some objects are of this TypedDict instead. `is_open`: objects have further fields.
     """
@@ -95,14 +112,66 @@ CodecWord = Annotated[str, keywords(enum=tuple(map(codec_name, Codec)))]
 AnyExitCode = Annotated[int, exit_codes(*ExitCode), "see EXIT STATUS in the man pages"]
 
 
-def same_fields(record: type[RecordT], found: object, **others: object) -> RecordT:
+class From(NamedTuple):
+    """The attribute that has a field's value, such as `dirt.ratio`; without it, the attribute has the field's name."""
+
+    path: str
+
+
+def same_fields(record: type[RecordT], found: object, /, **others: object) -> RecordT:
     """Return an object of `record`. Its fields are `others`, and else the attributes of `found` with the same names.
 
-    Raises AttributeError for a field without a value.
+    The declared types are followed: where a record or a list of records is declared, each value becomes such an object.
+    A path becomes a PathText. Values that are objects already stay. A field that may be absent is, if its value is
+    None. `found` None: all fields but `others` are null. Raises AttributeError if a value is not found.
     """
-    names = record.__annotations__ | others
-    fields: Any = {name: others[name] if name in others else getattr(found, name) for name in names}
+    fields: Any = {}
+    for name, read, convert, may_be_absent in _sources(record):
+        value = others[name] if name in others else None if found is None else read(found)
+        if value is not None or not may_be_absent:
+            fields[name] = value if convert is None else convert(value)
     return cast(RecordT, fields)
+
+
+_Function = Callable[[Any], Any]
+_Source = tuple[str, _Function, _Function | None, bool]
+
+
+@cache
+def _sources(record: type) -> list[_Source]:
+    """Return each field of a record: its name, how its attribute is read and converted, whether it may be absent."""
+    found: list[_Source] = []
+    for name, hint in get_type_hints(record, include_extras=True).items():
+        notes = hint.__metadata__ if get_origin(hint) is Annotated else ()
+        path = next((note.path for note in notes if isinstance(note, From)), name)
+        read = partial(_attribute, path.split(".")) if "." in path else attrgetter(path)
+        found.append((name, read, _conversion(hint), MAY_BE_ABSENT in notes))
+    return found
+
+
+def _attribute(path: list[str], found: object) -> Any:
+    """Return the attribute of an attribute; None if an attribute on the path is None."""
+    value: Any = found
+    for name in path:
+        value = None if value is None else getattr(value, name)
+    return value
+
+
+def _conversion(hint: Any) -> _Function | None:
+    """Return the function that turns an attribute into the value of a field of this type; None: it is the value."""
+    if get_origin(hint) is Annotated:
+        return _conversion(get_args(hint)[0])
+    if isinstance(hint, UnionType):
+        kinds = [kind for kind in get_args(hint) if kind is not NoneType]
+        return _conversion(kinds[0]) if len(kinds) == 1 else None
+    if hint is PathText:
+        return lambda value: None if value is None else PathText(value)
+    if is_typeddict(hint):
+        return lambda value: value if value is None or isinstance(value, Mapping) else same_fields(hint, value)
+    convert = _conversion(get_args(hint)[0]) if get_origin(hint) is list else None
+    if convert is None:
+        return None
+    return lambda value: value if value is None or isinstance(value, Rendered) else [*map(convert, value)]
 
 
 class PathObject(TypedDict):

@@ -17,14 +17,11 @@ from kafkalog_cli.output.log_plan_view import (
     LineEditObject,
     RemarkObject,
     SettingObject,
-    change_objects,
-    line_edit_objects,
     line_edit_words,
+    plan_lists,
     remark_lines,
-    remark_objects,
-    setting_objects,
 )
-from kafkalog_cli.output.ndjson import Count, ObjectKind, PathText, same_fields
+from kafkalog_cli.output.ndjson import Count, From, ObjectKind, PathText, same_fields
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.views import FAILED, Detail, View
@@ -45,7 +42,9 @@ class RecoveryObject(TypedDict):
     topic: str
     partition: int
     mode: RecoverMode
-    refused: Annotated[bool, "nothing is changed, with or without --dry-run; a remark has the reason"]
+    refused: Annotated[
+        bool, From("is_refused"), "nothing is changed, with or without --dry-run; a remark has the reason"
+    ]
     run: Annotated[str | None, "the run that made the changes, for undo; null if nothing was changed"]
     log_start_offset: Annotated[int | None, "after the changes; null if refused"]
     log_end_offset: Annotated[int | None, "after the changes; null if refused"]
@@ -54,7 +53,9 @@ class RecoveryObject(TypedDict):
     recovered: Annotated[list[int], "base offsets of segments whose indexes are rebuilt"]
     remarks: list[RemarkObject]
     changes: Annotated[list[ChangeObject], "changes of the partition's files, in order"]
-    checkpoints: Annotated[list[LineEditObject], "the partition's lines in root checkpoints that change"]
+    checkpoints: Annotated[
+        list[LineEditObject], From("line_edits"), "the partition's lines in root checkpoints that change"
+    ]
     settings: Annotated[list[SettingObject], "the settings that were used"]
 
 
@@ -79,17 +80,17 @@ class UnreadableFileObject(TypedDict):
 class SalvageObject(TypedDict):
     """The valid batches of a partition that recover --salvage copied, and the lost offsets."""
 
-    path: Annotated[PathText, "the partition directory"]
-    topic: str
-    partition: int
-    out: Annotated[PathText, "the new directory"]
-    segments: Count
-    batches: Count
-    bytes: Count
-    skipped: Annotated[Count, "valid batches whose offsets or magic did not fit"]
-    first_offset: int | None
-    end_offset: Annotated[int | None, "after the last record"]
-    lost: list[LostOffsetsObject]
+    path: Annotated[PathText, From("partition.path"), "the partition directory"]
+    topic: Annotated[str, From("partition.topic")]
+    partition: Annotated[int, From("partition.number")]
+    out: Annotated[PathText, From("salvaged.path"), "the new directory"]
+    segments: Annotated[Count, From("salvaged.segments")]
+    batches: Annotated[Count, From("salvaged.batches")]
+    bytes: Annotated[Count, From("salvaged.size_bytes")]
+    skipped: Annotated[Count, From("salvaged.skipped"), "valid batches whose offsets or magic did not fit"]
+    first_offset: Annotated[int | None, From("salvaged.first_offset")]
+    end_offset: Annotated[int | None, From("salvaged.end_offset"), "after the last record"]
+    lost: Annotated[list[LostOffsetsObject], From("salvaged.lost")]
     unreadable: list[UnreadableFileObject]
     next_step: Annotated[
         str | None,
@@ -120,16 +121,9 @@ def _recovery(result: Recovered) -> RecoveryObject:
     return same_fields(
         RecoveryObject,
         plan,
-        path=PathText(plan.path if result.live_path is None else result.live_path),
-        refused=plan.is_refused,
+        path=plan.path if result.live_path is None else result.live_path,
         run=None if result.done is None else result.done.manifest.run.run_id,
-        cut=[same_fields(CutSegmentObject, cut) for cut in plan.cut],
-        removed=list(plan.removed),
-        recovered=list(plan.recovered),
-        remarks=remark_objects(plan.remarks),
-        changes=change_objects(plan.changes),
-        checkpoints=line_edit_objects(plan.line_edits),
-        settings=setting_objects(plan.settings),
+        **plan_lists(plan.remarks, plan.changes),
     )
 
 
@@ -158,27 +152,10 @@ def salvage_view() -> View[Copied]:
 
 
 def _salvage(copied: Copied) -> SalvageObject:
-    partition, result = copied.partition, copied.salvaged
     return same_fields(
         SalvageObject,
-        result,
-        path=PathText(partition.path),
-        topic=partition.topic,
-        partition=partition.number,
-        out=PathText(result.path),
-        bytes=result.size_bytes,
-        lost=[
-            {
-                "path": PathText(lost.path),
-                "start": lost.start,
-                "end": lost.end,
-                "first": lost.first,
-                "last": lost.last,
-                "unreadable_bytes": lost.unreadable_bytes,
-            }
-            for lost in result.lost
-        ],
-        unreadable=[{"path": PathText(path), "reason": reason} for path, reason in result.unreadable],
+        copied,
+        unreadable=[{"path": PathText(path), "reason": reason} for path, reason in copied.salvaged.unreadable],
         next_step=copied.next_step or None,
     )
 

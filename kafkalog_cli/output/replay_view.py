@@ -60,13 +60,10 @@ OFFSET = ObjectKind("kafkalog.replayed-offset/1", ReplayedOffsetObject)
 
 def planned_object(planned: PlannedPartition) -> PlannedReplayObject:
     """Return the fields of a planned partition."""
-    progress = planned.progress
     return same_fields(
         PlannedReplayObject,
-        progress,
-        path=PathText(planned.copy.partition.path),
-        topic=PathText(progress.topic),
-        target_topic=PathText(progress.target_topic),
+        planned.progress,
+        path=planned.copy.partition.path,
         is_created=planned.target_records is None,
         size_bytes=planned.size_bytes,
         target_end_offset=planned.target_records,
@@ -75,13 +72,10 @@ def planned_object(planned: PlannedPartition) -> PlannedReplayObject:
 
 def replayed_object(done: ReplayedPartition) -> ReplayedObject:
     """Return the fields of a partition that was sent."""
-    progress = done.progress
     return same_fields(
         ReplayedObject,
-        progress,
-        path=PathText(done.planned.copy.partition.path),
-        topic=PathText(progress.topic),
-        target_topic=PathText(progress.target_topic),
+        done.progress,
+        path=done.planned.copy.partition.path,
         sent=done.sent,
         recognised=done.recognised,
         exit_code=int(done.code),
@@ -90,12 +84,10 @@ def replayed_object(done: ReplayedPartition) -> ReplayedObject:
 
 def offset_object(found: ReplayedOffset) -> ReplayedOffsetObject:
     """Return the fields of a committed offset."""
-    committed = found.committed
     return same_fields(
         ReplayedOffsetObject,
-        committed,
-        topic=PathText(committed.topic),
-        target_topic=PathText(found.target_topic),
+        found.committed,
+        target_topic=found.target_topic,
         target_offset=found.target_offset,
         kept_offset=found.kept_offset,
     )

@@ -14,17 +14,15 @@ from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, iso_time, 
 from kafkalog_cli.output.log_plan_view import (
     PlanObject,
     RemarkObject,
-    Said,
     SettingObject,
     changed_lines,
     plan_object,
     remark_objects,
+    removal_undo_words,
     retention_question,
     retention_words,
-    setting_objects,
-    undo_words,
 )
-from kafkalog_cli.output.ndjson import Count, NotRequired, ObjectKind, PathText, same_fields
+from kafkalog_cli.output.ndjson import Count, From, NotRequired, ObjectKind, PathText, same_fields
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.views import FAILED, View, change_counts, change_has_work, change_is_idle
@@ -36,7 +34,7 @@ class RemovedSegmentObject(TypedDict):
     base_offset: int
     next_offset: Annotated[int, "the base offset of the next segment, or the log's end"]
     size_bytes: Annotated[Count, "of its log"]
-    limit: Annotated[RetentionPass, "the limit that removes it"]
+    limit: Annotated[RetentionPass, From("goes"), "the limit that removes it"]
 
 
 class SegmentFateObject(TypedDict):
@@ -48,10 +46,14 @@ class SegmentFateObject(TypedDict):
     goes: Annotated[RetentionPass | None, "the limit that removes it"]
     stays: Annotated[Stay | None, "why it is kept"]
     setting: Annotated[SettingObject | None, "the setting that decides; null: another reason decides"]
-    largest_timestamp_ms: Annotated[int | None, "null: it was not read"]
-    largest_timestamp_from: TimestampOrigin | None
-    timestamp_of_broker_ms: Annotated[int | None, "the timestamp that a broker uses: of the time index, or the mtime"]
-    timestamp_is: Annotated[TimestampOddity | None, "the oddity of the timestamp"]
+    largest_timestamp_ms: Annotated[int | None, From("largest.timestamp_ms"), "null: it was not read"]
+    largest_timestamp_from: Annotated[TimestampOrigin | None, From("largest.origin")]
+    timestamp_of_broker_ms: Annotated[
+        int | None,
+        From("largest.believed_ms"),
+        "the timestamp that a broker uses: of the time index, or the mtime",
+    ]
+    timestamp_is: Annotated[TimestampOddity | None, From("odd"), "the oddity of the timestamp"]
     due_ms: Annotated[int | None, "when the time limit removes it and all before it; null: never"]
     due_after_bytes: Annotated[Count | None, "the size of appends after which the size limit removes it; null: never"]
 
@@ -61,7 +63,7 @@ class RemovalObject(TypedDict):
 
     removed: Annotated[list[RemovedSegmentObject], "the removed segments"]
     removed_bytes: Annotated[Count, "sizes of their logs"]
-    rolled: Annotated[bool, "all segments are removed, and an empty segment starts at the log's end"]
+    rolled: Annotated[bool, From("rolls"), "all segments are removed, and an empty segment starts at the log's end"]
     delay_ms: Annotated[Count, "how long the removed files stay as .deleted"]
     unlinked_files: Annotated[Count, "files of earlier runs that were due"]
     unlinked_bytes: Annotated[Count, "their sizes"]
@@ -80,18 +82,20 @@ class RetentionObject(PlanObject, RemovalObject, FatesObject):
 class FreedObject(TypedDict):
     """The result of retain --free-bytes for a partition, or of its dry run."""
 
-    path: Annotated[PathText, "the partition directory"]
-    topic: str
-    partition: int
-    dry_run: Annotated[bool, "nothing was changed: the other fields show what would be done"]
-    refused: Annotated[bool, "nothing is changed, with or without --dry-run; a remark has the reason"]
+    path: Annotated[PathText, From("plan.path"), "the partition directory"]
+    topic: Annotated[str, From("plan.topic")]
+    partition: Annotated[int, From("plan.partition")]
+    dry_run: Annotated[bool, From("is_dry_run"), "nothing was changed: the other fields show what would be done"]
+    refused: Annotated[
+        bool, From("plan.is_refused"), "nothing is changed, with or without --dry-run; a remark has the reason"
+    ]
     protected_by: Annotated[str | None, "why nothing may be removed; null if something may"]
     run: Annotated[str | None, "the run that unlinked segments; it cannot be undone"]
     log_start_offset: Annotated[int | None, "after the run"]
-    log_end_offset: int | None
+    log_end_offset: Annotated[int | None, From("plan.log_end_offset")]
     removed: Annotated[list[int], "base offsets of the unlinked segments"]
-    unlinked_files: Annotated[Count, "unlinked files of segments that were removed earlier"]
-    freed_bytes: Annotated[Count, "the space of all these files on the disk"]
+    unlinked_files: Annotated[Count, From("old_files"), "unlinked files of segments that were removed earlier"]
+    freed_bytes: Annotated[Count, From("disk_bytes"), "the space of all these files on the disk"]
     remarks: list[RemarkObject]
 
 
@@ -106,14 +110,13 @@ def retain_view(*, explains: bool, keeps: bool) -> View[Changed[RetainPlan]]:
     """
 
     def fields(changed: Changed[RetainPlan]) -> RetentionObject:
-        fates: FatesObject = {"segments": [*map(_fate, changed.plan.fates)]} if explains else {}
-        return {**plan_object(changed), **removal_object(changed.plan), **fates}
+        fates = changed.plan.fates if explains else None
+        return plan_object(RetentionObject, changed, segments=fates, **removal_fields(changed.plan))
 
     def lines(changed: Changed[RetainPlan]) -> Iterable[str]:
         plan = changed.plan
-        delay_ms = plan.delay_ms if plan.removed and not keeps else None
-        said = Said(retention_words(plan), undo_words(plan, changed.done, delay_ms=delay_ms))
-        yield from changed_lines(changed, said, lists_changes=not explains)
+        undo = removal_undo_words(changed, keeps=keeps)
+        yield from changed_lines(changed, retention_words(plan), undo, lists_changes=not explains)
         yield from explain_lines(plan) if explains else ()
 
     def counts(changed: Changed[RetainPlan]) -> dict[str, int]:
@@ -138,39 +141,13 @@ def unlinked(due: Any) -> dict[str, int]:
     return {} if due is None else {"unlinked_files": len(due.files), "unlinked_bytes": due.size_bytes}
 
 
-def removal_object(plan: RetainPlan) -> RemovalObject:
-    """Return the fields about removed segments, and about old files that are unlinked."""
-    due = plan.due
+def removal_fields(plan: RetainPlan) -> dict[str, object]:
+    """Return those fields about removed segments, and about old files that are unlinked, that the plan counts."""
     return {
-        "removed": [
-            {
-                "base_offset": fate.base_offset,
-                "next_offset": fate.next_offset,
-                "size_bytes": fate.size_bytes,
-                "limit": fate.goes,
-            }
-            for fate in plan.fates
-            if fate.goes is not None
-        ],
-        "removed_bytes": plan.removed_bytes,
-        "rolled": plan.rolls,
-        "delay_ms": plan.delay_ms,
-        "unlinked_files": 0 if due is None else len(due.files),
-        "unlinked_bytes": 0 if due is None else due.size_bytes,
+        "removed": [fate for fate in plan.fates if fate.goes is not None],
+        "unlinked_files": 0 if plan.due is None else len(plan.due.files),
+        "unlinked_bytes": 0 if plan.due is None else plan.due.size_bytes,
     }
-
-
-def _fate(fate: SegmentFate) -> SegmentFateObject:
-    largest = fate.largest
-    return same_fields(
-        SegmentFateObject,
-        fate,
-        setting=None if fate.setting is None else setting_objects([fate.setting])[0],
-        largest_timestamp_ms=None if largest is None else largest.timestamp_ms,
-        largest_timestamp_from=None if largest is None else largest.origin,
-        timestamp_of_broker_ms=None if largest is None else largest.believed_ms,
-        timestamp_is=fate.odd,
-    )
 
 
 def free_view() -> View[Freed]:
@@ -188,19 +165,12 @@ def free_view() -> View[Freed]:
 
 def _freed(freed: Freed) -> FreedObject:
     plan = freed.plan
-    is_changed = bool(freed.segments) and not freed.is_dry_run
     return same_fields(
         FreedObject,
-        plan,
-        path=PathText(plan.path),
-        dry_run=freed.is_dry_run,
-        refused=plan.is_refused,
+        freed,
         protected_by=plan.protected_by or None,
-        run=freed.run_id if is_changed else None,
-        log_start_offset=freed.log_start_offset,
+        run=freed.run_id if freed.segments and not freed.is_dry_run else None,
         removed=[segment.segment.base_offset for segment in freed.segments],
-        unlinked_files=freed.old_files,
-        freed_bytes=freed.disk_bytes,
         remarks=remark_objects(plan.remarks),
     )
 

@@ -8,7 +8,7 @@ from kafkalog_cli.errors import counted, shell_word
 from kafkalog_cli.ops.policy_rules import Action
 from kafkalog_cli.ops.purge import PurgePlan
 from kafkalog_cli.ops.undo import Undone, UndoPlan, UndoResult, UndoStep
-from kafkalog_cli.output.ndjson import ObjectKind, PathText, keywords, same_fields
+from kafkalog_cli.output.ndjson import From, ObjectKind, PathText, keywords, same_fields
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import printable
 from kafkalog_cli.output.views import Detail, View
@@ -27,10 +27,12 @@ class UndoObject(TypedDict):
     """A run on a partition that was undone, or would be."""
 
     path: Annotated[PathText, "the partition directory"]
-    run: str
-    action: Annotated[str | None, "the command; null if the run ended before it changed anything"]
-    started_ms: int | None
-    state: Annotated[RunState | None, "the progress of the run before the undo"]
+    run: Annotated[str, From("run_id")]
+    action: Annotated[
+        str | None, From("manifest.run.action"), "the command; null if the run ended before it changed anything"
+    ]
+    started_ms: Annotated[int | None, From("manifest.run.now_ms")]
+    state: Annotated[RunState | None, From("manifest.state"), "the progress of the run before the undo"]
     dry_run: bool
     undone: Annotated[bool, "whether this call undid it"]
     steps: Annotated[list[UndoStepObject], "last change first"]
@@ -43,15 +45,15 @@ class DueFileObject(TypedDict):
     """A .deleted file that is due."""
 
     name: PathText
-    size_bytes: int
+    size_bytes: Annotated[int, From("file.size_bytes")]
     due_ms: int
-    run: Annotated[str | None, "the run that renamed it, if it is known"]
+    run: Annotated[str | None, From("run_id"), "the run that renamed it, if it is known"]
 
 
 class OldRunObject(TypedDict):
     """A run that is removed, with the files that it keeps."""
 
-    run: str
+    run: Annotated[str, From("run_id")]
     state: Annotated[RunState | None, "null: it ended before it changed anything"]
     files: int
     size_bytes: int
@@ -67,7 +69,7 @@ class LeftoverObject(TypedDict):
 class KeptRunObject(TypedDict):
     """An old run that is not removed."""
 
-    run: str
+    run: Annotated[str, From("run_id")]
     reason: str
 
 
@@ -129,21 +131,13 @@ def _marker_sentence(result: UndoResult | None) -> str:
 
 def undo_object(plan: UndoPlan, result: UndoResult | None) -> UndoObject:
     """Return the fields of an undo; `result` None: a dry run."""
-    manifest = plan.manifest
-    return {
-        "path": PathText(plan.path),
-        "run": plan.run_id,
-        "action": None if manifest is None else manifest.run.action,
-        "started_ms": None if manifest is None else manifest.run.now_ms,
-        "state": None if manifest is None else manifest.state,
-        "dry_run": result is None,
-        "undone": result is not None and result.undone,
-        "steps": [
-            {"what": step.what, "name": PathText(step.name), "to": step.to, "size_bytes": step.size_bytes}
-            for step in plan.steps
-        ],
-        "clean_shutdown_marker": None if result is None else result.marker,
-    }
+    return same_fields(
+        UndoObject,
+        plan,
+        dry_run=result is None,
+        undone=result is not None and result.undone,
+        clean_shutdown_marker=None if result is None else result.marker,
+    )
 
 
 def purge_lines(plan: PurgePlan, *, dry_run: bool) -> Iterator[str]:
@@ -183,27 +177,6 @@ def purge_question(plan: PurgePlan) -> str:
     return f"Remove {what} ({sized(plan.size_bytes)}) for good from {printable(plan.path)}"
 
 
-def purge_object(plan: PurgePlan, *, dry_run: bool) -> PurgeObject:
-    """Return the fields of a purge."""
-    left = plan.leftover
-    return {
-        "path": PathText(plan.path),
-        "dry_run": dry_run,
-        "files": [
-            {"name": PathText(due.name), "size_bytes": due.file.size_bytes, "due_ms": due.due_ms, "run": due.run_id}
-            for due in plan.files
-        ],
-        "runs": [
-            {"run": run.run_id, "state": run.state, "files": run.files, "size_bytes": run.size_bytes}
-            for run in plan.runs
-        ],
-        "leftover": None if left is None else same_fields(LeftoverObject, left),
-        "kept": [{"run": kept.run_id, "reason": kept.reason} for kept in plan.kept],
-        "waiting": plan.waiting,
-        "size_bytes": plan.size_bytes,
-    }
-
-
 def undo_view() -> View[Undone]:
     """Return the View of undo."""
     return View(
@@ -221,7 +194,7 @@ def purge_view(*, dry_run: bool) -> View[PurgePlan]:
     """Return the View of purge."""
     return View(
         PURGE,
-        lambda plan: purge_object(plan, dry_run=dry_run),
+        lambda plan: same_fields(PurgeObject, plan, dry_run=dry_run),
         lambda plan: purge_lines(plan, dry_run=dry_run),
         ("files", "runs", "leftovers", "bytes"),
         lambda plan: {

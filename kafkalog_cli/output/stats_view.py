@@ -4,10 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal, NamedTuple, TypedDict
 
 from kafkalog_cli.log.partition import Partition
-from kafkalog_cli.ops.audit.counting import KeyTotal
 from kafkalog_cli.ops.log_contents import LogContents
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
-from kafkalog_cli.output.ndjson import CodecWord, Count, ObjectKind, PathText, RawBytes, same_fields
+from kafkalog_cli.output.ndjson import CodecWord, Count, From, ObjectKind, PathText, RawBytes, same_fields
 from kafkalog_cli.output.progress import sized
 from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 
@@ -206,8 +205,8 @@ class StatsObject(TypedDict):
     records: Annotated[Count, "without control records"]
     control_records: Count
     codecs: Annotated[list[CodecContentsObject], "the codec with the most bytes first"]
-    smallest_batch_bytes: int | None
-    largest_batch_bytes: int | None
+    smallest_batch_bytes: Annotated[int | None, From("smallest_batch")]
+    largest_batch_bytes: Annotated[int | None, From("largest_batch")]
     most_batch_records: int | None
     keys: Annotated[Count, "different keys; those of several partitions are added up"]
     keys_relative_error: Annotated[float, "standard error of the estimate; 0: exact"]
@@ -221,8 +220,8 @@ class StatsObject(TypedDict):
     first_timestamp_ms: int | None
     last_timestamp_ms: int | None
     out_of_order: Annotated[Count, "records with a timestamp below that of an earlier record of the partition"]
-    largest_records: list[LargeRecordObject]
-    period_ms: Annotated[Count, "the length of a period"]
+    largest_records: Annotated[list[LargeRecordObject], From("largest")]
+    period_ms: Annotated[Count, From("times.period_ms"), "the length of a period"]
     over_time: Annotated[list[PeriodCountObject], "periods with records"]
 
 
@@ -238,25 +237,14 @@ def stats_object(
         StatsObject,
         contents,
         scope="total" if topic is None else "topic" if partition is None else "partition",
-        topic=None if topic is None else PathText(topic),
+        topic=topic,
         partition=None if partition is None else partition.number,
-        path=None if partition is None else PathText(partition.path),
+        path=None if partition is None else partition.path,
         partitions=partitions,
-        codecs=[same_fields(CodecContentsObject, one) for one in contents.codecs],
-        smallest_batch_bytes=contents.smallest_batch,
-        largest_batch_bytes=contents.largest_batch,
-        frequent_keys=[_key(one) for one in contents.frequent_keys[:top]],
-        top_producers=[same_fields(ProducerCountsObject, one) for one in contents.top_producers[:top]],
-        largest_records=[
-            {**same_fields(LargeRecordObject, one), "topic": PathText(one.topic)} for one in contents.largest
-        ],
-        period_ms=period_ms,
+        frequent_keys=contents.frequent_keys[:top],
+        top_producers=contents.top_producers[:top],
         over_time=[
             {"start_ms": period * period_ms, "records": count}
             for period, count in sorted(contents.times.counts.items())
         ],
     )
-
-
-def _key(one: KeyTotal) -> FrequentKeyObject:
-    return same_fields(FrequentKeyObject, one)

@@ -5,7 +5,7 @@ from typing import Annotated, TypedDict
 
 from kafkalog_cli.ops.open_transactions import IdState, InLog, OpenInLog, TransactionalId
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
-from kafkalog_cli.output.ndjson import JsonLines, ObjectKind, PathText, same_fields
+from kafkalog_cli.output.ndjson import From, JsonLines, ObjectKind, PathText, same_fields
 from kafkalog_cli.output.progress import spent
 from kafkalog_cli.output.stream import ResultStream, printable
 
@@ -20,27 +20,33 @@ class TransactionPartitionsObject(TypedDict):
 class TransactionCoordinatorObject(TypedDict):
     """The partition of `__transaction_state` that has the transactional id."""
 
-    path: Annotated[PathText, "the copy of the partition of __transaction_state that was read"]
-    partition: int
+    path: Annotated[
+        PathText, From("copy.partition.path"), "the copy of the partition of __transaction_state that was read"
+    ]
+    partition: Annotated[int, From("number")]
 
 
 class TransactionalIdObject(TypedDict):
     """A transactional id with its last transaction, as a coordinator that loads `__transaction_state` has it."""
 
-    transactional_id: str
-    state: Annotated[IdState, "the outcome of the last transaction"]
-    coordinator_state: Annotated[str, "Kafka's name of the state: Ongoing, CompleteCommit, …"]
-    producer_id: int
-    producer_epoch: int
-    timeout_ms: int
-    start_timestamp_ms: int | None
-    last_update_timestamp_ms: int | None
+    transactional_id: Annotated[str, From("transaction.transactional_id")]
+    state: Annotated[IdState, From("outcome"), "the outcome of the last transaction"]
+    coordinator_state: Annotated[
+        str, From("transaction.state"), "Kafka's name of the state: Ongoing, CompleteCommit, …"
+    ]
+    producer_id: Annotated[int, From("transaction.producer_id")]
+    producer_epoch: Annotated[int, From("transaction.producer_epoch")]
+    timeout_ms: Annotated[int, From("transaction.timeout_ms")]
+    start_timestamp_ms: Annotated[int | None, From("transaction.start_timestamp")]
+    last_update_timestamp_ms: Annotated[int | None, From("transaction.last_update_timestamp")]
     times_out_at_ms: Annotated[
         int | None, "the time from which a coordinator aborts the open transaction; null if none is open"
     ]
     age_ms: Annotated[int | None, "of the open transaction"]
-    partitions: Annotated[list[TransactionPartitionsObject], "the partitions in the transaction"]
-    coordinator: TransactionCoordinatorObject
+    partitions: Annotated[
+        list[TransactionPartitionsObject], From("transaction.partitions"), "the partitions in the transaction"
+    ]
+    coordinator: Annotated[TransactionCoordinatorObject, From("loaded")]
 
 
 class OpenInLogObject(TypedDict):
@@ -54,9 +60,9 @@ class OpenInLogObject(TypedDict):
         " __transaction_state are here",
     ]
     transactional_id: Annotated[str | None, "the id that has the producer"]
-    producer_id: int
-    producer_epoch: int
-    start_offset: int
+    producer_id: Annotated[int, From("transaction.producer_id")]
+    producer_epoch: Annotated[int, From("transaction.producer_epoch")]
+    start_offset: Annotated[int, From("transaction.first_offset")]
     last_timestamp_ms: Annotated[int | None, "of the last batch"]
     age_ms: Annotated[int | None, "since the last batch"]
     holds_last_stable_offset: Annotated[bool, "whether consumers with read_committed wait for this transaction"]
@@ -83,35 +89,14 @@ def write_objects(lines: JsonLines, found: Iterable[TransactionalId | OpenInLog]
 
 
 def _id_object(one: TransactionalId, now_ms: int) -> TransactionalIdObject:
-    transaction = one.transaction
-    start = transaction.start_timestamp
-    return same_fields(
-        TransactionalIdObject,
-        transaction,
-        state=one.outcome,
-        coordinator_state=transaction.state,
-        start_timestamp_ms=start,
-        last_update_timestamp_ms=transaction.last_update_timestamp,
-        times_out_at_ms=one.times_out_at_ms,
-        age_ms=None if start is None or one.times_out_at_ms is None else now_ms - start,
-        partitions=[{"topic": part.topic, "partitions": [*part.partitions]} for part in transaction.partitions],
-        coordinator={"path": PathText(one.loaded.copy.partition.path), "partition": one.loaded.number},
-    )
+    start = one.transaction.start_timestamp
+    age_ms = None if start is None or one.times_out_at_ms is None else now_ms - start
+    return same_fields(TransactionalIdObject, one, age_ms=age_ms)
 
 
 def _log_object(one: OpenInLog, now_ms: int) -> OpenInLogObject:
-    transaction = one.transaction
-    last = None if transaction.last_timestamp < 0 else transaction.last_timestamp
-    return same_fields(
-        OpenInLogObject,
-        one,
-        producer_id=transaction.producer_id,
-        producer_epoch=transaction.producer_epoch,
-        start_offset=transaction.first_offset,
-        last_timestamp_ms=last,
-        age_ms=None if last is None else now_ms - last,
-        path=PathText(one.path),
-    )
+    last = None if one.transaction.last_timestamp < 0 else one.transaction.last_timestamp
+    return same_fields(OpenInLogObject, one, last_timestamp_ms=last, age_ms=None if last is None else now_ms - last)
 
 
 # ---- text

@@ -11,7 +11,7 @@ from kafkalog_cli.errors import ExitCode, counted
 from kafkalog_cli.ops.checks.diagnose import Finding
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.verify.partition import Level, TargetKind, Verification
-from kafkalog_cli.output.ndjson import Count, ObjectKind, PathText, exit_codes, same_fields
+from kafkalog_cli.output.ndjson import Count, From, ObjectKind, PathText, exit_codes, same_fields
 from kafkalog_cli.output.progress import sized, spent
 from kafkalog_cli.output.stream import NO_PAINT, Colour, Paint, ResultStream, paint_of, printable
 from kafkalog_cli.output.views import FAILURES, Listener, View
@@ -47,12 +47,14 @@ class VerificationObject(TypedDict):
     topic: str | None
     partition: int | None
     level: Level
-    log_start_offset: Annotated[int | None, "base offset of the first segment; null if no log could be read"]
-    log_end_offset: Annotated[int | None, "the offset of the next record"]
-    segments: Annotated[Count, "checked segments"]
-    bytes: Annotated[Count, "of these segments"]
-    batches: Count
-    records: Annotated[Count, "read, at level deep"]
+    log_start_offset: Annotated[
+        int | None, From("log.start"), "base offset of the first segment; null if no log could be read"
+    ]
+    log_end_offset: Annotated[int | None, From("log.end"), "the offset of the next record"]
+    segments: Annotated[Count, From("totals.segments"), "checked segments"]
+    bytes: Annotated[Count, From("totals.bytes"), "of these segments"]
+    batches: Annotated[Count, From("totals.batches")]
+    records: Annotated[Count, From("totals.records"), "read, at level deep"]
     corruptions: Annotated[Count, "findings of this severity"]
     warnings: Count
     infos: Count
@@ -97,7 +99,6 @@ def finding_object(found: Finding, verification: Verification) -> FindingObject:
     return same_fields(
         FindingObject,
         found,
-        path=PathText(found.path),
         topic=verification.topic,
         partition=verification.partition,
         expected=found.expected or None,
@@ -109,21 +110,12 @@ def finding_object(found: Finding, verification: Verification) -> FindingObject:
 
 def verification_object(verification: Verification) -> VerificationObject:
     """Return the fields of a target's result."""
-    log, totals = verification.log, verification.totals
     return same_fields(
         VerificationObject,
         verification,
-        path=PathText(verification.path),
-        log_start_offset=None if log is None else log.start,
-        log_end_offset=None if log is None else log.end,
-        segments=totals.segments,
-        bytes=totals.bytes,
-        batches=totals.batches,
-        records=totals.records,
         corruptions=verification.count(Severity.CORRUPTION),
         warnings=verification.count(Severity.WARNING),
         infos=verification.count(Severity.INFO),
-        not_looked_at=list(verification.not_looked_at),
         exit_code=int(verification.exit_code),
     )
 

@@ -4,13 +4,26 @@ import base64
 import io
 import json
 import os
+from types import SimpleNamespace
+from typing import Annotated, TypedDict
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog_cli.errors import ExitCode, PathNotFound
-from kafkalog_cli.output.ndjson import JsonLines, ObjectKind, json_bytes, json_path, json_quoted, json_text
+from kafkalog_cli.output.ndjson import (
+    From,
+    JsonLines,
+    NotRequired,
+    ObjectKind,
+    PathText,
+    json_bytes,
+    json_path,
+    json_quoted,
+    json_text,
+    same_fields,
+)
 from kafkalog_cli.output.stream import ResultStream
 
 
@@ -99,3 +112,56 @@ def test_errors_tell_what_and_where():
     assert (first["path"], first["exit_code"]) == ("/no\n", 10)
     assert (second["kind"], second["position"]) == ("torn", 70)
     assert (second["path"], second["path_b64"]) == ("\ufffd", "/w==")
+
+
+class InnerObject(TypedDict):
+    """An object inside another."""
+
+    path: Annotated[PathText, From("file.path"), "a path"]
+    size: int
+
+
+class OuterObject(TypedDict):
+    """An object with a list, a part that may be null, and a field that may be absent."""
+
+    number: int
+    ratio: Annotated[float | None, From("part.ratio")]
+    inner: list[InnerObject]
+    one: InnerObject | None
+    names: list[PathText] | None
+    extra: NotRequired[Annotated[list[InnerObject], "only with an option"]]
+
+
+def found_inner(path):
+    return SimpleNamespace(file=SimpleNamespace(path=path), size=5, unused=1)
+
+
+def test_an_object_is_filled_as_its_declaration_says():
+    found = SimpleNamespace(
+        number=3,
+        part=None,
+        inner=(found_inner("a"), found_inner("\udc80")),
+        one=None,
+        names=("b", "\udcff"),
+        extra=None,
+    )
+    filled = same_fields(OuterObject, found)
+    assert list(filled) == ["number", "ratio", "inner", "one", "names"]
+    assert json.loads(json_text(filled["inner"])) == [
+        {"path": "a", "size": 5}, {"path": "\ufffd", "path_b64": "gA==", "size": 5}
+    ]  # fmt: skip
+    assert filled["ratio"] is None
+    assert filled["one"] is None
+    assert [type(name) for name in filled["names"] or ()] == [PathText, PathText]
+    found.part, found.one, found.extra = SimpleNamespace(ratio=0.5), found_inner("c"), [{"path": "d", "size": 0}]
+    filled = same_fields(OuterObject, found, number=4, names=None)
+    assert filled == {
+        "number": 4, "ratio": 0.5, "inner": filled["inner"], "one": {"path": "c", "size": 5}, "names": None,
+        "extra": [{"path": "d", "size": 0}],
+    }  # fmt: skip
+
+
+def test_without_a_result_the_fields_are_null_and_a_missing_attribute_is_an_error():
+    assert same_fields(InnerObject, None, size=1) == {"path": None, "size": 1}
+    with pytest.raises(AttributeError, match="size"):
+        same_fields(InnerObject, SimpleNamespace(file=None))

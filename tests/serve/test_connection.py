@@ -1,6 +1,7 @@
 """A connection of `serve` at its limits: what it waits for, and what it sends at once, without a socket."""
 
 import struct
+from types import SimpleNamespace
 
 import pytest
 
@@ -40,7 +41,7 @@ def test_without_time_left_nothing_is_ready(seconds, is_ready):
 
 
 def part(size):
-    return RecordsPart(None, 10, size, 0, None, size)
+    return RecordsPart(None, 10, size, 0, SimpleNamespace(read_ahead=lambda *_: None), size)
 
 
 @pytest.mark.parametrize(("checked", "is_in_memory"), [(4, False), (5, True)])
@@ -60,6 +61,6 @@ def test_one_part_of_records_in_memory_is_sent_with_the_head(count):
     made._checked = lambda *_: memoryview(b"12345")
     made._send = lambda views: sent.append(b"".join(views))
     made._send_in_turn = sent.extend
-    made._read_ahead = lambda _: None
+    made._ahead = None
     made._answer(b"")
     assert sent == (pieces if count > 1 else [b"head" + b"12345" * count])

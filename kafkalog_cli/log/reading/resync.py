@@ -58,22 +58,24 @@ def is_overtaken(  # noqa: PLR0913
         return False
 
 
-def next_good_batch(
+def next_good_batch(  # noqa: PLR0913
     file: ReadableFile,
     position: int,
     limits: Limits = DEFAULT_LIMITS,
     *,
     seven: bool = False,
     broken_at: int | None = None,
+    end: int = MAX_SEGMENT_BYTES,
 ) -> int | None:
     """Return the position of the first batch at or after byte `position` with a right CRC; None if there is none.
 
     A candidate must look like an entry of v0, v1 or v2 (`seven`: of 0.7) before its CRC is computed. The time is linear
     in the file's size, whatever its bytes are. The search ends at the largest size of a segment: a larger file may be a
     hole of any size, and no broker reads it. Ranges that the device cannot read are skipped. `broken_at`: the start of
-    the damaged entry; if it is a compressed set, its messages are not candidates.
+    the damaged entry; if it is a compressed set, its messages are not candidates. `end`: the end of the bytes that are
+    searched for a header.
     """
-    end = min(file.size_bytes, MAX_SEGMENT_BYTES)
+    end = min(file.size_bytes, MAX_SEGMENT_BYTES, end)
     smallest = 4 + MINIMUM_SEVEN_SIZE if seven else LOG_OVERHEAD_BYTES + MINIMUM_ENTRY_SIZE
     enclosing = Enclosing() if broken_at is None else enclosing_entry(file, broken_at, seven=seven)
     find_candidates = seven_candidates if seven else batch_candidates

@@ -146,6 +146,7 @@ class Scan:
     """The batches of one segment file from byte `start` to byte `end` (default: the end of the file).
 
     The file is read in parts of `chunk_bytes`, or larger parts for larger batches. Iterate over the scan for chunks.
+    A second iteration continues after the last chunk of the first.
     Damage does not raise; a device error is a fault with its range. Mirrors FileRecords.batches.
 
     After the iteration, `fault` is the reason why the chain of batches ended (None: the end of the file), and
@@ -199,6 +200,21 @@ class Scan:
             turns.give()
             if self.columns_only:
                 window.keep_buffer()
+
+    def part(self, start: int, end: int) -> "Scan":
+        """Return the scan of the columns of a part of the same file, with the kernels that this scan has chosen."""
+        scan = Scan(
+            self.file, start=start, end=end, limits=self.limits, choice=self._choice, chunk_bytes=self._chunk_bytes
+        )
+        scan.columns_only = True
+        scan._kernels = self._kernels
+        return scan
+
+    def take(self, batches: BatchColumns) -> Chunk:
+        """Return batches that a part has scanned as the next chunk of this scan, which continues after them."""
+        self.valid_bytes = batches.end_position
+        self._note_good(batches)
+        return Chunk(memoryview(b""), int(batches.position[0]), batches, self.generation, self._kernels)
 
     def _chunks(self, window: _Window, turns: _Turns) -> Generator[Chunk, None, None]:
         wanted = self.first_bytes

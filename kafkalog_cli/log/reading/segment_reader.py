@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from kafkalog_cli.log.reading.read_ahead import ChunkBlocks, Work
 
 _HEADERS, _SMALL_BYTES = 256, 4096
+LONG_BYTES = 256 << 20
+"""The fewest bytes that are scanned in strips: their threads take as long as a few MiB."""
 
 
 @unique
@@ -166,8 +168,7 @@ class SegmentReader:
     def batches(self) -> Iterator[BatchColumns]:
         """Yield the batches without their bytes."""
         for chain in self.chains():
-            chain.columns_only = True
-            for chunk in chain:
+            for chunk in columns_of(chain):
                 yield chunk.batches
 
     def run(self) -> SegmentReader:
@@ -238,6 +239,16 @@ class SegmentReader:
         broken_at, seven = scan.good_bytes, scan.generation is Generation.SEVEN
         found = next_good_batch(self.file, broken_at + 1, self.limits, seven=seven, broken_at=broken_at)
         return found if found is not None and found < self._end else None
+
+
+def columns_of(scan: Scan) -> Iterator[Chunk]:
+    """Return the chunks of a scan without their bytes."""
+    scan.columns_only = True
+    if scan.end - scan.start < LONG_BYTES:
+        return iter(scan)
+    from kafkalog_cli.log.reading.strips import in_strips
+
+    return in_strips(scan)
 
 
 def _skipped(begin: int, end: int, fault: Fault) -> Fault:
@@ -316,11 +327,11 @@ def _columns(
     reader: SegmentReader, scan: Scan, base_offset: int | None, records: TakeRecords | None
 ) -> Iterator[BatchColumns]:
     """Yield the batches per chunk. Records of batches with right CRCs are passed on first, if they are wanted."""
-    scan.columns_only = records is None
-    rows = None if records is None else partial(_rows_to_read, base_offset)
-    for chunk, blocks in reader.ahead(scan, rows, strict=True):
+    if records is None:
+        yield from (chunk.batches for chunk in columns_of(scan))
+        return
+    for chunk, blocks in reader.ahead(scan, partial(_rows_to_read, base_offset), strict=True):
         for block in blocks:
-            assert records is not None
             records(block)
         yield chunk.batches
 

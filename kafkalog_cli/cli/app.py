@@ -17,6 +17,7 @@ from kafkalog_cli.cli.plain_parser import NotPlainError, plain_call
 from kafkalog_cli.disk.kernels import COMPILING
 from kafkalog_cli.errors import ExitCode, KafkalogError, next_step
 from kafkalog_cli.output.messages import Messages
+from kafkalog_cli.output.stream import OutputFailed
 
 _COMPLETION = "_KAFKALOG_COMPLETE"
 """The variable with which a shell asks for completions."""
@@ -54,11 +55,10 @@ def _run(argv: list[str], environment: Environment) -> int:
         return _closed_pipe(environment)
     except KeyboardInterrupt:
         return int(ExitCode.INTERRUPTED)
+    except OutputFailed as failed:
+        return _os_error(failed.error, environment)
     except OSError as error:
-        code = ExitCode.NO_SPACE if error.errno == errno.ENOSPC else ExitCode.FAILURE
-        step = "" if error.filename is None else next_step(error)
-        _tell(environment, "os-error", _os_error_text(error), code, step)
-        return int(code)
+        return _os_error(error, environment)
     except Exception as error:
         return _unexpected(error, environment)
 
@@ -155,6 +155,14 @@ def _unexpected(error: Exception, environment: Environment) -> int:
 def _tell(environment: Environment, kind: str, text: str, code: ExitCode, step: str = "") -> None:
     """Report a message about the whole run, as a line of text or as a JSON object."""
     Messages(environment.stderr, as_json=environment.wants_json).tell(kind, text, exit_code=code, next_step=step)
+
+
+def _os_error(error: OSError, environment: Environment) -> int:
+    """Report an error of the operating system; return the exit code."""
+    code = ExitCode.NO_SPACE if error.errno == errno.ENOSPC else ExitCode.FAILURE
+    step = "" if error.filename is None else next_step(error)
+    _tell(environment, "os-error", _os_error_text(error), code, step)
+    return int(code)
 
 
 def _os_error_text(error: OSError) -> str:

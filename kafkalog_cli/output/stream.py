@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from io import RawIOBase
 from typing import Any, BinaryIO, NamedTuple
@@ -13,10 +14,19 @@ FLUSH_CHARACTERS = 1 << 16
 _USUAL_COLUMNS = 80
 
 
+class OutputFailed(Exception):
+    """An error of the stream where output goes. It is not an OSError, since those are reported as errors of a log."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
 class ResultStream:
     """Gathers text and writes it in large blocks (the JVM tool spends its time on one flushed write per line).
 
     Text is UTF-8; surrogate escapes from file names are written as the original bytes.
+    A write raises BrokenPipeError if the reader is gone, else OutputFailed.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -35,18 +45,32 @@ class ResultStream:
     def write_bytes(self, data: memoryview | bytes) -> None:
         """Append bytes that are rendered already."""
         self._drain()
-        self._stream.write(data)
+        with _output_errors():
+            self._stream.write(data)
 
     def flush(self) -> None:
         """Flush everything to the operating system."""
         self._drain()
-        self._stream.flush()
+        with _output_errors():
+            self._stream.flush()
 
     def _drain(self) -> None:
         if self._parts:
-            self._stream.write("".join(self._parts).encode("utf-8", "surrogateescape"))
+            with _output_errors():
+                self._stream.write("".join(self._parts).encode("utf-8", "surrogateescape"))
             self._parts.clear()
             self._characters = 0
+
+
+@contextmanager
+def _output_errors() -> Iterator[None]:
+    """Re-raise an OSError as OutputFailed. BrokenPipeError is not changed."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputFailed(error) from error
 
 
 class Undisturbed(RawIOBase):

@@ -199,7 +199,8 @@ def _raised(trace: str) -> KafkalogError:
     if number is not None:
         reason = message[number.end() :]
         if int(number[1]) in _NO_ROOM:
-            return NoSpace(path=reason.rpartition(": ")[2].strip("'") or "a task", reason="a task of Spark wrote to it")
+            _, _, path = reason.partition(": ")
+            return NoSpace(path=path.strip("'") or "the output", reason="a task of Spark wrote to it")
         return KafkalogError(reason=reason)
     return KafkalogError(reason=f"a task of Spark failed: {kind}: {_first_line(message)}")
 

@@ -5,6 +5,7 @@ import shlex
 
 import pytest
 
+from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind
 from tests.cli.test_every_next_step import (
     ALL,
@@ -19,7 +20,8 @@ from tests.cli.test_every_next_step import (
     kafkalog,
     sound,
 )
-from tests.support.logs import BASE_TIME_MS, R, batch_v2
+from tests.support.logs import BASE_TIME_MS, R, batch_v2, write_segment
+from tests.support.watched_fs import FailingFilesystem
 
 
 def salvaged(command, fs=None):
@@ -103,3 +105,22 @@ def test_a_swap_file_gives_what_the_segments_lack(tmp_path, monkeypatch, in_plac
     assert (code, "lost" in out) == (0, False), (out, err)
     copies = {path.name: path.read_bytes() for path in (tmp_path / "copies" / "topic-0").glob("*.log")}
     assert copies == {f"{base:020}.log": log(*offsets) for base, offsets in copied.items()}
+
+
+def test_no_room_for_the_copy_advises_nothing_about_the_copy(tmp_path):
+    """The incomplete copy is removed, so that no command can purge it."""
+    partition = tmp_path / "t-0"
+    partition.mkdir()
+    data = batch_v2([R(0, BASE_TIME_MS, b"k", b"v")])
+    write_segment(partition, 0, [(data, 0, BASE_TIME_MS)])
+    tried = 0
+    for number in range(40):
+        fs = FailingFilesystem(RealFilesystem(), "ENOSPC", number, for_ever=True)
+        code, _, err = kafkalog("recover", partition, "--salvage", tmp_path / f"copies-{number}", fs=fs)
+        if not fs.fired:
+            break
+        tried += 1
+        assert code == 13, (number, err)
+        assert "purge" not in err, (number, err)
+        assert "make room, or write to another disk" in err, (number, err)
+    assert tried > 3

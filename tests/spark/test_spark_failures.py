@@ -80,6 +80,9 @@ def test_what_the_system_said():
     full = told(TRACE.format("OSError: [Errno 28] No space left on device: '/out/x.parquet'"))
     assert (type(full), full.exit_code) == (NoSpace, ExitCode.NO_SPACE)
     assert str(full).startswith("/out/x.parquet: no space left")
+    nameless = told(TRACE.format("OSError: [Errno 28] No space left on device"))  # of a write: it names no file
+    assert str(nameless).startswith("the output: no space left")
+    assert str(full).startswith("/out/x.parquet: no space left")
     refused = told(TRACE.format("PermissionError: [Errno 13] Permission denied: '/out'"))
     assert (type(refused), str(refused)) == (KafkalogError, "Permission denied: '/out'")
 

@@ -394,4 +394,6 @@ def make_target(fs: WritableFilesystem, target: str) -> None:
             fs.make_directory(target)
             sync_parent(fs, target.rstrip("/"))
     except OSError as error:
-        raise of_the_system(target, error) from error
+        told = of_the_system(target, error)
+        told.has_no_partition = True
+        raise told from error

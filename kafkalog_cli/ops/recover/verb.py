@@ -252,7 +252,9 @@ def _salvage(work: Work, request: SalvageRequest) -> Copied:
     try:
         return Copied(partition, salvage(work.fs, partition, target, settings), work.settings.metadata_option)
     except OSError as error:
-        raise of_the_system(target, error) from error
+        told = of_the_system(target, error)
+        told.has_no_partition = str(told.details["path"]).startswith(target)  # nothing to purge in an incomplete copy
+        raise told from error
 
 
 SALVAGE = Verb("salvage", _salvage, changes=False)

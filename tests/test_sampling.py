@@ -176,8 +176,11 @@ def test_a_share_that_is_none(suite, share):
 
 def test_the_tests_of_a_file_or_group_go_to_one_worker(pytester):
     scheduler = pytest_xdist_make_scheduler(pytester.parseconfig("--tx=popen", "--dist=loadgroup"), None)
-    names = ["a/b.py::test[x::y@z]", "a/b.py::C::test", "a/b.py::test_b@spark", "c.py::test@spark"]
-    assert [*map(scheduler._split_scope, names)] == ["a/b.py", "a/b.py", "spark", "spark"]
+    names = ["a/b.py::test[x::y@z]", "a/b.py::C::test", "a/b.py::test_b@broker", "c.py::test@broker"]
+    assert [*map(scheduler._split_scope, names)] == ["a/b.py", "a/b.py", "broker", "broker"]
+    groups = {(file, scheduler._split_scope(f"{file}.py::{test}@spark")) for file in "abcdef" for test in ("x", "y")}
+    assert len(groups) == len("abcdef")  # the tests of a file stay together
+    assert {group for _, group in groups} == {"spark 0", "spark 1"}
     assert pytest_xdist_make_scheduler(pytester.parseconfig("--tx=popen", "--dist=load"), None) is None
 
 

@@ -4,12 +4,17 @@ With `--dist loadgroup` alone, xdist gives each other test to any worker. Both w
 before each of 12,000 tests.
 
 Groups are handed out first, as they start brokers and Spark, which take long; the others follow by their number of tests. So no worker
-has a long group left when the others have ended.
+has a long group left when the others have ended. The tests with Spark are two groups, by file: as one they take longer than all others
+together, and as more they start more sessions.
 """
 
 from __future__ import annotations
 
+import zlib
+
 import pytest
+
+SPARK_GROUPS = 2
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -20,8 +25,10 @@ def pytest_xdist_make_scheduler(config, log):
 
     class ByFile(LoadGroupScheduling):
         def _split_scope(self, nodeid):
-            group = super()._split_scope(nodeid)
-            return nodeid.partition("::")[0] if group == nodeid else group
+            group, file = super()._split_scope(nodeid), nodeid.partition("::")[0]
+            if group == "spark":
+                return f"spark {zlib.adler32(file.encode()) % SPARK_GROUPS}"
+            return file if group == nodeid else group
 
         def _assign_work_unit(self, node):
             longest = max(self.workqueue, key=lambda scope: (not scope.endswith(".py"), len(self.workqueue[scope])))

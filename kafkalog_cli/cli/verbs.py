@@ -21,7 +21,7 @@ from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines, PathText
 from kafkalog_cli.output.progress import Progress, beside
 from kafkalog_cli.output.stream import ResultStream, Undisturbed, paint_of, printable
-from kafkalog_cli.output.views import FAILED, FAILURES, Detail, RunCounts, View
+from kafkalog_cli.output.views import FAILED, FAILURES, Detail, RunCounts, RunMetrics, View, metrics_text
 
 if TYPE_CHECKING:
     from kafkalog_cli.log.partition import Partition
@@ -55,8 +55,6 @@ class VerbRun:
         return int(summary.code)
 
     def _write_metrics(self, path: str, summary: Summary, partitions: int) -> None:
-        from kafkalog_cli.output.views import RunMetrics, metrics_text
-
         session, context = self.session, self.session.context
         counts = self.printer.counts(partitions)
         counts["failed_partitions"] = summary.failed + self.printer.refused

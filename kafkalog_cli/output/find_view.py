@@ -1,14 +1,20 @@
-"""Found records as text: a line per record, as `read` prints it after its partition and offset, as ripgrep does."""
+"""Found records, as text or NDJSON. In text, a line has the partition and offset before the record, as in ripgrep."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.find.conditions import Conditions
 from kafkalog_cli.ops.find.context import FoundBlock
+from kafkalog_cli.ops.find.partition_search import SearchedPartition
 from kafkalog_cli.output.decoded_values import DecodedValues
+from kafkalog_cli.output.ndjson import Count, ObjectKind, PathText
 from kafkalog_cli.output.read_printer import NULL, ReadText
 from kafkalog_cli.output.stream import Paint, ResultStream, printable
+
+if TYPE_CHECKING:
+    from kafkalog_cli.output.record_json import RecordJson
 
 _CONTINUATION = range(0x80, 0xC0)
 GAP_LINE = "--\n"
@@ -91,3 +97,33 @@ def _whole_characters(data: bytes, begin: int, end: int) -> tuple[int, int]:
 
 def _escaped(data: bytes) -> str:
     return printable(data.decode("utf-8", "replace"))
+
+
+class MatchCountObject(TypedDict):
+    """The number of matching records of a partition, with `find --count`."""
+
+    topic: PathText
+    partition: Annotated[int, "-1: the directory's name has no number"]
+    path: PathText
+    matches: Count
+
+
+MATCH_COUNT = ObjectKind("kafkalog.match-count/1", MatchCountObject)
+
+
+def match_count(searched: SearchedPartition) -> MatchCountObject:
+    """Return the object of a partition."""
+    partition = searched.partition
+    return {
+        "topic": PathText(partition.topic),
+        "partition": partition.number,
+        "path": PathText(partition.path),
+        "matches": searched.matches,
+    }
+
+
+def write_marked(out: ResultStream, text: "RecordJson", block: RecordBlock, *, is_match: bool) -> None:
+    """Write the lines of records, each with the member `match`. Large lines come in pieces."""
+    end = f',"match":{"true" if is_match else "false"}}}\n'
+    for piece in text.block(block):
+        out.write(piece[:-2] + end if piece.endswith("}\n") else piece)

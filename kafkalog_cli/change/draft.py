@@ -6,7 +6,6 @@ import copy
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import TypeGuard
 
 from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put
@@ -338,9 +337,7 @@ class _DraftedFile:
     def __enter__(self) -> _DraftedFile:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def read_into(self, position: int, buffer: memoryview) -> int:

@@ -128,7 +128,8 @@ class Printer:
         self._undisturbed = Undisturbed(stdout) if verb.changes else None
         if self._undisturbed is not None:  # a verb that changes logs continues if the reader is gone
             stdout, stderr = cast(BinaryIO, self._undisturbed), cast(BinaryIO, Undisturbed(stderr))
-        self._progress = Progress(stderr, verb.name, as_json=as_json, clock=environment.clock)
+        progress = self._progress = Progress(stderr, verb.name, as_json=as_json, clock=environment.clock)
+        self.begin, self.expect_more, self.advance = progress.begin, progress.expect_more, progress.advance
         self.out = ResultStream(beside(self._progress, stdout))
         self._json = JsonLines(self.out) if as_json else None
         self._messages = Messages(beside(self._progress, stderr), as_json=as_json)
@@ -150,18 +151,6 @@ class Printer:
     def working(self) -> AbstractContextManager[object]:
         """See Observer."""
         return self._progress
-
-    def begin(self, work: str, total_bytes: int | None) -> None:
-        """See Observer."""
-        self._progress.begin(work, total_bytes)
-
-    def expect_more(self, size_bytes: int) -> None:
-        """See Observer."""
-        self._progress.expect_more(size_bytes)
-
-    def advance(self, size_bytes: int, subject: str = "") -> None:
-        """See Observer."""
-        self._progress.advance(size_bytes, subject)
 
     def report(self, note: Note) -> None:
         """See Observer."""

@@ -9,7 +9,6 @@ from datetime import datetime
 from functools import partial
 from os import PathLike, fspath
 from threading import Thread
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.disk.fs import RealFilesystem
@@ -307,9 +306,7 @@ class LogServer:
             self._stack = opened.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
         for note in self.notes:
             warn(note.message, note.path)

@@ -74,16 +74,13 @@ class FoundText:
 
     def lines(self, block: RecordBlock, *, is_match: bool) -> Iterator[bytes]:
         """Yield the lines of records; that of a large record comes in pieces."""
-        rows, begin = block.records.rows(), 0
         text = self._text if is_match else self._plain
         sign = ":" if is_match else "-"
         name = self._paint.heading(self._name)
-        for batch, end in zip(block.batches.rows(block.first_row, block.end_row), block.record_ends, strict=True):
-            for _ in range(begin, int(end)):
-                row = next(rows)
+        for batch, rows in block.batch_rows():
+            for row in rows:
                 yield f"{name}:{row[0]}{sign}".encode("utf-8", "surrogateescape")
                 yield from text.line(block.buffer, row, batch)
-            begin = int(end)
 
 
 def _whole_characters(data: bytes, begin: int, end: int) -> tuple[int, int]:

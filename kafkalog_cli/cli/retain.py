@@ -80,8 +80,6 @@ def _free(  # noqa: PLR0913, PLR0917
 
     `room` has the values of --free-bytes, --keep-bytes and --keep-ms.
     """
-    from dataclasses import replace
-
     from kafkalog_cli.cli.verbs import begin
     from kafkalog_cli.ops.option_values import parse_size_bytes
     from kafkalog_cli.ops.retain.free import FreeRequest
@@ -97,7 +95,7 @@ def _free(  # noqa: PLR0913, PLR0917
     freeing = Freeing(session, request, wanted_bytes, options.dry_run)
     summary = run.run(request, partitions, freeing.add)
     if summary.code is not ExitCode.INTERRUPTED:
-        summary = replace(summary, code=freeing.run(summary.codes), failed=summary.failed + len(freeing.failed_paths))
+        summary = summary._replace(code=freeing.run(summary.codes), failed=summary.failed + len(freeing.failed_paths))
     for freed in freeing.results():
         run.printer.show(freed)
     return run.finish(summary, partitions)

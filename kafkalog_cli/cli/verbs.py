@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from kafkalog_cli.cli.environment import Consent, Environment
 from kafkalog_cli.cli.session_groups import Printing
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.log.partition import Partition
 
 
-@dataclass(frozen=True, slots=True)
-class VerbRun:
+class VerbRun(NamedTuple):
     """A session, the printer of its results, and the file of --metrics (None: not wanted)."""
 
     session: Session

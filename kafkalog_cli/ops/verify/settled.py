@@ -105,7 +105,7 @@ def _with_unused_entries(fs: Filesystem, result: Verification) -> Verification:
         kind = _IN_LAST_INDEX.get(one.kind)
         if kind is None or not may_have_unused_entries(fs, one.path):
             return one
-        return replace(one, kind=kind, broker_effect=f"none is known: {MAY_BE_UNUSED}", next_step=_LATER)
+        return one._replace(kind=kind, broker_effect=f"none is known: {MAY_BE_UNUSED}", next_step=_LATER)
 
     findings = tuple(lowered(one) for one in result.findings)
     return result if findings == result.findings else replace(result, findings=findings)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from kafkalog_cli.cli.environment import Consent, Environment
@@ -81,7 +80,7 @@ def begin(  # noqa: PLR0913, PLR0917
     """
     interruptions = Interruptions()
     printer = Printer(environment, verb, view, printing, interruptions, is_dry_run=options.dry_run)
-    planned = replace(options, dry_run=options.dry_run or only_plans)
+    planned = options._replace(dry_run=options.dry_run or only_plans)
     session = Session(verb, environment.context, planned, printer, interruptions=interruptions, argv=environment.argv)
     return VerbRun(session, printer, None if options.dry_run else metrics)
 

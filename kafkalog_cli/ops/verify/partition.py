@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, unique
 from functools import partial
+from typing import NamedTuple
 
 from kafkalog_cli.disk.names import OWN_DIRECTORY, DirectoryKind, FileKind
 from kafkalog_cli.errors import ExitCode
@@ -110,8 +111,7 @@ class Verification:
         return sum(found.severity is severity for found in self.findings)
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyTask:
+class VerifyTask(NamedTuple):
     """A partition to verify, with what is known of its log directory and topic.
 
     `wanted` names the files to verify (None: all). `elsewhere` are findings about other directories of the same
@@ -123,7 +123,7 @@ class VerifyTask:
     level: Level
     now_ms: int
     root: LogDirRoot | None = None
-    facts: TopicFacts = field(default_factory=TopicFacts)
+    facts: TopicFacts = TopicFacts()
     elsewhere: tuple[Finding, ...] = ()
     wanted: frozenset[str] | None = None
     advance: Advance | None = None

@@ -11,9 +11,10 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import count
+from typing import NamedTuple
 
 from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put, Staged, attributes_of_new, check_changes
 from kafkalog_cli.change.checkpoint_lines import LineEdit, change_lines
@@ -48,8 +49,7 @@ from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES
 _orders = count(1)
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointEdits:
+class CheckpointEdits(NamedTuple):
     """The partition's lines in the checkpoints of `log_dir` as they will be after the changes."""
 
     log_dir: str
@@ -227,7 +227,7 @@ class _Application:
                 put[change.name] = found
             elif found.kind is ChangeKind.MOVE and found.origin is None:
                 new = put[str(found.new_name)] = put.pop(change.name)
-                found = replace(found, to_bytes=new.to_bytes, mtime_ns=new.mtime_ns)
+                found = found._replace(to_bytes=new.to_bytes, mtime_ns=new.mtime_ns)
             planned.append(found)
         return tuple(planned)
 
@@ -259,7 +259,7 @@ class _Application:
         kept = f"{at:04d}.cut"
         with closing(read_pieces(self._fs, path, change.to_bytes, change.from_bytes)) as pieces:
             _, sha256 = self._write(kept, pieces, self._fs.attributes(path))
-        return replace(planned, kept=kept, sha256=sha256)
+        return planned._replace(kept=kept, sha256=sha256)
 
     def _stage_drop(self, at: int, change: Drop, path: str) -> PlannedChange:
         """Keep the file under a second name, which is on the disk before the first name is removed.

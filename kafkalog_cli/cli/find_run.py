@@ -70,7 +70,7 @@ class FindRun:
         chosen = select_partitions(environment.fs, options.paths, options.topics.selection)
         paths = [partition.path for partition in chosen]
         decoder = decoder_of(options.contents.decoding, environment.fs, paths, self._messages)
-        self._output = replace(self._output, decoder=decoder)
+        self._output = self._output._replace(decoder=decoder)
         self._request = replace(self._request, decoder=decoder)
         LockWarnings(environment.fs, self._messages.report).about_partitions(*paths)
         done: list[SearchedPartition] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.session.options import SessionOptions
 
 
-@dataclass(frozen=True, slots=True)
-class LsRequest:
+class LsRequest(NamedTuple):
     """The options of one run. `segments`: a row per segment, not per partition; `transactions`: search for them.
 
     `usage` is set if the question is what fills the disk.
@@ -175,8 +174,7 @@ def _code(faults: Iterable[LocatedFault]) -> ExitCode:
     return ExitCode.CORRUPTION if any(severities) else ExitCode.WARNINGS
 
 
-@dataclass(frozen=True, slots=True)
-class UsageOptions:
+class UsageOptions(NamedTuple):
     """`planning` are the options under which retention and compaction are planned, None if nothing is planned."""
 
     topics: bool

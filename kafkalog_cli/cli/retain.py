@@ -1,6 +1,5 @@
 """`kafkalog retain`: remove the segments past retention, or make room on a full disk."""
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -96,7 +95,7 @@ def _free(  # noqa: PLR0913, PLR0917
     freeing = Freeing(session, request, wanted_bytes, options.dry_run)
     summary = run.run(request, partitions, freeing.add)
     if summary.code is not ExitCode.INTERRUPTED:
-        summary = replace(summary, code=freeing.run(summary.codes), failed=summary.failed + len(freeing.failed_paths))
+        summary = summary._replace(code=freeing.run(summary.codes), failed=summary.failed + len(freeing.failed_paths))
     for freed in freeing.results():
         run.printer.show(freed)
     return run.finish(summary, partitions)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from kafkalog_cli.cli.environment import Consent, Environment
 from kafkalog_cli.cli.session_groups import Printing
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.log.partition import Partition
 
 
-@dataclass(frozen=True, slots=True)
-class VerbRun:
+class VerbRun(NamedTuple):
     """A session, the printer of its results, and the file of --metrics (None: not wanted)."""
 
     session: Session
@@ -80,7 +78,7 @@ def begin(  # noqa: PLR0913, PLR0917
     """
     interruptions = Interruptions()
     printer = Printer(environment, verb, view, printing, interruptions, is_dry_run=options.dry_run)
-    planned = replace(options, dry_run=options.dry_run or only_plans)
+    planned = options._replace(dry_run=options.dry_run or only_plans)
     session = Session(verb, environment.context, planned, printer, interruptions=interruptions, argv=environment.argv)
     return VerbRun(session, printer, None if options.dry_run else metrics)
 

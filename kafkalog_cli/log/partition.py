@@ -3,7 +3,6 @@
 import errno
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.disk.directory_contents import (
@@ -33,8 +32,7 @@ MAX_SEGMENT_BYTES = (1 << 31) - 1
 """The largest size of a segment: FileRecords refuses a larger file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """One segment. `log` is its `.log` file (`.kafka` in Kafka 0.7); a missing index is None.
 
     `base_offset` is the number in the file name: an offset, or a byte position in Kafka 0.7 (`is_seven`).
@@ -55,8 +53,7 @@ class PartitionFile(NamedTuple):
     status: FileStatus
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
+class Partition(NamedTuple):
     """The contents of a partition directory.
 
     `segments` are sorted by base offset. `snapshots` are producer snapshots without a work suffix.
@@ -296,8 +293,7 @@ class PartitionPath(NamedTuple):
     directory: DirectoryName
 
 
-@dataclass(frozen=True, slots=True)
-class LogDir:
+class LogDir(NamedTuple):
     """A log directory: partitions in the order of topic, number and name; root files by kind; all other entries."""
 
     path: str

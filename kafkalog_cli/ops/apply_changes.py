@@ -168,7 +168,7 @@ def is_sound(fs: Filesystem, path: str, settings: LoadSettings, since: int | Non
     from kafkalog_cli.ops.recover.repair import Scope, plan_repair  # a heavy import that most runs do not need
 
     # Room for all entries: an index that was filled under another setting is not a fault.
-    roomy = replace(settings, segment_index_bytes=max(settings.segment_index_bytes, _ROOM_BYTES))
+    roomy = settings._replace(segment_index_bytes=max(settings.segment_index_bytes, _ROOM_BYTES))
     draft, partition = Draft(fs, path), open_partition(fs, path)
     again = plan_repair(draft, partition, StartState(is_clean=False), roomy, Scope(since=since, with_inexact=False))
     return not again.is_refused and not again.changes and again.exit_code is not ExitCode.CORRUPTION

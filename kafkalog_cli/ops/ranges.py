@@ -1,8 +1,9 @@
 """Ranges of offsets, times and keys: finds the bytes of a segment that may contain a range, and cuts records to it."""
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby, pairwise, zip_longest
+from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.disk.names import offset_of_file_name
@@ -17,8 +18,7 @@ from kafkalog_cli.log.segment_search import SegmentIndexes, first_batch_reaching
 _FEW_RECORDS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(NamedTuple):
     """A range of records. `from_offset` and `since_ms` are inclusive, `to_offset` and `until_ms` exclusive.
 
     None means no limit. `key`: only records with this key. Times are in epoch milliseconds. A batch is in the range if

@@ -243,8 +243,7 @@ _ESCAPED_TOO = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
+class Rendered(NamedTuple):
     """A field's value as JSON text, in pieces that are made when they are written."""
 
     pieces: Iterable[str]

@@ -624,6 +624,15 @@ def _(corpus):
     return [PARTITION, "--against", DISK / "topic-1"]
 
 
+@case("not-compared", after=[PARTITION, "--against", OTHER / "topic-0"])
+def _(corpus):
+    """All files of the only segment were removed."""
+    argv = replicas()
+    for path in PARTITION.glob(f"{0:020}.*"):
+        path.unlink()
+    return argv
+
+
 # ---- the machine
 
 

@@ -203,6 +203,9 @@ def test_empty_and_missing_logs(tmp_path):
     result = compared(empty, full)
     assert kinds(result) == [BEHIND, UNCOMPARED]
     assert result.findings[1].message == f"not compared: the log of {empty} has no valid batch"
+    for finding in (result.findings[1], compared(full, empty).findings[1]):
+        assert finding.path == str(empty)
+        assert f"`cp -a {full} PATH`" in finding.next_step
     assert result.more_complete is result.theirs
     other = tmp_path / "c" / "topic-0"
     other.mkdir(parents=True)

@@ -1,7 +1,6 @@
 """Reads `__cluster_metadata` as a broker does when it starts: the newest snapshot, then the log after it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
@@ -70,8 +69,7 @@ class QuorumLeader(NamedTuple):
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterMetadata:
+class ClusterMetadata(NamedTuple):
     """The state of a cluster in this replica of the metadata log.
 
     `topics` are by name, `configs` by (resource type, resource name). `end_offset` is the offset of the next record.
@@ -248,7 +246,7 @@ class _Replay:
         try:
             return parts_to_replay(self._fs, segments, start)
         except (KafkalogError, OSError):
-            return parts_to_replay(self._fs, [replace(segment, offset_index=None) for segment in segments], start)
+            return parts_to_replay(self._fs, [segment._replace(offset_index=None) for segment in segments], start)
 
     def result(self, path: str, snapshot: SnapshotId | None, *, is_complete: bool) -> ClusterMetadata:
         """Return the state after the replay."""

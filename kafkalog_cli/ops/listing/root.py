@@ -26,8 +26,7 @@ from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS, OddFile, odd_files
 ValueT = TypeVar("ValueT")
 
 
-@dataclass(frozen=True, slots=True)
-class LocatedFault:
+class LocatedFault(NamedTuple):
     """A fault, and the file or directory that has it.
 
     `is_corruption`: the bad bytes are before the end of the log, not at its tail or in a file beside it.

@@ -100,7 +100,7 @@ def compare(  # noqa: PLR0913, PLR0917
     if not missing and (states[0].only_here or states[1].only_here):
         found.append(_gone(*states))
     if not shared and difference is None and not (states[0].is_empty and states[1].is_empty):
-        found.append(not_compared(ours.path, _nothing_shared(*states)))
+        found.append(_nothing_shared(*states))
     return Comparison(*states, None if difference is None else difference.offset, tuple(found), bool(shared))
 
 
@@ -124,17 +124,23 @@ class ReplicaPolicy:
         return ReplicaPolicy(any(known) if known else None, max(self.log_start, other.log_start))
 
 
-def not_compared(path: str, why: str) -> Finding:
+def not_compared(path: str, why: str, next_step: str = "") -> Finding:
     """Return a finding that says why nothing was compared."""
-    return finding(FindingKind.NOT_COMPARED, path, f"not compared: {why}")
+    return finding(FindingKind.NOT_COMPARED, path, f"not compared: {why}", next_step=next_step)
 
 
-def _nothing_shared(ours: ReplicaState, theirs: ReplicaState) -> str:
-    empty = [state.path for state in (ours, theirs) if state.is_empty]
-    if empty:
-        return f"the log of {empty[0]} has no valid batch"
+def _nothing_shared(ours: ReplicaState, theirs: ReplicaState) -> Finding:
+    for here, there in ((ours, theirs), (theirs, ours)):
+        if here.is_empty:
+            return not_compared(here.path, f"the log of {here.path} has no valid batch", _restored_from(there.path))
     ranges = (f"{state.start_offset} to {state.end_offset}" for state in (ours, theirs))
-    return "the logs have no batch in common: offsets " + " and ".join(ranges)
+    return not_compared(ours.path, "the logs have no batch in common: offsets " + " and ".join(ranges))
+
+
+def _restored_from(path: str) -> str:
+    """Return the steps that give a directory (PATH) the records that its other replica, at `path`, has."""
+    restore = f"`mv -nT PATH PATH_AWAY` and `cp -a {shell_word(path)} PATH` restore it from the other"
+    return f"if the other replica is in sync, {REPLICATE}. Else, {restore}"
 
 
 def _cannot_compare(fs: Filesystem, ours: Partition, theirs: Partition) -> str:
@@ -307,8 +313,7 @@ def _missing(here: ReplicaSide, there: ReplicaSide, policy: ReplicaPolicy) -> It
         message += f"; {lost.ranges} gaps of {lost.offsets} offsets in all"
     expected, got = f"batches with offsets {lost.first} to {lost.last}", "no batch"
     offsets = (lost.first, lost.last)
-    restore = f"`mv -nT PATH PATH_AWAY` and `cp -a {shell_word(there.path)} PATH` restore it from the other"
-    step = f"if the other replica is in sync, {REPLICATE}. Else, {restore}"
+    step = _restored_from(there.path)
     yield finding(
         FindingKind.RECORDS_MISSING, here.path, message, expected=expected, got=got, offsets=offsets, next_step=step
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import tempfile
 from collections.abc import Iterable, Iterator
-from types import TracebackType
 from typing import NamedTuple, TypeGuard
 
 from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put
@@ -335,9 +334,7 @@ class _DraftedFile:
     def __enter__(self) -> _DraftedFile:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def read_into(self, position: int, buffer: memoryview) -> int:

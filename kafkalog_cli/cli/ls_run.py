@@ -15,8 +15,9 @@ from kafkalog_cli.ops.listing.root import LocatedFault, LogDirRoot
 from kafkalog_cli.ops.listing.usage import Freeable, SortKey, Usage, by_log_dir, by_topic, in_order, usage_of
 from kafkalog_cli.ops.selection import Selection, expand, nothing_selected
 from kafkalog_cli.ops.session.observer import lock_sentence
-from kafkalog_cli.output.listing import ListingText
-from kafkalog_cli.output.listing_json import ListingJson
+from kafkalog_cli.output.listing import ListingText, UsageText
+from kafkalog_cli.output.listing_json import ListingJson, UsageJson
+from kafkalog_cli.output.listing_records import PARTITION
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.stream import ResultStream
@@ -249,7 +250,6 @@ class UsageRun:
         from kafkalog_cli.cli.session_groups import Printing
         from kafkalog_cli.cli.verbs import begin
         from kafkalog_cli.ops.listing.freeable import FREEABLE, freeable_of
-        from kafkalog_cli.output.listing_records import PARTITION
         from kafkalog_cli.output.views import View
 
         output = OutputFormat.TEXT if self._lines is None else OutputFormat.JSON
@@ -272,14 +272,10 @@ class UsageRun:
         topics = by_topic(rows, options.sort)
         self._total = sum(log_dirs.values(), Usage())
         if self._lines is not None:
-            from kafkalog_cli.output.listing_json import UsageJson
-
             json = UsageJson(self._lines)
             json.topics(topics) if options.topics else json.partitions(in_order(rows, options.sort))
             json.end(self._roots, log_dirs)
             return
-        from kafkalog_cli.output.listing import UsageText
-
         text = UsageText(self._out, shows_freeable=options.planning is not None)
         if options.topics:
             text.topics(topics)

@@ -21,6 +21,7 @@ from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.output.kcat_text import KcatText, Token, parse_kcat_format
 from kafkalog_cli.output.kernels import JSON_FROM_BATCHES, READ_RECORDS
 from kafkalog_cli.output.messages import Messages
+from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.read_printer import FIELDS, CompiledReadText, ReadPrinter, ReadText, RecordPrinter, write_fetch
 from kafkalog_cli.output.stream import ResultStream
 
@@ -180,8 +181,6 @@ class ReadRun:
         )  # fmt: skip
 
     def _write_summary(self, code: ExitCode, *, is_single: bool, is_cut: bool) -> None:
-        from kafkalog_cli.output.ndjson import JsonLines
-
         if is_single:
             JsonLines(self._out).summary(code, **self._reads[0].counts())
             return

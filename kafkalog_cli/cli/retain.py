@@ -8,6 +8,7 @@ from kafkalog_cli.cli.groups import Topics
 from kafkalog_cli.cli.options import Delay, Keep, Metrics, PartitionPaths, delay_ms_of
 from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, SettingSources, session_options
 from kafkalog_cli.errors import ExitCode, UsageError
+from kafkalog_cli.ops.option_values import parse_size_bytes
 
 if TYPE_CHECKING:
     from kafkalog_cli.cli.environment import Environment
@@ -81,7 +82,6 @@ def _free(  # noqa: PLR0913, PLR0917
     `room` has the values of --free-bytes, --keep-bytes and --keep-ms.
     """
     from kafkalog_cli.cli.verbs import begin
-    from kafkalog_cli.ops.option_values import parse_size_bytes
     from kafkalog_cli.ops.retain.free import FreeRequest
     from kafkalog_cli.ops.retain.freeing import FREE, Freeing
     from kafkalog_cli.output.retain_view import free_view

@@ -20,7 +20,7 @@ from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines, PathText
 from kafkalog_cli.output.progress import Progress, beside
 from kafkalog_cli.output.stream import ResultStream, Undisturbed, paint_of, printable
-from kafkalog_cli.output.views import FAILED, FAILURES, Detail, RunCounts, View
+from kafkalog_cli.output.views import FAILED, FAILURES, Detail, RunCounts, RunMetrics, View, metrics_text
 
 if TYPE_CHECKING:
     from kafkalog_cli.log.partition import Partition
@@ -53,8 +53,6 @@ class VerbRun(NamedTuple):
         return int(summary.code)
 
     def _write_metrics(self, path: str, summary: Summary, partitions: int) -> None:
-        from kafkalog_cli.output.views import RunMetrics, metrics_text
-
         session, context = self.session, self.session.context
         counts = self.printer.counts(partitions)
         counts["failed_partitions"] = summary.failed + self.printer.refused
@@ -128,7 +126,8 @@ class Printer:
         self._undisturbed = Undisturbed(stdout) if verb.changes else None
         if self._undisturbed is not None:  # a verb that changes logs continues if the reader is gone
             stdout, stderr = cast(BinaryIO, self._undisturbed), cast(BinaryIO, Undisturbed(stderr))
-        self._progress = Progress(stderr, verb.name, as_json=as_json, clock=environment.clock)
+        progress = self._progress = Progress(stderr, verb.name, as_json=as_json, clock=environment.clock)
+        self.begin, self.expect_more, self.advance = progress.begin, progress.expect_more, progress.advance
         self.out = ResultStream(beside(self._progress, stdout))
         self._json = JsonLines(self.out) if as_json else None
         self._messages = Messages(beside(self._progress, stderr), as_json=as_json)
@@ -150,18 +149,6 @@ class Printer:
     def working(self) -> AbstractContextManager[object]:
         """See Observer."""
         return self._progress
-
-    def begin(self, work: str, total_bytes: int | None) -> None:
-        """See Observer."""
-        self._progress.begin(work, total_bytes)
-
-    def expect_more(self, size_bytes: int) -> None:
-        """See Observer."""
-        self._progress.expect_more(size_bytes)
-
-    def advance(self, size_bytes: int, subject: str = "") -> None:
-        """See Observer."""
-        self._progress.advance(size_bytes, subject)
 
     def report(self, note: Note) -> None:
         """See Observer."""

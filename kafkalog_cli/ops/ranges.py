@@ -173,17 +173,11 @@ def cut(block: RecordBlock, wanted: Range, most_records: int | None = None) -> R
     """Return the block with only the records of the range, and no more than `most_records`. All batches stay."""
     if isinstance(block.records, RecordArrays):
         return _cut_arrays(block, block.records, wanted, most_records)
-    rows: list[tuple[int, ...]] = []
-    ends: list[int] = []
-    begin, iterator = 0, block.records.rows()
-    for end in block.record_ends:
-        for _ in range(end - begin):
-            row = next(iterator)
-            if _wants(row, block.buffer, wanted) and (most_records is None or len(rows) < most_records):
-                rows.append(row)
-        ends.append(len(rows))
-        begin = end
-    return replace(block, records=RecordColumns.from_rows(rows), record_ends=tuple(ends))
+    found = block.only(lambda row: _wants(row, block.buffer, wanted))
+    if most_records is None:
+        return found
+    ends = tuple(min(end, most_records) for end in found.record_ends)
+    return replace(found, records=found.records.part(0, most_records), record_ends=ends)
 
 
 def _wants(row: tuple[int, ...], buffer: memoryview, wanted: Range) -> bool:

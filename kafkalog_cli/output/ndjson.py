@@ -8,6 +8,7 @@ last string of its `Annotated`.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -327,7 +328,6 @@ def json_path(path: str, name: str = "path") -> dict[str, str]:
         path.encode()
     except UnicodeEncodeError:
         import base64
-        import os
 
         raw = os.fsencode(path)
         return {name: raw.decode("utf-8", "replace"), name + "_b64": base64.b64encode(raw).decode()}

@@ -1,5 +1,6 @@
 """The schemas of a registry: what the records of its topic `_schemas` say, or what files say."""
 
+import binascii
 import hashlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -186,7 +187,6 @@ def _references(found: Any) -> tuple[Reference, ...] | None:
 
 def _guid_of_md5(md5: Any) -> str | None:
     import base64
-    import binascii
 
     try:
         return str(UUID(bytes=base64.b64decode(md5))) if isinstance(md5, str) else None

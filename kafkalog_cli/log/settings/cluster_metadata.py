@@ -1,7 +1,6 @@
 """Reads `__cluster_metadata` as a broker does when it starts: the newest snapshot, then the log after it."""
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
@@ -292,12 +291,9 @@ class _Replay:
         bad = (row for row, batch in enumerate(batches) if row >= first and not (batch.valid and batch.magic >= 2))
         end = next(bad, len(batches))
         for block in decoder.blocks(chunk, first, end):
-            records, begin = block.records.rows(), 0
-            for row, stop in enumerate(block.record_ends, block.first_row):
-                batch = batches[row]
-                for record in islice(records, int(stop) - begin):
+            for row, (batch, records) in enumerate(block.batch_rows(), block.first_row):
+                for record in records:
                     yield batch, self._value(block.buffer, record, batch)
-                begin = int(stop)
                 if row in block.faults:
                     self._fault(path, block.faults[row])
                     return

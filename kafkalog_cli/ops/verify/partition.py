@@ -13,7 +13,7 @@ from kafkalog_cli.log.checkpoints import try_leader_epochs
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault, with_path
-from kafkalog_cli.ops.checks.file_report import FileReport
+from kafkalog_cli.ops.checks.file_report import FileReport, findings_of
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.checks.index_reports import PartitionReports
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
@@ -229,8 +229,6 @@ def _gap_judge(task: VerifyTask, looked: _Looked) -> GapJudge:
 
 def _walked(read_context: ReadContext, task: VerifyTask, found: list[Finding]) -> _Looked:
     """Check every batch and every file beside the log, for the levels normal and deep."""
-    from kafkalog_cli.ops.checks.file_report import findings_of
-
     deep = task.level is Level.DEEP
     aborted = AbortedCheck(read_context.fs, tells_markers=not deep) if task.wanted is None else None
     check = LogCheck(task.now_ms, wants_records=deep, only=task.wanted, advance=task.advance, aborted=aborted)

@@ -302,7 +302,7 @@ def _system_rows() -> list[str]:
 
     rows = []
     for number, step in errors.STEPS_AFTER_SYSTEM_ERRORS.items():
-        inside = errors.STEPS_IN_PARTITIONS.get(number, step).format(word="PATH")
+        inside = errors.STEPS_IN_PARTITIONS.get(number, step).format(word="PATH", log_dir="LOG_DIR")
         rows.append(_row(f"{os.strerror(number)} ({errno.errorcode[number]})", step, inside))
     return rows
 

@@ -196,6 +196,10 @@ class NoSpace(KafkalogError, exit_code=ExitCode.NO_SPACE):  # the disk or a quot
     """{path}: no space left on the device: {reason}"""
 
 
+class NoSpaceToKeep(NoSpace):  # there is no room for the copies of the bytes that a repair cuts
+    """{path}: no space left on the device: {reason}; bytes that are cut are copied first, unless --discard is given"""
+
+
 class ClusterError(KafkalogError):  # the cluster that replay sends to fails or refuses
     """{cluster}: {reason}"""
 
@@ -283,13 +287,15 @@ STEPS_AFTER_SYSTEM_ERRORS = {
     errno.EIO: "the device fails: copy the readable data to another disk before anything else",
 }
 _SALVAGE = "`kafkalog recover {word} --salvage salvaged`, in a directory of the other disk"
+_WHAT_TO_FREE = (
+    "`kafkalog purge {word} --older-than 0s` removes what earlier runs keep for undo, and"
+    " `kafkalog ls {log_dir} --freeable` shows what retention and compaction would free"
+)
 STEPS_IN_PARTITIONS = {
     errno.EROFS: "mount the file system read-write; commands that only read still work: `kafkalog verify {word}`, and "
     + _SALVAGE,
-    errno.ENOSPC: "make room: `kafkalog purge {word} --older-than 0s` removes the files that earlier runs keep for"
-    " undo; recover --discard does not keep the bytes that it cuts",
-    errno.EDQUOT: "the quota is used up: raise it, or make room: `kafkalog purge {word} --older-than 0s` removes the"
-    " files that earlier runs keep for undo",
+    errno.ENOSPC: f"make room: {_WHAT_TO_FREE}",
+    errno.EDQUOT: f"the quota is used up: raise it, or make room: {_WHAT_TO_FREE}",
     errno.EIO: f"{STEPS_AFTER_SYSTEM_ERRORS[errno.EIO]}: {_SALVAGE}",
 }
 """More exact steps, by the error's number, for a path in the directory of a partition."""
@@ -313,7 +319,10 @@ def next_step(error: BaseException) -> str:
     is_gone = isinstance(error, KafkalogError) and error.has_no_partition
     if partition is None or is_gone or number not in STEPS_IN_PARTITIONS:
         return STEPS_AFTER_SYSTEM_ERRORS[number]
-    return STEPS_IN_PARTITIONS[number].format(word=shell_word(partition[1]))
+    return STEPS_IN_PARTITIONS[number].format(
+        word=shell_word(partition[1]),
+        log_dir=shell_word(os.path.dirname(partition[1]) or "."),  # noqa: PTH120
+    )
 
 
 def _number_of(error: BaseException) -> int | None:
@@ -325,7 +334,7 @@ def _number_of(error: BaseException) -> int | None:
             return cause.errno
         seen.add(id(cause))
         cause = cause.__cause__
-    return None
+    return errno.ENOSPC if isinstance(error, NoSpace) else None  # of another process, which has the cause
 
 
 def combined_exit_code(codes: list[ExitCode]) -> ExitCode:

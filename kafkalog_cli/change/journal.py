@@ -33,8 +33,10 @@ from kafkalog_cli.change.manifest import (
 from kafkalog_cli.change.runs import run_directory, runs_directory
 from kafkalog_cli.disk.durable import (
     NO_HARD_LINKS,
+    NOTHING_CHANGED,
     NameChanges,
     half_changed,
+    is_no_room,
     not_changed,
     read_pieces,
     sync,
@@ -43,10 +45,12 @@ from kafkalog_cli.disk.durable import (
 )
 from kafkalog_cli.disk.fs import FileAttributes, FileStatus, LockHandle, WritableFile, WritableFilesystem
 from kafkalog_cli.disk.lock import LockPolicy, lock_partition, real_directory, turn_of
-from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed
+from kafkalog_cli.errors import KafkalogError, NoSpaceToKeep, Refused, SyncFailed
 from kafkalog_cli.log.partition import MAX_SEGMENT_BYTES
 
 _orders = count(1)
+_HAVE_DISCARD = ("recover", "truncate")
+"""The commands with the option --discard."""
 
 
 class CheckpointEdits(NamedTuple):
@@ -254,11 +258,16 @@ class _Application:
         if self._discard:
             return planned
         size_bytes, free_bytes = change.from_bytes - change.to_bytes, self._fs.room(self._directory).free_bytes
-        if size_bytes > max(free_bytes, MAX_SEGMENT_BYTES):  # a hole: the copy needs no room, but days
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
         kept = f"{at:04d}.cut"
-        with closing(read_pieces(self._fs, path, change.to_bytes, change.from_bytes)) as pieces:
-            _, sha256 = self._write(kept, pieces, self._fs.attributes(path))
+        try:
+            if size_bytes > max(free_bytes, MAX_SEGMENT_BYTES):  # a hole: the copy needs no room, but days
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+            with closing(read_pieces(self._fs, path, change.to_bytes, change.from_bytes)) as pieces:
+                _, sha256 = self._write(kept, pieces, self._fs.attributes(path))
+        except (OSError, SyncFailed) as error:
+            if self._info.action in _HAVE_DISCARD and is_no_room(error):
+                raise NoSpaceToKeep(path=self._directory, reason=NOTHING_CHANGED) from error
+            raise
         return planned._replace(kept=kept, sha256=sha256)
 
     def _stage_drop(self, at: int, change: Drop, path: str) -> PlannedChange:

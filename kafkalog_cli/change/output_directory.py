@@ -25,8 +25,8 @@ from kafkalog_cli.disk.durable import (
     try_to_remove,
 )
 from kafkalog_cli.disk.fs import FileAttributes, Filesystem, WritableFilesystem, read_all
-from kafkalog_cli.disk.lock import LockPolicy, lock_own_directory
-from kafkalog_cli.disk.named_places import check_named_file, check_output_directory
+from kafkalog_cli.disk.lock import PARTITION_LOCK, LockPolicy, lock_own_directory
+from kafkalog_cli.disk.named_places import check_named_file, check_no_stream, check_output_directory
 from kafkalog_cli.disk.names import OWN_DIRECTORY
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound, Refused, SyncFailed, UnsupportedFormat
 from kafkalog_cli.format.strict_json import (
@@ -163,14 +163,16 @@ _ABSENT = (FileNotFoundError, PathNotFound)
 class OutputDirectory:
     """The output directory `path`, which is created and locked inside `with`, so that only one run uses it.
 
-    The record is kept at `record_path`. If that is None, the record is in the output until the files of the run are
-    in their places, and is then removed. Raises Locked, NotKafkaLayout (`path` is not a directory), NotChanged,
-    NoSpace, Refused, Unreadable.
+    If the run fails before its commit, it removes the directories and the lock that it made. The record is kept at
+    `record_path`. If that is None, the record is in the output until the files of the run are in their places, and is
+    then removed. Raises Locked, NotKafkaLayout (`path` is not a directory), NotChanged,
+    NoSpace, Refused, Unreadable, UsageError.
     """
 
     def __init__(
         self, fs: WritableFilesystem, path: str, record_path: str | None, now_ms: int, policy: LockPolicy | None = None
     ) -> None:
+        check_no_stream(path)
         self.path = _full(path)
         self._fs = fs
         self._is_kept = record_path is not None
@@ -178,6 +180,7 @@ class OutputDirectory:
         self._now_ns = now_ms * 1_000_000
         self._policy = policy or LockPolicy()
         self._locks = ExitStack()
+        self._made: list[str] = []
 
     @property
     def _own(self) -> str:
@@ -190,14 +193,20 @@ class OutputDirectory:
         status = self._fs.status(self.path)
         if status is not None and not status.is_directory:
             raise NotKafkaLayout(path=self.path, reason="is not a directory")
+        self._made = self._missing(self._own)
         try:
             self._make(self.path)
-        except (OSError, SyncFailed) as error:
-            raise not_changed(self.path, error) from error
-        self._locks.enter_context(lock_own_directory(self._fs, self.path, self._policy))
+            self._locks.enter_context(lock_own_directory(self._fs, self.path, self._policy))
+        except BaseException as error:
+            self._take_back()  # a lock that is there may be another run's
+            if isinstance(error, (OSError, SyncFailed)):
+                raise not_changed(self.path, error) from error
+            raise
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            self._take_back(f"{self._own}/{PARTITION_LOCK}")
         self._locks.close()
 
     @property
@@ -319,10 +328,8 @@ class OutputDirectory:
 
         Each new directory has the attributes of its parent directory.
         """
-        missing = []
-        while self._fs.status(directory) is None:
-            missing.append(directory)
-            directory = directory.rpartition("/")[0] or "/"
+        missing = self._missing(directory)
+        directory = missing[-1].rpartition("/")[0] or "/" if missing else directory
         for made in reversed(missing):
             with suppress(FileExistsError):
                 self._fs.make_directory(made)
@@ -330,6 +337,22 @@ class OutputDirectory:
             sync_directory(self._fs, directory)
             directory = made
         return {made.rpartition("/")[0] or "/" for made in missing}
+
+    def _missing(self, directory: str) -> list[str]:
+        """Return the directories of a path that do not exist yet, the deepest first."""
+        missing = []
+        while self._fs.status(directory) is None:
+            missing.append(directory)
+            directory = directory.rpartition("/")[0] or "/"
+        return missing
+
+    def _take_back(self, lock: str | None = None) -> None:
+        """Remove the directories that this run made and that are empty, or have nothing but its `lock`."""
+        for made in self._made:
+            with suppress(OSError, KafkalogError):
+                if lock is not None and [one.path for one in self._fs.list_directory(made)] == [lock]:
+                    self._fs.unlink(lock)
+                self._fs.remove_directory(made)
 
     def _sweep(self) -> None:
         with suppress(*_ABSENT):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kafkalog_cli import __version__
 from kafkalog_cli.cli.environment import Environment, now_of, time_of
-from kafkalog_cli.disk.named_places import check_named_directory, check_new_file, new_file
+from kafkalog_cli.disk.named_places import check_named_directory, check_new_file, check_no_stream, new_file
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
 from kafkalog_cli.ops.audit.audit import Audited, Failed
 from kafkalog_cli.ops.audit.compare import (
@@ -90,6 +90,7 @@ class AuditRun:
             return None
         check_outside(fs, options.history, "the history", audit.partitions)
         check_named_directory(fs, options.history)
+        check_no_stream(options.history)
         return History(fs, os.path.abspath(options.history), options.topics.selection.text)  # noqa: PTH100
 
     def _compared_ms(self, now_ms: int) -> int | None:

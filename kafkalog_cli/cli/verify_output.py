@@ -38,7 +38,7 @@ class VerifyReports:
             kind, equals, path = word.partition("=")
             if kind not in KINDS or (equals and not path):
                 raise UsageError(reason=f"--report {word}: give one of {', '.join(KINDS)}, or {KINDS[0]}=FILE")
-            place = os.path.abspath(path) if path else ""  # noqa: PTH100 - links are not followed
+            place = "" if path in {"", "-"} else os.path.abspath(path)  # noqa: PTH100 - links are not followed
             if place in self._reports:
                 raise UsageError(reason=f"--report {word}: another report goes to {path or 'stdout'}")
             self._reports[place] = (self._new(kind, level), [])

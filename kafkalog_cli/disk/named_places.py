@@ -24,12 +24,20 @@ from kafkalog_cli.disk.names import moved_from_root
 from kafkalog_cli.errors import KafkalogError, Locked, NoSpace, Refused, UsageError
 
 
+def check_no_stream(path: str) -> None:
+    """Raise UsageError for `-`, which means standard output to many programs: no option for output takes it."""
+    if path == "-":
+        reason = "- would be standard output, where this option does not write"
+        raise UsageError(reason=f"{reason}; ./- is a file or directory of this name")
+
+
 def check_named_file(fs: WritableFilesystem, path: str) -> None:
     """Check that a file may be written or replaced at `path`.
 
     Raises Refused if `path` is a link or not a regular file, has the name of a file of Kafka, or is in a directory that
-    `check_named_directory` refuses.
+    `check_named_directory` refuses. Raises as `check_no_stream`.
     """
+    check_no_stream(path)
     full_path = os.path.abspath(path)  # noqa: PTH100 - links are not followed
     found = fs.status(full_path)
     if is_link(fs, full_path, found):
@@ -86,7 +94,11 @@ def check_new_file(fs: WritableFilesystem, path: str, command: str) -> None:
 
 
 def check_new_directory(fs: WritableFilesystem, path: str) -> None:
-    """Check that a directory may be made at `path`. Raises Refused for a link there, and as `check_named_directory`."""
+    """Check that a directory may be made at `path`.
+
+    Raises Refused for a link there, and as `check_no_stream` and `check_named_directory`.
+    """
+    check_no_stream(path)
     full_path = os.path.abspath(path)  # noqa: PTH100 - links are not followed
     if is_link(fs, full_path, fs.status(full_path)):
         raise Refused(
@@ -105,8 +117,9 @@ def _moved_away(fs: WritableFilesystem, link: str) -> str:
 def check_output_directory(fs: WritableFilesystem, path: str) -> None:
     """Check a directory for output, which is made if it is missing: a broker has no other directories in its own.
 
-    Raises Refused for a new directory in a log directory, and as `check_named_directory`.
+    Raises Refused for a new directory in a log directory, and as `check_no_stream` and `check_named_directory`.
     """
+    check_no_stream(path)
     check_named_directory(fs, path)
     log_dir = None if fs.status(path) is not None else log_dir_of(fs, os.path.realpath(path))
     if log_dir is not None:

@@ -20,6 +20,7 @@ from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.ops.replay.state import FORMAT, ReplayState
 from kafkalog_cli.ops.serve.committed import Commit, CommitFile, CommittedStore, OffsetKey
 from tests.attacks.test_links import PARTITION, facts, kafkalog, link_of_another_user, place  # noqa: F401
+from tests.support import commands
 
 RUN = "20260101T000000.000Z-export-abcd"
 KEPT = ("--config", "cleanup.policy=delete", "--config", "retention.ms=-1")
@@ -386,3 +387,30 @@ def test_commits_that_a_full_disk_refuses_are_told_once():
     with pytest.raises(OSError, match="No space left"):
         store.commit({KEY: COMMIT})
     assert len(told) == 2
+
+
+@pytest.mark.parametrize("command", [
+    "export orders-0 --output -", "audit orders-0 --output -", "audit orders-0 --history -", "inspect orders-0 --html -",
+    "retain orders-0 --metrics -", "recover orders-0 --salvage -", "metadump . -", "demo -", "sql --output - . select",
+])  # fmt: skip
+def test_a_hyphen_is_no_name_of_a_file(command, tmp_path, monkeypatch):
+    """To most programs it is standard output, where these options do not write."""
+    (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / f"{0:020d}.log").touch()
+    monkeypatch.chdir(tmp_path)
+    code, out, err = commands.kafkalog(*command.split())
+    assert (code, out) == (2, "")
+    assert (
+        "- would be standard output, where this option does not write; ./- is a file or directory of this name" in err
+    )
+    assert not (tmp_path / "-").exists()
+
+
+def test_a_report_to_a_hyphen_is_one_to_standard_output(tmp_path, monkeypatch):
+    (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / f"{0:020d}.log").touch()
+    monkeypatch.chdir(tmp_path)
+    plain, named = (commands.kafkalog("verify", "orders-0", "--report", one) for one in ("github", "github=-"))
+    assert plain == named
+    assert plain.out
+    assert not (tmp_path / "-").exists()

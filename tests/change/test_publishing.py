@@ -41,14 +41,19 @@ def run(fs, contents, number, state_path=STATE):
         if reached >= number:
             return
         name = f"run-{number}"
-        staging = out.begin(name)
-        coming = []
-        for count, (path, data) in enumerate(contents.items()):
-            file = StagedFile(fs, f"{staging}/{count}.tmp", out.new_file())
-            file.write(data)
-            file.finish()
-            coming.append(ComingFile(f"{count}.tmp", path))
-        out.publish(RunRecord(out.path, name, {"format": "x"}, {"reached": number}, tuple(coming)))
+        try:
+            staging = out.begin(name)
+            coming = []
+            for count, (path, data) in enumerate(contents.items()):
+                file = StagedFile(fs, f"{staging}/{count}.tmp", out.new_file())
+                file.write(data)
+                file.finish()
+                coming.append(ComingFile(f"{count}.tmp", path))
+            out.publish(RunRecord(out.path, name, {"format": "x"}, {"reached": number}, tuple(coming)))
+        except BaseException:
+            if out.record() is None or out.record().run != name:
+                out.abandon(name)
+            raise
 
 
 def seen(fs):
@@ -101,7 +106,7 @@ def test_a_power_cut_after_any_call(first):
 
 def test_calls_that_fail():
     """Not committed: nothing is seen, and it is said that nothing was changed. Committed: that the same command goes on."""
-    kinds = set()
+    kinds, unlocked = set(), 0
     for fs in every_fault(empty_disk):
         error = None
         try:
@@ -117,11 +122,53 @@ def test_calls_that_fail():
         elif error is not None:
             kinds.add(type(error).__name__)
             assert (found, reached) == ({}, 0)
+            unlocked += disk.status(OUT) is not None and not fs.for_ever
         run(disk, CONTENTS, 1)
         assert seen(disk) == (CONTENTS, 1, False)
         run(disk, {}, 2)
         assert left(disk) == []
     assert {"half", "NotChanged", "NoSpace", "OSError"} <= kinds
+    assert unlocked == 0
+
+
+@pytest.mark.parametrize("there", [None, OUT, f"{OUT}/other", f"{OUT}/.kafkalog/other"])
+def test_a_failed_run_removes_the_directories_that_it_made(there):
+    """What was there before stays: an empty directory, a file of somebody, and a `.kafkalog` of earlier runs."""
+    disk = empty_disk()
+    if there == OUT:
+        disk.make_directory(OUT)
+    elif there is not None:
+        disk.add(there, b"not ours")
+    before = {path for path, _ in disk.walk("/data")}
+
+    def fail():
+        with OutputDirectory(disk, OUT, STATE, 0) as out:
+            disk.add(f"{out.begin('run-1')}/0.tmp", b"half")
+            out.abandon("run-1")
+            raise ValueError("of a task")
+
+    with pytest.raises(ValueError, match="of a task"):
+        fail()
+    left = {path for path, _ in disk.walk("/data")} - before
+    assert left == ({f"{OUT}/.kafkalog/lock"} if there == f"{OUT}/.kafkalog/other" else set())
+
+
+def test_parents_are_removed_too_and_a_lock_of_another_run_is_not():
+    disk, deep = empty_disk(), "/data/a/b/out"
+    with pytest.raises(ValueError, match="mine"), OutputDirectory(disk, deep, STATE, 0):
+        raise ValueError("mine")
+    assert disk.status("/data/a") is None
+
+    class Late(RecordingFilesystem):
+        """Another run makes the directory, and locks it, between our look and our lock."""
+
+        def lock(self, path, **wanted):
+            disk.add(path, b"")
+            raise BlockingIOError(11, "another process holds the lock", path)
+
+    with pytest.raises(Locked), OutputDirectory(Late(disk), deep, STATE, 0):
+        pass
+    assert disk.status(f"{deep}/.kafkalog/lock") is not None
 
 
 def test_without_a_state():

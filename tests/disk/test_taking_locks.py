@@ -273,6 +273,25 @@ def test_a_lock_file_that_another_process_makes_at_the_same_moment(log_dir, monk
         assert try_in_another_process(log_dir / ".lock") == "held"
 
 
+def test_a_lock_file_that_its_holder_removes_at_the_same_moment(log_dir, monkeypatch):
+    """A run that fails removes the lock that it made: who has opened that file holds nothing that others see."""
+    real, path = os.open, log_dir / "t-0/.kafkalog/lock"
+    removed = []
+
+    def opening(name, flags, *rest, **at):
+        descriptor = real(name, flags, *rest, **at)
+        if str(name) == "lock" and not removed:
+            removed.append(name)
+            path.unlink()
+        return descriptor
+
+    monkeypatch.setattr(os, "open", opening)
+    with pytest.raises(Locked):
+        lock_partition(RealFilesystem(), str(log_dir / "t-0"), NO_WAIT)
+    with lock_partition(RealFilesystem(), str(log_dir / "t-0"), NO_WAIT):
+        assert try_in_another_process(path) == "held"
+
+
 def test_a_directory_of_ours_that_another_process_makes_at_the_same_moment(log_dir):
     class Late(RealFilesystem):
         def make_directory(self, path):

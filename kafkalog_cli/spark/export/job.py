@@ -12,7 +12,15 @@ from typing import Any, NamedTuple
 from kafkalog_cli.change.output_directory import ComingFile, OutputDirectory, RunRecord
 from kafkalog_cli.change.runs import new_run_id
 from kafkalog_cli.disk.fs import Filesystem, WritableFilesystem
-from kafkalog_cli.errors import DamagedLog, ExitCode, NothingSelected, Refused, UnsupportedFormat, UsageError
+from kafkalog_cli.errors import (
+    DamagedLog,
+    ExitCode,
+    NoSpace,
+    NothingSelected,
+    Refused,
+    UnsupportedFormat,
+    UsageError,
+)
 from kafkalog_cli.format.strict_json import MOST_NUMBER, fields, integer, text
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.engine import JobWatch, JobWatcher
@@ -251,8 +259,11 @@ class Export:
         sizes = [sum(piece.size_bytes for piece in task) for task in plan.tasks]
         work = ExportTask(self._request, StagingPlace(staging, out.new_file()), self._lines, sum(sizes))
         items = [SeenTask(task, tuple(plan.seen[path] for path in _paths(task))) for task in plan.tasks]
-        with sessions() as spark:
-            return run_tasks(spark, items, work, JobWatch(watcher, "export", sizes))
+        try:
+            with sessions() as spark:
+                return run_tasks(spark, items, work, JobWatch(watcher, "export", sizes))
+        except NoSpace as error:  # of a staged file, which has no place of its own yet
+            raise NoSpace(path=out.path, reason="nothing was exported") from error
 
     def _record(self, out: OutputDirectory, run: str, result: ExportResult, progress: Progress) -> RunRecord:
         coming = tuple(ComingFile(one.staged, one.path, one.facts) for one in result.files)

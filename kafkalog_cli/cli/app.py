@@ -4,7 +4,7 @@ import errno
 import io
 import os
 import sys
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -56,7 +56,7 @@ def _run(argv: list[str], environment: Environment) -> int:
     except KeyboardInterrupt:
         return int(ExitCode.INTERRUPTED)
     except OutputFailed as failed:
-        return _os_error(failed.error, environment)
+        return _output_failed(failed, environment)
     except OSError as error:
         return _os_error(error, environment)
     except Exception as error:
@@ -154,12 +154,25 @@ def _unexpected(error: Exception, environment: Environment) -> int:
 
 def _tell(environment: Environment, kind: str, text: str, code: ExitCode, step: str = "") -> None:
     """Report a message about the whole run, as a line of text or as a JSON object."""
-    Messages(environment.stderr, as_json=environment.wants_json).tell(kind, text, exit_code=code, next_step=step)
+    with suppress(OSError, OutputFailed):  # there is nowhere to report it
+        Messages(environment.stderr, as_json=environment.wants_json).tell(kind, text, exit_code=code, next_step=step)
+
+
+def _output_failed(failed: OutputFailed, environment: Environment) -> int:
+    """Report an error of standard output; return the exit code."""
+    also = ": the command went on, but its report is incomplete" if failed.is_after_work else ""
+    code = _code_of(failed.error)
+    _tell(environment, "os-error", f"{failed.error.strerror or failed.error} (where output goes){also}", code)
+    return int(code)
+
+
+def _code_of(error: OSError) -> ExitCode:
+    return ExitCode.NO_SPACE if error.errno in {errno.ENOSPC, errno.EDQUOT} else ExitCode.FAILURE
 
 
 def _os_error(error: OSError, environment: Environment) -> int:
     """Report an error of the operating system; return the exit code."""
-    code = ExitCode.NO_SPACE if error.errno == errno.ENOSPC else ExitCode.FAILURE
+    code = _code_of(error)
     step = "" if error.filename is None else next_step(error)
     _tell(environment, "os-error", _os_error_text(error), code, step)
     return int(code)

@@ -15,11 +15,15 @@ _USUAL_COLUMNS = 80
 
 
 class OutputFailed(Exception):
-    """An error of the stream where output goes. It is not an OSError, since those are reported as errors of a log."""
+    """An error of the stream where output goes. It is not an OSError, since those are reported as errors of a log.
 
-    def __init__(self, error: OSError) -> None:
+    `is_after_work`: the command has done its work, and only its report is incomplete.
+    """
+
+    def __init__(self, error: OSError, *, is_after_work: bool = False) -> None:
         super().__init__(error)
         self.error = error
+        self.is_after_work = is_after_work
 
 
 class ResultStream:
@@ -74,29 +78,28 @@ def _output_errors() -> Iterator[None]:
 
 
 class Undisturbed(RawIOBase):
-    """A stream that ignores the loss of its reader: later output is lost, but the writer's work continues.
+    """A stream that ignores the loss of its reader, and a full disk: later output is lost, but the work continues.
 
-    `end` raises BrokenPipeError if the reader is gone.
+    `end` raises the error.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
-        self._has_reader = True
+        self._error: OSError | None = None
 
     def write(self, data: Any) -> int:  # noqa: D102
-        if self._has_reader:
-            try:
-                self._stream.write(data)
-            except BrokenPipeError:
-                self._has_reader = False
+        self._unless_failed(lambda: self._stream.write(data))
         return len(data)
 
     def flush(self) -> None:  # noqa: D102
-        if self._has_reader:
+        self._unless_failed(self._stream.flush)
+
+    def _unless_failed(self, do: Callable[[], object]) -> None:
+        if self._error is None:
             try:
-                self._stream.flush()
-            except BrokenPipeError:
-                self._has_reader = False
+                do()
+            except OSError as error:
+                self._error = error
 
     def close(self) -> None:
         """Do nothing: the stream belongs to the caller, who closes it."""
@@ -105,10 +108,12 @@ class Undisturbed(RawIOBase):
         return self._stream.isatty()
 
     def end(self) -> None:
-        """Flush everything. Raises BrokenPipeError if the reader is gone."""
+        """Flush everything. Raises BrokenPipeError if the reader is gone, else OutputFailed for the first error."""
         self.flush()
-        if not self._has_reader:
-            raise BrokenPipeError
+        if isinstance(self._error, BrokenPipeError):
+            raise self._error
+        if self._error is not None:
+            raise OutputFailed(self._error, is_after_work=True)
 
 
 def has_styles() -> bool:

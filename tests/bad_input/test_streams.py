@@ -82,6 +82,36 @@ def test_a_full_disk_is_13(large, command):
     assert error == "kafkalog: No space left on device (where output goes)"
 
 
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    "command", ["dump-log --print-data-log {}", "dump-log --format json --print-data-log {}", "read {0.parent}"]
+)
+def test_an_output_that_fails_in_the_middle_is_not_an_error_of_the_log(large, command, tmp_path):
+    """The limit of a file stands for a disk that becomes full: the first 200 KiB of the output are written."""
+    done = shell(f"ulimit -f 200; {KAFKALOG} {command.format(large)} > {tmp_path}/out")
+    assert (done.returncode, (tmp_path / "out").stat().st_size) == (ExitCode.FAILURE, 200 << 10)
+    assert "File too large (where output goes)" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+FOLLOWERS = 30
+
+
+@pytest.mark.parametrize("streams", ["> /dev/full", "2> /dev/full", "> /dev/full 2>&1", "--format json > /dev/full"])
+def test_a_writer_goes_on_where_its_output_has_no_room(streams, tmp_path):
+    """`retain` of a full disk that its own log is on: it is to make room, whoever reads of it."""
+    for number in range(FOLLOWERS):
+        folder = tmp_path / f"{'long' * 40}-{number}"  # the report is longer than a buffer
+        folder.mkdir()
+        (folder / LOG).write_bytes(batch(0, [record(0, b"k", b"v")]) + b"torn")
+    done = shell(f"{KAFKALOG} recover {tmp_path} {streams}")
+    assert len(list(tmp_path.glob("*/.kafkalog/*-recover-*"))) == FOLLOWERS
+    assert done.returncode == (0 if streams.startswith("2>") else ExitCode.NO_SPACE)
+    if streams == "> /dev/full":
+        told = "No space left on device (where output goes): the command went on, but its report is incomplete"
+        assert done.stderr == f"kafkalog: {told}\n"
+
+
 def test_a_full_disk_for_messages_only(large):
     done = shell(f"{KAFKALOG} dump-log --files {large},gone.log 2> /dev/full")
     assert done.returncode in (ExitCode.FAILURE, ExitCode.NO_SPACE)

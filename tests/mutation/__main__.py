@@ -1,7 +1,7 @@
 """Mutate the boundaries of the layers from format to ops, and report the mutants that no test notices.
 
 A mutant swaps `<` and `<=` or `>` and `>=` once, or drops `+ 1` or `- 1` once. The tests that execute its line run on a copy
-of the tree until a test fails. A mutant that survives needs a test, or an entry in tests/mutation/equivalent.txt with the
+of the tree until a test fails. First they run without a mutant, and nothing is tried if a test fails then. A mutant that survives needs a test, or an entry in tests/mutation/equivalent.txt with the
 reason why it changes nothing that anyone could see. tests/mutation/tried.txt keeps the results, and a run goes on where the last run ended.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.mutation.mutants import Mutant, equivalent, mutants_of
 from tests.mutation.results import Results, TestMap, digest
-from tests.mutation.runs_of_tests import Chosen, CopiedTree, EachInPlace
+from tests.mutation.runs_of_tests import WITHOUT_A_MUTANT, Chosen, CopiedTree, EachInPlace
 
 TREE = Path(__file__).parents[2]
 LAYERS = [f"kafkalog_cli/{layer}" for layer in ("format", "disk", "log", "change", "broker", "ops")]
@@ -49,6 +49,13 @@ def attempt(mutant: Mutant, tree: CopiedTree, paths: list[str], names: list[str]
     return "hangs" if answer is None else verdict_of(answer or "failed a crash")
 
 
+def check_green(answer: str | None) -> None:
+    """Raise SystemExit unless this is the answer of tests that pass: a test that fails without a mutant shows nothing."""
+    if answer is None or not answer.startswith("passed"):
+        reason = {None: "they hang", "": "a crash"}.get(answer, answer)
+        raise SystemExit(f"nothing was tried, since the tests fail without a mutant: {reason}")
+
+
 def verdict_of(answer: str) -> str:
     """Return `killed by TEST`, `survives N tests`, `no test executes it` or `hangs`."""
     found, _, what = answer.partition(" ")
@@ -73,10 +80,16 @@ def verdicts(
     files = sorted({name.partition("::")[0] for mutant in in_place for name in names[mutant]})
     for line in tree.lines(files, EachInPlace(tree, in_place, chosen)) if in_place else ():
         number, _, answer = line.partition(" ")
-        if answer == "not in place":
+        if number == WITHOUT_A_MUTANT:
+            check_green(answer)
+        elif answer == "not in place":
             others.append(in_place[int(number)])
         else:
             yield in_place[int(number)], verdict_of(answer)
+    if others:
+        every = {name: took for mutant in others for name, took in chosen(mutant, Counter()).items()}
+        files = sorted({name.partition("::")[0] for name in every})
+        check_green(tree.run(["-x", *files], Chosen([*every]), 60 + 10 * sum(every.values())))
     for mutant in others:
         files = sorted({name.partition("::")[0] for name in names[mutant]})
         limit = 30 + 5 * sum(chosen(mutant, Counter()).values())
@@ -95,6 +108,7 @@ def run(options: argparse.Namespace) -> int:
         if options.sample:
             waiting = random.Random(options.seed).sample(waiting, min(options.sample, len(waiting)))
         if options.tests:
+            check_green(tree.run(["-x", *options.tests], Chosen([]), 10 * options.seconds) if waiting else "passed 1")
             ends = ((mutant, attempt(mutant, tree, options.tests, [], options.seconds)) for mutant in waiting)
         else:
             ends = verdicts(waiting, tree, TestMap(options.folder), options.seconds)

@@ -31,6 +31,7 @@ import pytest
 
 from tests.mutation.mutants import Mutant
 
+WITHOUT_A_MUTANT = "first"
 TestsOf = Callable[[Mutant, Counter[str]], dict[str, float]]
 LEFT_OUT = "not interop and not spark"
 ENDS_WITH_TESTS = {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED}
@@ -195,32 +196,47 @@ class EachInPlace(Plugin):
         self._tree, self._mutants, self._tests_of = tree, mutants, tests_of
 
     def pytest_runtestloop(self, session):
-        """Write a line per mutant: its number, and `failed NAME`, `passed COUNT`, `hangs` or `not in place`."""
+        """Write a line per mutant: its number, and `failed NAME`, `passed COUNT`, `hangs` or `not in place`.
+
+        The first line is of all these tests without a mutant. There is no other line unless they pass.
+        """
         items = {item.nodeid: item for item in session.items}
+
+        def tests_of(*mutants: Mutant) -> list[tuple[pytest.Item, float]]:
+            found = {name: took for one in mutants for name, took in self._tests_of(one, killers).items()}
+            return [(items[name], seconds) for name, seconds in found.items() if name in items]
+
         killers: Counter[str] = Counter()
-        for number, mutant in enumerate(self._mutants):
-            tests = [
-                (items[name], seconds) for name, seconds in self._tests_of(mutant, killers).items() if name in items
-            ]
-            verdict = self._attempt(session, mutant, tests)
+        green = self._answer(session, tests_of(*self._mutants), lambda: True)
+        self._write(f"{WITHOUT_A_MUTANT} {green}")
+        for number, mutant in enumerate(self._mutants if green.startswith("passed") else ()):
+            verdict = self._attempt(session, mutant, tests_of(mutant))
             killers[verdict.partition(" ")[2]] += verdict.startswith("failed")
-            self.stream.write(f"{number} {verdict}\n")
-            self.stream.flush()
+            self._write(f"{number} {verdict}")
         return True
 
+    def _write(self, line: str) -> None:
+        self.stream.write(f"{line}\n")
+        self.stream.flush()
+
     def _attempt(self, session, mutant, tests) -> str:
-        source = (self._tree.root / mutant.path).read_text()
-        self._tree.write(mutant.path, mutant.apply(source))
+        path = self._tree.root / mutant.path
+        source = path.read_text()
+        changed = mutant.apply(source)
+        self._tree.write(mutant.path, changed)
         try:
-            with _child(lambda writer: self._run(session, mutant, source, tests, writer)) as reader:
-                limit = 60 + 10 * sum(seconds for _, seconds in tests)
-                return _read_all(reader, time.monotonic() + limit) or "hangs"
+            return self._answer(session, tests, lambda: put_in_place(path, mutant.path, source, changed))
         finally:
             self._tree.write(mutant.path, source)
 
-    def _run(self, session, mutant, source, tests, writer) -> None:
+    def _answer(self, session, tests, prepare: Callable[[], bool]) -> str:
+        with _child(lambda writer: self._run(session, tests, prepare, writer)) as reader:
+            limit = 60 + 10 * sum(seconds for _, seconds in tests)
+            return _read_all(reader, time.monotonic() + limit) or "hangs"
+
+    def _run(self, session, tests, prepare, writer) -> None:
         answer = "not in place"
-        if put_in_place(self._tree.root / mutant.path, mutant.path, source, mutant.apply(source)):
+        if prepare():
             chosen = Chosen([])
             session.config.pluginmanager.register(chosen)
             following = [item for item, _ in tests[1:]] + [None]

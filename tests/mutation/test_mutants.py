@@ -1,9 +1,11 @@
 """The tool itself: which mutants it makes, what names them, and that it finds a test that is missing."""
 
+import argparse
 import importlib
 
 import pytest
 
+from tests.mutation import __main__ as main
 from tests.mutation.__main__ import EQUIVALENT, KINDS, LAYERS, TREE, all_mutants, attempt, verdicts
 from tests.mutation.mutants import equivalent, mutants_of
 from tests.mutation.results import Results, TestMap, digest
@@ -75,6 +77,44 @@ def test_a_mutant_ends_by_its_tests(tmp_path, checked, verdict):
     Results(tried, [mutant]).add(mutant, KINDS[found.partition(" ")[0]])
     assert Results(tried, [mutant]).settles(mutant, again=False)
     assert Results(tried, [mutant]).settles(mutant, again=True) == verdict.startswith("killed")
+
+
+@pytest.mark.parametrize("limit", ["LIMIT = 1", "LIMIT = 2 - 1"])
+def test_no_mutant_is_tried_with_tests_that_fail_without_it(tmp_path, monkeypatch, limit):
+    """Each mutant counted as killed there. The map is of an earlier time, when the test passed; or the tests are given.
+
+    The second limit has a mutant that runs at import, which is tried in another way.
+    """
+    source = tmp_path / "roomy" / "room.py"
+    source.parent.mkdir()
+    source.write_text(f"{limit}\n\ndef room(used):\n    return used < LIMIT\n")
+    (tmp_path / "roomy" / "__init__.py").write_text("")
+    test = tmp_path / "tests" / "test_room.py"
+    test.parent.mkdir()
+    (test.parent / "__init__.py").write_text("")
+    test.write_text("from roomy.room import room\n\ndef test_room():\n    assert not room(1)\n")
+    tree = CopiedTree.__new__(CopiedTree)
+    tree.root, tree._writes = tmp_path, 0
+    folder, name = tmp_path / "results", "tests/test_room.py"
+    TestMap.record(folder, tree, name, digest(test), [str(tmp_path / "roomy")], 60)
+    tree.write("roomy/room.py", source.read_text().replace("used <", "used + 0 <=").replace("(used)", "(used, more=0)"))
+    mutants = all_mutants(tmp_path, ["roomy"])
+    told = f"nothing was tried, since the tests fail without a mutant: failed {name}::test_room"
+    with pytest.raises(SystemExit, match=told):
+        list(verdicts(mutants, tree, TestMap(folder), 60))
+    only = [mutant for mutant in mutants if mutant.runs_at_import]
+    if only:
+        with pytest.raises(SystemExit, match=told):
+            list(verdicts(only, tree, TestMap(folder), 60))
+    monkeypatch.setattr(main, "CopiedTree", lambda *_: tree)
+    monkeypatch.setattr(main, "TRIED", tmp_path / "tried.txt")
+    monkeypatch.setattr(tree, "remove", lambda: None)
+    options = argparse.Namespace(
+        below=["roomy"], again=False, sample=0, tests=["tests"], seconds=60, folder=folder, verb="run"
+    )
+    with pytest.raises(SystemExit, match=told):
+        main.run(options)
+    assert not (tmp_path / "tried.txt").exists()
 
 
 HELD = """\

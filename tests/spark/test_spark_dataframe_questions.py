@@ -15,7 +15,7 @@ from kafkalog_cli.spark import sql
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 MOST = "40" if RUN["is whole"] else "120"
-"""Offsets of a task: 39 tasks of 40, each of which takes 50 ms of CPU, or 18 of 120, for partitions with 40 to 300."""
+"""Offsets of a task: 39 tasks of 40, each of which takes 50 to 70 ms of CPU, or 18 of 120, for partitions with 40 to 300."""
 READS = [
     {}, {"isolation": "read_committed", "maxRecordsPerPartition": MOST}, {"minPartitions": "20"},
     {"kafka.isolation.level": "read_committed"},

@@ -20,7 +20,7 @@ from tests.support.sampling import (  # noqa: F401 hooks
     pytest_make_parametrize_id,
     pytest_report_collectionfinish,
 )
-from tests.support.scheduling import pytest_xdist_make_scheduler  # noqa: F401 hook
+from tests.support.scheduling import pytest_collection, pytest_xdist_make_scheduler  # noqa: F401 hooks
 
 # `make test-all` takes "default". Both try the same examples each time, as a red check is of the change at hand; `make test-fuzz`
 # tries new ones. Hypothesis takes constants out of whatever modules are loaded by then, which is another set in each

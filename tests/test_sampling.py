@@ -3,10 +3,12 @@
 import ast
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from xdist.remote import WorkerInteractor
 
+from tests.support import scheduling
 from tests.support.evidence import PAGE
 from tests.support.sampling import PART, RUN, SHARES, sampled, some_of
 from tests.support.scheduling import pytest_xdist_make_scheduler
@@ -218,6 +220,25 @@ def test_groups_and_then_long_files_are_handed_out_first(pytester):
     scheduler.mark_test_complete(node, 3)
     assert [names[at] for at in node.sent] == [names[3], *names[1:3], names[0]]
     assert not scheduler.workqueue
+
+
+def test_each_worker_imports_a_part_of_the_files_first(suite, monkeypatch):
+    for name in ("a", "b", "c", "not_b"):
+        (suite.path / "suite" / f"test_{name}.py").write_text("raise OSError" if name == "b" else "")
+    config, imported = suite.parseconfig("suite"), []
+
+    def imports(name):
+        imported.append(name)
+        if name == "suite.test_b":
+            raise OSError
+
+    monkeypatch.setattr(scheduling, "import_module", imports)
+    monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "3")
+    for worker in range(3):
+        monkeypatch.setenv("PYTEST_XDIST_WORKER", f"gw{worker}")
+        scheduling.pytest_collection(SimpleNamespace(config=config))
+    assert imported == [f"suite.test_{name}" for name in ("a", "it", "b", "not_b", "c")]
+    assert scheduling.modules_below(suite.path, ["suite/test_a.py", "suite/test_b.py::test_it"]) == []
 
 
 def files_of_tests(word):

@@ -4,6 +4,7 @@ import pytest
 
 from tests.spark.dataframe_questions import QUESTIONS, answers, rows_of
 from tests.spark.odd_logs import DDL, OddLog, Random, make_odd_logs, naive_rows
+from tests.support.sampling import RUN
 
 pytest.importorskip("pyspark", reason="the extra `spark` is not installed: nothing of Spark is tested")
 
@@ -13,8 +14,10 @@ from kafkalog_cli.spark import sql
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
+MOST = "40" if RUN["is whole"] else "120"
+"""Offsets of a task: 39 tasks of 40, each of which takes 50 to 70 ms of CPU, or 18 of 120, for partitions with 40 to 300."""
 READS = [
-    {}, {"isolation": "read_committed", "maxRecordsPerPartition": "40"}, {"minPartitions": "20"},
+    {}, {"isolation": "read_committed", "maxRecordsPerPartition": MOST}, {"minPartitions": "20"},
     {"kafka.isolation.level": "read_committed"},
 ]  # fmt: skip
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp_ms", "timestampType", "headers")

@@ -221,23 +221,8 @@ MAY_IMPORT_BACK = {
 }
 
 
-def imports_back(outer, inner):
-    """Pairs of modules of which the first imports the second in a function, and the second leads back to the first.
-
-    `outer` and `inner` are the modules that each module imports at its start, and in functions.
-    """
-    for module, imported in inner.items():
-        for other in imported:
-            reached, waiting = set(), [other]
-            while waiting:
-                reached.add(here := waiting.pop())
-                waiting += outer.get(here, set()) - reached
-            if module in reached:
-                yield module, other
-
-
-def test_files_do_not_import_each_other():
-    """An import in a function is for what is seldom needed, not for a circle."""
+def imports_by_module():
+    """Return the modules of ours that each module imports at its start, and those that it imports in functions only."""
     names = {name_of(path).removesuffix(".py").removesuffix("/__init__").replace("/", "."): path for path in FILES}
     outer, inner = {}, {}
     for name, path in names.items():
@@ -246,8 +231,43 @@ def test_files_do_not_import_each_other():
         found = ({one.removeprefix("kafkalog_cli.") for one in imports(tree)} for tree in (start, tree_of(path)))
         outer[name], everything = (one & set(names) - {name} for one in found)
         inner[name] = everything - outer[name]
-    assert set(imports_back(outer, inner)) == set(MAY_IMPORT_BACK)
-    assert set(imports_back({"b": {"c"}, "c": {"a"}}, {"a": {"b", "d"}})) == {("a", "b")}
+    return outer, inner
+
+
+def reached_from(outer, module):
+    """The modules that are imported when `module` is."""
+    reached, waiting = set(), [*outer.get(module, ())]
+    while waiting:
+        reached.add(here := waiting.pop())
+        waiting += outer.get(here, set()) - reached
+    return reached
+
+
+def imports_back(outer, inner):
+    """Pairs of modules of which the first imports the second in a function, and the second leads back to the first."""
+    return {
+        (module, other)
+        for module, imported in inner.items()
+        for other in imported
+        if module in reached_from(outer, other)
+    }
+
+
+def imports_that_defer_nothing(outer, inner):
+    """Pairs of modules of which the first imports the second in a function, though it is imported at the start anyway."""
+    return {(module, other) for module, imported in inner.items() for other in imported & reached_from(outer, module)}
+
+
+def test_files_do_not_import_each_other():
+    """An import in a function is for what is seldom needed, not for a circle."""
+    assert imports_back(*imports_by_module()) == set(MAY_IMPORT_BACK)
+    assert imports_back({"b": {"c"}, "c": {"a"}}, {"a": {"b", "d"}}) == {("a", "b")}
+
+
+def test_an_import_in_a_function_defers_something():
+    """What is imported at the start anyway, by another module, is imported at the start."""
+    assert imports_that_defer_nothing(*imports_by_module()) == set()
+    assert imports_that_defer_nothing({"a": {"b"}, "b": {"c"}}, {"a": {"c", "d"}}) == {("a", "c")}
 
 
 def test_every_folder_is_a_layer():

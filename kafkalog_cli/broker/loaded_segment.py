@@ -1,7 +1,6 @@
 """A segment while a broker loads its partition: the log and the opened indexes (Kafka's LogSegment)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.broker.leader_epochs import LeaderEpochs
@@ -28,8 +27,7 @@ _READ_BEYOND = (FaultKind.UNREADABLE, FaultKind.INVALID_MAGIC)
 """Faults of a header after which a broker still reads the bytes of the batch."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoadSettings:
+class LoadSettings(NamedTuple):
     """Settings of loading: topic settings in bytes, the current time and the expiration of producer ids in ms."""
 
     now_ms: int

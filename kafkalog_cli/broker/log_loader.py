@@ -5,7 +5,6 @@ A segment whose offsets its indexes cannot express is split (KAFKA-6264; LocalLo
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
@@ -137,8 +136,7 @@ _LONG_MAX = (1 << 63) - 1
 _INDEX_SUFFIXES = tuple(kind.value for kind in SEGMENT_KINDS - {FileKind.LOG})
 
 
-@dataclass(frozen=True, slots=True)
-class StartState:
+class StartState(NamedTuple):
     """The state of the partition in its log directory when the broker starts.
 
     The offsets come from the checkpoints, 0 without an entry. `is_clean`: the last broker stopped cleanly.
@@ -157,8 +155,7 @@ class CutSegment(NamedTuple):
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedLog:
+class LoadedLog(NamedTuple):
     """The state of a broker that has loaded the partition.
 
     `recovered` has the base offsets of the segments that were checked and whose indexes were rebuilt, `cut` the

@@ -6,6 +6,7 @@ Before they are made, `check_changes` finds whether they can be made in the dire
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kafkalog_cli.change.manifest import Snapshot
 from kafkalog_cli.change.runs import MANIFEST, run_directory, runs_directory
@@ -22,8 +23,7 @@ from kafkalog_cli.disk.names import SEGMENT_KINDS, FileKind, WorkState, classify
 from kafkalog_cli.errors import KafkalogError, Refused, SyncFailed, Unreadable, shell_word
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(NamedTuple):
     """Shorten `name` in place, from `from_bytes` to `to_bytes`."""
 
     name: str
@@ -31,23 +31,20 @@ class Cut:
     to_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(NamedTuple):
     """Rename the file `name`, which an earlier Put may have written, to `new_name`, which is free at that time."""
 
     name: str
     new_name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Drop:
+class Drop(NamedTuple):
     """Remove the file."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
+class Put(NamedTuple):
     """Write a file. `replaces`: the file replaces an existing file of this name; otherwise the name is free."""
 
     name: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -44,8 +43,7 @@ class OldLine(NamedTuple):
     place: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class OldLines:
+class OldLines(NamedTuple):
     """The state of one checkpoint before edits, for `restore_lines`: the lines that the edits concern, and the file.
 
     `size_bytes` None: there was no file. `sha256` is the hash of the whole file.

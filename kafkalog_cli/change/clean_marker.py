@@ -14,7 +14,7 @@ import base64
 import json
 from collections.abc import Collection, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from kafkalog_cli.change.manifest import FileFacts, Manifest, RunState, difference_of_files, read_manifest
 from kafkalog_cli.disk.durable import not_changed, replace_file, sync_directory, try_to_remove
@@ -33,8 +33,7 @@ _PATIENCE = LockPolicy(wait_ms=60_000, assume_offline=True)
 """Another writer locks the root files only for a moment. The lock on byte 0 has already decided who may write."""
 
 
-@dataclass(frozen=True, slots=True)
-class HeldMarker:
+class HeldMarker(NamedTuple):
     """A marker that is away: its bytes, its attributes, and the reasons (partition names by run id)."""
 
     content: bytes
@@ -66,7 +65,7 @@ def hold_marker(fs: WritableFilesystem, log_dir: str, run_id: str, partitions: C
                 if away is None:
                     return False
                 names = {*away.reasons.get(run_id, ()), *partitions}
-                held = replace(away, reasons={**away.reasons, run_id: tuple(sorted(names))})
+                held = away._replace(reasons={**away.reasons, run_id: tuple(sorted(names))})
                 if held == away:  # an undo of the run that removed the marker
                     return True
             try:
@@ -106,7 +105,7 @@ def release_marker(
         }
         reasons = {run: names for run, names in left.items() if names}
         if reasons:
-            replace_file(fs, held_path, _encode(replace(held, reasons=reasons)), None)
+            replace_file(fs, held_path, _encode(held._replace(reasons=reasons)), None)
             return False
         replace_file(fs, path, held.content, held.attributes, keep_mtime=True)
         fs.unlink(held_path)
@@ -160,7 +159,7 @@ def keep_marker_away(fs: WritableFilesystem, log_dir: str, run_id: str, partitio
             left = tuple(name for name in held.reasons[run_id] if name != partition)
             lost = tuple(sorted({*held.reasons.get(PURGED, ()), partition}))
             reasons = {run: names for run, names in {**held.reasons, run_id: left, PURGED: lost}.items() if names}
-            replace_file(fs, _paths(log_dir)[1], _encode(replace(held, reasons=reasons)), None)
+            replace_file(fs, _paths(log_dir)[1], _encode(held._replace(reasons=reasons)), None)
             return True
     except OSError as error:
         raise not_changed(log_dir, error) from error

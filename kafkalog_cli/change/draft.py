@@ -5,9 +5,7 @@ from __future__ import annotations
 import copy
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put
 from kafkalog_cli.disk.durable import Content
@@ -29,8 +27,7 @@ HELD_BYTES = 8 << 20
 """New contents are kept in memory up to this size, above it in an unnamed temporary file."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Stored:
+class _Stored(NamedTuple):
     """Bytes of the file that is on the disk under `name`: `size_bytes` from byte `start` on.
 
     `is_copy`: the drafted file is a copy of these bytes. Otherwise it is that file, renamed or cut, and `start` is 0.
@@ -42,8 +39,7 @@ class _Stored:
     is_copy: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
+class _Written(NamedTuple):
     """A part of the spool, followed by `zeros` zero bytes."""
 
     start: int
@@ -206,7 +202,7 @@ class Draft:
         if size_bytes >= now.size_bytes:
             return
         if isinstance(now, _Stored):
-            self._now[name] = replace(now, size_bytes=size_bytes)
+            self._now[name] = now._replace(size_bytes=size_bytes)
         else:
             length = min(now.length, size_bytes)
             self._now[name] = _Written(now.start, length, size_bytes - length)
@@ -338,9 +334,7 @@ class _DraftedFile:
     def __enter__(self) -> _DraftedFile:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def read_into(self, position: int, buffer: memoryview) -> int:

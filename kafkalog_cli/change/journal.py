@@ -11,9 +11,10 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import count
+from typing import NamedTuple
 
 from kafkalog_cli.change.changes import Change, Cut, Drop, Move, Put, Staged, attributes_of_new, check_changes
 from kafkalog_cli.change.checkpoint_lines import LineEdit, change_lines
@@ -52,8 +53,7 @@ _HAVE_DISCARD = ("recover", "truncate")
 """The commands with the option --discard."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointEdits:
+class CheckpointEdits(NamedTuple):
     """The partition's lines in the checkpoints of `log_dir` as they will be after the changes."""
 
     log_dir: str
@@ -231,7 +231,7 @@ class _Application:
                 put[change.name] = found
             elif found.kind is ChangeKind.MOVE and found.origin is None:
                 new = put[str(found.new_name)] = put.pop(change.name)
-                found = replace(found, to_bytes=new.to_bytes, mtime_ns=new.mtime_ns)
+                found = found._replace(to_bytes=new.to_bytes, mtime_ns=new.mtime_ns)
             planned.append(found)
         return tuple(planned)
 
@@ -268,7 +268,7 @@ class _Application:
             if self._info.action in _HAVE_DISCARD and is_no_room(error):
                 raise NoSpaceToKeep(path=self._directory, reason=NOTHING_CHANGED) from error
             raise
-        return replace(planned, kept=kept, sha256=sha256)
+        return planned._replace(kept=kept, sha256=sha256)
 
     def _stage_drop(self, at: int, change: Drop, path: str) -> PlannedChange:
         """Keep the file under a second name, which is on the disk before the first name is removed.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from enum import Enum, unique
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafkalog_cli.change.checkpoint_lines import LineEdit, OldLines, read_old_lines
 from kafkalog_cli.change.manifest_form import FORMAT, check_form
@@ -69,8 +69,7 @@ class RunInfo:
     makes_files: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FileFacts:
+class FileFacts(NamedTuple):
     """The state of a file.
 
     The mode is only for information. The inode only distinguishes files that are otherwise alike. So a run can be
@@ -87,8 +86,7 @@ class FileFacts:
         return other is not None and (self.size_bytes, self.mtime_ns) == (other.size_bytes, other.mtime_ns)
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(NamedTuple):
     """The files of a partition directory by name, the directory's own mtime, and the partition's checkpoint lines."""
 
     files: Mapping[str, FileFacts]
@@ -96,8 +94,7 @@ class Snapshot:
     lines: tuple[OldLines, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedChange:
+class PlannedChange(NamedTuple):
     """A change as the manifest records it.
 
     `kept` and `staged` are file names in the run's directory: of the old data, and of the new file.
@@ -240,15 +237,14 @@ def way_out(manifest_path: str) -> str:
 
 def _plain(change: PlannedChange) -> dict[str, object]:
     """Return the fields that differ from their defaults, and the kind."""
-    given = {part.name: getattr(change, part.name) for part in fields(change)}
-    plain = {name: value for name, value in given.items() if value not in (None, 0, False)}
+    plain = {name: value for name, value in change._asdict().items() if value not in (None, 0, False)}
     return {**plain, "kind": change.kind.value}
 
 
 def _encode_snapshot(snapshot: Snapshot) -> dict[str, Any]:
     return {
         "mtime_ns": snapshot.mtime_ns,
-        "files": {name: asdict(facts) for name, facts in snapshot.files.items()},
+        "files": {name: facts._asdict() for name, facts in snapshot.files.items()},
         "checkpoint_lines": [lines.as_object() for lines in snapshot.lines],
     }
 

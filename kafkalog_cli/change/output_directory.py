@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kafkalog_cli.disk.durable import (
@@ -60,8 +59,7 @@ class ComingFile(NamedTuple):
     facts: dict[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RunRecord:
+class RunRecord(NamedTuple):
     """The record of a committed run.
 
     `output` is the directory. `what` says how its files are made, and `state` what they contain; both are data of the
@@ -72,7 +70,7 @@ class RunRecord:
     run: str
     what: dict[str, Any]
     state: dict[str, Any]
-    coming: tuple[ComingFile, ...] = field(default=())
+    coming: tuple[ComingFile, ...] = ()
 
 
 def read_record(fs: Filesystem, path: str, form: Form = anything) -> RunRecord | None:
@@ -270,7 +268,7 @@ class OutputDirectory:
 
         Raises HalfPublished, RecordNotGone, and Refused if another file is in such a place.
         """
-        done = replace(record, coming=())
+        done = record._replace(coming=())
         try:
             directories = {self.path}
             for one in record.coming:

@@ -1,7 +1,6 @@
 """`kafkalog append`: append records to a log."""
 
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -133,7 +132,7 @@ def _append(environment: "Environment", run: "VerbRun", appending: "Appending", 
                 sorted_lines.enter_context(closing(appending.sort(partitions)))
             except (KeyboardInterrupt, InputCutOff):  # nothing is locked or changed yet
                 _report_how_to_go_on(environment, run, appending)
-                return replace(run, metrics=None).finish(Summary(ExitCode.INTERRUPTED), partitions)
+                return run._replace(metrics=None).finish(Summary(ExitCode.INTERRUPTED), partitions)
         session.settings(partitions)
         run.printer.begin("append", appending.total_bytes)
         summary = run.run(appending, partitions)

@@ -1,6 +1,6 @@
 """`kafkalog cluster`: the state of a cluster at any point of its metadata log, and the differences of two points."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from kafkalog_cli.cli.declared import Command, CommandContext
 from kafkalog_cli.cli.environment import Environment, shown_reading, time_of
@@ -15,10 +15,9 @@ from kafkalog_cli.cli.options import (
     selection_option,
 )
 from kafkalog_cli.errors import combined_exit_code
+from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
 from kafkalog_cli.ops.cluster_entries import ClusterPart
-
-if TYPE_CHECKING:
-    from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
+from kafkalog_cli.output.stream import ResultStream
 
 POINT_HELP = f"An integer is an offset: all records below it count. A time: {TIME_HELP}"
 
@@ -50,7 +49,6 @@ def cluster(  # noqa: PLR0913, PLR0917 options
     """
     from kafkalog_cli.ops.cluster import describe_cluster
     from kafkalog_cli.output.messages import Messages
-    from kafkalog_cli.output.stream import ResultStream
 
     environment = context.environment
     out, messages = ResultStream(environment.stdout), Messages(environment.stderr, as_json=output.is_json)
@@ -72,10 +70,8 @@ def cluster(  # noqa: PLR0913, PLR0917 options
     return code
 
 
-def _point(environment: Environment, text: str | None, now: str | None) -> "MetadataPoint | None":
+def _point(environment: Environment, text: str | None, now: str | None) -> MetadataPoint | None:
     """Return the point of an option. Raises UsageError."""
-    from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
-
     if text is None:
         return None
     return MetadataPoint(int(text)) if text.isdecimal() else MetadataPoint(None, time_of(environment, text, now))

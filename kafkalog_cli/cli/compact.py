@@ -8,6 +8,7 @@ from kafkalog_cli.cli.options import Delay, Input, Metrics, PartitionPaths, dela
 from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, SettingSources, Spark, session_options
 from kafkalog_cli.errors import UsageError
 from kafkalog_cli.format.internal_topics.schema import NEWEST, kafka_version_of
+from kafkalog_cli.ops.option_values import parse_size_bytes
 
 
 def compact(  # noqa: PLR0913
@@ -53,7 +54,6 @@ def compact(  # noqa: PLR0913
     from kafkalog_cli.cli.verbs import begin
     from kafkalog_cli.ops.compact.plan import CompactRequest
     from kafkalog_cli.ops.compact.verb import COMPACT, CompactWork, dirtiest_first, keys_to_erase
-    from kafkalog_cli.ops.option_values import parse_size_bytes
     from kafkalog_cli.output.compact_view import compact_view
 
     if estimate and not safety.dry_run:

@@ -8,11 +8,12 @@ remove data.
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from kafkalog_cli.disk.fs import Filesystem
+from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.errors import UsageError
 
 PREFIX = "KAFKALOG_"
@@ -181,10 +182,6 @@ def _path(fs: Filesystem) -> str:
 
 
 def _parsed(fs: Filesystem, path: str) -> dict[str, Any]:
-    import sys
-
-    from kafkalog_cli.disk.fs import read_all
-
     if sys.version_info >= (3, 11):
         import tomllib
     else:

@@ -8,11 +8,25 @@ from typing import TYPE_CHECKING
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import UsageError, combined_exit_code
 from kafkalog_cli.ops.coordinators import LogDirs
+from kafkalog_cli.ops.group_assignment import assign_ranges
+from kafkalog_cli.ops.group_history import group_history
 from kafkalog_cli.ops.groups import GroupDescription, GroupsRequest, describe_groups, offsets_retention
 from kafkalog_cli.ops.session.observer import LockWarnings
-from kafkalog_cli.output.groups_view import GroupsText
+from kafkalog_cli.output.groups_view import (
+    ASSIGNMENT_COLUMNS,
+    GROUP,
+    OFFSET_CHANGE,
+    RANGE_ASSIGNMENT,
+    GroupsText,
+    assignment_object,
+    assignment_row,
+    change_line,
+    change_object,
+    group_object,
+)
 from kafkalog_cli.output.human import TextTable, write_table
 from kafkalog_cli.output.messages import Messages
+from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.stream import ResultStream
 
 if TYPE_CHECKING:
@@ -53,13 +67,8 @@ class GroupsRun:
         return self._end(log_dirs)
 
     def _history(self, log_dirs: LogDirs, request: GroupsRequest) -> int:
-        from kafkalog_cli.ops.group_history import group_history
-        from kafkalog_cli.output.groups_view import OFFSET_CHANGE, change_line, change_object
-
         lines = None
         if self._as_json:
-            from kafkalog_cli.output.ndjson import JsonLines
-
             lines = JsonLines(self._out)
         changes = back = 0
         for change in group_history(log_dirs, request):
@@ -74,19 +83,9 @@ class GroupsRun:
         return self._end(log_dirs)
 
     def _assignment(self, log_dirs: LogDirs, described: Iterable[GroupDescription]) -> int:
-        from kafkalog_cli.ops.group_assignment import assign_ranges
-        from kafkalog_cli.output.groups_view import (
-            ASSIGNMENT_COLUMNS,
-            RANGE_ASSIGNMENT,
-            assignment_object,
-            assignment_row,
-        )
-
         topics, groups = self._options.topic, list(described)
         found = [one for group in groups for one in assign_ranges(log_dirs, group) if not topics or one.topic in topics]
         if self._as_json:
-            from kafkalog_cli.output.ndjson import JsonLines
-
             lines = JsonLines(self._out)
             for one in found:
                 lines.object(RANGE_ASSIGNMENT, assignment_object(one))
@@ -101,9 +100,6 @@ class GroupsRun:
         return combined_exit_code(log_dirs.codes)
 
     def _write_objects(self, log_dirs: LogDirs, found: Iterable[GroupDescription]) -> None:
-        from kafkalog_cli.output.groups_view import GROUP, group_object
-        from kafkalog_cli.output.ndjson import JsonLines
-
         lines = JsonLines(self._out)
         groups = offsets = 0
         for described in found:

@@ -6,6 +6,7 @@ from kafkalog_cli.cli.declared import Argument, Command, CommandContext
 from kafkalog_cli.cli.environment import now_of, shown_reading
 from kafkalog_cli.cli.options import BrokerConfigOption, Format, MetadataOption, Now, OutputFormat
 from kafkalog_cli.cli.verify import LevelChoice, LevelOption
+from kafkalog_cli.output.stream import ResultStream
 
 
 def doctor(  # noqa: PLR0913, PLR0917 options
@@ -33,7 +34,6 @@ def doctor(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.ops.session.options import SessionOptions
     from kafkalog_cli.ops.verify.partition import Level
     from kafkalog_cli.output.messages import Messages
-    from kafkalog_cli.output.stream import ResultStream
 
     environment = context.environment
     out, messages = ResultStream(environment.stdout), Messages(environment.stderr, as_json=output.is_json)

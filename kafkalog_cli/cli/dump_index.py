@@ -8,6 +8,7 @@ from kafkalog_cli.cli.groups import DecodingLimits, Topics
 from kafkalog_cli.cli.options import Format, OutputFormat, PathsArgument
 from kafkalog_cli.errors import ExitCode, UsageError, combined_exit_code
 from kafkalog_cli.format.limits import Limits
+from kafkalog_cli.output.stream import ResultStream
 
 if TYPE_CHECKING:
     from kafkalog_cli.ops.selection import Selection
@@ -42,7 +43,6 @@ def _dump(
     from kafkalog_cli.output.index_view import IndexJson, report_lines
     from kafkalog_cli.output.messages import Messages
     from kafkalog_cli.output.ndjson import JsonLines
-    from kafkalog_cli.output.stream import ResultStream
 
     out = ResultStream(environment.stdout)
     messages = Messages(environment.stderr, as_json=output.is_json)

@@ -19,8 +19,9 @@ from kafkalog_cli.format.internal_topics.schema import NEWEST, KafkaVersion
 from kafkalog_cli.format.java_text import parse_long
 from kafkalog_cli.format.limits import Limits
 from kafkalog_cli.format.records import RecordBlock
+from kafkalog_cli.log.partition import directory_name, segment_of_file
 from kafkalog_cli.ops.decoding import Decoding
-from kafkalog_cli.ops.dump import MAX_INT32, DumpOptions, SegmentDump
+from kafkalog_cli.ops.dump import MAX_INT32, DumpOptions, GivesUp, SegmentDump
 from kafkalog_cli.ops.selection import Selection, select_files
 from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.output.decoders import DECODERS, STRING_DECODER
@@ -28,6 +29,7 @@ from kafkalog_cli.output.dump_printer import DumpReports, SegmentPrinter, SevenP
 from kafkalog_cli.output.dump_text import ClassDecoder, KeyValueDecoder, LogText, java_absolute_path, java_path
 from kafkalog_cli.output.kernels import DUMP_BATCHES, DUMP_RECORDS, JSON_FROM_BATCHES
 from kafkalog_cli.output.messages import Messages
+from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.stream import ResultStream, printable
 
 if TYPE_CHECKING:
@@ -188,7 +190,6 @@ class DumpLogRun:
 
     def _dump_sidecar(self, path: str, name: str, suffix: str) -> None:
         from kafkalog_cli.cli.dump_sidecar_run import SidecarDump, SidecarOptions
-        from kafkalog_cli.ops.dump import GivesUp
 
         if self._sidecars is None:
             request = self._request
@@ -216,7 +217,6 @@ class DumpLogRun:
         from kafkalog_cli.ops.checks.root_reports import index_reports
         from kafkalog_cli.ops.checks.segment_reports import ReadContext
         from kafkalog_cli.output.index_view import IndexJson
-        from kafkalog_cli.output.ndjson import JsonLines
 
         request, lines = self._request, JsonLines(self._out)
         read_context = ReadContext(self._fs, request.limits, self._choice, self._sleep)
@@ -311,7 +311,6 @@ class DumpLogRun:
         request = self._request
         start, end = 0, request.max_bytes
         if request.wanted is not None:
-            from kafkalog_cli.log.partition import segment_of_file
             from kafkalog_cli.ops.ranges import window
 
             segment = segment_of_file(self._fs, path)
@@ -333,7 +332,6 @@ class DumpLogRun:
         )
 
     def _json_printer(self, path: str, name: str) -> JsonPrinter:
-        from kafkalog_cli.log.partition import directory_name
         from kafkalog_cli.output.record_json import RecordJsonOptions, SegmentContext, topic_decode
         from kafkalog_cli.output.record_json_printer import CompiledRecordJson, JsonPrinter
         from kafkalog_cli.output.redact import NO_REDACTION
@@ -411,8 +409,6 @@ class DumpLogRun:
         self._codes[-1] = ExitCode.FAILURE
 
     def _write_summary(self, code: ExitCode) -> None:
-        from kafkalog_cli.output.ndjson import JsonLines
-
         lines = JsonLines(self._out)
         lines.summary(code, files=len(self._codes), batches=self._batch_count, records=self._record_count)
         lines.flush()

@@ -16,7 +16,7 @@ from kafkalog_cli.disk.fs import RealFilesystem, WritableFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import NotChanged, UsageError, as_typed
 from kafkalog_cli.format.surroundings import restored_variables
-from kafkalog_cli.ops.option_values import wall_clock_ms
+from kafkalog_cli.ops.option_values import as_if_milliseconds, parse_time_ms, wall_clock_ms
 from kafkalog_cli.output.stream import has_styles, terminal_columns
 
 if TYPE_CHECKING:
@@ -157,8 +157,6 @@ def shown_reading_into_files(context: CommandContext) -> Iterator[Environment]:
 
 def time_of(environment: Environment, text: str, now: str | None) -> int:
     """Return a time option in epoch ms; warn if an integer seems to have another unit. Raises UsageError."""
-    from kafkalog_cli.ops.option_values import parse_time_ms
-
     clock_ms = environment.now_ms() if now is None else now_of(environment, now)
     reading = _other_reading(text, environment.argv)
     if reading is not None:
@@ -173,8 +171,6 @@ def now_of(environment: Environment, text: str) -> int:
 
     A wrong unit is an error here: by a clock of the year 55000 every record is old.
     """
-    from kafkalog_cli.ops.option_values import parse_time_ms
-
     reading = _other_reading(text, environment.argv)
     if reading is not None:
         raise UsageError(reason=f"--now: {reading}")
@@ -183,7 +179,6 @@ def now_of(environment: Environment, text: str) -> int:
 
 def _other_reading(text: str, argv: Sequence[str]) -> str | None:
     """Return a message with an integer's time in ms and its probable meaning; None if no other unit is probable."""
-    from kafkalog_cli.ops.option_values import as_if_milliseconds
     from kafkalog_cli.output.human import iso_time
 
     found = as_if_milliseconds(text)

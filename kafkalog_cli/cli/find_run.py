@@ -28,10 +28,11 @@ from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.selection import select_partitions
 from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.output.decoded_values import DecodedValues
-from kafkalog_cli.output.find_text import FoundText
+from kafkalog_cli.output.find_view import MATCH_COUNT, FoundText, match_count, write_marked
 from kafkalog_cli.output.kcat_text import parse_kcat_format
 from kafkalog_cli.output.kernels import JSON_LINES
 from kafkalog_cli.output.messages import Messages
+from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.progress import Progress, beside
 from kafkalog_cli.output.stream import ResultStream, paint_of, printable
 
@@ -69,7 +70,7 @@ class FindRun:
         chosen = select_partitions(environment.fs, options.paths, options.topics.selection)
         paths = [partition.path for partition in chosen]
         decoder = decoder_of(options.contents.decoding, environment.fs, paths, self._messages)
-        self._output = replace(self._output, decoder=decoder)
+        self._output = self._output._replace(decoder=decoder)
         self._request = replace(self._request, decoder=decoder)
         LockWarnings(environment.fs, self._messages.report).about_partitions(*paths)
         done: list[SearchedPartition] = []
@@ -134,7 +135,6 @@ class FindRun:
         return write
 
     def _json_writer(self, partition: Partition, segment: Segment) -> Callable[[FoundBlock], None]:
-        from kafkalog_cli.output.find_json import write_marked
         from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext, topic_decode
 
         directory, name = partition.directory, segment.log.path.rpartition("/")[2]
@@ -158,9 +158,6 @@ class FindRun:
         if not self._options.only_counts:
             return
         if self._options.is_json:
-            from kafkalog_cli.output.find_json import MATCH_COUNT, match_count
-            from kafkalog_cli.output.ndjson import JsonLines
-
             JsonLines(self._out).object(MATCH_COUNT, match_count(searched))
         elif searched.matches:
             name = searched.partition.directory.name
@@ -201,8 +198,6 @@ class FindRun:
         )  # fmt: skip
 
     def _write_summary(self, done: list[SearchedPartition], code: ExitCode) -> None:
-        from kafkalog_cli.output.ndjson import JsonLines
-
         matches = sum(one.matches for one in done)
         matching = sum(one.matches > 0 for one in done)
         JsonLines(self._out).summary(code, matches=matches, partitions=len(done), matching_partitions=matching)

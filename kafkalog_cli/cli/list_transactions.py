@@ -6,6 +6,7 @@ from kafkalog_cli.cli.declared import Command, CommandContext
 from kafkalog_cli.cli.environment import now_of, shown_reading
 from kafkalog_cli.cli.options import Format, LogDirs, MetadataOption, Now, OutputFormat, selection_option
 from kafkalog_cli.errors import combined_exit_code
+from kafkalog_cli.output.stream import ResultStream
 
 
 def transactions(  # noqa: PLR0913, PLR0917 options
@@ -33,7 +34,6 @@ def transactions(  # noqa: PLR0913, PLR0917 options
     from kafkalog_cli.ops.open_transactions import find_transactions
     from kafkalog_cli.ops.session.observer import LockWarnings
     from kafkalog_cli.output.messages import Messages
-    from kafkalog_cli.output.stream import ResultStream
     from kafkalog_cli.output.transactions_view import write_transactions
 
     environment = context.environment

@@ -13,8 +13,17 @@ from kafkalog_cli.ops.lookup_time import joined_errors
 from kafkalog_cli.ops.option_values import time_words
 from kafkalog_cli.ops.partition_state import log_bounds
 from kafkalog_cli.ops.session.observer import LockWarnings
-from kafkalog_cli.output.lookup_text import broker_note, found_lines, partition_line, topic_line
+from kafkalog_cli.output.lookup_view import (
+    LOOKUP,
+    broker_fields,
+    broker_note,
+    found_lines,
+    found_object,
+    partition_line,
+    topic_line,
+)
 from kafkalog_cli.output.messages import Messages
+from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.stream import ResultStream, paint_of
 
 
@@ -44,8 +53,6 @@ class LookupPrinter:
     def found(self, found: Found) -> None:
         """Print a record or batch."""
         if self._as_json:
-            from kafkalog_cli.output.lookup_json import found_object
-
             self.fields({**found_object(found, self._partition)})
             return
         for piece in found_lines(found):
@@ -56,8 +63,6 @@ class LookupPrinter:
         notes = answer.notes if answer.broker is None else (*answer.notes, broker_note(answer.broker))
         found = found.noted(*notes)
         if self._as_json:
-            from kafkalog_cli.output.lookup_json import broker_fields, found_object
-
             self.fields({**found_object(found, self._partition), **broker_fields(answer.broker)})
         else:
             self.found(found)
@@ -66,9 +71,6 @@ class LookupPrinter:
         """Print an answer that is not a record; as text, one line `name: value` per field, and a line per note."""
         self._answers += 1
         if self._as_json:
-            from kafkalog_cli.output.lookup_json import LOOKUP
-            from kafkalog_cli.output.ndjson import JsonLines
-
             JsonLines(self._out).object(LOOKUP, fields)
             return
         for name, value in fields.items():
@@ -78,8 +80,6 @@ class LookupPrinter:
     def end(self, code: ExitCode) -> ExitCode:
         """Print the summary in JSON output; return the exit code."""
         if self._as_json:
-            from kafkalog_cli.output.ndjson import JsonLines
-
             JsonLines(self._out).summary(code, answers=self._answers)
         self._out.flush()
         return code
@@ -173,8 +173,6 @@ class TopicAnswers:
             self._codes.append(ExitCode.OK)
         code = combined_exit_code(self._codes)
         if self._as_json:
-            from kafkalog_cli.output.ndjson import JsonLines
-
             counts = {"partitions": len(partitions), "answers": self._answered, "without": len(self._outside)}
             JsonLines(self._out).summary(code, **counts)
         else:
@@ -194,9 +192,6 @@ class TopicAnswers:
             self._codes.append(ExitCode.FAILURE)
             return
         if self._as_json:
-            from kafkalog_cli.output.lookup_json import LOOKUP
-            from kafkalog_cli.output.ndjson import JsonLines
-
             name = {"topic": partition.directory.topic, "partition": partition.directory.partition}
             JsonLines(self._out).object(LOOKUP, {**name, **fields})
         else:
@@ -228,8 +223,6 @@ class TopicAnswers:
         found = answer.found.noted(*notes)
         fields: dict[str, Any] = {}
         if self._as_json:
-            from kafkalog_cli.output.lookup_json import broker_fields, found_object
-
             fields = {**found_object(found, partition), **broker_fields(answer.broker)}
         line = partition_line(partition, [answer.offset], timestamp_ms=found.record_timestamp, notes=found.notes)
         return fields, line

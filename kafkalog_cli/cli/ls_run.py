@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError, combined_exit_code
@@ -15,8 +15,9 @@ from kafkalog_cli.ops.listing.root import LocatedFault, LogDirRoot
 from kafkalog_cli.ops.listing.usage import Freeable, SortKey, Usage, by_log_dir, by_topic, in_order, usage_of
 from kafkalog_cli.ops.selection import Selection, expand, nothing_selected
 from kafkalog_cli.ops.session.observer import lock_sentence
-from kafkalog_cli.output.listing import ListingText
-from kafkalog_cli.output.listing_json import ListingJson
+from kafkalog_cli.output.listing import ListingText, UsageText
+from kafkalog_cli.output.listing_json import ListingJson, UsageJson
+from kafkalog_cli.output.listing_records import PARTITION
 from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.stream import ResultStream
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
     from kafkalog_cli.ops.session.options import SessionOptions
 
 
-@dataclass(frozen=True, slots=True)
-class LsRequest:
+class LsRequest(NamedTuple):
     """The options of one run. `segments`: a row per segment, not per partition; `transactions`: search for them.
 
     `usage` is set if the question is what fills the disk.
@@ -174,8 +174,7 @@ def _code(faults: Iterable[LocatedFault]) -> ExitCode:
     return ExitCode.CORRUPTION if any(severities) else ExitCode.WARNINGS
 
 
-@dataclass(frozen=True, slots=True)
-class UsageOptions:
+class UsageOptions(NamedTuple):
     """`planning` are the options under which retention and compaction are planned, None if nothing is planned."""
 
     topics: bool
@@ -251,7 +250,6 @@ class UsageRun:
         from kafkalog_cli.cli.session_groups import Printing
         from kafkalog_cli.cli.verbs import begin
         from kafkalog_cli.ops.listing.freeable import FREEABLE, freeable_of
-        from kafkalog_cli.output.listing_records import PARTITION
         from kafkalog_cli.output.views import View
 
         output = OutputFormat.TEXT if self._lines is None else OutputFormat.JSON
@@ -274,14 +272,10 @@ class UsageRun:
         topics = by_topic(rows, options.sort)
         self._total = sum(log_dirs.values(), Usage())
         if self._lines is not None:
-            from kafkalog_cli.output.listing_json import UsageJson
-
             json = UsageJson(self._lines)
             json.topics(topics) if options.topics else json.partitions(in_order(rows, options.sort))
             json.end(self._roots, log_dirs)
             return
-        from kafkalog_cli.output.listing import UsageText
-
         text = UsageText(self._out, shows_freeable=options.planning is not None)
         if options.topics:
             text.topics(topics)

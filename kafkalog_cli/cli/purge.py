@@ -7,6 +7,7 @@ from kafkalog_cli.cli.groups import Topics
 from kafkalog_cli.cli.options import Jobs, PathsArgument, TimeBudget
 from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, session_options
 from kafkalog_cli.errors import UsageError
+from kafkalog_cli.ops.option_values import parse_duration_ms
 
 
 def purge(  # noqa: PLR0913
@@ -30,7 +31,6 @@ def purge(  # noqa: PLR0913
     import is completed.
     """
     from kafkalog_cli.cli.verbs import begin
-    from kafkalog_cli.ops.option_values import parse_duration_ms
     from kafkalog_cli.ops.purge import PURGE, PurgeRequest
     from kafkalog_cli.output.runs import purge_view
 

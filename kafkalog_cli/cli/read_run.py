@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.errors import ExitCode, KafkalogError, NoRecordAtTime, UsageError, combined_exit_code
@@ -22,6 +21,7 @@ from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.output.kcat_text import KcatText, Token, parse_kcat_format
 from kafkalog_cli.output.kernels import JSON_FROM_BATCHES, READ_RECORDS
 from kafkalog_cli.output.messages import Messages
+from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.read_printer import FIELDS, CompiledReadText, ReadPrinter, ReadText, RecordPrinter, write_fetch
 from kafkalog_cli.output.stream import ResultStream
 
@@ -70,7 +70,7 @@ class ReadRun:
         paths = [partition.path for partition in chosen]
         LockWarnings(self._environment.fs, self._messages.report).about_partitions(*paths)
         decoder = decoder_of(self._options.contents.decoding, self._environment.fs, paths, self._messages)
-        self._output = replace(self._output, decoder=decoder)
+        self._output = self._output._replace(decoder=decoder)
         is_cut = self._read(chosen, request)
         code = combined_exit_code([read.code for read in self._reads] + self._codes)
         if self._options.is_json:
@@ -100,7 +100,7 @@ class ReadRun:
     def _in_turn(self, chosen: list[Partition], request: ReadRequest) -> None:
         left = request.max_records
         for partition in chosen:
-            log = self._opened(partition, replace(request, max_records=left))
+            log = self._opened(partition, request._replace(max_records=left))
             records = 0 if log is None else self._one(PartitionRead(log, self._output))
             left = None if left is None else left - records
             if left == 0:
@@ -109,7 +109,7 @@ class ReadRun:
     def _merged(self, chosen: list[Partition], request: ReadRequest) -> bool:
         most = request.max_records
         chunk_bytes = min(request.chunk_bytes, max(LEAST_CHUNK_BYTES, MERGE_BYTES // len(chosen)))
-        request = replace(request, max_records=None, chunk_bytes=chunk_bytes, read_ahead=False)
+        request = request._replace(max_records=None, chunk_bytes=chunk_bytes, read_ahead=False)
         for partition in chosen:
             log = self._opened(partition, request)
             if log is not None:
@@ -181,8 +181,6 @@ class ReadRun:
         )  # fmt: skip
 
     def _write_summary(self, code: ExitCode, *, is_single: bool, is_cut: bool) -> None:
-        from kafkalog_cli.output.ndjson import JsonLines
-
         if is_single:
             JsonLines(self._out).summary(code, **self._reads[0].counts())
             return
@@ -213,8 +211,7 @@ def decoder_of(
     return decoder
 
 
-@dataclass(frozen=True, slots=True)
-class RecordOutput:
+class RecordOutput(NamedTuple):
     """Where records are printed, and how: as JSON, in kcat's format if there is one, else with some fields as text."""
 
     out: ResultStream

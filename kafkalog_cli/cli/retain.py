@@ -8,6 +8,7 @@ from kafkalog_cli.cli.groups import Topics
 from kafkalog_cli.cli.options import Delay, Keep, Metrics, PartitionPaths, delay_ms_of
 from kafkalog_cli.cli.session_groups import Pacing, Printing, Safety, SettingSources, session_options
 from kafkalog_cli.errors import ExitCode, UsageError
+from kafkalog_cli.ops.option_values import parse_size_bytes
 
 if TYPE_CHECKING:
     from kafkalog_cli.cli.environment import Environment
@@ -80,10 +81,7 @@ def _free(  # noqa: PLR0913, PLR0917
 
     `room` has the values of --free-bytes, --keep-bytes and --keep-ms.
     """
-    from dataclasses import replace
-
     from kafkalog_cli.cli.verbs import begin
-    from kafkalog_cli.ops.option_values import parse_size_bytes
     from kafkalog_cli.ops.retain.free import FreeRequest
     from kafkalog_cli.ops.retain.freeing import FREE, Freeing
     from kafkalog_cli.output.retain_view import free_view
@@ -97,7 +95,7 @@ def _free(  # noqa: PLR0913, PLR0917
     freeing = Freeing(session, request, wanted_bytes, options.dry_run)
     summary = run.run(request, partitions, freeing.add)
     if summary.code is not ExitCode.INTERRUPTED:
-        summary = replace(summary, code=freeing.run(summary.codes), failed=summary.failed + len(freeing.failed_paths))
+        summary = summary._replace(code=freeing.run(summary.codes), failed=summary.failed + len(freeing.failed_paths))
     for freed in freeing.results():
         run.printer.show(freed)
     return run.finish(summary, partitions)

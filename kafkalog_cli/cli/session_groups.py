@@ -54,46 +54,6 @@ EngineOption = Annotated[EngineName, spark_option("--engine",
     " core).")]  # fmt: skip
 
 
-def engine_of(  # noqa: PLR0913
-    engine: EngineName,
-    master: str,
-    conf: list[str] | None,
-    jobs: int,
-    *,
-    changes: bool = False,
-    io_bytes_per_s: str | None = None,
-    assume_offline: bool = False,
-    environment: "Environment | None" = None,
-    as_json: bool = False,
-) -> "Engine":
-    """Return the engine of these options; a terminal of the environment shows that Spark starts.
-
-    Raises UsageError for options that exclude each other, KafkalogError without PySpark.
-    """
-    from kafkalog_cli.ops.engine import THREADS
-
-    if engine is EngineName.LOCAL:
-        if conf or master != DEFAULT_MASTER:
-            raise UsageError(reason="--master and --conf need --engine spark")
-        return THREADS
-    settings = spark_settings(conf)
-    if changes and settings.get("spark.speculation", "false").strip().lower() != "false":
-        raise UsageError(reason="spark.speculation must be off: only a single task may change a log")
-    if assume_offline:
-        raise UsageError(reason="--assume-offline needs --engine local: each task of Spark needs locks that work")
-    from kafkalog_cli.spark.engine import SparkEngine
-    from kafkalog_cli.spark.starting import need_pyspark
-
-    need_pyspark()
-    sessions = None
-    if environment is not None:
-        sessions = partial(shown_session, environment, master, settings, as_json=as_json)
-    found = SparkEngine(master, settings, jobs, sessions)
-    if io_bytes_per_s is not None and found.known_slots is None:
-        raise UsageError(reason="--io-bytes-per-s on a cluster needs --jobs N: N tasks share it")
-    return found
-
-
 def spark_settings(conf: list[str] | None) -> dict[str, str]:
     """Return the settings of --conf. Raises UsageError."""
     settings = {}
@@ -107,7 +67,7 @@ def spark_settings(conf: list[str] | None) -> dict[str, str]:
 
 @contextmanager
 def shown_session(
-    environment: "Environment", master: str, settings: Mapping[str, str], *, as_json: bool, is_small: bool = True
+    environment: Environment, master: str, settings: Mapping[str, str], *, as_json: bool, is_small: bool = True
 ) -> "Iterator[SparkSession]":
     """Hold a session of Spark, as `command_session` does; a terminal shows the start, but not for JSON output."""
     from kafkalog_cli.output.progress import Waiting
@@ -159,7 +119,7 @@ class OnSpark(NamedTuple):
     conf: Conf = None
 
     def sessions(
-        self, environment: "Environment", *, as_json: bool
+        self, environment: Environment, *, as_json: bool
     ) -> "Callable[[], AbstractContextManager[SparkSession]]":
         """Return the function that starts Spark, with a line on the terminal. Raises UsageError for a wrong --conf."""
         return partial(shown_session, environment, self.master, spark_settings(self.conf), as_json=as_json)
@@ -173,11 +133,43 @@ class Printing(NamedTuple):
     output: Format = OutputFormat.TEXT
 
 
+def engine_of(  # noqa: PLR0913
+    environment: Environment,
+    spark: Spark,
+    pacing: Pacing,
+    *,
+    changes: bool = False,
+    assume_offline: bool = False,
+    as_json: bool = False,
+) -> "Engine":
+    """Return the engine of these options. Raises UsageError for options that exclude each other, KafkalogError."""
+    from kafkalog_cli.ops.engine import THREADS
+
+    if spark.engine is EngineName.LOCAL:
+        if spark.conf or spark.master != DEFAULT_MASTER:
+            raise UsageError(reason="--master and --conf need --engine spark")
+        return THREADS
+    settings = spark_settings(spark.conf)
+    if changes and settings.get("spark.speculation", "false").strip().lower() != "false":
+        raise UsageError(reason="spark.speculation must be off: only a single task may change a log")
+    if assume_offline:
+        raise UsageError(reason="--assume-offline needs --engine local: each task of Spark needs locks that work")
+    from kafkalog_cli.spark.engine import SparkEngine
+    from kafkalog_cli.spark.starting import need_pyspark
+
+    need_pyspark()
+    sessions = partial(shown_session, environment, spark.master, settings, as_json=as_json)
+    found = SparkEngine(spark.master, settings, pacing.jobs, sessions)
+    if pacing.io_bytes_per_s is not None and found.known_slots is None:
+        raise UsageError(reason="--io-bytes-per-s on a cluster needs --jobs N: N tasks share it")
+    return found
+
+
 _NO_SETTINGS, _NO_SPARK = SettingSources(), Spark()
 
 
 def session_options(  # noqa: PLR0913
-    environment: "Environment",
+    environment: Environment,
     topics: Topics | OneTopic,
     safety: Safety,
     *,
@@ -194,8 +186,6 @@ def session_options(  # noqa: PLR0913
     """
     from kafkalog_cli.ops.session.options import Pace, SessionOptions
 
-    jobs = 0 if pacing is None else pacing.jobs
-    limit = None if pacing is None else pacing.io_bytes_per_s
     return SessionOptions(
         selection=topics.selection,
         now_ms=None if safety.now is None else now_of(environment, safety.now),
@@ -206,10 +196,9 @@ def session_options(  # noqa: PLR0913
         config=settings.config or (),
         broker_config=settings.broker_config,
         metadata=settings.metadata,
-        pace=Pace() if pacing is None else pace_of(jobs, pacing.time_budget, limit),
+        pace=Pace() if pacing is None else pace_of(*pacing),
         engine=engine_of(
-            *(spark.engine, spark.master, spark.conf, jobs),
-            changes=changes, io_bytes_per_s=limit, assume_offline=safety.assume_offline,
-            environment=environment, as_json=as_json,
+            environment, spark, pacing or Pacing(),
+            changes=changes, assume_offline=safety.assume_offline, as_json=as_json,
         ),
     )  # fmt: skip

@@ -9,12 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from kafkalog_cli.cli.environment import Environment
-from kafkalog_cli.cli.session_groups import spark_settings
+from kafkalog_cli.cli.session_groups import shown_session, spark_settings
+from kafkalog_cli.disk.named_places import check_new_file, new_file
 from kafkalog_cli.errors import ExitCode, PathNotFound, Refused, UsageError
 from kafkalog_cli.ops.read.request import Isolation
 from kafkalog_cli.ops.selection import expand
 from kafkalog_cli.ops.session.work import of_the_system
 from kafkalog_cli.output.messages import Messages
+from kafkalog_cli.output.ndjson import JsonLines, PathText
 from kafkalog_cli.output.progress import Waiting
 from kafkalog_cli.output.sql_output import (
     Heading,
@@ -63,7 +65,6 @@ class SqlRun:
         catalog = Catalog(self._environment.fs, [os.path.abspath(path) for path in options.paths])  # noqa: PTH100 - workers
         if options.output is not None:
             self._check_output(options.output, options.paths)
-        from kafkalog_cli.cli.session_groups import shown_session
         from kafkalog_cli.spark.queries.confinement import Allowed, settings_of
         from kafkalog_cli.spark.queries.early import check_names
         from kafkalog_cli.spark.queries.query import SETTINGS, query
@@ -92,8 +93,6 @@ class SqlRun:
         else:
             written = self._write_table(result)
         if self._options.is_json:
-            from kafkalog_cli.output.ndjson import JsonLines, PathText
-
             file = {} if self._options.output is None else {"path": PathText(self._options.output)}
             JsonLines(self._out).summary(ExitCode.OK, rows=written.rows, more_rows=written.more, **file)
         self._out.flush()
@@ -119,8 +118,6 @@ class SqlRun:
         return write_lines(self._out.write_bytes, parts, most)
 
     def _write_file(self, result: Result, path: str) -> Written:
-        from kafkalog_cli.disk.named_places import new_file
-
         names, most = _names(result), self._options.max_rows
         full_path = os.path.abspath(path)  # noqa: PTH100
         try:
@@ -135,8 +132,6 @@ class SqlRun:
 
     def _check_output(self, path: str, paths: list[str]) -> None:
         """Check that the output is a new file outside of the paths. Raises UsageError, Refused, PathNotFound."""
-        from kafkalog_cli.disk.named_places import check_new_file
-
         fs, full_path = self._environment.fs, os.path.abspath(path)  # noqa: PTH100
         check_new_file(fs, path, "sql")
         if fs.status(os.path.dirname(full_path)) is None:  # noqa: PTH120

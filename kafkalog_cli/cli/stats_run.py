@@ -15,8 +15,9 @@ from kafkalog_cli.ops.selection import select_partitions
 from kafkalog_cli.ops.session.observer import LockWarnings
 from kafkalog_cli.ops.stats import MeasuredPartition, StatsRequest, measure_partitions
 from kafkalog_cli.output.messages import Messages
+from kafkalog_cli.output.ndjson import JsonLines
 from kafkalog_cli.output.progress import Progress
-from kafkalog_cli.output.stats_view import StatsRow, write_stats
+from kafkalog_cli.output.stats_view import STATS, StatsRow, stats_object, write_stats
 from kafkalog_cli.output.stream import ResultStream
 
 if TYPE_CHECKING:
@@ -85,9 +86,6 @@ class StatsRun:
         return sorted(rows, key=lambda row: -row[1].bytes)
 
     def _write_objects(self, measured: Sequence[MeasuredPartition], code: ExitCode) -> None:
-        from kafkalog_cli.output.ndjson import JsonLines
-        from kafkalog_cli.output.stats_view import STATS, stats_object
-
         lines, top = JsonLines(self._out), self._options.top
         for found in measured:
             one = found.partition

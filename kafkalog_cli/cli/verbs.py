@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from kafkalog_cli.cli.environment import Consent, Environment
 from kafkalog_cli.cli.session_groups import Printing
@@ -21,14 +20,13 @@ from kafkalog_cli.output.messages import Messages
 from kafkalog_cli.output.ndjson import JsonLines, PathText
 from kafkalog_cli.output.progress import Progress, beside
 from kafkalog_cli.output.stream import ResultStream, Undisturbed, paint_of, printable
-from kafkalog_cli.output.views import FAILED, FAILURES, Detail, RunCounts, View
+from kafkalog_cli.output.views import FAILED, FAILURES, Detail, RunCounts, RunMetrics, View, metrics_text
 
 if TYPE_CHECKING:
     from kafkalog_cli.log.partition import Partition
 
 
-@dataclass(frozen=True, slots=True)
-class VerbRun:
+class VerbRun(NamedTuple):
     """A session, the printer of its results, and the file of --metrics (None: not wanted)."""
 
     session: Session
@@ -55,8 +53,6 @@ class VerbRun:
         return int(summary.code)
 
     def _write_metrics(self, path: str, summary: Summary, partitions: int) -> None:
-        from kafkalog_cli.output.views import RunMetrics, metrics_text
-
         session, context = self.session, self.session.context
         counts = self.printer.counts(partitions)
         counts["failed_partitions"] = summary.failed + self.printer.refused
@@ -82,7 +78,7 @@ def begin(  # noqa: PLR0913, PLR0917
     """
     interruptions = Interruptions()
     printer = Printer(environment, verb, view, printing, interruptions, is_dry_run=options.dry_run)
-    planned = replace(options, dry_run=options.dry_run or only_plans)
+    planned = options._replace(dry_run=options.dry_run or only_plans)
     session = Session(verb, environment.context, planned, printer, interruptions=interruptions, argv=environment.argv)
     return VerbRun(session, printer, None if options.dry_run else metrics)
 
@@ -130,7 +126,8 @@ class Printer:
         self._undisturbed = Undisturbed(stdout) if verb.changes else None
         if self._undisturbed is not None:  # a verb that changes logs continues if the reader is gone
             stdout, stderr = cast(BinaryIO, self._undisturbed), cast(BinaryIO, Undisturbed(stderr))
-        self._progress = Progress(stderr, verb.name, as_json=as_json, clock=environment.clock)
+        progress = self._progress = Progress(stderr, verb.name, as_json=as_json, clock=environment.clock)
+        self.begin, self.expect_more, self.advance = progress.begin, progress.expect_more, progress.advance
         self.out = ResultStream(beside(self._progress, stdout))
         self._json = JsonLines(self.out) if as_json else None
         self._messages = Messages(beside(self._progress, stderr), as_json=as_json)
@@ -152,18 +149,6 @@ class Printer:
     def working(self) -> AbstractContextManager[object]:
         """See Observer."""
         return self._progress
-
-    def begin(self, work: str, total_bytes: int | None) -> None:
-        """See Observer."""
-        self._progress.begin(work, total_bytes)
-
-    def expect_more(self, size_bytes: int) -> None:
-        """See Observer."""
-        self._progress.expect_more(size_bytes)
-
-    def advance(self, size_bytes: int, subject: str = "") -> None:
-        """See Observer."""
-        self._progress.advance(size_bytes, subject)
 
     def report(self, note: Note) -> None:
         """See Observer."""

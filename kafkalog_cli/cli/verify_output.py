@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.cli.session_groups import Printing
+from kafkalog_cli.disk.named_places import check_named_file, replace_named_file
 from kafkalog_cli.errors import ExitCode, KafkalogError, UsageError
 from kafkalog_cli.ops.checks.finding_kinds import Severity
 from kafkalog_cli.ops.verify.partition import Level, Verification
@@ -55,8 +56,6 @@ class VerifyReports:
     def check_files(self) -> None:
         """Raise KafkalogError if a file cannot be written, before anything is checked."""
         for place in filter(None, self._reports):
-            from kafkalog_cli.disk.named_places import check_named_file
-
             check_named_file(self._environment.fs, place)
 
     def show(self, verification: Verification, findings: Sequence[Finding]) -> None:
@@ -95,8 +94,6 @@ class VerifyReports:
                 self._out.write(text)
 
     def _replace(self, place: str, text: str) -> None:
-        from kafkalog_cli.disk.named_places import replace_named_file
-
         environment = self._environment
         content = text.encode("utf-8", "surrogateescape")
         replace_named_file(environment.fs, place, content, environment.now_ms(), "report")

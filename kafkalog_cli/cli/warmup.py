@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from kafkalog_cli.cli.declared import Command, CommandContext, Option
 from kafkalog_cli.cli.environment import Environment
+from kafkalog_cli.disk.kernels import COMPILING, cache_directory, is_warm, reason_of, warm_up_kernels
 from kafkalog_cli.errors import ExitCode, KafkalogError
+from kafkalog_cli.output.stream import ResultStream
 
 if TYPE_CHECKING:
     from kafkalog_cli.output.stream import ResultStream
@@ -23,9 +25,7 @@ def warmup(
     With the extra `spark`, this also keeps the classes that Spark's Java loads (170 MB, another minute). The commands
     that use Spark then start in half of the processor time, until Java or PySpark changes.
     """
-    from kafkalog_cli.disk.kernels import COMPILING, cache_directory, is_warm, reason_of, warm_up_kernels
     from kafkalog_cli.output.progress import Waiting
-    from kafkalog_cli.output.stream import ResultStream
 
     environment = context.environment
     out, errors = ResultStream(environment.stdout), ResultStream(environment.stderr)

@@ -4,7 +4,7 @@ Files are recognized by their names, those of similar programs also by their fir
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.disk.names import (
@@ -36,24 +36,29 @@ def is_name_of_kafka(name: str) -> bool:
     return found.kind in ROOT_KINDS or _is_of_partition(found)
 
 
+def root_files(entries: Iterable[FileStatus]) -> dict[FileKind, FileStatus]:
+    """Return the files with names of files at the root of a log directory, by their kinds. Links are followed."""
+    names = ((entry, classify_file(_name(entry.path))) for entry in entries if entry.is_file)
+    return {name.kind: entry for entry, name in names if name.kind in ROOT_KINDS and name.state is WorkState.IN_PLACE}
+
+
 def is_root_file(entry: FileStatus) -> bool:
     """Whether an entry makes its directory a log directory: a regular file with the name of a file at the root.
 
     A broker makes these files itself. So a directory or a link of such a name is not a sign of a broker.
     """
-    name = classify_file(_name(entry.path))
-    return entry.is_file and not entry.is_symlink and name.kind in ROOT_KINDS and name.state is WorkState.IN_PLACE
+    return not entry.is_symlink and bool(root_files([entry]))
 
 
 def is_sign_of_broker(entry: FileStatus) -> bool:
     """Whether an entry is such a file, and not `.lock`, which other programs make too."""
-    return is_root_file(entry) and classify_file(_name(entry.path)).kind is not FileKind.LOCK
+    return is_root_file(entry) and _name(entry.path) != FileKind.LOCK.value
 
 
-def root_file(fs: Filesystem, directory: str, but: FileKind | None = None) -> str | None:
-    """Return the path of a file that makes `directory` a log directory, other than the kind `but`; None without one."""
-    paths = (f"{directory.rstrip('/')}/{kind.value}" for kind in ROOT_KINDS if kind is not but)
-    return next((path for path in paths if (found := fs.status(path)) is not None and is_root_file(found)), None)
+def has_root_file(fs: Filesystem, directory: str, is_sign: Callable[[FileStatus], bool] = is_root_file) -> bool:
+    """Whether a file makes `directory` a log directory. The files are looked up by name."""
+    found = (fs.status(f"{directory.rstrip('/')}/{kind.value}") for kind in ROOT_KINDS)
+    return any(entry is not None and is_sign(entry) for entry in found)
 
 
 def _is_of_partition(name: FileName) -> bool:

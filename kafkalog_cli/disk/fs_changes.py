@@ -175,9 +175,7 @@ class DiskFile:
     def __enter__(self) -> DiskFile:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -12,7 +12,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import TracebackType
 from typing import NamedTuple
 
 from kafkalog_cli.disk.followed_links import is_link_in, open_directory
@@ -60,9 +59,7 @@ class HeldDirectory:
     def __enter__(self) -> HeldDirectory:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 

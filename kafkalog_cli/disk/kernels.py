@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+import warnings
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache
@@ -132,8 +133,6 @@ class KernelChoice:
 
 def _warn(message: str, next_step: str) -> None:
     """Report as a Python warning. Used if the caller gives no `complain`: in the library and in Spark tasks."""
-    import warnings
-
     warnings.warn(f"kafkalog: {message} (next: {next_step})", RuntimeWarning, stacklevel=2)
 
 

@@ -17,10 +17,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import NamedTuple
 
-from kafkalog_cli.disk.directory_contents import holds_partition, root_file
+from kafkalog_cli.disk.directory_contents import has_root_file, holds_partition
 from kafkalog_cli.disk.durable import sweep_temporaries
 from kafkalog_cli.disk.fs import Filesystem, LockHandle, WritableFilesystem
 from kafkalog_cli.disk.names import OWN_DIRECTORY, FileKind, moved_aside, moved_out
@@ -50,7 +49,7 @@ class LockPolicy(NamedTuple):
 def log_dir_of(fs: Filesystem, partition_directory: str) -> str | None:
     """Return the log directory of a partition directory; None if the parent contains no file of a log directory."""
     parent = os.path.dirname(os.path.abspath(partition_directory))  # noqa: PTH100, PTH120  (links are not followed)
-    return None if root_file(fs, parent) is None else parent
+    return parent if has_root_file(fs, parent) else None
 
 
 class Held:
@@ -80,9 +79,7 @@ class Held:
     def __enter__(self) -> Held:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 
@@ -95,9 +92,7 @@ class Unlocked:
     def __enter__(self) -> Unlocked:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 

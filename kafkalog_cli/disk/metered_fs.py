@@ -5,14 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from threading import Event, Lock
-from types import TracebackType
 
 from kafkalog_cli.disk.fs import (
     FileAttributes,
-    FileStatus,
-    LockHandle,
     ReadableFile,
-    Room,
     WritableFile,
     WritableFilesystem,
     data_from,
@@ -43,14 +39,12 @@ class EndingMeter:
     def __enter__(self) -> EndingMeter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._is_over.set()
 
 
 class MeteredFilesystem:
-    """Passes all calls on to `below` and reports to `meter`.
+    """Reports to `meter` what is read from files of `below` and written to them; all else is done by `below` itself.
 
     `piece_bytes` is the most that is read or written between two reports; None: one report per call.
     """
@@ -59,22 +53,16 @@ class MeteredFilesystem:
         self._fs = below
         self._meter = meter
         self._piece_bytes = piece_bytes
+        self.status, self.list_directory, self.room = below.status, below.list_directory, below.room
+        self.attributes, self.set_attributes = below.attributes, below.set_attributes
+        self.hold_directory, self.lock = below.hold_directory, below.lock
+        self.rename, self.link, self.unlink = below.rename, below.link, below.unlink
+        self.make_directory, self.remove_directory = below.make_directory, below.remove_directory
+        self.sync_directory = below.sync_directory
 
     def open_read(self, path: str) -> ReadableFile:
         """See `Filesystem`."""
         return _MeteredReader(self._fs.open_read(path), self._meter, self._piece_bytes)
-
-    def status(self, path: str) -> FileStatus | None:
-        """See `Filesystem`."""
-        return self._fs.status(path)
-
-    def list_directory(self, path: str) -> list[FileStatus]:
-        """See `Filesystem`."""
-        return self._fs.list_directory(path)
-
-    def hold_directory(self, path: str, *also: str) -> LockHandle:
-        """See `FilesystemChanges`."""
-        return self._fs.hold_directory(path, *also)
 
     def create(self, path: str, attributes: FileAttributes | None = None) -> WritableFile:
         """See `FilesystemChanges`."""
@@ -84,46 +72,6 @@ class MeteredFilesystem:
         """See `FilesystemChanges`."""
         return _MeteredWriter(self._fs.open_write(path, most_links=most_links), self._meter, self._piece_bytes)
 
-    def rename(self, old: str, new: str) -> None:
-        """See `FilesystemChanges`."""
-        self._fs.rename(old, new)
-
-    def link(self, old: str, new: str) -> None:
-        """See `FilesystemChanges`."""
-        self._fs.link(old, new)
-
-    def unlink(self, path: str) -> None:
-        """See `FilesystemChanges`."""
-        self._fs.unlink(path)
-
-    def make_directory(self, path: str) -> None:
-        """See `FilesystemChanges`."""
-        self._fs.make_directory(path)
-
-    def remove_directory(self, path: str) -> None:
-        """See `FilesystemChanges`."""
-        self._fs.remove_directory(path)
-
-    def sync_directory(self, path: str) -> None:
-        """See `FilesystemChanges`."""
-        self._fs.sync_directory(path)
-
-    def attributes(self, path: str) -> FileAttributes:
-        """See `FilesystemChanges`."""
-        return self._fs.attributes(path)
-
-    def set_attributes(self, path: str, attributes: FileAttributes) -> None:
-        """See `FilesystemChanges`."""
-        self._fs.set_attributes(path, attributes)
-
-    def room(self, path: str) -> Room:
-        """See `FilesystemChanges`."""
-        return self._fs.room(path)
-
-    def lock(self, path: str, *, first_byte: int, exclusive: bool) -> LockHandle:
-        """See `FilesystemChanges`."""
-        return self._fs.lock(path, first_byte=first_byte, exclusive=exclusive)
-
 
 class _MeteredReader:
     def __init__(self, file: ReadableFile, meter: Meter, piece_bytes: int | None) -> None:
@@ -132,6 +80,7 @@ class _MeteredReader:
         self._file = file
         self._meter = meter
         self._piece_bytes = piece_bytes
+        self.close = file.close
 
     def read_into(self, position: int, buffer: memoryview) -> int:
         piece = self._piece_bytes or len(buffer)
@@ -152,15 +101,10 @@ class _MeteredReader:
     def data_from(self, position: int) -> int:
         return data_from(self._file, position)
 
-    def close(self) -> None:
-        self._file.close()
-
     def __enter__(self) -> _MeteredReader:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -170,6 +114,7 @@ class _MeteredWriter:
         self._file = file
         self._meter = meter
         self._piece_bytes = piece_bytes
+        self.truncate, self.sync, self.close = file.truncate, file.sync, file.close
 
     def write(self, position: int, data: bytes | memoryview) -> None:
         view = memoryview(data).cast("B")
@@ -179,21 +124,10 @@ class _MeteredWriter:
             self._file.write(position + start, part)
             self._meter(self.path, len(part))
 
-    def truncate(self, size_bytes: int) -> None:
-        self._file.truncate(size_bytes)
-
-    def sync(self) -> None:
-        self._file.sync()
-
-    def close(self) -> None:
-        self._file.close()
-
     def __enter__(self) -> _MeteredWriter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

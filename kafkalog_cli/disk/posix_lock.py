@@ -12,7 +12,6 @@ import stat
 import struct
 import sys
 import threading
-from types import TracebackType
 from typing import NamedTuple
 
 from kafkalog_cli.disk.followed_links import open_file
@@ -64,9 +63,7 @@ class PosixLock:
     def __enter__(self) -> PosixLock:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 

@@ -1,6 +1,5 @@
 """Kafka's small JSON files, read as Jackson reads them: `.kafka_cleanshutdown` and quorum-state."""
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kafkalog_cli.format.fault import Fault, FaultKind
@@ -67,8 +66,7 @@ def decode_clean_shutdown(data: bytes) -> tuple[CleanShutdown | None, list[Fault
 _VERSIONS = (0, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class QuorumState:
+class QuorumState(NamedTuple):
     """The fields of both versions (QuorumStateData). -1 means no leader or no vote.
 
     `cluster_id`, `applied_offset` and `current_voters` (ids) exist in version 0. `voted_directory_id` (a uuid of 22

@@ -1,7 +1,7 @@
 """`meta.properties` (since 0.8.2): the cluster, node and directory ids of a log directory."""
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.java_text import (
@@ -19,8 +19,7 @@ _JAVA_BLANKS = "".join(map(chr, range(0x21)))
 """The characters that String.trim removes."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetaProperties:
+class MetaProperties(NamedTuple):
     """The values of a `meta.properties` file (MetaProperties). None: the key is missing.
 
     `version` 0 is ZooKeeper's, where `node_id` is `broker.id`; 1 is KRaft's, where it is `node.id`. `directory_id`

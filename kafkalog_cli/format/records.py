@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog_cli.format.batch import Batch, BatchColumns
 from kafkalog_cli.format.columns import IntColumn, Integers, all_set, integers
 from kafkalog_cli.format.fault import Fault
+
+if TYPE_CHECKING:
+    from kafkalog_cli.format.kernels.plain import Row
 
 OUTSIDE = -1
 """Position of a key or value whose stored size exceeds the bytes left in its message."""
@@ -192,14 +196,29 @@ class RecordBlock:
 
     def rows(self) -> Iterator[Record]:
         """Yield the records as values, each with its batch."""
-        rows = self.records.rows()
-        begin = 0
-        for batch, end in zip(self.batches.rows(self.first_row, self.end_row), self.record_ends, strict=True):
-            for _ in range(int(end) - begin):
-                yield self._record(next(rows), batch)
-            begin = int(end)
+        return (self._record(row, batch) for batch, rows in self.batch_rows() for row in rows)
 
-    def _record(self, row: tuple[int, ...], batch: Batch) -> Record:
+    def batch_rows(self) -> Iterator[tuple[Batch, Iterator[Row]]]:
+        """Yield the batches with the rows of their records. Take all rows of a batch before the next batch."""
+        return zip(self.batches.rows(self.first_row, self.end_row), self.rows_by_batch(), strict=True)
+
+    def rows_by_batch(self) -> Iterator[Iterator[Row]]:
+        """Yield the rows of the records of each batch. Take all rows of a batch before the next batch."""
+        rows, begin = self.records.rows(), 0
+        for end in map(int, self.record_ends):
+            yield islice(rows, end - begin)
+            begin = end
+
+    def only(self, is_wanted: Callable[[Row], bool]) -> RecordBlock:
+        """Return the block with only these records, as plain integers. All batches stay."""
+        kept: list[Row] = []
+        ends: list[int] = []
+        for rows in self.rows_by_batch():
+            kept += filter(is_wanted, rows)
+            ends.append(len(kept))
+        return replace(self, records=RecordColumns.from_rows(kept), record_ends=tuple(ends))
+
+    def _record(self, row: Row, batch: Batch) -> Record:
         offset, timestamp, sequence, key_at, key_size, value_at, value_size, headers_at, count, crc, valid = row
         return Record(
             offset,

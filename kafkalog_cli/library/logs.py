@@ -13,11 +13,13 @@ from kafkalog_cli.errors import DamagedLog, UsageError
 from kafkalog_cli.format.fault import Fault
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
 from kafkalog_cli.library import reading, verbs
+from kafkalog_cli.library.appending import append_arrow
 from kafkalog_cli.library.verbs import VerbOptions, epoch_ms
 from kafkalog_cli.library.warning import warn
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.partition import open_partition as listed_partition
 from kafkalog_cli.log.reading.record_arrow import arrow_of_batches, record_batches, record_schema
+from kafkalog_cli.ops.append.batching import Writing
 from kafkalog_cli.ops.damage import damaged_log
 from kafkalog_cli.ops.decoding import Decoding
 from kafkalog_cli.ops.partition_state import log_bounds
@@ -248,9 +250,6 @@ class PartitionLog(OnPath):
         Locked, BadInput, NoSpace, NotChanged, HalfChanged (`kafkalog undo` restores the previous state), UsageError,
         and the exceptions of iterating over `data`. Warns with LogWarning.
         """
-        from kafkalog_cli.library.appending import append_arrow
-        from kafkalog_cli.ops.append.batching import Writing
-
         writing = Writing(
             codec=codec,
             compression_level=compression_level,

@@ -9,10 +9,10 @@ from datetime import datetime
 from functools import partial
 from os import PathLike, fspath
 from threading import Thread
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.disk.fs import RealFilesystem
+from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import ClusterError, KafkalogError, Unreadable, combined_exit_code
 from kafkalog_cli.format.batch import NO_TIMESTAMP
 from kafkalog_cli.format.limits import DEFAULT_LIMITS, Limits
@@ -140,7 +140,6 @@ def _as_bytes(text: bytes | str | None) -> bytes | None:
 
 
 def _found(fs: RealFilesystem, chosen: Sequence[Partition], request: FindRequest, jobs: int) -> Iterator[FoundRecord]:
-    from kafkalog_cli.disk.kernels import KernelChoice
     from kafkalog_cli.ops.find.partition_search import (
         DamagedPart,
         FoundRecords,
@@ -188,7 +187,6 @@ def stats(  # noqa: PLR0913
     The results are in the order of the partitions. `top` is the number of the largest records, most frequent keys and
     producers in each. Damage is a LogWarning too. Raises NothingSelected, PathNotFound, NotKafkaLayout, Unreadable.
     """
-    from kafkalog_cli.disk.kernels import KernelChoice
     from kafkalog_cli.ops.stats import StatsRequest, measure_partitions
 
     fs = RealFilesystem()
@@ -308,9 +306,7 @@ class LogServer:
             self._stack = opened.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
         for note in self.notes:
             warn(note.message, note.path)

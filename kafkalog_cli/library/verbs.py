@@ -12,6 +12,7 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import ExitCode, KafkalogError, combined_exit_code
 from kafkalog_cli.library.warning import warn
 from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
 from kafkalog_cli.ops.selection import Selection
 from kafkalog_cli.ops.session.observer import Note, SilentObserver
 from kafkalog_cli.ops.session.options import Context, Pace, SessionOptions
@@ -220,8 +221,6 @@ def cluster(
 
 
 def _point(point: int | datetime | None) -> MetadataPoint | None:
-    from kafkalog_cli.log.settings.cluster_metadata import MetadataPoint
-
     if point is None:
         return None
     return MetadataPoint(point) if isinstance(point, int) else MetadataPoint(None, epoch_ms(point))

@@ -4,7 +4,6 @@
 """
 
 import os
-from dataclasses import dataclass
 from enum import Enum, unique
 from typing import NamedTuple
 
@@ -17,8 +16,7 @@ from kafkalog_cli.format.fault import Fault, unreadable
 from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS, Partition
 
 
-@dataclass(frozen=True, slots=True)
-class RootCheckpoints:
+class RootCheckpoints(NamedTuple):
     """The four offset checkpoints of a log directory.
 
     `offsets` are by (topic, partition). A damaged file contributes the lines that can be read, though a broker reads

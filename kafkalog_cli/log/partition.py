@@ -3,7 +3,6 @@
 import errno
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.disk.directory_contents import (
@@ -11,13 +10,13 @@ from kafkalog_cli.disk.directory_contents import (
     is_name_of_kafka,
     is_sign_of_broker,
     looks_like_partition,
+    root_files,
 )
 from kafkalog_cli.disk.followed_links import LinkNotFollowed
 from kafkalog_cli.disk.fs import FileStatus, Filesystem
 from kafkalog_cli.disk.names import (
     OWN_DIRECTORY,
     PARTITION_KINDS,
-    ROOT_KINDS,
     SEGMENT_KINDS,
     DirectoryKind,
     DirectoryName,
@@ -33,8 +32,7 @@ MAX_SEGMENT_BYTES = (1 << 31) - 1
 """The largest size of a segment: FileRecords refuses a larger file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """One segment. `log` is its `.log` file (`.kafka` in Kafka 0.7); a missing index is None.
 
     `base_offset` is the number in the file name: an offset, or a byte position in Kafka 0.7 (`is_seven`).
@@ -55,8 +53,7 @@ class PartitionFile(NamedTuple):
     status: FileStatus
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
+class Partition(NamedTuple):
     """The contents of a partition directory.
 
     `segments` are sorted by base offset. `snapshots` are producer snapshots without a work suffix.
@@ -113,15 +110,7 @@ def entries_of_log(fs: Filesystem, path: str) -> list[FileStatus]:
     entries = fs.list_directory(path)
     if directory_name(path).kind is not DirectoryKind.OTHER:
         return entries
-    return [entry for entry in entries if not _is_of_another(classify_file(_name(entry.path)))]
-
-
-def _is_of_another(name: FileName) -> bool:
-    is_kafkas = is_name_of_kafka(name.name) or name.kind in (*ROOT_KINDS, *_UNNUMBERED)
-    return not is_kafkas and name.name != OWN_DIRECTORY
-
-
-_UNNUMBERED = (FileKind.LEADER_EPOCH_CHECKPOINT, FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE)
+    return [one for one in entries if is_name_of_kafka(name := _name(one.path)) or name == OWN_DIRECTORY]
 
 
 class OddFile(NamedTuple):
@@ -304,8 +293,7 @@ class PartitionPath(NamedTuple):
     directory: DirectoryName
 
 
-@dataclass(frozen=True, slots=True)
-class LogDir:
+class LogDir(NamedTuple):
     """A log directory: partitions in the order of topic, number and name; root files by kind; all other entries."""
 
     path: str
@@ -329,23 +317,17 @@ def open_logdir(fs: Filesystem, path: str, takes: Takes | None = None) -> LogDir
         for entry in entries
         if entry.is_directory and (directory := _partition_directory(fs, entry, takes)) is not None
     ]
-    root_files: dict[FileKind, FileStatus] = {
-        kind: entry
-        for entry in entries
-        if entry.is_file
-        and (name := classify_file(_name(entry.path))).state is WorkState.IN_PLACE
-        and (kind := name.kind) in ROOT_KINDS
-    }
-    is_known = any(map(is_sign_of_broker, root_files.values()))
+    at_root = root_files(entries)
+    is_known = any(map(is_sign_of_broker, at_root.values()))
     if not is_known:
         partitions, is_known = _with_files(fs, partitions)
     if not is_known and takes is not None:
         is_known = _has_another(fs, entries, takes)
     if not is_known:
         raise NotKafkaLayout(path=path, reason="is neither a log directory nor a partition directory")
-    taken = {p.path for p in partitions} | {status.path for status in root_files.values()}
+    taken = {p.path for p in partitions} | {status.path for status in at_root.values()}
     others = tuple(entry for entry in entries if entry.path not in taken)
-    return LogDir(path, tuple(sorted(partitions, key=_order)), root_files, others)
+    return LogDir(path, tuple(sorted(partitions, key=_order)), at_root, others)
 
 
 def _partition_directory(fs: Filesystem, entry: FileStatus, takes: Takes | None = None) -> DirectoryName | None:

@@ -8,8 +8,10 @@ from dataclasses import replace
 from enum import Enum, unique
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalog_cli.broker.loaded_segment import LoadSettings
 from kafkalog_cli.change import journal
 from kafkalog_cli.change.clean_marker import followed_runs, hold_marker, release_marker, settled_runs, waits_for
+from kafkalog_cli.change.draft import Draft
 from kafkalog_cli.change.journal import CheckpointEdits
 from kafkalog_cli.change.manifest import (
     ChangeKind,
@@ -163,11 +165,10 @@ def _give_marker_back(fs: WritableFilesystem, plan: ChangePlan, run_id: str, err
 def is_sound(fs: Filesystem, path: str, settings: LoadSettings, since: int | None) -> bool:
     """Whether a second check of the partition finds no fault: every CRC, index, epoch and snapshot is checked."""
     from kafkalog_cli.broker.log_loader import StartState
-    from kafkalog_cli.change.draft import Draft
     from kafkalog_cli.ops.recover.repair import Scope, plan_repair  # a heavy import that most runs do not need
 
     # Room for all entries: an index that was filled under another setting is not a fault.
-    roomy = replace(settings, segment_index_bytes=max(settings.segment_index_bytes, _ROOM_BYTES))
+    roomy = settings._replace(segment_index_bytes=max(settings.segment_index_bytes, _ROOM_BYTES))
     draft, partition = Draft(fs, path), open_partition(fs, path)
     again = plan_repair(draft, partition, StartState(is_clean=False), roomy, Scope(since=since, with_inexact=False))
     return not again.is_refused and not again.changes and again.exit_code is not ExitCode.CORRUPTION
@@ -202,8 +203,6 @@ def _is_as_left(fs: WritableFilesystem, path: str, log_dir: str, manifest: Manif
     found = snapshot(fs, path, log_dir, manifest.edits)
     if manifest.after is None or first_difference(manifest.after, found) is not None:
         return False
-    from kafkalog_cli.broker.loaded_segment import LoadSettings
-
     return is_sound(fs, path, LoadSettings(now_ms), _first_touched(manifest))
 
 

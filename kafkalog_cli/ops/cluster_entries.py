@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 
 from kafkalog_cli.log.settings.cluster_metadata import ClusterMetadata
 from kafkalog_cli.log.settings.metadata_image import ClusterRegistry, Endpoint, QuotaEntity, TokenState
-from kafkalog_cli.ops.tables.cluster import configs, features, topics
+from kafkalog_cli.ops.tables.cluster import Feature, Topic, configs, features, topics
 
 
 @unique
@@ -49,22 +49,6 @@ class ControllerEntry(NamedTuple):
     incarnation_id: str
     voter: Annotated[bool | None, "null: the state does not have the voters"]
     listeners: Annotated[tuple[str, ...], "NAME://HOST:PORT"]
-
-
-class FeatureEntry(NamedTuple):
-    """A finalized feature."""
-
-    name: str
-    level: int
-
-
-class TopicEntry(NamedTuple):
-    """A topic; `replication_factor` is the largest number of replicas among its partitions."""
-
-    topic: str
-    topic_id: str
-    partitions: int
-    replication_factor: int
 
 
 class PartitionEntry(NamedTuple):
@@ -124,7 +108,7 @@ class QuotaEntry(NamedTuple):
 
 
 Entry = (
-    BrokerEntry | ControllerEntry | FeatureEntry | TopicEntry | PartitionEntry | ConfigEntry | AclEntry | ScramUserEntry
+    BrokerEntry | ControllerEntry | Feature | Topic | PartitionEntry | ConfigEntry | AclEntry | ScramUserEntry
     | QuotaEntry | TokenState
 )  # fmt: skip
 Entries = Mapping[ClusterPart, Mapping[str, Entry]]
@@ -157,8 +141,8 @@ def entries_of(metadata: ClusterMetadata) -> Entries:
     return {
         ClusterPart.BROKERS: {str(one.broker_id): one for one in _brokers(metadata, registry)},
         ClusterPart.CONTROLLERS: {str(one.controller_id): one for one in _controllers(metadata, registry)},
-        ClusterPart.FEATURES: {one.name: FeatureEntry(*one) for one in features(metadata)},
-        ClusterPart.TOPICS: {one.topic: TopicEntry(*one) for one in topics(metadata)},
+        ClusterPart.FEATURES: {one.name: one for one in features(metadata)},
+        ClusterPart.TOPICS: {one.topic: one for one in topics(metadata)},
         ClusterPart.PARTITIONS: {f"{one.topic}-{one.partition}": one for one in _partitions(metadata)},
         ClusterPart.CONFIGS: {f"{one.resource_type} {one.resource_name} {one.name}": one for one in _configs(metadata)},
         ClusterPart.ACLS: {one.acl_id: one for one in _acls(registry)},

@@ -15,7 +15,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
-from types import TracebackType
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 from kafkalog_cli.ops.engine import InOrder, Sized
@@ -60,12 +59,10 @@ class InForks(InOrder[T]):
         self._sized = iter(())
         super().stop()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         for group in self._groups:
             group.kill()
-        super().__exit__(kind, error, trace)
+        super().__exit__(*raised)
 
     def __next__(self) -> T:
         for result in self._forked:

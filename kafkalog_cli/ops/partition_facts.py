@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.disk.directory_contents import foreign_layout, holds_partition
@@ -54,8 +53,7 @@ class NewestFile(NamedTuple):
     mtime_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionFacts:
+class PartitionFacts(NamedTuple):
     """The facts on which refusals and warnings depend.
 
     `replication` is None if it is not known; `unknown_because` says why. `tiered_because` says why the partition counts

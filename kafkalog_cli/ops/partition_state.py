@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, classify_file, moved_from_root
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
 _OF_START = (FileKind.RECOVERY_POINT_CHECKPOINT.value, FileKind.LOG_START_CHECKPOINT.value)
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionState:
+class PartitionState(NamedTuple):
     """A log directory's information about one partition: how the broker stopped, and the lines of the checkpoints.
 
     `log_dir` is None if the partition is in no log directory, or must not be changed there.
@@ -218,7 +216,7 @@ class BrokerViews:
         if path not in self._roots:
             self._roots[path] = broker_root(self._fs, path)
         state = state_in(self._roots[path], partition)
-        return state if partition.directory.kind is DirectoryKind.PARTITION else replace(state, lines=())
+        return state if partition.directory.kind is DirectoryKind.PARTITION else state._replace(lines=())
 
 
 def broker_view(fs: Filesystem, partition: Partition) -> PartitionState:

@@ -5,8 +5,8 @@ A rule is a function (`Rule.find`) that returns the reason for the refusal, None
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, unique
+from typing import NamedTuple
 
 from kafkalog_cli.errors import as_typed, shell_word
 from kafkalog_cli.log.settings.topic_config import CLEANUP_POLICY, Origin, Setting
@@ -179,8 +179,7 @@ class Action(Enum):
     PURGE = "purge"
 
 
-@dataclass(frozen=True, slots=True)
-class Intent:
+class Intent(NamedTuple):
     """A planned action, and the options of the command line about it.
 
     `is_named_alone`: `--topic` or the paths of partitions name the partition's topic and no other. `in_place`: names of

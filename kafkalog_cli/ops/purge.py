@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import NamedTuple
 
 from kafkalog_cli.change.changes import partly, remove_directory, remove_files, remove_run_directory
 from kafkalog_cli.change.clean_marker import keep_marker_away
@@ -30,8 +31,7 @@ DEFAULT_DELAY_MS = 60_000
 """Kafka's default of file.delete.delay.ms: the time between the renaming and the removal of a file."""
 
 
-@dataclass(frozen=True, slots=True)
-class DueFile:
+class DueFile(NamedTuple):
     """A `.deleted` file that is due at `due_ms`. `run_id` is None if a broker or a purged run renamed it."""
 
     file: FileStatus
@@ -44,8 +44,7 @@ class DueFile:
         return self.file.path.rpartition("/")[2]
 
 
-@dataclass(frozen=True, slots=True)
-class OldRun:
+class OldRun(NamedTuple):
     """A run that can be removed. `files` and `size_bytes` count the kept files and the manifest.
 
     `state` is None if the run never started.
@@ -57,24 +56,21 @@ class OldRun:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class KeptRun:
+class KeptRun(NamedTuple):
     """An old run that is not removed, and the reason."""
 
     run_id: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Leftover:
+class Leftover(NamedTuple):
     """A directory that an import built and did not commit. It is removed completely."""
 
     files: int
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class PurgePlan:
+class PurgePlan(NamedTuple):
     """The files and runs to remove from one partition. `waiting` counts the files and runs that are not due yet.
 
     `leftover`: the directory is an import's leftover and not a partition, and is removed itself.

@@ -1,8 +1,9 @@
 """Ranges of offsets, times and keys: finds the bytes of a segment that may contain a range, and cuts records to it."""
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby, pairwise, zip_longest
+from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.disk.names import offset_of_file_name
@@ -17,8 +18,7 @@ from kafkalog_cli.log.segment_search import SegmentIndexes, first_batch_reaching
 _FEW_RECORDS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(NamedTuple):
     """A range of records. `from_offset` and `since_ms` are inclusive, `to_offset` and `until_ms` exclusive.
 
     None means no limit. `key`: only records with this key. Times are in epoch milliseconds. A batch is in the range if
@@ -173,17 +173,11 @@ def cut(block: RecordBlock, wanted: Range, most_records: int | None = None) -> R
     """Return the block with only the records of the range, and no more than `most_records`. All batches stay."""
     if isinstance(block.records, RecordArrays):
         return _cut_arrays(block, block.records, wanted, most_records)
-    rows: list[tuple[int, ...]] = []
-    ends: list[int] = []
-    begin, iterator = 0, block.records.rows()
-    for end in block.record_ends:
-        for _ in range(end - begin):
-            row = next(iterator)
-            if _wants(row, block.buffer, wanted) and (most_records is None or len(rows) < most_records):
-                rows.append(row)
-        ends.append(len(rows))
-        begin = end
-    return replace(block, records=RecordColumns.from_rows(rows), record_ends=tuple(ends))
+    found = block.only(lambda row: _wants(row, block.buffer, wanted))
+    if most_records is None:
+        return found
+    ends = tuple(min(end, most_records) for end in found.record_ends)
+    return replace(found, records=found.records.part(0, most_records), record_ends=ends)
 
 
 def _wants(row: tuple[int, ...], buffer: memoryview, wanted: Range) -> bool:

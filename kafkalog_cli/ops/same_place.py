@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kafkalog_cli.change.runs import run_ids
-from kafkalog_cli.disk.directory_contents import looks_like_partition, root_file
+from kafkalog_cli.disk.directory_contents import has_root_file, is_sign_of_broker, looks_like_partition
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.lock import log_dir_of
 from kafkalog_cli.disk.names import FileKind, WorkState, classify_file
@@ -36,7 +36,7 @@ def is_of_a_broker(fs: Filesystem, directory: str) -> bool:
     status = fs.status(directory)
     if status is None or not status.is_directory:
         return False
-    if root_file(fs, directory, FileKind.LOCK) is not None:  # other programs have such a file too
+    if has_root_file(fs, directory, is_sign_of_broker):
         return True
     return directory_name(directory).topic is not None and looks_like_partition(fs.list_directory(directory))
 

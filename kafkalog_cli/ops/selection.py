@@ -5,8 +5,8 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from kafkalog_cli.disk.directory_contents import holds_partition, looks_like_partition
 from kafkalog_cli.disk.fs import Filesystem
@@ -31,8 +31,7 @@ _MOST_COMPARED = 1000
 _RESEMBLES = 0.6
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(NamedTuple):
     """Topics and partition numbers; empty: all. `topic_pattern` must match the whole topic name."""
 
     topics: frozenset[str] = frozenset()

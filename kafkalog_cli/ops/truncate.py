@@ -79,7 +79,7 @@ def plan_truncate(  # noqa: PLR0913
     try:
         check_logs(partition)
         new = [one for one in partition.segments[1:] if is_repeated and not one.log.size_bytes]
-        others = replace(partition, segments=tuple(one for one in partition.segments if one not in new))
+        others = partition._replace(segments=tuple(one for one in partition.segments if one not in new))
         end_offset = whole_end_of(fs, others, root)
         if is_repeated:
             target_offset = min(target_offset, end_offset)

@@ -5,7 +5,7 @@ A run that a power cut or a kill interrupted is undone before the next run reads
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kafkalog_cli.change.clean_marker import hold_marker, release_marker, waits_for
 from kafkalog_cli.change.journal_undo import check_partition, check_undo, sweep, undo
@@ -37,8 +37,7 @@ from kafkalog_cli.ops.session.work import Work
 from kafkalog_cli.ops.settings import SettingsSource
 
 
-@dataclass(frozen=True, slots=True)
-class UndoStep:
+class UndoStep(NamedTuple):
     """One step of an undo. `what` is a word for JSON output: restore, cut, rename, remove or checkpoint.
 
     `size_bytes` is the number of bytes restored to the file, or the size to which it is cut. `to` is the file's name or
@@ -51,8 +50,7 @@ class UndoStep:
     size_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class UndoPlan:
+class UndoPlan(NamedTuple):
     """A run and the steps to undo it, last change first. `manifest` is None if the run changed nothing.
 
     `log_dir` is None if the partition is in no log directory.
@@ -77,8 +75,7 @@ class UndoPlan:
         return self.log_dir is not None and self.manifest is not None and self.manifest.run.holds_marker
 
 
-@dataclass(frozen=True, slots=True)
-class UndoResult:
+class UndoResult(NamedTuple):
     """The result of an undo. `marker`: whether the clean shutdown marker is back; None if the run did not remove it."""
 
     undone: bool
@@ -215,8 +212,7 @@ MOST_RUNS = 5
 """Number of runs that a message names."""
 
 
-@dataclass(frozen=True, slots=True)
-class Undone:
+class Undone(NamedTuple):
     """The result for one partition. `result` is None in a dry run."""
 
     plan: UndoPlan

@@ -45,15 +45,11 @@ class DecodedColumns:
         """
         import pyarrow as pa
 
-        from kafkalog_cli.format.values.decoder import DecodedContents
-
         found = (json_of(one) if isinstance(one, DecodedContents) else None for one in self.decoded(batch, what))
         return pa.array(list(found), pa.string())
 
     def decoded(self, batch: Any, what: str) -> Iterator[DecodedContents | Undecoded | None]:
         """Iterate over the decoded contents of the column `what`; None for a null, and as `ValueDecoder`."""
-        from kafkalog_cli.format.values.decoder import Undecoded
-
         contents, headers, offsets = (batch.column(name) for name in (what, "headers", "offset"))
         decode = self._decode[what]
         for row, data in enumerate(contents):

@@ -12,12 +12,12 @@ from kafkalog_cli.ops.cluster_entries import (
     ConfigEntry,
     ControllerEntry,
     Entry,
-    FeatureEntry,
     PartitionEntry,
     QuotaEntry,
     ScramUserEntry,
     text_of,
 )
+from kafkalog_cli.ops.tables.cluster import Feature
 from kafkalog_cli.output.human import NOTHING, TextColumn, TextTable, cell, iso_time, write_table
 from kafkalog_cli.output.ndjson import Count, From, JsonLines, ObjectKind, PathText, keywords, same_fields
 from kafkalog_cli.output.stream import ResultStream, paint_of, printable
@@ -201,7 +201,7 @@ class LocalPartitionObject(TypedDict):
 CLUSTER = ObjectKind("kafkalog.cluster/1", ClusterObject)
 CLUSTER_BROKER: ObjectKind[Any] = ObjectKind("kafkalog.cluster-broker/1", BrokerEntry)
 CLUSTER_CONTROLLER: ObjectKind[Any] = ObjectKind("kafkalog.cluster-controller/1", ControllerEntry)
-CLUSTER_FEATURE: ObjectKind[Any] = ObjectKind("kafkalog.cluster-feature/1", FeatureEntry)
+CLUSTER_FEATURE: ObjectKind[Any] = ObjectKind("kafkalog.cluster-feature/1", Feature)
 CLUSTER_TOPIC = ObjectKind("kafkalog.cluster-topic/1", ClusterTopicObject)
 CLUSTER_PARTITION: ObjectKind[Any] = ObjectKind("kafkalog.cluster-partition/1", PartitionEntry)
 CLUSTER_CONFIG: ObjectKind[Any] = ObjectKind("kafkalog.cluster-config/1", ConfigEntry)

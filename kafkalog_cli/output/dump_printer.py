@@ -267,14 +267,10 @@ class SevenText:
 
     def block(self, block: RecordBlock) -> Iterator[str]:
         """Iterate over the lines of messages with their contents."""
-        rows = block.records.rows()
-        begin = 0
-        batches = block.batches.rows(block.first_row, block.end_row)
-        for batch, end in zip(batches, block.record_ends, strict=True):
+        for batch, rows in block.batch_rows():
             if not block.begun:
                 yield self.message(batch)
-            for _ in range(end - begin):
-                row = next(rows)
+            for row in rows:
                 if batch.codec and self._deep:
                     valid = "true" if row[10] else "false"
                     yield f"| offset: {row[0]} isvalid: {valid} payloadsize: {row[6]}\n"
@@ -284,7 +280,6 @@ class SevenText:
                     yield "\n"
                 elif self._contents:
                     yield f"payload:\t{java_string(field_bytes(block.buffer, row[5], row[6]) or b'')}\n"
-            begin = end
 
     @staticmethod
     def tail(offset: int) -> str:

@@ -102,21 +102,16 @@ class LogText:
 
     def block(self, block: RecordBlock) -> Iterator[str]:
         """Iterate over the batch lines of a block, each followed by its record lines; large records come in pieces."""
-        rows = block.records.rows()
-        begin = 0
-        batches = block.batches.rows(block.first_row, block.end_row)
-        for index, (batch, end) in enumerate(zip(batches, block.record_ends, strict=True), block.first_row):
+        for index, (batch, rows) in enumerate(block.batch_rows(), block.first_row):
             if not block.begun:
                 yield self.batch(batch)
-            for _ in range(int(end) - begin):
+            for row in rows:
                 if self.aborted:
                     return
-                row = next(rows)
                 if is_large(block.buffer, row):
                     yield from self._large_record(block.buffer, row, batch)
                 else:
                     yield self._record(block.buffer, row, batch)
-            begin = int(end)
             if index in block.faults and not self.aborted:
                 fault = block.faults[index]
                 self.aborted = Abort(batch.position, fault.message, fault.kind.value)

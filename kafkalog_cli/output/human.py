@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -38,8 +37,7 @@ class TextColumn(NamedTuple):
     is_count: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TextTable:
+class TextTable(NamedTuple):
     """Rows of cells; cells have no raw control characters (see `printable`)."""
 
     columns: Sequence[TextColumn]

@@ -193,10 +193,12 @@ def changed_lines(changed: Changed[Any], what: str, undo: str, *, lists_changes:
         yield Detail(f"  {setting_words(setting)}")
     if plan.high_watermark is not None and plan.high_watermark.origin is HighWatermarkOrigin.LOG_END:
         yield Detail(f"  high watermark {plan.high_watermark.offset}: no checkpoint has it, so the log's end is used")
-    for sentence in describe(plan.changes):
-        yield Detail(f"  would {printable(sentence)}")
-    for edit in plan.line_edits:
-        yield Detail(f"  would {line_edit_words(edit)}")
+    yield from change_details(plan.changes, plan.line_edits)
+
+
+def change_details(changes: Iterable[Change], edits: Iterable[LineEdit]) -> Iterator[Detail]:
+    """Yield what a plan would change: files, then lines of checkpoints."""
+    yield from (Detail(f"  would {words}") for words in (*map(printable, describe(changes)), *map(_edit_words, edits)))
 
 
 def retention_question(plan: RetainPlan) -> str:
@@ -295,8 +297,7 @@ def _segments(count: int) -> str:
     return counted(count, "segment", "segments")
 
 
-def line_edit_words(edit: LineEdit) -> str:
-    """Return the change of a checkpoint's line, in words."""
+def _edit_words(edit: LineEdit) -> str:
     if edit.offset is None:
         return f"remove the line from {edit.kind.value}"
     return f"set the line in {edit.kind.value} to {edit.offset}"

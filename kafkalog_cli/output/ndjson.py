@@ -8,6 +8,7 @@ last string of its `Annotated`.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -242,8 +243,7 @@ _ESCAPED_TOO = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
+class Rendered(NamedTuple):
     """A field's value as JSON text, in pieces that are made when they are written."""
 
     pieces: Iterable[str]
@@ -328,7 +328,6 @@ def json_path(path: str, name: str = "path") -> dict[str, str]:
         path.encode()
     except UnicodeEncodeError:
         import base64
-        import os
 
         raw = os.fsencode(path)
         return {name: raw.decode("utf-8", "replace"), name + "_b64": base64.b64encode(raw).decode()}

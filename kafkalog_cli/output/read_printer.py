@@ -133,11 +133,9 @@ class ReadText:
 
     def lines(self, block: RecordBlock) -> Iterator[bytes]:
         """Iterate over the lines of records; a large record's line comes in pieces."""
-        rows, begin = block.records.rows(), 0
-        for batch, end in zip(block.batches.rows(block.first_row, block.end_row), block.record_ends, strict=True):
-            for _ in range(begin, int(end)):
-                yield from self.line(block.buffer, next(rows), batch)
-            begin = int(end)
+        for batch, rows in block.batch_rows():
+            for row in rows:
+                yield from self.line(block.buffer, row, batch)
 
     def line(self, buffer: memoryview, row: tuple[int, ...], batch: Batch) -> Iterator[bytes]:
         """Yield the line of one record, in pieces if it is large."""

@@ -228,15 +228,10 @@ class RecordJson:
 
     def block(self, block: RecordBlock) -> Iterator[str]:
         """Iterate over the lines of batches and their records; a large record's line comes in pieces."""
-        rows = block.records.rows()
-        begin = 0
-        batches = block.batches.rows(block.first_row, block.end_row)
-        for batch, end in zip(batches, block.record_ends, strict=True):
+        for batch, rows in block.batch_rows():
             if self._with_batches and not block.begun:
                 yield self.batch(batch)
-            count = int(end) - begin
-            begin = int(end)
-            yield from self._records(block.buffer, [next(rows) for _ in range(count)], batch)
+            yield from self._records(block.buffer, [*rows], batch)
 
     def _records(self, buffer: memoryview, rows: list[tuple[int, ...]], batch: Batch) -> Iterator[str]:
         if not rows:

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Annotated, TypedDict
 
 from kafkalog_cli.errors import counted, shell_word
-from kafkalog_cli.ops.plans import Remark, describe
+from kafkalog_cli.ops.plans import Remark
 from kafkalog_cli.ops.recover.plan import RecoverMode, RecoverPlan
 from kafkalog_cli.ops.recover.salvage import LostOffsets
 from kafkalog_cli.ops.recover.verb import Copied, Recovered
@@ -17,7 +17,7 @@ from kafkalog_cli.output.log_plan_view import (
     LineEditObject,
     RemarkObject,
     SettingObject,
-    line_edit_words,
+    change_details,
     plan_lists,
     remark_lines,
 )
@@ -169,10 +169,7 @@ def plan_lines(plan: RecoverPlan, *, with_changes: bool) -> Iterator[str]:
     if with_changes:
         for setting in plan.settings if plan.has_work else ():
             yield Detail(f"  {setting_words(setting)}")
-        for sentence in describe(plan.changes):
-            yield Detail(f"  would {printable(sentence)}")
-        for edit in plan.line_edits:
-            yield Detail(f"  would {line_edit_words(edit)}")
+        yield from change_details(plan.changes, plan.line_edits)
 
 
 def recovery_question(plan: RecoverPlan) -> str:

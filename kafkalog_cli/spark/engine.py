@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from secrets import token_hex
 from threading import Condition, Lock
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from kafkalog_cli.disk.fs import Filesystem
@@ -183,11 +182,9 @@ class _LargestFirst(InOrder[ResultT]):
         self._room = _Room(engine.slots)
         self._session = ExitStack()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         with self._session:
-            super().__exit__(kind, error, trace)
+            super().__exit__(*raised)
 
     def _begin(self) -> None:
         if self._sized is None:

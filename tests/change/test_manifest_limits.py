@@ -22,7 +22,7 @@ LARGEST = 2**63 - 1
 
 def changed_mtime(mtime_ns):
     manifest = run_plan(partition(), PLANS["cut"])
-    return encode(replace(manifest, before=replace(manifest.before, mtime_ns=mtime_ns)))
+    return encode(replace(manifest, before=manifest.before._replace(mtime_ns=mtime_ns)))
 
 
 @pytest.mark.parametrize("mtime_ns", [-LARGEST, -1, 0, LARGEST])
@@ -172,7 +172,7 @@ def growing(disk, by):
     with disk.open_write(f"{PARTITION}/00.log") as file:
         file.truncate(500 + by)
     [cut] = done.changes
-    grown = replace(cut, kind=manifests.ChangeKind.GROW, kept=None, sha256=None)
+    grown = cut._replace(kind=manifests.ChangeKind.GROW, kept=None, sha256=None)
     manifest = replace(done, state=RunState.GROWING, after=None, changes=(grown,))
     disk.add(MANIFEST, encode(manifest))
     return manifest

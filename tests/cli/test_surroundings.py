@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog_cli.cli import warmup
 from kafkalog_cli.cli.app import run
 from kafkalog_cli.cli.environment import Environment
 from kafkalog_cli.disk import kernels
@@ -183,7 +184,7 @@ def test_a_command_says_it_in_its_format(without_kernels, output_format):
 
 
 def test_warmup_says_why(monkeypatch):
-    monkeypatch.setattr(kernels, "warm_up_kernels", broken)
+    monkeypatch.setattr(warmup, "warm_up_kernels", broken)
     out, err = io.BytesIO(), io.BytesIO()
     assert run(["warmup"], Environment(out, err)) == 1
     assert b"do not load, and plain Python is slower: ImportError: no llvmlite" in err.getvalue()

@@ -11,7 +11,7 @@ from kafkalog_cli.change.new_partitions import is_staged
 from kafkalog_cli.cli import import_run
 from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.disk.kernels import KernelChoice
-from kafkalog_cli.ops.importing import task
+from kafkalog_cli.ops.importing import job
 from kafkalog_cli.ops.importing.sources import input_files
 from tests.crash.log_directories import MARKER, ROOT, log_directory
 from tests.crash.told import READ_ONLY, TOLD
@@ -51,10 +51,10 @@ def importing(tmp_path, monkeypatch):
         return input_files(RealFilesystem(), paths)
 
     monkeypatch.setattr(import_run, "input_files", inputs)
-    monkeypatch.setattr(task, "KernelChoice", partial(KernelChoice, forced=False))
+    monkeypatch.setattr(job, "KernelChoice", partial(KernelChoice, forced=False))
 
     def act(fs, way, token="0001"):
-        monkeypatch.setattr(task, "RealFilesystem", lambda: fs)
+        monkeypatch.setattr(job, "RealFilesystem", lambda: fs)
         argv = ("import", str(tmp_path), "--log-dir", ROOT, "--topic-id", f"orders={NEW_ID}", "--single-replica")
         return kafkalog(fs, *argv, *WAYS[way], now_ms=NOW_MS, token=token)
 

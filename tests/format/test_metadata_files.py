@@ -212,8 +212,9 @@ def quorum_state_file(state, more):
 
 
 @settings(deadline=None)
-@given(st.builds(QuorumState, st.just(0), ints, ints, ints, st.text(), longs, st.lists(ints).map(tuple)))
-def test_quorum_states_of_version_0_come_back(state):
+@given(st.tuples(st.just(0), ints, ints, ints, st.text(), longs, st.lists(ints).map(tuple)))
+def test_quorum_states_of_version_0_come_back(fields):
+    state = QuorumState(*fields)
     if "\ud800" <= max(state.cluster_id, default="") <= "\udfff":
         return
     voters = [{"voterId": voter} for voter in state.current_voters]
@@ -222,8 +223,9 @@ def test_quorum_states_of_version_0_come_back(state):
 
 
 @settings(deadline=None)
-@given(st.builds(QuorumState, st.just(1), ints, ints, ints, voted_directory_id=uuids))
-def test_quorum_states_of_version_1_come_back(state):
+@given(st.tuples(st.just(1), ints, ints, ints), uuids)
+def test_quorum_states_of_version_1_come_back(fields, voted):
+    state = QuorumState(*fields, voted_directory_id=voted)
     data = quorum_state_file(state, {"votedDirectoryId": state.voted_directory_id})
     assert decode_quorum_state(data) == (state, [])
 

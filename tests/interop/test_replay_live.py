@@ -17,7 +17,7 @@ from tests.support.commands import kafkalog, objects_in
 confluent = pytest.importorskip(
     "confluent_kafka", reason="the extra `replay` is not installed: nothing of it is tested"
 )
-pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.exhaustive(in_turn=True, together=True)]
+pytestmark = [pytest.mark.xdist_group("broker"), pytest.mark.exhaustive(in_turn=True)]
 
 CASES = (
     *("v0", "v1", "upgraded", "v2-mixed", "v2-large", "v2-logappend", "txn", "compact-tx", "internal"),
@@ -66,21 +66,36 @@ def renames(log_dir, prefix):
     return [f"--rename={topic}={prefix}.{topic}" for topic in sorted(topics)]
 
 
-def consumed(target, topic, number, count):
-    """What a consumer gets, from the first record on."""
-    settings = {"bootstrap.servers": target.address, "group.id": "test", "enable.auto.commit": False}
-    consumer = confluent.Consumer({**settings, "isolation.level": "read_committed"})
-    consumer.assign([confluent.TopicPartition(topic, number, 0)])
-    lines, until = [], time.monotonic() + 30
-    while len(lines) < count and time.monotonic() < until:
-        for one in consumer.consume(1000, timeout=0.5):
-            assert one.error() is None, one.error()
-            headers = " ".join(f"{key}={in_hex(value)}" for key, value in one.headers() or ())
-            kind, time_ms = one.timestamp()
-            time_ms = time_ms if kind else -1
-            lines.append("\t".join((str(time_ms), in_hex(one.key()), in_hex(one.value()), headers)))
-    consumer.close()
+def consumed(target, counts):
+    """What a consumer gets of each partition, from the first record on: topic and partition: lines; one more poll finds what is too much."""
+    consumer = confluent.Consumer({**reading(target, "test"), "isolation.level": "read_committed"})
+    consumer.assign([confluent.TopicPartition(topic, number, 0) for topic, number in counts])
+    lines = {place: [] for place in counts}
+    for one in polled(consumer, sum(counts.values())):
+        lines[one.topic(), one.partition()].append(line(one))
     return lines
+
+
+def reading(target, group):
+    return {"bootstrap.servers": target.address, "group.id": group, "enable.auto.commit": False}
+
+
+def polled(consumer, count):
+    """So many records, and any that come in half a second more; the consumer is closed."""
+    found, until = [], time.monotonic() + 30
+    while len(found) < count and time.monotonic() < until:
+        found += consumer.consume(min(count - len(found), 1000), timeout=0.5)
+    found += consumer.consume(1000, timeout=0.5)
+    consumer.close()
+    assert not [one.error() for one in found if one.error() is not None]
+    return found
+
+
+def line(one):
+    """A record as `contents` has it."""
+    headers = " ".join(f"{key}={in_hex(value)}" for key, value in one.headers() or ())
+    kind, time_ms = one.timestamp()
+    return "\t".join((str(time_ms if kind else -1), in_hex(one.key()), in_hex(one.value()), headers))
 
 
 def in_hex(data):
@@ -93,11 +108,10 @@ def test_consumers_get_the_committed_records(target, corpus, tmp_path, case):
     done = replay(log_dir, target, tmp_path / "state", "--create", *renames(log_dir, case))
     sent = {(one["topic"], one["partition"]): one["sent"] for one in done if one["type"] == "replayed"}
     assert sorted(sent) == partitions_of(log_dir)
-    for topic, number in partitions_of(log_dir):
-        wanted = contents(log_dir, topic, number)
-        assert sent[topic, number] == len(wanted)
-        assert contents(target.data, f"{case}.{topic}", number) == wanted
-        assert consumed(target, f"{case}.{topic}", number, len(wanted)) == wanted
+    wanted = {(f"{case}.{topic}", number): contents(log_dir, topic, number) for topic, number in sent}
+    assert [*sent.values()] == [*map(len, wanted.values())]
+    assert {place: contents(target.data, *place) for place in wanted} == wanted
+    assert consumed(target, {place: len(lines) for place, lines in wanted.items()}) == wanted
     assert sum(sent.values()) > 0
     again = replay(log_dir, target, tmp_path / "state", "--create", *renames(log_dir, case))
     assert again[-1]["sent"] == 0
@@ -133,24 +147,16 @@ def test_a_group_continues_after_its_last_committed_record(target, real_kafka, t
 
 
 def commit(one, group, offset):
-    consumer = confluent.Consumer({"bootstrap.servers": one.address, "group.id": group, "enable.auto.commit": False})
+    consumer = confluent.Consumer(reading(one, group))
     consumer.commit(offsets=[confluent.TopicPartition("ledger", 0, offset)], asynchronous=False)
     consumer.close()
 
 
 def read_by(target, group, count):
     """What a member of a group gets that has no other offset than the committed one."""
-    settings = {"bootstrap.servers": target.address, "group.id": group, "auto.offset.reset": "error"}
-    consumer = confluent.Consumer({**settings, "enable.auto.commit": False})
+    consumer = confluent.Consumer({**reading(target, group), "auto.offset.reset": "error"})
     consumer.subscribe(["ledger"])
-    lines, until = [], time.monotonic() + 30
-    while len(lines) < count and time.monotonic() < until:
-        for one in consumer.consume(1000, timeout=0.5):
-            assert one.error() is None, one.error()
-            headers = " ".join(f"{key}={in_hex(value)}" for key, value in one.headers() or ())
-            lines.append("\t".join((str(one.timestamp()[1]), in_hex(one.key()), in_hex(one.value()), headers)))
-    consumer.close()
-    return lines
+    return [*map(line, polled(consumer, count))]
 
 
 def test_killed_runs_leave_no_gap_and_no_double(target, real_kafka, tmp_path):

@@ -1,7 +1,5 @@
 """Refusals: every row of the table holds where it should, not beside, and is lifted by its flag and no other."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,7 +43,7 @@ EVERY = set(Action)
 
 def with_config(**sources):
     own = {name: value for name, value in sources.items() if name != "command_line"}
-    return replace(FINE, config=config(**sources), own=config(**own))
+    return FINE._replace(config=config(**sources), own=config(**own))
 
 
 def as_asked(name, facts, action):
@@ -55,7 +53,7 @@ def as_asked(name, facts, action):
         return FINE  # it follows a policy of the command line: never-deletes has its own case
     if action is not Action.COMPACT or rule.actions <= {Action.RETAIN, Action.COMPACT}:
         return facts
-    return replace(facts, config=config(own=COMPACTED), own=config(own=COMPACTED))
+    return facts._replace(config=config(own=COMPACTED), own=config(own=COMPACTED))
 
 
 COMPACTED = {"cleanup.policy": "compact", "retention.ms": "5"}
@@ -63,20 +61,20 @@ COMPACTED = {"cleanup.policy": "compact", "retention.ms": "5"}
 
 # rule, what is so, which actions it stops, and intents that lift it
 CASES = [
-    ("foreign-layout", replace(FINE, foreign="Redpanda"), EVERY, {}),
-    ("metadata-log", replace(FINE, is_metadata_log=True), EVERY, {}),
-    ("marked-directory", replace(FINE, kind=DirectoryKind.DELETE), EVERY, {}),
-    ("marked-directory", replace(FINE, kind=DirectoryKind.FUTURE), EVERY, {}),
-    ("twins", replace(FINE, twins=("/e/t-0",)), EVERY, {}),
-    ("odd-files", replace(FINE, odd_files=("0.log",)), EVERY - {Action.PURGE}, {}),
-    ("foreign-link", replace(FINE, is_foreign_link=True), EVERY - {Action.PURGE, Action.IMPORT}, {}),
-    ("odd-topic", replace(FINE, topic="a b"), EVERY - {Action.PURGE, Action.UNDO}, {}),
-    ("odd-topic", replace(FINE, topic="a\udcff"), EVERY - {Action.PURGE, Action.UNDO}, {}),
-    ("tiered", replace(FINE, tiered_because="so"), {Action.RETAIN, Action.COMPACT, Action.TRUNCATE, Action.DELETE_RECORDS}, {}),
-    ("replicated", replace(FINE, replication=MANY), {Action.TRUNCATE, Action.DELETE_RECORDS, Action.APPEND, Action.IMPORT}, {"single_replica": True}),
-    ("unknown-replication", replace(FINE, replication=None), {Action.TRUNCATE, Action.DELETE_RECORDS, Action.APPEND}, {"single_replica": True}),
-    ("linked-files", replace(FINE, linked=("0.log",)), {Action.RECOVER, Action.ROLL, Action.TRUNCATE, Action.APPEND, Action.UNDO}, {}),
-    ("clock", replace(FINE, newest=NewestFile("0.log", NOW + 1)), EVERY, {"now_is_given": True}),
+    ("foreign-layout", FINE._replace(foreign="Redpanda"), EVERY, {}),
+    ("metadata-log", FINE._replace(is_metadata_log=True), EVERY, {}),
+    ("marked-directory", FINE._replace(kind=DirectoryKind.DELETE), EVERY, {}),
+    ("marked-directory", FINE._replace(kind=DirectoryKind.FUTURE), EVERY, {}),
+    ("twins", FINE._replace(twins=("/e/t-0",)), EVERY, {}),
+    ("odd-files", FINE._replace(odd_files=("0.log",)), EVERY - {Action.PURGE}, {}),
+    ("foreign-link", FINE._replace(is_foreign_link=True), EVERY - {Action.PURGE, Action.IMPORT}, {}),
+    ("odd-topic", FINE._replace(topic="a b"), EVERY - {Action.PURGE, Action.UNDO}, {}),
+    ("odd-topic", FINE._replace(topic="a\udcff"), EVERY - {Action.PURGE, Action.UNDO}, {}),
+    ("tiered", FINE._replace(tiered_because="so"), {Action.RETAIN, Action.COMPACT, Action.TRUNCATE, Action.DELETE_RECORDS}, {}),
+    ("replicated", FINE._replace(replication=MANY), {Action.TRUNCATE, Action.DELETE_RECORDS, Action.APPEND, Action.IMPORT}, {"single_replica": True}),
+    ("unknown-replication", FINE._replace(replication=None), {Action.TRUNCATE, Action.DELETE_RECORDS, Action.APPEND}, {"single_replica": True}),
+    ("linked-files", FINE._replace(linked=("0.log",)), {Action.RECOVER, Action.ROLL, Action.TRUNCATE, Action.APPEND, Action.UNDO}, {}),
+    ("clock", FINE._replace(newest=NewestFile("0.log", NOW + 1)), EVERY, {"now_is_given": True}),
     ("no-policy", with_config(own={"retention.ms": "5"}), {Action.RETAIN, Action.COMPACT}, {}),
     ("never-deletes", with_config(own=COMPACTED), {Action.DELETE_RECORDS}, {}),
     ("no-limit", with_config(own={"cleanup.policy": "delete"}), {Action.RETAIN}, {}),
@@ -86,14 +84,14 @@ CASES = [
     ("overridden-policy", with_config(command_line=("cleanup.policy=compact",)), {Action.COMPACT}, {"is_named_alone": True}),
     ("overridden-policy", with_config(own={}, unread=(), command_line=("cleanup.policy=compact",)), {Action.COMPACT}, {"is_named_alone": True}),
     ("overridden-policy", with_config(own={}, static={"log.cleanup.policy": "delete"}, command_line=("cleanup.policy=compact",)), {Action.COMPACT}, {"is_named_alone": True}),
-    ("overridden-policy", replace(with_config(command_line=("cleanup.policy=delete",)), is_in_cleaner_checkpoint=True), {Action.RETAIN}, {"is_named_alone": True}),
-    ("other-topic", replace(FINE, other_topic_because="so"), {Action.RETAIN, Action.COMPACT}, {}),
+    ("overridden-policy", with_config(command_line=("cleanup.policy=delete",))._replace(is_in_cleaner_checkpoint=True), {Action.RETAIN}, {"is_named_alone": True}),
+    ("other-topic", FINE._replace(other_topic_because="so"), {Action.RETAIN, Action.COMPACT}, {}),
     ("illegal-setting", with_config(own={**TOPIC_SETTINGS, "retention.bytes": "x"}), {Action.RETAIN}, {}),
     ("illegal-setting", with_config(own={**TOPIC_SETTINGS, "cleanup.policy": "x"}, static={"log.cleanup.policy": "delete"}), {Action.RETAIN, Action.COMPACT}, {}),
-    ("outdated-settings", replace(FINE, metadata_is_damaged=True), {Action.RETAIN, Action.COMPACT}, {}),
+    ("outdated-settings", FINE._replace(metadata_is_damaged=True), {Action.RETAIN, Action.COMPACT}, {}),
 ]  # fmt: skip
 WARNINGS = [
-    ("linked-directory", replace(FINE, resolved_path="/e/t-0"), {}, EVERY),
+    ("linked-directory", FINE._replace(resolved_path="/e/t-0"), {}, EVERY),
     (
         "unread-policy",
         with_config(own={}, unread=NO_METADATA, command_line=("cleanup.policy=delete", "retention.ms=5")),
@@ -163,7 +161,7 @@ def names(facts, action, **intent):
 
 
 def test_all_reasons_are_told_at_once():
-    facts = replace(FINE, twins=("/e/t-0",), replication=MANY)
+    facts = FINE._replace(twins=("/e/t-0",), replication=MANY)
     with pytest.raises(Refused) as raised:
         raise_refusals(judge(facts, Intent(Action.APPEND, NOW)))
     assert "/e/t-0" in str(raised.value)
@@ -187,14 +185,14 @@ def test_the_place_of_this_broker(replication, words):
 
 
 def test_only_files_that_change_in_place_matter():
-    facts = replace(FINE, linked=("0.log", "9.log"))
+    facts = FINE._replace(linked=("0.log", "9.log"))
     assert names(facts, Action.RECOVER, in_place=frozenset({"7.log"})) == []
     assert names(facts, Action.RECOVER, in_place=frozenset({"9.log"})) == ["linked-files"]
 
 
 def test_a_file_of_now_is_not_of_the_future():
-    assert names(replace(FINE, newest=NewestFile("0.log", NOW)), Action.PURGE) == []
-    assert names(replace(FINE, newest=None), Action.PURGE) == []
+    assert names(FINE._replace(newest=NewestFile("0.log", NOW)), Action.PURGE) == []
+    assert names(FINE._replace(newest=None), Action.PURGE) == []
 
 
 def test_delete_may_be_assumed():
@@ -203,7 +201,7 @@ def test_delete_may_be_assumed():
     assert names(facts, Action.RETAIN, is_named_alone=True) == []
     assert names(facts, Action.RETAIN) == ["no-policy"]
     assert names(facts, Action.COMPACT, is_named_alone=True) == ["no-policy"]
-    compacted = replace(facts, is_in_cleaner_checkpoint=True)
+    compacted = facts._replace(is_in_cleaner_checkpoint=True)
     assert names(compacted, Action.RETAIN, is_named_alone=True) == ["no-policy"]
     assert names(compacted, Action.RETAIN, is_named_alone=True, has_own_limit=True) == []  # --free-bytes protects it
     elsewhere = with_config(own={}, static={"log.retention.ms": "5"})
@@ -234,9 +232,9 @@ def test_a_policy_that_changes_nothing_overrides_nothing():
 
 
 def test_compaction_asks_nothing_else_of_a_topic_that_is_not_compacted():
-    facts = replace(with_config(own={}, unread=()), tiered_because="so", twins=("/e/t-0",))
+    facts = with_config(own={}, unread=())._replace(tiered_because="so", twins=("/e/t-0",))
     assert names(facts, Action.COMPACT) == []
-    assert names(replace(facts, config=config(own=COMPACTED)), Action.COMPACT) == ["twins", "tiered"]
+    assert names(facts._replace(config=config(own=COMPACTED)), Action.COMPACT) == ["twins", "tiered"]
 
 
 def test_a_limit_is_not_needed_where_nothing_is_limited():
@@ -248,16 +246,16 @@ def test_a_limit_is_not_needed_where_nothing_is_limited():
 
 
 def test_internal_topics_have_their_policy():
-    offsets = replace(FINE, topic="__consumer_offsets", config=config("__consumer_offsets", own={}))
+    offsets = FINE._replace(topic="__consumer_offsets", config=config("__consumer_offsets", own={}))
     assert names(offsets, Action.COMPACT) == []
     assert names(offsets, Action.RETAIN) == []  # compact only: no limit is needed
-    share = replace(FINE, topic="__share_group_state", config=config("__share_group_state", own={}))
+    share = FINE._replace(topic="__share_group_state", config=config("__share_group_state", own={}))
     assert names(share, Action.RETAIN) == []
     assert share.config.retention_ms == -1
 
 
 def test_no_option_is_named_where_another_rule_refuses_for_good():
-    facts = replace(FINE, is_metadata_log=True, replication=None, unknown_because="no metadata log was found")
+    facts = FINE._replace(is_metadata_log=True, replication=None, unknown_because="no metadata log was found")
     with pytest.raises(Refused) as refused:
         raise_refusals(judge(facts, Intent(Action.APPEND, NOW)))
     assert refused.value.details["reason"] == "only controllers may change the metadata log"
@@ -265,7 +263,7 @@ def test_no_option_is_named_where_another_rule_refuses_for_good():
 
 def test_settings_of_a_damaged_metadata_log():
     def damaged(**sources):
-        return replace(with_config(**sources), metadata_is_damaged=True)
+        return with_config(**sources)._replace(metadata_is_damaged=True)
 
     for own in ({}, {"cleanup.policy": "delete"}):
         given = damaged(command_line=("retention.ms=5", "cleanup.policy=delete"), own=own)
@@ -286,8 +284,7 @@ def test_an_illegal_value_that_is_overruled_does_no_harm():
 
 @given(
     st.builds(
-        replace,
-        st.just(FINE),
+        FINE._replace,
         foreign=st.sampled_from([None, "X"]),
         twins=st.sampled_from([(), ("/e",)]),
         replication=st.sampled_from([None, MANY, FINE.replication]),
@@ -308,7 +305,7 @@ def test_a_flag_never_makes_a_refusal(facts, intent):
     def refused(intent):
         return {verdict.rule.name for verdict in judge(facts, intent) if verdict.outcome is not RuleOutcome.WARNING}
 
-    stronger = replace(intent, single_replica=True, now_is_given=True, is_named_alone=True, has_own_limit=True)
+    stronger = intent._replace(single_replica=True, now_is_given=True, is_named_alone=True, has_own_limit=True)
     assert refused(stronger) <= refused(intent)
     order = [rule.name for rule in RULES]
     found = [order.index(verdict.rule.name) for verdict in judge(facts, intent)]

@@ -1,6 +1,5 @@
 """What retention, deletion and truncation decide exactly at a limit: Kafka's rules on small logs."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -302,7 +301,7 @@ def test_epochs_begin_with_the_log_though_it_began_there_before(log_dir):
         (log_dir / name).unlink(missing_ok=True)
     left = open_partition(FS, str(log_dir / "t-0"))
     facts = SimpleNamespace(is_compacted=False, is_in_cleaner_checkpoint=False, is_tiered=False)
-    assert missing_start(FS, replace(left, leftovers=()), None, facts) is None
+    assert missing_start(FS, left._replace(leftovers=()), None, facts) is None
 
 
 def test_the_leftover_of_an_import_goes_when_the_delay_is_over(tmp_path):

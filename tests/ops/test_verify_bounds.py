@@ -2,7 +2,6 @@
 
 import gzip
 import struct
-from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
 
@@ -235,7 +234,7 @@ def test_a_segment_has_no_more_bytes_than_an_int32_says(tmp_path, more, is_too_l
     folder = topic(tmp_path, 3)
     partition = open_partition(FS, str(folder))
     [segment] = partition.segments
-    large = replace(segment, log=segment.log._replace(size_bytes=MAX_SEGMENT_BYTES + more))
+    large = segment._replace(log=segment.log._replace(size_bytes=MAX_SEGMENT_BYTES + more))
     partition = SimpleNamespace(segments=(large,), path=partition.path)
     found = [one.kind for one in HeaderCheck(FS, partition, DEFAULT_LIMITS).findings()]
     assert (FindingKind.SEGMENT_TOO_LARGE in found) == is_too_large

@@ -10,7 +10,7 @@ import pytest
 
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import BadInput
-from kafkalog_cli.ops.importing import task as import_task
+from kafkalog_cli.ops.importing import job
 from kafkalog_cli.spark.export import task as export_task
 from tests.bad_input.makers import seven, seven_set
 from tests.interop.random_segments import random_batches
@@ -265,7 +265,7 @@ def run_case(case, folder, log_dir=None, topic="t"):
     refusal = ""
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for module in (export_task, import_task):
+        for module in (export_task, job):
             patch.setattr(module, "KernelChoice", lambda: KernelChoice(forced=case.compiled), raising=False)
         export(source, out, **case.exported)
         try:

@@ -13,7 +13,7 @@ from kafkalog_cli.change.new_partitions import is_staged
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import BadInput, ExitCode, NothingSelected, NotSame, PathNotFound, Refused, UsageError
 from kafkalog_cli.ops.export_request import OnDamage
-from kafkalog_cli.ops.importing import planning, task
+from kafkalog_cli.ops.importing import job, planning
 from kafkalog_cli.ops.importing.building import build
 from tests.spark.exporting import FileFormat, export, pa, pq, tasks_here
 from tests.spark.importing import NOW_MS, import_into, new_log_dir, records, seen
@@ -86,7 +86,7 @@ def test_any_records(tmp_path_factory, made, first, compiled, batch_bytes):
     folder = log_dir(tmp_path / "log", data, base=first)
     export(folder, tmp_path / "out")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(task, "KernelChoice", lambda: KernelChoice(forced=compiled))
+        patch.setattr(job, "KernelChoice", lambda: KernelChoice(forced=compiled))
         new = new_log_dir(tmp_path / "new")
         result = import_into(new, tmp_path / "out", prove=True, batch_bytes=batch_bytes)
     assert records(new / "orders-0") == records(folder / "orders-0")
@@ -234,7 +234,7 @@ def test_a_difference_fails_all_of_it(tmp_path, monkeypatch, wrong):
             rows.append({**rows[-1], "offset": 9})
         return build(fs, path, [pa.RecordBatch.from_pylist(rows, schema=part.schema)], style, kernels)
 
-    monkeypatch.setattr(task, "build", builds_another)
+    monkeypatch.setattr(job, "build", builds_another)
     new = new_log_dir(tmp_path / "new")
     message = {
         "value": "orders-0: record 4 was read back with another value",

@@ -7,7 +7,7 @@ import pytest
 
 from kafkalog_cli.disk.kernels import KernelChoice
 from kafkalog_cli.errors import BadInput, ExitCode, KafkalogError, NothingSelected, PathNotFound, UsageError
-from kafkalog_cli.ops.importing import task
+from kafkalog_cli.ops.importing import job
 from tests.spark.exporting import pa, pq
 from tests.spark.importing import NOW_MS, import_into, new_log_dir, records, seen
 
@@ -101,7 +101,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", TAKEN)
 def test_what_is_taken(tmp_path, monkeypatch, name, compiled):
     columns, column, wanted = TAKEN[name]
-    monkeypatch.setattr(task, "KernelChoice", lambda: KernelChoice(forced=compiled))
+    monkeypatch.setattr(job, "KernelChoice", lambda: KernelChoice(forced=compiled))
     path = write(tmp_path / "in" / "a.arrow", columns)
     new = new_log_dir(tmp_path / "new")
     result = import_into(new, path, topic="t", prove=True)

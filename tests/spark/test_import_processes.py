@@ -16,9 +16,9 @@ from kafkalog_cli.disk.lock import LockPolicy
 from kafkalog_cli.disk.posix_lock import lock_owner
 from kafkalog_cli.errors import BadInput, NotChanged
 from kafkalog_cli.ops.importing import job
+from kafkalog_cli.ops.importing.job import BuildTask, Where, scattered
 from kafkalog_cli.ops.importing.scattering import Places
 from kafkalog_cli.ops.importing.sources import ImportRequest
-from kafkalog_cli.ops.importing.task import BuildTask, Where, scattered
 from kafkalog_cli.ops.settings import SettingsSource
 from tests.spark.exporting import pa
 from tests.spark.importing import NOW_MS, new_log_dir, seen
@@ -144,9 +144,9 @@ def test_they_end_with_the_one_that_began_them(tmp_path):
 _SLOW_IMPORT = """
 import os, sys, time
 from kafkalog_cli.cli.app import run
-from kafkalog_cli.ops.importing import job, task
-job.LEAST_BYTES, job._cores = 0, lambda: 2
-task.BuildTask.__call__ = lambda _, job: (os.write(1, b"builds\\n"), time.sleep(60 * job.partition))
+from kafkalog_cli.ops.importing import job as imports
+imports.LEAST_BYTES, imports._cores = 0, lambda: 2
+imports.BuildTask.__call__ = lambda _, job: (os.write(1, b"builds\\n"), time.sleep(60 * job.partition))
 sys.exit(run(sys.argv[1:]))
 """
 

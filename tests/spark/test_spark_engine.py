@@ -176,7 +176,7 @@ def test_tasks_of_audit_export_and_import_need_neither(tmp_path, blocking):
 @pytest.mark.parametrize(("as_json", "is_shown"), [(False, True), (True, False)])
 def test_a_terminal_shows_that_spark_starts(as_json, is_shown, monkeypatch):
     """As `sql` does; JSON output has no line of text."""
-    from kafkalog_cli.cli.session_groups import EngineName, engine_of
+    from kafkalog_cli.cli.session_groups import EngineName, Pacing, Spark, engine_of
 
     class Terminal(io.BytesIO):
         def isatty(self):
@@ -194,7 +194,7 @@ def test_a_terminal_shows_that_spark_starts(as_json, is_shown, monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr("kafkalog_cli.spark.sessions.command_session", started)
     environment = Environment(io.BytesIO(), terminal, terminal=None)
-    engine = engine_of(EngineName.SPARK, "local[3]", ["a=b"], 0, environment=environment, as_json=as_json)
+    engine = engine_of(environment, Spark(EngineName.SPARK, "local[3]", ["a=b"]), Pacing(), as_json=as_json)
     with engine.session():  # type: ignore[attr-defined]
         assert engine.slots() == 3  # type: ignore[attr-defined]
     assert (b"starting Spark: 0:0" in terminal.getvalue()) == is_shown

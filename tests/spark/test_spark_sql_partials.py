@@ -8,8 +8,7 @@ from kafkalog_cli.disk.fs import RealFilesystem
 from kafkalog_cli.errors import KafkalogError
 from kafkalog_cli.spark import partials, sql
 from kafkalog_cli.spark.queries import query as query_module
-from kafkalog_cli.spark.queries.catalog import Catalog, Reading, SqlView
-from kafkalog_cli.spark.queries.source_read import SourceRead
+from kafkalog_cli.spark.queries.catalog import Catalog, Reading, SourceRead, SqlView
 from tests.spark.sql_cases import Chooser, make_logs, oracle_of
 from tests.spark.sql_fuzz import answer_of, plain
 

@@ -151,9 +151,10 @@ def test_a_path_that_spark_would_split_is_not_used(cache, monkeypatch, name):
 
 
 def test_warmup_makes_it_once(cache, monkeypatch):
+    from kafkalog_cli.cli import warmup as warmup_command
     from kafkalog_cli.disk import kernels
 
-    monkeypatch.setattr(kernels, "warm_up_kernels", lambda: None)
+    monkeypatch.setattr(warmup_command, "warm_up_kernels", lambda: None)
     monkeypatch.setattr(starting, "_train", lambda new: new.write_bytes(b"classes"))
 
     def warmup(*options):

@@ -10,9 +10,13 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 
+import pytest
+
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, ReadableFile
+from kafkalog_cli.disk.fs_changes import FilesystemChanges
 from kafkalog_cli.errors import KafkalogError, NotKafkaLayout, PathNotFound, Unreadable
 
 MTIME_MS = 1_600_000_000_000
@@ -36,6 +40,9 @@ class Injection:
         return self.times is None or self.fired < self.times
 
 
+CHANGES = {name for name in vars(FilesystemChanges) if not name.startswith("_")}
+
+
 class FaultyFilesystem:
     """`files` by path in memory (their directories exist with them); other paths are those of `below`, if any."""
 
@@ -45,6 +52,12 @@ class FaultyFilesystem:
         self.injections: list[Injection] = []
         self.reads = 0
         self.bytes_read = 0
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        """Return a change that fails: who only reads may ask for it, and does not call it."""
+        if name not in CHANGES:
+            raise AttributeError(name)
+        return partial(pytest.fail, f"{name} of a file system that is only read")
 
     # -- faults
 

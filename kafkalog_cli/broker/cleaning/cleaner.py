@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
 from typing import NamedTuple
@@ -51,8 +50,7 @@ class LastRecord(NamedTuple):
     producer_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class CleaningRequest:
+class CleaningRequest(NamedTuple):
     """Settings of a cleaning: the current time, delete.retention.ms, limits of segments, active producers by id.
 
     `first_uncleanable` ends the round. The batch that ends just below `retained_end` stays, empty if necessary, to keep

@@ -5,7 +5,6 @@
 
 import heapq
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.broker.cleaning.choosing import LogSegmentSize
@@ -133,8 +132,7 @@ class Damaged(Exception):
         super().__init__(f"{path} at position {fault.position}: {fault.message}")
 
 
-@dataclass(frozen=True, slots=True)
-class CleanableLog:
+class CleanableLog(NamedTuple):
     """The segments of a log in ascending order, the active segment last, and how to read them."""
 
     fs: Filesystem

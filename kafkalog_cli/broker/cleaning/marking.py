@@ -6,8 +6,8 @@ up. If the keys do not fit into memory, they are processed in slices, and each s
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from kafkalog_cli.broker.cleaning.choosing import places_between
 from kafkalog_cli.broker.cleaning.key_table import CompiledKeyTable, KeySlice, KeyTable, PlainKeyTable, SoughtKeys
@@ -41,8 +41,7 @@ _RECORD_BYTES = 100
 """Assumed size of a record, to estimate the number of records."""
 
 
-@dataclass(frozen=True, slots=True)
-class MarkingRequest:
+class MarkingRequest(NamedTuple):
     """The range to clean: offsets from `first_dirty` to `first_uncleanable`, the base offset of a segment.
 
     Tombstones are removed if their delete horizon is `now_ms` or earlier. Batches of v0 and v1 have no horizon: their

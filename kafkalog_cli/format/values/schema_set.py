@@ -1,9 +1,9 @@
 """The schemas of a registry: what the records of its topic `_schemas` say, or what files say."""
 
+import binascii
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from kafkalog_cli.format.json_files import integer, read_json_object
@@ -16,8 +16,7 @@ MOST_TEXT_BYTES = 96 << 20
 _MOST_REFERENCES = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(NamedTuple):
     """A schema that another schema uses: its name there (a type or an import), and where the registry has it."""
 
     name: str
@@ -25,8 +24,7 @@ class Reference:
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class StoredSchema:
+class StoredSchema(NamedTuple):
     """One version of a subject. `is_deleted`: softly or hard; its text is still on this disk."""
 
     kind: str
@@ -165,7 +163,7 @@ class SchemaSet:
         held = self._versions.get(place)
         if held is None:
             return
-        deleted = replace(held, is_deleted=True)
+        deleted = held._replace(is_deleted=True)
         self._versions[place] = deleted
         if for_good:
             self._hard_deleted.add(place)
@@ -189,7 +187,6 @@ def _references(found: Any) -> tuple[Reference, ...] | None:
 
 def _guid_of_md5(md5: Any) -> str | None:
     import base64
-    import binascii
 
     try:
         return str(UUID(bytes=base64.b64decode(md5))) if isinstance(md5, str) else None

@@ -11,7 +11,7 @@ from kafkalog_cli.format.batch import CODEC_MASK, CONTROL_MASK, RECORD_BATCH, Ba
 from kafkalog_cli.format.columns import Integers
 from kafkalog_cli.format.compression import CompressionFault, decompress_into
 from kafkalog_cli.format.fault import Fault
-from kafkalog_cli.format.kernels import plain_records
+from kafkalog_cli.format.kernels import native, plain_records
 from kafkalog_cli.format.kernels.plain import PART_RECORDS
 from kafkalog_cli.format.records import RecordArrays, RecordBlock, RecordColumns
 from kafkalog_cli.log.reading.allowance import AHEAD_BYTES, ARENA_BYTES, NOT_YET, Allowance
@@ -279,8 +279,6 @@ class LargeBatch:
 
     def _parts(self) -> Iterator[tuple[RecordColumns, Fault | None]]:
         import numpy as np
-
-        from kafkalog_cli.format.kernels import native
 
         decode = native.function(native.DECODE_PART)
         buffer = np.frombuffer(self._view, dtype=np.uint8)

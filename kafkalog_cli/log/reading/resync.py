@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -117,8 +118,6 @@ def _crc32c(data: Any, before: int) -> int:
 
 
 def _crc32(data: Any, before: int) -> int:
-    import zlib
-
     return zlib.crc32(data, before)
 
 

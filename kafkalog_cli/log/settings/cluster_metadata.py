@@ -1,8 +1,6 @@
 """Reads `__cluster_metadata` as a broker does when it starts: the newest snapshot, then the log after it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
@@ -71,8 +69,7 @@ class QuorumLeader(NamedTuple):
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterMetadata:
+class ClusterMetadata(NamedTuple):
     """The state of a cluster in this replica of the metadata log.
 
     `topics` are by name, `configs` by (resource type, resource name). `end_offset` is the offset of the next record.
@@ -249,7 +246,7 @@ class _Replay:
         try:
             return parts_to_replay(self._fs, segments, start)
         except (KafkalogError, OSError):
-            return parts_to_replay(self._fs, [replace(segment, offset_index=None) for segment in segments], start)
+            return parts_to_replay(self._fs, [segment._replace(offset_index=None) for segment in segments], start)
 
     def result(self, path: str, snapshot: SnapshotId | None, *, is_complete: bool) -> ClusterMetadata:
         """Return the state after the replay."""
@@ -294,12 +291,9 @@ class _Replay:
         bad = (row for row, batch in enumerate(batches) if row >= first and not (batch.valid and batch.magic >= 2))
         end = next(bad, len(batches))
         for block in decoder.blocks(chunk, first, end):
-            records, begin = block.records.rows(), 0
-            for row, stop in enumerate(block.record_ends, block.first_row):
-                batch = batches[row]
-                for record in islice(records, int(stop) - begin):
+            for row, (batch, records) in enumerate(block.batch_rows(), block.first_row):
+                for record in records:
                     yield batch, self._value(block.buffer, record, batch)
-                begin = int(stop)
                 if row in block.faults:
                     self._fault(path, block.faults[row])
                     return

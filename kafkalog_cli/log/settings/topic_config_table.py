@@ -4,7 +4,6 @@ The tables are those of LogConfig, and of the broker settings for their defaults
 """
 
 import re
-from dataclasses import dataclass
 from enum import Enum, unique
 from typing import NamedTuple
 
@@ -70,8 +69,7 @@ class OneOf(NamedTuple):
         return f"String must be one of: {', '.join(self.words)}"
 
 
-@dataclass(frozen=True, slots=True)
-class NotZero:
+class NotZero(NamedTuple):
     """Any number except 0."""
 
     def problem(self, value: ConfigValue) -> str | None:
@@ -79,8 +77,7 @@ class NotZero:
         return "must be unlimited (-1) or, greater than or equal to 1" if value == 0 else None
 
 
-@dataclass(frozen=True, slots=True)
-class ThrottledReplicas:
+class ThrottledReplicas(NamedTuple):
     """A list of replicas (ThrottledReplicaListValidator)."""
 
     def problem(self, value: ConfigValue) -> str | None:

@@ -1,7 +1,7 @@
 """Audit one partition: its verification and its statistics, from one reading of the log."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog_cli.broker.cleaning.choosing import Dirt
@@ -127,7 +127,7 @@ def audit_task(task: VerifyTask, root: LogDirRoot | None, settings: SettingsSour
     if root is None:
         return AuditTask(task)
     identity = log_dir_of(root.path, settings)
-    lean = replace(task, root=root.about(partition.topic, partition.number))
+    lean = task._replace(root=root.about(partition.topic, partition.number))
     if partition.directory.is_metadata_log:  # snapshots, not the cleaner, shorten it
         return AuditTask(lean, identity)
     has_line = root.offsets_of(partition.topic, partition.number).cleaner is not None
@@ -154,7 +154,7 @@ def audit_partition(read_context: ReadContext, fs: WritableFilesystem, task: Aud
     log = LogStatistics(keys)
     partition = task.task.partition
     try:
-        result = settled_verification(read_context, replace(task.task, listener=log))
+        result = settled_verification(read_context, task.task._replace(listener=log))
         now = open_partition(fs, partition.path)  # it may have been removed meanwhile
         listing = list_partition(fs, now, task.task.root, with_transactions=False)
     except KafkalogError as error:

@@ -1,6 +1,6 @@
 """Make findings: where the problem is, how bad it is, what a broker does about it, and the next step."""
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.ops.checks.diagnoses import FILE_DIAGNOSES, LOG_DIAGNOSES
@@ -11,8 +11,7 @@ DIAGNOSES: dict[FindingKind, Diagnosis] = {**LOG_DIAGNOSES, **FILE_DIAGNOSES}
 """The meaning of each kind of finding; docs/findings.md is written from this table."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """One problem that was found.
 
     `position` is in bytes, and the offsets are those of the batches or records concerned. A value that is unknown or
@@ -68,7 +67,7 @@ def _real(offsets: tuple[int, int] | None) -> tuple[int, int] | None:
 def with_path(found: Finding, path: str, metadata: str | None = None) -> Finding:
     """Return the finding with the placeholders in its next step filled in, ready to paste; see `filled`."""
     step = filled(found.next_step, path, found.path, metadata)
-    return found if step == found.next_step else replace(found, next_step=step)
+    return found if step == found.next_step else found._replace(next_step=step)
 
 
 _OF_FAULT = {

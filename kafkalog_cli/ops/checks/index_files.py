@@ -4,7 +4,6 @@ from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum, unique
 from functools import cache, lru_cache
 from itertools import repeat
@@ -67,8 +66,7 @@ With the default of index.interval.bytes a segment has at most half as many. Eac
 """
 
 
-@dataclass(frozen=True, slots=True)
-class LogSeen:
+class LogSeen(NamedTuple):
     """The facts about the log for the reports on its indexes.
 
     `is_there`: it exists. `is_closed`: another segment in place follows, so nothing will be appended. `walk` is set if

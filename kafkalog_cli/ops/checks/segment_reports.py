@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.disk.kernels import KernelChoice
@@ -22,8 +22,7 @@ from kafkalog_cli.ops.checks.segment_walk import SegmentWalk
 from kafkalog_cli.ops.checks.sidecar_files import MAX_INDEX_BYTES, MAX_STATE_BYTES, DirectoryFiles, SidecarFile
 
 
-@dataclass(frozen=True, slots=True)
-class ReadContext:
+class ReadContext(NamedTuple):
     """The environment of a check. `sleep` (seconds) pauses before a fresh look at files that a broker changes."""
 
     fs: Filesystem
@@ -32,8 +31,7 @@ class ReadContext:
     sleep: Callable[[float], None] = time.sleep
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentFiles:
+class SegmentFiles(NamedTuple):
     """The log of a segment and the indexes with the same offset and suffix.
 
     `log` is None if there is none. `segment` is set for a segment in place. `next_offset` is then the base offset of

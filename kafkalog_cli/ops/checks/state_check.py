@@ -2,8 +2,8 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from enum import Enum, unique
+from typing import NamedTuple
 
 from kafkalog_cli.disk.names import FileKind
 from kafkalog_cli.errors import ExitCode, KafkalogError
@@ -48,8 +48,7 @@ def txn_offsets(entries: Iterable[AbortedTxn], log: LogBounds) -> Iterator[int]:
                 yield offset
 
 
-@dataclass(frozen=True, slots=True)
-class TxnContext:
+class TxnContext(NamedTuple):
     """The facts against which aborted transactions are checked.
 
     `log` has the offsets of the partition. `ask` is None if there is no log. `marker_of` reads a marker. `ended` maps
@@ -333,13 +332,13 @@ def read_metadata_file(kind: FileKind, data: bytes) -> tuple[list[Entry], list[F
     code = ExitCode.CORRUPTION
     if kind is FileKind.META_PROPERTIES:
         meta, faults = meta_properties.decode(data)
-        fields = None if meta is None else asdict(meta)
+        fields = None if meta is None else meta._asdict()
     elif kind is FileKind.PARTITION_METADATA:
         partition, faults = partition_metadata.decode(data)
         fields = None if partition is None else partition._asdict()
     elif kind is FileKind.QUORUM_STATE:
         state, faults = decode_quorum_state(data)
-        fields = None if state is None else asdict(state)
+        fields = None if state is None else state._asdict()
     else:
         code = ExitCode.WARNINGS  # a broker still starts as after a clean shutdown
         shutdown, faults = decode_clean_shutdown(data)

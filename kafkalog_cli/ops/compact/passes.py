@@ -164,7 +164,7 @@ class Passes:
         """Return the log as the last pass leaves it."""
         made = [_segment(area, unit.prefix, segment) for unit in self._units for segment in unit.made]
         rest = [segment for segment in self._log.segments if segment.base_offset >= self.end_offset]
-        return replace(self._log, segments=(*made, *rest))
+        return self._log._replace(segments=(*made, *rest))
 
 
 class _PassFiles:

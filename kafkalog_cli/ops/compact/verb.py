@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from kafkalog_cli.broker.cleaning.explaining import explain_key
@@ -41,8 +41,7 @@ from kafkalog_cli.ops.session.verb import Verb
 from kafkalog_cli.ops.session.work import Changed, Work
 
 
-@dataclass(frozen=True, slots=True)
-class CompactWork:
+class CompactWork(NamedTuple):
     """The work of `compact`. `keys`: all records of these keys are erased.
 
     In a dry run only: `estimates` counts the records that would be removed. `explained_key` is the key whose records'

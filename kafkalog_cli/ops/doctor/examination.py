@@ -105,7 +105,7 @@ def examine(
     `text` has lines of a broker's log: if one is recognised, a path that is not a log directory gives a note. Nothing
     is locked or changed. Raises PathNotFound, NotKafkaLayout, Unreadable; UsageError for the settings.
     """
-    options = replace(options, dry_run=True)
+    options = options._replace(dry_run=True)
     lines, seen, directories = recognised(text), _Seen(), list[PartitionPath]()
     log_dir = _log_directory(context, path)
     root = LogDirRoot(log_dir, Shutdown.UNKNOWN)

@@ -30,8 +30,7 @@ Step = Any
 """A name (text), an index (a number), or `...` for each element."""
 
 
-@dataclass(frozen=True, slots=True)
-class JsonCondition:
+class JsonCondition(NamedTuple):
     """A condition on a JSON value: something is at the path; with `wanted`, it is equal to that text or JSON value."""
 
     steps: tuple[Step, ...]
@@ -122,8 +121,7 @@ class HeaderCondition(NamedTuple):
         return bytes(name) == self.name and (self.value is None or (value is not None and bytes(value) == self.value))
 
 
-@dataclass(frozen=True, slots=True)
-class Conditions:
+class Conditions(NamedTuple):
     """Conditions on a record, all of which it must meet; None or empty: no condition.
 
     `key` is the whole key, and `value` a part of the value. `pattern` is searched in the key, then in the value.

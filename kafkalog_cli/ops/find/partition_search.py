@@ -261,8 +261,7 @@ _BYTES_PER_RECORD = 500
 """About what a copied record takes besides its contents."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Ahead:
+class _Ahead(NamedTuple):
     """A search before its turn: its events, None if they were too many to keep."""
 
     search: PartitionSearch

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kafkalog_cli.disk.names import DirectoryName
 from kafkalog_cli.log.partition import Partition, PartitionFile
 
 
-@dataclass(frozen=True, slots=True)
-class ListedPartition:
+class ListedPartition(NamedTuple):
     """The facts about a partition's files that are shown; a Partition with the status of each file is larger.
 
     A listing of 100,000 partitions is in memory until its last row is known. `segments` is their number, `snapshots`

@@ -81,8 +81,7 @@ class BytesByKind:
         return BytesByKind(**{name: size + added[name] for name, size in self.by_name().items()})
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionListing:
+class PartitionListing(NamedTuple):
     """A partition directory. Offsets and timestamps (ms) are None if there are none.
 
     A broker would use `log_start_offset` and `log_end_offset`, which are found without checks of CRCs. `is_tiered`: the
@@ -266,8 +265,7 @@ SEVEN_SCAN_BYTES = 64 << 20
 """The end of a larger 0.7 file is taken from its size: without an index, all messages would have to be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentListing:
+class SegmentListing(NamedTuple):
     """A segment. Timestamps are in ms, None if there is none or if it cannot be found cheaply.
 
     `format` is that of the first batch. `next_offset` is the offset after the last batch. `first_timestamp` is that of

@@ -12,9 +12,9 @@ from enum import Enum, unique
 from typing import NamedTuple, TypeVar
 
 from kafkalog_cli.change.new_partitions import ImportLeftovers, import_leftovers
-from kafkalog_cli.disk.directory_contents import is_root_file, is_sign_of_broker
+from kafkalog_cli.disk.directory_contents import is_root_file, is_sign_of_broker, root_files
 from kafkalog_cli.disk.fs import FileStatus, Filesystem, read_all
-from kafkalog_cli.disk.names import ROOT_KINDS, DirectoryKind, FileKind, WorkState, classify_directory, classify_file
+from kafkalog_cli.disk.names import ROOT_KINDS, DirectoryKind, FileKind, classify_directory
 from kafkalog_cli.disk.posix_lock import LockOwner, import_owner, lock_owner
 from kafkalog_cli.errors import KafkalogError, Unreadable, UnsupportedFormat
 from kafkalog_cli.format import checkpoint, meta_properties
@@ -26,8 +26,7 @@ from kafkalog_cli.log.partition import OFFSET_CHECKPOINTS, OddFile, odd_files
 ValueT = TypeVar("ValueT")
 
 
-@dataclass(frozen=True, slots=True)
-class LocatedFault:
+class LocatedFault(NamedTuple):
     """A fault, and the file or directory that has it.
 
     `is_corruption`: the bad bytes are before the end of the log, not at its tail or in a file beside it.
@@ -195,7 +194,7 @@ def _root(
     fs: Filesystem, path: str, entries: list[FileStatus], partitions: frozenset[str], ask_lock: AskLock
 ) -> LogDirRoot:
     notes = FaultNotes(fs)
-    files = _root_files(entries)
+    files = root_files(entries)
     foreign, others = _unknown(entries, partitions, notes)
     owner, problem = _ask(ask_lock, path)
     imports = _imports(fs, path, entries, files, notes)
@@ -218,16 +217,6 @@ def _root(
     )
 
 
-def _root_files(entries: list[FileStatus]) -> dict[FileKind, FileStatus]:
-    files = ((_name(entry), entry) for entry in entries if entry.is_file)
-    return {classify_file(name).kind: entry for name, entry in files if _is_root_file(name)}
-
-
-def _is_root_file(name: str) -> bool:
-    found = classify_file(name)
-    return found.kind in ROOT_KINDS and found.state is WorkState.IN_PLACE
-
-
 def _unknown(
     entries: list[FileStatus], partitions: frozenset[str], notes: FaultNotes
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -244,7 +233,7 @@ def _unknown(
                 message = "is not a partition directory: a broker does not start with it"
                 notes.add(entry.path, [Fault(FaultKind.INVALID_ENTRY, 0, message)])
                 foreign.append(name)
-        elif not entry.is_file or not _is_root_file(name):
+        elif not root_files([entry]):
             others.append(name)
     return tuple(foreign), tuple(others)
 

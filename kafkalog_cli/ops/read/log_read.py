@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import replace
 
 from kafkalog_cli.disk.fs import Filesystem, ReadableFile
 from kafkalog_cli.disk.kernels import KernelChoice
@@ -15,7 +14,7 @@ from kafkalog_cli.format.fault import Fault, FaultKind
 from kafkalog_cli.format.kernels.plain import Row
 from kafkalog_cli.format.kernels.plain_seven import incomplete_end
 from kafkalog_cli.format.limits import DEFAULT_LIMITS
-from kafkalog_cli.format.records import OUTSIDE, RecordBlock, RecordColumns
+from kafkalog_cli.format.records import OUTSIDE, RecordBlock
 from kafkalog_cli.log.open_transactions import SegmentPart
 from kafkalog_cli.log.partition import Partition, Segment
 from kafkalog_cli.log.reading.header import header_at
@@ -266,10 +265,10 @@ class SegmentRead:
         if not block.is_compiled:
             if not block.records.all_valid():
                 yield self._bad_messages(block, "the CRC of a message does not match", _has_bad_crc)
-                block = _without(block, _has_bad_crc)
+                block = block.only(lambda row: not _has_bad_crc(row))
             if OUTSIDE in block.records.value_position:
                 yield self._bad_messages(block, "a message is shorter than the length of its value", _lacks_value)
-                block = _without(block, _lacks_value)
+                block = block.only(lambda row: not _lacks_value(row))
             if not self.segment.is_seven and _ends_incomplete(block):
                 self._incomplete_sets.append(int(block.batches.position[block.first_row]))
         if must_cut:
@@ -347,16 +346,6 @@ def _ends_incomplete(block: RecordBlock) -> bool:
     if records.value_position[last] + max(records.value_size[last], 0) == len(block.buffer):
         return False
     return incomplete_end(block.buffer) > 0
-
-
-def _without(block: RecordBlock, is_bad: Callable[[Row], bool]) -> RecordBlock:
-    rows, ends, begin = list(block.records.rows()), [], 0
-    kept: list[Row] = []
-    for end in block.record_ends:
-        kept += [row for row in rows[begin:end] if not is_bad(row)]
-        ends.append(len(kept))
-        begin = end
-    return replace(block, records=RecordColumns.from_rows(kept), record_ends=tuple(ends))
 
 
 def _is_good(file: ReadableFile, batch: Batch) -> bool:

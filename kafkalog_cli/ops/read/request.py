@@ -1,7 +1,6 @@
 """The request of a consumer, its range of offsets, the end of a growing log, and several partitions in one order."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum, unique
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
@@ -40,8 +39,7 @@ class Start(Enum):
     LATEST = "latest"
 
 
-@dataclass(frozen=True, slots=True)
-class ReadRequest:
+class ReadRequest(NamedTuple):
     """The choices of a consumer.
 
     `start` is an offset or a Start; `from_time_ms` (ms since the epoch), if given, overrides it. `to_offset` and

@@ -238,7 +238,7 @@ class Replay:
         )  # fmt: skip
 
     def _log(self, planned: PlannedPartition) -> LogRead:
-        read = replace(self._request.read, start=planned.progress.next_offset, from_time_ms=None)
+        read = self._request.read._replace(start=planned.progress.next_offset, from_time_ms=None)
         return LogRead(self._fs, planned.copy.partition, read, self._context.kernels)
 
     def _records(self, log: LogRead) -> Generator[SourceRecord, None, None]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from itertools import accumulate
+from typing import NamedTuple
 
 from kafkalog_cli.broker.load_error import LoadFailed
 from kafkalog_cli.broker.open_log import changed_epochs
@@ -34,8 +35,7 @@ class FreeRequest(LogRequest):
     keep_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class FreeSegment:
+class FreeSegment(NamedTuple):
     """A segment that may be removed: its files, the log first. `next_offset` is the log start after the removal."""
 
     segment: Segment

@@ -50,8 +50,7 @@ class Stay(Enum):
     BEHIND = "behind"  # the segment is old enough, but an earlier segment is kept
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentFate:
+class SegmentFate(NamedTuple):
     """Whether a segment is removed or kept, and why.
 
     Either `goes` or `stays` has the reason, the other is None. `setting` is the setting that decides; it is None if the

@@ -31,15 +31,14 @@ class Pace(NamedTuple):
     io_bytes_per_second: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SessionOptions:
+class SessionOptions(NamedTuple):
     """Options that all verbs share, named like the command line's options.
 
     `now_ms` replaces the clock's current time; None uses the clock. `config` contains topic settings as NAME=VALUE.
     `broker_config` is the path of a server.properties, `metadata` the path of a metadata log.
     """
 
-    selection: Selection = field(default=Selection())
+    selection: Selection = Selection()
     now_ms: int | None = None
     dry_run: bool = False
     wait_seconds: float = 0
@@ -48,5 +47,5 @@ class SessionOptions:
     config: Sequence[str] = ()
     broker_config: str | None = None
     metadata: str | None = None
-    pace: Pace = field(default=Pace())
+    pace: Pace = Pace()
     engine: Engine = THREADS

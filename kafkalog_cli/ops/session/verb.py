@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from kafkalog_cli import __version__
 from kafkalog_cli.errors import ExitCode
@@ -85,8 +85,7 @@ class SharedState:
         return RunInfo(self.run_id, self.verb.name, self.argv, self.clock.now_ms, explained, __version__)
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(NamedTuple):
     """The end of a session: the exit code of all, and `codes` per partition.
 
     `not_done` contains the partitions that were not started, or were interrupted before any change.

@@ -52,7 +52,7 @@ class ConfigSetting(NamedTuple):
 
 
 class Feature(NamedTuple):
-    """A finalized feature and its level."""
+    """A finalized feature."""
 
     name: str
     level: int

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import sub
+from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, WorkState
@@ -102,8 +103,7 @@ def _is_inner(gap: Finding) -> bool:
     return gap.message.startswith(NO_RECORD)
 
 
-@dataclass(frozen=True, slots=True)
-class GapJudge:
+class GapJudge(NamedTuple):
     """The meaning of gaps in one partition.
 
     `is_compacted` says whether the topic's cleanup.policy includes compaction, None if no source knows the policy.

@@ -1,9 +1,10 @@
 """Verify one partition at one of three levels: findings with advice, and parts that the level leaves unchecked."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum, unique
 from functools import partial
+from typing import NamedTuple
 
 from kafkalog_cli.disk.names import OWN_DIRECTORY, DirectoryKind, FileKind
 from kafkalog_cli.errors import ExitCode
@@ -12,7 +13,7 @@ from kafkalog_cli.log.checkpoints import try_leader_epochs
 from kafkalog_cli.log.log_end import LogBounds
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.checks.diagnose import Finding, finding, of_fault, with_path
-from kafkalog_cli.ops.checks.file_report import FileReport
+from kafkalog_cli.ops.checks.file_report import FileReport, findings_of
 from kafkalog_cli.ops.checks.finding_kinds import FindingKind, Severity
 from kafkalog_cli.ops.checks.index_reports import PartitionReports
 from kafkalog_cli.ops.checks.segment_reports import ReadContext
@@ -110,8 +111,7 @@ class Verification:
         return sum(found.severity is severity for found in self.findings)
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyTask:
+class VerifyTask(NamedTuple):
     """A partition to verify, with what is known of its log directory and topic.
 
     `wanted` names the files to verify (None: all). `elsewhere` are findings about other directories of the same
@@ -123,7 +123,7 @@ class VerifyTask:
     level: Level
     now_ms: int
     root: LogDirRoot | None = None
-    facts: TopicFacts = field(default_factory=TopicFacts)
+    facts: TopicFacts = TopicFacts()
     elsewhere: tuple[Finding, ...] = ()
     wanted: frozenset[str] | None = None
     advance: Advance | None = None
@@ -229,8 +229,6 @@ def _gap_judge(task: VerifyTask, looked: _Looked) -> GapJudge:
 
 def _walked(read_context: ReadContext, task: VerifyTask, found: list[Finding]) -> _Looked:
     """Check every batch and every file beside the log, for the levels normal and deep."""
-    from kafkalog_cli.ops.checks.file_report import findings_of
-
     deep = task.level is Level.DEEP
     aborted = AbortedCheck(read_context.fs, tells_markers=not deep) if task.wanted is None else None
     check = LogCheck(task.now_ms, wants_records=deep, only=task.wanted, advance=task.advance, aborted=aborted)
@@ -367,7 +365,7 @@ def advised(
     if in_the_way is not None:
         place = in_the_way.path.rpartition("/")[0] if in_the_way is at_root else partition.path
         first = with_path(in_the_way, place).next_step
-        findings = [replace(one, next_step=first) if _is_repair(one.next_step) else one for one in findings]
+        findings = [one._replace(next_step=first) if _is_repair(one.next_step) else one for one in findings]
     if partition.directory.is_metadata_log:  # recover leaves it to its controllers
         findings = [_left_to_the_node(one) if _is_repair(one.next_step) else one for one in findings]
     left = _LEFT_TO_THE_BROKER.get(partition.directory.kind)
@@ -375,7 +373,7 @@ def advised(
     if partition.directory.kind is DirectoryKind.STRAY and marked and not _names_recover(marked[0]):
         left = marked[0]  # recover refuses it, as the partition is in its place again
     if left is not None:
-        findings = [replace(one, next_step=left) if _names_recover(one.next_step) else one for one in findings]
+        findings = [one._replace(next_step=left) if _names_recover(one.next_step) else one for one in findings]
     is_blocked = any(one.kind in _NOT_REPAIRED and SALVAGE.text in one.next_step for one in findings)
     goes_back = any(one.kind is FindingKind.EPOCH_GOES_BACK for one in findings)
     for one in findings:
@@ -384,7 +382,7 @@ def advised(
             step = NO_COPY_OF_SEVEN
         if goes_back and one.kind is FindingKind.EPOCHS_WRONG and one.first_offset is not None:
             step = EPOCHS_STAY.text  # no file fits the batches, and a broker can read this file
-        yield with_path(replace(one, next_step=chosen(step, facts.replication)), partition.path, facts.metadata_option)
+        yield with_path(one._replace(next_step=chosen(step, facts.replication)), partition.path, facts.metadata_option)
 
 
 def _is_in_the_way(partition: Partition, one: Finding) -> bool:
@@ -394,7 +392,7 @@ def _is_in_the_way(partition: Partition, one: Finding) -> bool:
 
 
 def _left_to_the_node(one: Finding) -> Finding:
-    return replace(one, broker_effect=_NODE_RECOVERS, next_step="nothing has to be done")
+    return one._replace(broker_effect=_NODE_RECOVERS, next_step="nothing has to be done")
 
 
 def _names_recover(step: str) -> bool:

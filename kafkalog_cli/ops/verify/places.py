@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kafkalog_cli.disk.fs import Filesystem, read_all
@@ -115,8 +114,7 @@ def _broker(meta: MetaProperties | None) -> object:
     return None if meta is None else (meta.cluster_id, meta.node_id)
 
 
-@dataclass(frozen=True, slots=True)
-class TopicFacts:
+class TopicFacts(NamedTuple):
     """The facts of the metadata log and the settings about a partition.
 
     `is_compacted` and `is_tiered` are None if no source knows. `unknown_because` says why replicas and topic id are not
@@ -132,8 +130,7 @@ class TopicFacts:
     metadata_option: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GivenPolicy:
+class GivenPolicy(NamedTuple):
     """The value of `--config cleanup.policy`, None if not given.
 
     `is_named`: the option is meant for this partition, whose topic is the only one selected or whose path was given.
@@ -173,8 +170,7 @@ def topic_facts(  # noqa: PLR0913, PLR0917
     config = settings.topic_config(log_dir, partition.topic)
     is_told = config.remote_storage_enable or config.is_known("remote.storage.enable")
     tiered = config.remote_storage_enable if is_told else None
-    return replace(
-        found,
+    return found._replace(
         is_compacted=compacted,
         is_in_cleaner_checkpoint=in_checkpoint,
         is_tiered=tiered,
@@ -192,7 +188,7 @@ def _facts(
     metadata, meta = settings.metadata(log_dir), settings.meta(log_dir)
     missing = () if topic_id.topic_id or topic_id.problems else _missing_id(partition, meta, log_dir, settings)
     step = _id_step(partition, log_dir, settings) if topic_id.problems else ""
-    problems = (replace(p, next_step=step) if p.kind is FindingKind.METADATA_FILE else p for p in topic_id.problems)
+    problems = (p._replace(next_step=step) if p.kind is FindingKind.METADATA_FILE else p for p in topic_id.problems)
     findings = (*problems, *missing)
     if metadata is None or not metadata.is_complete:
         compacted = _is_compacted(partition.topic, log_dir, settings)

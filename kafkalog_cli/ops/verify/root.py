@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 from kafkalog_cli.disk.fs import Filesystem, read_all
 from kafkalog_cli.disk.names import DirectoryKind, FileKind, FileName, WorkState, classify_directory, classify_file
@@ -95,7 +94,7 @@ def _fault_findings(fs: Filesystem, root: LogDirRoot) -> Iterator[Finding]:
         elif located.fault.message not in _ACCEPTED:
             found = of_fault(located.path, located.fault, _KINDS.get(name.kind, FindingKind.CHECKPOINT_DAMAGED))
             effect, step = _OF_OUR_FILES.get(name.kind, (found.broker_effect, found.next_step))
-            yield replace(found, broker_effect=effect, next_step=step)
+            yield found._replace(broker_effect=effect, next_step=step)
 
 
 def odd_root_finding(odd: OddFile) -> Finding:

@@ -39,7 +39,7 @@ def settled_verification(read_context: ReadContext, task: VerifyTask) -> Verific
             if not doubted or not looks.wants_another(stamps):
                 settled = _without(result, doubted, stamps)
                 return _with_unused_entries(fs, settled) if is_live else settled
-            fresh = _reopened(read_context, replace(task, advance=None, listener=None))
+            fresh = _reopened(read_context, task._replace(advance=None, listener=None))
             looks.begin(fresh.partition.entries if task.wanted is None else ())
             result = replace(verify_partition(read_context, fresh), totals=result.totals)
     except (PathNotFound, NotKafkaLayout):
@@ -105,7 +105,7 @@ def _with_unused_entries(fs: Filesystem, result: Verification) -> Verification:
         kind = _IN_LAST_INDEX.get(one.kind)
         if kind is None or not may_have_unused_entries(fs, one.path):
             return one
-        return replace(one, kind=kind, broker_effect=f"none is known: {MAY_BE_UNUSED}", next_step=_LATER)
+        return one._replace(kind=kind, broker_effect=f"none is known: {MAY_BE_UNUSED}", next_step=_LATER)
 
     findings = tuple(lowered(one) for one in result.findings)
     return result if findings == result.findings else replace(result, findings=findings)
@@ -122,8 +122,8 @@ def _reopened(read_context: ReadContext, task: VerifyTask) -> VerifyTask:
     if root is not None and now is not None:
         root = replace(root, offsets=now.offsets)
     if task.wanted is not None:
-        return replace(task, root=root)
-    return replace(task, partition=open_partition(fs, task.partition.path), root=root)
+        return task._replace(root=root)
+    return task._replace(partition=open_partition(fs, task.partition.path), root=root)
 
 
 def removed(fs: Filesystem, directory: PartitionPath, level: Level) -> Verification | None:

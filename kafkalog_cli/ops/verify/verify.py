@@ -291,7 +291,7 @@ def _run(work: Work, request: VerifyRequest) -> Verification:
     context = work.context
     read_context = ReadContext(work.fs, request.limits, context.kernels, context.sleep)
     root = None if work.log_dir is None else request.roots[work.log_dir]
-    return settled_verification(read_context, replace(work.task, root=root, advance=work.advance))
+    return settled_verification(read_context, work.task._replace(root=root, advance=work.advance))
 
 
 VERIFY = Verb("verify", _run, changes=False, counts_logs=False, stops_safely=False)

@@ -5,7 +5,7 @@ import numpy as np
 from numba import types
 
 from kafkalog_cli.format.kernels.compiling import BYTES, COLUMNS, NUMBERS, OUT, entry, inlined, kernel
-from kafkalog_cli.format.kernels.header_fields import header_varint
+from kafkalog_cli.format.kernels.fields import header_varint
 from kafkalog_cli.output.kernels.memory import put
 from kafkalog_cli.output.kernels.text import constant, put_java_string, put_number, put_number_inline
 

@@ -6,7 +6,7 @@ from numba import types
 
 from kafkalog_cli.format.kernels.compiled_records import decode_records
 from kafkalog_cli.format.kernels.compiling import BYTES, COLUMNS, MATRIX, NUMBERS, OUT, entry, inlined, kernel
-from kafkalog_cli.format.kernels.header_fields import header_varint
+from kafkalog_cli.format.kernels.fields import header_varint
 from kafkalog_cli.format.kernels.memory import copy
 from kafkalog_cli.output.kernels.json_text import field_room, measured_room, put_field
 from kafkalog_cli.output.kernels.memory import put, put_blocks

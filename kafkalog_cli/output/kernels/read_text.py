@@ -4,7 +4,7 @@
 import numpy as np
 
 from kafkalog_cli.format.kernels.compiling import BYTES, COLUMNS, NUMBERS, OUT, entry, inlined, kernel
-from kafkalog_cli.format.kernels.header_fields import header_varint
+from kafkalog_cli.format.kernels.fields import header_varint
 from kafkalog_cli.format.kernels.memory import copy
 from kafkalog_cli.output.kernels.memory import BLOCK_BYTES, put, put_blocks
 from kafkalog_cli.output.kernels.text import constant, put_java_string, put_number_inline

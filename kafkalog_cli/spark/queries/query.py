@@ -14,7 +14,7 @@ from kafkalog_cli.spark.jobs import is_of_a_worker, without_state
 from kafkalog_cli.spark.options import Mode
 from kafkalog_cli.spark.partials import Partials
 from kafkalog_cli.spark.queries.aggregates import LoadedGroups, with_partials
-from kafkalog_cli.spark.queries.catalog import TABLE_DATABASE, Catalog, Reading, SqlView, with_named
+from kafkalog_cli.spark.queries.catalog import TABLE_DATABASE, Catalog, Reading, SourceRead, SqlView, with_named
 from kafkalog_cli.spark.queries.confinement import Allowed, check_analysed, check_parsed
 from kafkalog_cli.spark.queries.plans import (
     VIEW,
@@ -26,7 +26,6 @@ from kafkalog_cli.spark.queries.plans import (
     used_columns,
 )
 from kafkalog_cli.spark.queries.ranges import used_ranges
-from kafkalog_cli.spark.queries.source_read import SourceRead
 from kafkalog_cli.spark.schema import arrow_of, columns_named
 
 if TYPE_CHECKING:

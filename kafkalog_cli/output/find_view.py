@@ -1,14 +1,20 @@
-"""Found records as text: a line per record, as `read` prints it after its partition and offset, as ripgrep does."""
+"""Found records, as text or NDJSON. In text, a line has the partition and offset before the record, as in ripgrep."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from kafkalog_cli.format.records import RecordBlock
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.ops.find.conditions import Conditions
 from kafkalog_cli.ops.find.context import FoundBlock
+from kafkalog_cli.ops.find.partition_search import SearchedPartition
 from kafkalog_cli.output.decoded_values import DecodedValues
+from kafkalog_cli.output.ndjson import Count, ObjectKind, PathText
 from kafkalog_cli.output.read_printer import NULL, ReadText
 from kafkalog_cli.output.stream import Paint, ResultStream, printable
+
+if TYPE_CHECKING:
+    from kafkalog_cli.output.record_json import RecordJson
 
 _CONTINUATION = range(0x80, 0xC0)
 GAP_LINE = "--\n"
@@ -68,16 +74,13 @@ class FoundText:
 
     def lines(self, block: RecordBlock, *, is_match: bool) -> Iterator[bytes]:
         """Yield the lines of records; that of a large record comes in pieces."""
-        rows, begin = block.records.rows(), 0
         text = self._text if is_match else self._plain
         sign = ":" if is_match else "-"
         name = self._paint.heading(self._name)
-        for batch, end in zip(block.batches.rows(block.first_row, block.end_row), block.record_ends, strict=True):
-            for _ in range(begin, int(end)):
-                row = next(rows)
+        for batch, rows in block.batch_rows():
+            for row in rows:
                 yield f"{name}:{row[0]}{sign}".encode("utf-8", "surrogateescape")
                 yield from text.line(block.buffer, row, batch)
-            begin = int(end)
 
 
 def _whole_characters(data: bytes, begin: int, end: int) -> tuple[int, int]:
@@ -91,3 +94,33 @@ def _whole_characters(data: bytes, begin: int, end: int) -> tuple[int, int]:
 
 def _escaped(data: bytes) -> str:
     return printable(data.decode("utf-8", "replace"))
+
+
+class MatchCountObject(TypedDict):
+    """The number of matching records of a partition, with `find --count`."""
+
+    topic: PathText
+    partition: Annotated[int, "-1: the directory's name has no number"]
+    path: PathText
+    matches: Count
+
+
+MATCH_COUNT = ObjectKind("kafkalog.match-count/1", MatchCountObject)
+
+
+def match_count(searched: SearchedPartition) -> MatchCountObject:
+    """Return the object of a partition."""
+    partition = searched.partition
+    return {
+        "topic": PathText(partition.topic),
+        "partition": partition.number,
+        "path": PathText(partition.path),
+        "matches": searched.matches,
+    }
+
+
+def write_marked(out: ResultStream, text: "RecordJson", block: RecordBlock, *, is_match: bool) -> None:
+    """Write the lines of records, each with the member `match`. Large lines come in pieces."""
+    end = f',"match":{"true" if is_match else "false"}}}\n'
+    for piece in text.block(block):
+        out.write(piece[:-2] + end if piece.endswith("}\n") else piece)

@@ -1,0 +1,203 @@
+"""The output of look-ups, as text or NDJSON: the record, its batch, and how they were found."""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, TypedDict
+
+from kafkalog_cli.format.batch import NO_OFFSET, NO_TIMESTAMP
+from kafkalog_cli.format.compression import codec_name
+from kafkalog_cli.format.records import RecordBlock, header_views, view_of
+from kafkalog_cli.log.partition import Partition
+from kafkalog_cli.ops.lookup_offset import Found
+from kafkalog_cli.ops.lookup_time import BrokerAnswer
+from kafkalog_cli.output.human import iso_time
+from kafkalog_cli.output.large_fields import java_pieces
+from kafkalog_cli.output.ndjson import Count, From, NotRequired, ObjectKind, PathText, Rendered, same_fields
+from kafkalog_cli.output.stream import printable
+
+
+def found_lines(found: Found) -> Iterator[str]:
+    """Return lines `name: value`, the record first, in pieces: a piece with a final line feed ends a line."""
+    if found.block is not None:
+        yield from _record_lines(found.block)
+    batch = found.batch
+    first = "?" if batch.base_offset == NO_OFFSET else batch.base_offset
+    yield f"segment: {printable(found.segment.log.path)}\n"
+    yield (
+        f"batch: offsets {first} to {batch.last_offset}, position {batch.position},"
+        f" {batch.size_bytes} bytes, magic {batch.magic}, {codec_name(batch.codec)}, CRC {_crc(batch.valid)}\n"
+    )
+    yield f"found: {how(found)}\n"
+    for note in found.notes:
+        yield f"note: {printable(note)}\n"
+
+
+def partition_line(
+    partition: Partition, offsets: Sequence[int | None], *, timestamp_ms: int | None = None, notes: Sequence[str] = ()
+) -> str:
+    """Return the answer for one of several partitions in one line; no offsets: there is no such record."""
+    answer = f"offset{'s' * (len(offsets) > 1)} {', '.join(map(str, offsets))}" if offsets else "none"
+    if timestamp_ms is not None:
+        answer += f", timestamp {timestamp_ms} ({iso_time(timestamp_ms)})"
+    return f"{'; '.join([f'{printable(partition.name)}: {answer}', *map(printable, notes)])}"
+
+
+def topic_line(partitions: int, answered: int, without: int) -> str:
+    """Return the closing line after the answers for several partitions."""
+    failed = partitions - answered - without
+    parts = [f"{answered} found"]
+    parts += [f"{without} without such a record"] if without else []
+    parts += [f"{failed} failed"] if failed else []
+    return f"{partitions} partitions: {', '.join(parts)}\n"
+
+
+def how(found: Found) -> str:
+    """Return how the batch was found, in a sentence."""
+    start, steps = found.start, []
+    if found.time_entry is not None:
+        steps.append(f"time index entry {found.time_entry.timestamp} at offset {found.time_entry.offset}")
+    if start.entry is not None:
+        steps.append(f"index entry offset {start.entry.offset} at position {start.entry.position}")
+        return ", ".join([*steps, "then batch by batch"])
+    steps.append("batch by batch from the start of the segment")
+    return ", ".join(steps) + (f": {printable(start.doubt)}" if start.doubt else "")
+
+
+def broker_note(answer: BrokerAnswer) -> str:
+    """Return a broker's different answer, and its reason."""
+    if answer.failure:
+        return f"a broker would answer with an error: {answer.reason}: {answer.failure}"
+    said = "that there is none" if answer.offset is None else f"offset {answer.offset}"
+    return f"a broker would answer {said}: {answer.reason}"
+
+
+def _record_lines(block: RecordBlock) -> Iterator[str]:
+    """Return the lines of a block's only record; its key and value, which may be large, are not copied."""
+    row, buffer = next(block.records.rows()), block.buffer
+    offset, timestamp, _, key_at, key_size, value_at, value_size, headers_at, header_count = row[:9]
+    yield f"offset: {offset}\n"
+    if timestamp != NO_TIMESTAMP:
+        kind = block.batches.row(block.first_row).timestamp_type
+        yield f"timestamp: {timestamp} ({iso_time(timestamp)}), {kind}\n"
+    yield "key: "
+    yield from _shown(view_of(buffer, key_at, key_size))
+    yield "value: "
+    yield from _shown(view_of(buffer, value_at, value_size))
+    for key, value in header_views(buffer, headers_at, header_count):
+        yield "header: "
+        yield from map(printable, java_pieces(key))
+        yield " = "
+        yield from _shown(value)
+
+
+def _shown(data: memoryview | None) -> Iterator[str]:
+    if data is None:
+        yield "null\n"
+        return
+    yield from map(printable, java_pieces(data))
+    yield f" ({len(data)} bytes)\n"
+
+
+def _crc(valid: int) -> str:
+    return {1: "good", 0: "BAD"}.get(valid, "not checked")
+
+
+class AskedPartitionObject(TypedDict):
+    """The partition of an answer for one of several partitions."""
+
+    topic: NotRequired[Annotated[str | None, "in the answer for one of several partitions"]]
+    partition: NotRequired[Annotated[int | None, "in the answer for one of several partitions"]]
+
+
+class FoundBatchObject(TypedDict):
+    """The header of a batch."""
+
+    base_offset: Annotated[int | None, "null for a compressed message set whose records were not read"]
+    last_offset: int
+    position: Annotated[Count, "the byte of the segment"]
+    size: Annotated[Count, From("size_bytes"), "in bytes, with the header"]
+    magic: int
+    crc_valid: Annotated[bool | None, "null if it was not checked"]
+
+
+class UsedIndexEntryObject(TypedDict):
+    """An entry of an offset index."""
+
+    offset: int
+    position: int
+
+
+class UsedTimeIndexEntryObject(TypedDict):
+    """An entry of a time index."""
+
+    timestamp_ms: Annotated[int, From("timestamp")]
+    offset: int
+
+
+class BrokerAnswerObject(TypedDict):
+    """A broker's answer to the same question about time."""
+
+    broker_offset: NotRequired[Annotated[int | None, "a broker's answer if it differs; -1: no such record"]]
+    broker_error: NotRequired[Annotated[str, "the error of a broker's answer"]]
+
+
+class FoundRecordObject(TypedDict):
+    """A record with its batch, and how they were found."""
+
+    path: Annotated[PathText, From("segment.log.path"), "the segment"]
+    record: Annotated[dict[str, Any] | None, "a kafkalog.record/1; null if only a batch was requested or readable"]
+    batch: FoundBatchObject
+    index_entry: Annotated[
+        UsedIndexEntryObject | None, From("start.entry"), "the entry of the offset index that was used"
+    ]
+    time_index_entry: Annotated[
+        UsedTimeIndexEntryObject | None, From("time_entry"), "the entry of the time index that was used"
+    ]
+    notes: Annotated[list[str], "oddities of the answer"]
+    how: Annotated[str, "a sentence"]
+
+
+class LookupObject(AskedPartitionObject, FoundRecordObject, BrokerAnswerObject):
+    """An answer of lookup-offset or lookup-time: a record with its batch, or an offset."""
+
+
+class LookupOffsetObject(AskedPartitionObject):
+    """An answer that is an offset."""
+
+    offset: Annotated[int | None, "null if one of several partitions has no such record"]
+    offsets: NotRequired[Annotated[list[int], "for --before with several partitions"]]
+    high_watermark: NotRequired[Annotated[int, "from the checkpoint"]]
+    notes: NotRequired[Annotated[list[str], "oddities of the answer"]]
+
+
+LOOKUP: ObjectKind[Any] = ObjectKind("kafkalog.lookup/1", LookupObject, other=LookupOffsetObject)
+
+
+def found_object(found: Found, partition: Partition) -> FoundRecordObject:
+    """Return the fields of a look-up; `record` is None if only a batch was requested or could be read."""
+    name = found.segment.log.path.rpartition("/")[2]
+    batch = found.batch
+    record: Any = None
+    if found.block is not None:
+        from kafkalog_cli.output.record_json import RecordJson, RecordJsonOptions, SegmentContext, topic_decode
+
+        directory = partition.directory
+        context = SegmentContext(directory.topic, directory.partition, name, found.segment.is_seven)
+        options = RecordJsonOptions(with_batches=False, decode=topic_decode(directory.topic))
+        pieces = RecordJson(context, options).block(found.block)
+        record = Rendered(piece.removesuffix("\n") for piece in pieces)  # JSON strings have no raw line ends
+    header = same_fields(
+        FoundBatchObject,
+        batch,
+        base_offset=None if batch.base_offset == NO_OFFSET else batch.base_offset,
+        crc_valid=None if batch.valid < 0 else bool(batch.valid),
+    )
+    return same_fields(FoundRecordObject, found, record=record, batch=header, how=how(found))
+
+
+def broker_fields(answer: BrokerAnswer | None) -> BrokerAnswerObject:
+    """Return a broker's answer if it differs: -1 for none; null for the same answer or an error (in `broker_error`)."""
+    if answer is None:
+        return {"broker_offset": None}
+    if answer.failure:
+        return {"broker_offset": None, "broker_error": answer.failure}
+    return {"broker_offset": -1 if answer.offset is None else answer.offset}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 from kafkalog_cli.disk.fs import Filesystem
 from kafkalog_cli.log.partition import Partition
 from kafkalog_cli.log.reading.allowance import LARGE_TURN
+from kafkalog_cli.log.reading.threads import started_pool
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -34,8 +35,8 @@ class Sized(Generic[T]):
 class InOrder(Generic[T]):
     """Iterates over the results of tasks, in its context. With one job, a task runs when its result is requested.
 
-    An exception of a task is raised when its result is due. An interrupt (Ctrl-C) loses no result: iteration may
-    continue.
+    If the system gives no threads, this thread runs the tasks. An exception of a task is raised when its result is due.
+    An interrupt (Ctrl-C) loses no result: iteration may continue.
     """
 
     def __init__(self, tasks: Iterable[Callable[[], T]], jobs: int, name: str) -> None:
@@ -61,9 +62,10 @@ class InOrder(Generic[T]):
         return self
 
     def __next__(self) -> T:
+        if self._jobs > 1:
+            self._begin()
         if self._jobs <= 1:
             return next(self._tasks)()
-        self._begin()
         if not self._running:
             raise StopIteration
         result = self._wait(self._running[0])
@@ -72,10 +74,11 @@ class InOrder(Generic[T]):
 
     def _begin(self) -> None:
         if self._pool is None:
-            from concurrent.futures import ThreadPoolExecutor
-
             keep_large_buffers_apart()
-            self._pool = ThreadPoolExecutor(self._jobs, self._name)
+            self._pool = started_pool(self._jobs, self._name)
+            if self._pool is None:  # this thread runs the tasks
+                self._jobs = 1
+                return
         while len(self._running) < AHEAD * self._jobs:
             task = next(self._tasks, None)
             if task is None:

@@ -118,25 +118,34 @@ class _Group(Generic[T]):
         self._tasks = tasks
         self._apart = apart
         self._from, to = os.pipe()
+        parent = os.getpid()
         try:
             self._pid = os.fork()
             if not self._pid:
-                self._run(to, blocked)
+                self._run(to, blocked, parent)
         except OSError:
             os.close(self._from)
             raise
         finally:
             os.close(to)
 
-    def _run(self, to: int, blocked: Iterable[int]) -> NoReturn:
-        """Run the tasks in the fork. It ends without a word: the process that forked it finds out."""
+    def _run(self, to: int, blocked: Iterable[int], parent: int) -> NoReturn:
+        """Run the tasks in the fork. It ends without a word: the process that forked it finds out.
+
+        If that process ends, so does the fork after its present task. It must not wait for a reader that is itself.
+        """
         code = 1
         try:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+            os.close(self._from)
             gc.disable()  # a collection writes to all objects, whose pages are shared
             self._apart.begin()
-            sent = [None if task.size_bytes is None else self._apart.packed(task.run()) for task in self._tasks]
+            sent = []
+            for task in self._tasks:
+                if os.getppid() != parent:
+                    os._exit(code)
+                sent.append(None if task.size_bytes is None else self._apart.packed(task.run()))
             with os.fdopen(to, "wb") as pipe:
                 pickle.dump(sent, pipe, pickle.HIGHEST_PROTOCOL)
             code = 0

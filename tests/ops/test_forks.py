@@ -40,6 +40,8 @@ DIES = "not pid and number == 1 and os._exit(9)"
 WAITS = "pid or time.sleep(60)"
 ANOTHER_THREAD = "threading.Thread(target=time.sleep, args=(1,), daemon=True).start()"
 NO_LOG_IS_SMALL = "forks.SMALL_BYTES = 10"
+FULL = "forks.pickle.dump = lambda _, pipe, __: (time.sleep(1), pipe.write(bytes(1 << 20)))"
+"""Results that take long to make, and fill a pipe."""
 NO_ROOM = "def fork(): raise BlockingIOError(11, 'Resource temporarily unavailable')\nos.fork = fork"
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks")
@@ -120,6 +122,37 @@ def test_an_interrupt_ends_the_forks(log_dir, to_all):
     assert not out
     assert "Traceback" not in messages
     assert not any(Path(f"/proc/{fork}").exists() for fork in forks)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("at", ["before their tasks", "with more results than a pipe takes"])
+def test_forks_do_not_outlive_a_process_that_is_ended(log_dir, number, at):
+    """They waited for ever for a reader of their results, and held the standard output of the command open."""
+    how = {"in_fork": "pid or time.sleep(1)"}
+    if at != "before their tasks":
+        how = {"in_fork": "setattr(os, 'getppid', lambda: parent)", "before": f"parent = os.getpid(); {FULL}"}
+    command = program(log_dir, "--jobs", "2", **how)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, start_new_session=True, **pipes) as run:
+        forks = _forks_of(run.pid, 2)
+        os.kill(run.pid, number)
+        try:
+            run.communicate(timeout=20)
+        finally:
+            end = time.monotonic() + 10
+            while (left := [fork for fork in forks if _is_running(fork)]) and time.monotonic() < end:
+                time.sleep(0.05)
+            for fork in left:
+                os.kill(int(fork), signal.SIGKILL)
+    assert (run.returncode, left) == (-number, [])
+
+
+def _is_running(pid):
+    """Whether a process has not ended: who is to reap it may be slow."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def _forks_of(pid, count):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from threading import Condition, Lock, Thread
@@ -131,10 +132,12 @@ class ReadAhead:
             readers = [reader, *(RecordReader(self._limits, strict=self._strict) for _ in range(more))]
             pipeline = _Pipeline(self._chunks, readers, self._rows, self._work)
             try:
-                pipeline.start(threads)
-                yield from pipeline
+                if pipeline.start(threads):
+                    yield from pipeline
             finally:
                 pipeline.stop()
+        for chunk in self._chunks:  # without a thread
+            yield chunk, self._read_here(reader, chunk)
 
     def _read_here(self, reader: RecordReader, chunk: Chunk) -> Iterator[RecordBlock]:
         for first, end in self._rows(chunk):
@@ -191,12 +194,14 @@ class _Pipeline:
         self._is_waited = False
         self._threads: list[Thread] = []
 
-    def start(self, threads: int) -> None:
-        """Start the threads."""
-        for number in range(threads):
-            thread = Thread(target=self._run, name=f"kafkalog-read_{number}")
-            thread.start()
-            self._threads.append(thread)
+    def start(self, threads: int) -> bool:
+        """Start the threads, or as many as the system gives; return whether there is one."""
+        with suppress(RuntimeError):  # "can't start new thread"
+            for number in range(threads):
+                thread = Thread(target=self._run, name=f"kafkalog-read_{number}")
+                thread.start()
+                self._threads.append(thread)
+        return bool(self._threads)
 
     def stop(self) -> None:
         """Stop after the tasks in progress, and wait for the threads. Tasks that have not started are dropped."""

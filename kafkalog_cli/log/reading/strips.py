@@ -16,6 +16,7 @@ from typing import NamedTuple
 from kafkalog_cli.format.batch import BatchColumns
 from kafkalog_cli.log.reading.resync import next_good_batch
 from kafkalog_cli.log.reading.scan import Chunk, Scan
+from kafkalog_cli.log.reading.threads import started_pool
 
 STRIP_BYTES = 64 << 20
 STRIP_ROWS = 100_000
@@ -63,8 +64,10 @@ class Strips:
         if threads == 1 or not _TURN.acquire(blocking=False):
             return
         try:
-            with ThreadPoolExecutor(threads, "kafkalog-strip") as pool:
-                yield from self._joined(self._ahead(pool, threads))
+            pool = started_pool(threads, "kafkalog-strip")
+            if pool is not None:
+                with pool:
+                    yield from self._joined(self._ahead(pool, threads))
         finally:
             _TURN.release()
 

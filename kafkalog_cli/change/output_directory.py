@@ -205,9 +205,9 @@ class OutputDirectory:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        if kind is not None:
-            self._take_back(f"{self._own}/{PARTITION_LOCK}")
-        self._locks.close()
+        with self._locks:
+            if kind is not None:
+                self._take_back(f"{self._own}/{PARTITION_LOCK}")
 
     @property
     def is_empty(self) -> bool:

@@ -17,7 +17,7 @@ from kafkalog_cli.ops.find.conditions import Conditions, JsonCondition, Matcher,
 from kafkalog_cli.ops.find.context import SurroundingRecords, chosen_records, copied_records
 from tests.ops.test_find import search
 from tests.ops.test_range_bounds import block_of, described
-from tests.support.faulty_fs import BytesFile
+from tests.support.faulty_fs import BytesFile, FaultyFilesystem
 from tests.support.logs import BASE_TIME_MS, R, batch_v2, message, message_set
 
 
@@ -210,7 +210,7 @@ def test_one_job_or_partition_needs_no_thread(monkeypatch, jobs, count, is_apart
     monkeypatch.setattr(partition_search, "_in_turn", lambda search: [])
     request = conditions.FindRequest()
     partitions = [SimpleNamespace(topic="t")] * count
-    assert [*partition_search.find_records(None, partitions, request, jobs=jobs)] == []
+    assert [*partition_search.find_records(FaultyFilesystem(), partitions, request, jobs=jobs)] == []
     assert bool(asked) == is_apart
 
 

@@ -82,7 +82,7 @@ def test_every_log_of_the_corpus(every_log, tmp_path):
     found = table(tmp_path / "out")
     assert plain(found) == plain(wanted)
     assert set(found.column("codec").to_pylist()) == set(CODECS)
-    assert set(found.column("magic").to_pylist()) == {0, 1, 2, 7}
+    assert set(found.column("magic").to_pylist()) == {0, 1, 2}  # clients refuse others
     assert found.num_rows == sum(one.records for one in result.files) > 10_000
     assert len(result.damage) > 5
     assert result.exit_code is ExitCode.CORRUPTION

@@ -8,6 +8,8 @@ import java.util.Optional;
 import java.util.Random;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
@@ -29,13 +31,14 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * controller (a broker that does not answer then holds up no topic), messages per second of each producer, brokers.
  * Topics: "plain" (deleted by size, by delete-records every two seconds, with a segment size that changes), "compacted"
  * (few keys, tombstones, an idempotent producer), "txn" and "txncompacted" (transactions of two producers, every third
- * is aborted), "passing", which is created, filled and deleted in a loop under new names, and "again", under the same
- * name. With two brokers also "moved" and "movedcompacted" on both, with acknowledgements of the leader alone.
+ * is aborted), "passing", which is created, filled and deleted in a loop under new names, "again", under the same
+ * name, and "wide" of 72 partitions: so many small logs are verified in forks. With two brokers also "moved" and "movedcompacted" on both, with acknowledgements of the leader alone.
  * Prints "ready" once all producers send, and at the end one line: the messages that were sent.
  * A line "lead BROKER" on standard input makes that broker the leader of the moved topics; the answer is "asked".
  */
 public final class BusyClient {
     private static final AtomicLong SENT = new AtomicLong();
+    private static final int WIDE = 72;
     private static final Map<Integer, List<Integer>> MOVED = Map.of(0, List.of(1, 2));
     private final String address;
     private final String controller;
@@ -62,8 +65,12 @@ public final class BusyClient {
         client.create("txncompacted", Map.of("cleanup.policy", "compact", "min.cleanable.dirty.ratio", "0.01",
             "internal.segment.bytes", "20000", "index.interval.bytes", "100", "file.delete.delay.ms", "500",
             "delete.retention.ms", "1000"));
+        client.create("wide", Map.of("cleanup.policy", "delete", "retention.bytes", "30000",
+            "internal.segment.bytes", "8000", "index.interval.bytes", "100", "file.delete.delay.ms", "500"),
+            IntStream.range(0, WIDE).boxed().collect(Collectors.toMap(number -> number, number -> List.of(1))));
         start(client::plain);
         start(client::compacted);
+        start(() -> client.loop("wide", client.producer(Map.of("enable.idempotence", true)), 1 << 30, 0));
         start(() -> client.transactions(1));
         start(() -> client.transactions(2));
         start(client::deleteRecords);
@@ -73,7 +80,7 @@ public final class BusyClient {
         if (client.brokers > 1) {
             client.startMoved();
         }
-        while (SENT.get() < 4L * client.perSecond) {
+        while (SENT.get() < 5L * client.perSecond) {
             Thread.sleep(50);
         }
         System.out.println("ready");
